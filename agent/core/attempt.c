@@ -1,0 +1,213 @@
+/* One attempt at a lock: ask all masters at once (R1), number the grant (R12), check what validity is left (R4), or
+ * undo (R5). */
+#include <string.h>
+
+#include "assert.h"
+#include "state.h"
+
+static void take_random(struct core *core, struct token *token)
+{
+    CORE_ASSERT(core->entropy.left >= RANDOM_BYTES);
+    core->entropy.left -= RANDOM_BYTES;
+    memcpy(token->random, core->entropy.bytes + core->entropy.left, RANDOM_BYTES);
+    memset(core->entropy.bytes + core->entropy.left, 0, RANDOM_BYTES);
+}
+
+static struct request *contender_of(struct core *core, struct lock *lock)
+{
+    return lock->contender == NO_REQUEST ? NULL : &core->requests[lock->contender];
+}
+
+/* When the other holders' leases will have run out on enough masters, as they say: the time after which a retry can
+ * win. */
+static int64_t free_in_ms(const struct lock *lock)
+{
+    const struct round *round = &lock->round;
+    uint32_t sorted[LIMIT_MASTERS];
+    size_t count = 0, needed = 0;
+    for (uint8_t m = 0; m < round->total; m++) {
+        if (!set_has(round->no, m))
+            continue;
+        size_t i = count++;
+        for (; i > 0 && sorted[i - 1] > lock->held_ms[m]; i--)
+            sorted[i] = sorted[i - 1];
+        sorted[i] = lock->held_ms[m];
+    }
+    uint8_t free_now = set_size(round->yes);
+    if (count == 0)
+        return -1;
+    needed = round->quorum > free_now ? (size_t)(round->quorum - free_now) : 1;
+    uint32_t free_in = sorted[(needed <= count ? needed : count) - 1];
+    return free_in == UINT32_MAX ? -1 : (int64_t)free_in;
+}
+
+static void attempt_failed(struct core *core, struct lock *lock, enum answer answer)
+{
+    struct key *key = lock->key;
+    struct request *contender = contender_of(core, lock);
+    key->last_answer = answer;
+    key->last_retry_ms = answer == ANSWER_LOCK_HELD ? free_in_ms(lock) : -1;
+    if (answer != ANSWER_LOCK_HELD)
+        key->last_holder_len = 0;
+    release_undone(core, lock, /* except= */ lock->round.op == OP_ACQUIRE ? lock->round.no : 0);
+    queue_attempt_failed(core, key, contender);
+}
+
+static void attempt_granted(struct core *core, struct lock *lock, struct instant from)
+{
+    struct key *key = lock->key;
+    struct request *request = contender_of(core, lock);
+    struct tally tally = round_tally(&lock->round);
+    struct instant begun = lock->acquired_at;
+    key->last_tally = tally;
+    if (MUTANT(VALIDITY_FROM_REPLY))
+        from = core->now;
+    if (!instant_before(core->now, validity_end(core, lock->group, from, lock->ttl_ms))) {
+        outbox_trace(core,
+                     (struct effect_trace){.kind = TRACE_ATTEMPT,
+                                           .answer = ANSWER_VALIDITY_EXPIRED,
+                                           .elapsed_us = instant_us_between(begun, core->now)},
+                     lock);
+        attempt_failed(core, lock, ANSWER_VALIDITY_EXPIRED);
+        return;
+    }
+    hold_begun(core, lock, from);
+    outbox_trace(core,
+                 (struct effect_trace){.kind = TRACE_ATTEMPT,
+                                       .answer = ANSWER_GRANTED,
+                                       .elapsed_us = instant_us_between(begun, core->now)},
+                 lock);
+    outbox_trace(core,
+                 (struct effect_trace){.kind = TRACE_GRANTED,
+                                       .answer = ANSWER_GRANTED,
+                                       .elapsed_us = instant_us_between(request->came_at, core->now)},
+                 lock);
+    lock->contender = NO_REQUEST;
+    request_answer(core, request, answer_for_lock(ANSWER_GRANTED, lock));
+    queue_attempt_won(core, key);
+}
+
+/* The grant's number is known. Raise it where it is not stored yet, on masters that hold the token, unless a quorum
+ * stores it. */
+static void attempt_numbered(struct core *core, struct lock *lock)
+{
+    struct instant from = lock->acquired_at;
+    lock->token.fence = lock->fence_max;
+    master_set granted = lock->round.yes, stored = lock->at_max;
+    if (set_size(stored) >= lock->quorum || MUTANT(ONE_PHASE_FENCE)) {
+        attempt_granted(core, lock, from);
+        return;
+    }
+    lock_set_state(core, lock, LOCK_RAISING);
+    struct group *group = lock_group(core, lock);
+    master_set asked = granted & (master_set)~stored & group->up;
+    round_begin(&lock->round, OP_RAISE, group->config.masters, lock->quorum, asked | stored, core->now,
+                group->config.node_timeout_ms);
+    lock->round.yes = stored;
+    if (asked != 0)
+        outbox_send(core, lock, OP_RAISE, asked);
+    timers_set(&core->timers, &lock->timer, lock->round.deadline);
+}
+
+static void attempt_lost(struct core *core, struct lock *lock)
+{
+    struct round *round = &lock->round;
+    lock->key->last_tally = round_tally(round);
+    enum answer answer = round_lost_to_holder(round) ? ANSWER_LOCK_HELD : ANSWER_QUORUM_UNAVAILABLE;
+    outbox_trace(core,
+                 (struct effect_trace){.kind = TRACE_ATTEMPT,
+                                       .answer = answer,
+                                       .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
+                 lock);
+    attempt_failed(core, lock, answer);
+}
+
+static void decide(struct core *core, struct lock *lock)
+{
+    switch (round_verdict(&lock->round)) {
+    case VERDICT_OPEN:
+        return;
+    case VERDICT_LOST:
+        attempt_lost(core, lock);
+        return;
+    case VERDICT_WON:
+        if (lock->state == LOCK_ACQUIRING && lock->fencing) {
+            attempt_numbered(core, lock);
+            if (lock->state == LOCK_RAISING)
+                decide(core, lock);
+        } else {
+            attempt_granted(core, lock, lock->acquired_at);
+        }
+        return;
+    }
+}
+
+void attempt_begun(struct core *core, struct key *key, struct request *request)
+{
+    struct lock *lock = lock_new(core, key, LOCK_ACQUIRING);
+    CORE_ASSERT(lock != NULL);
+    struct group *group = lock_group(core, lock);
+    take_random(core, &lock->token);
+    lock->contender = request->slot;
+    lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
+    lock->ttl_ms = request->ttl_ms;
+    lock->renew = request->renew;
+    lock->max_hold_ms = request->max_hold_ms;
+    lock->label_len = request->label_len;
+    memcpy(lock->label, request->label, request->label_len);
+
+    round_begin(&lock->round, OP_ACQUIRE, group->config.masters, lock->quorum, group->up, core->now,
+                group->config.node_timeout_ms);
+    timers_set(&core->timers, &lock->timer, lock->round.deadline);
+    if (round_verdict(&lock->round) == VERDICT_OPEN) {
+        lock->written = group->up;
+        lock->lease_until = instant_after_ms(core->now, lock->ttl_ms);
+        outbox_send(core, lock, OP_ACQUIRE, group->up);
+    } else {
+        decide(core, lock); /* too few masters are up: nothing was written, nothing is to be undone */
+    }
+}
+
+static void heard_holder(struct lock *lock, const struct event_reply *reply)
+{
+    struct key *key = lock->key;
+    lock->held_ms[reply->master] = reply->pttl_ms < 0            ? UINT32_MAX
+                                   : reply->pttl_ms > UINT32_MAX ? UINT32_MAX
+                                                                 : (uint32_t)reply->pttl_ms;
+    key->last_holder_len = (uint8_t)(reply->holder.len <= LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES);
+    if (key->last_holder_len > 0)
+        memcpy(key->last_holder, reply->holder.at, key->last_holder_len);
+}
+
+void attempt_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
+{
+    struct round *round = &lock->round;
+    if (reply->op == OP_ACQUIRE && reply->vote == VOTE_NOT_SENT)
+        lock->written &= (master_set)~set_of(reply->master);
+    if (reply->ref.round != round->number || reply->op != round->op)
+        return; /* a late word on an earlier phase decides nothing */
+    if (round_wants_rerun(round, reply->master, reply->vote)) {
+        outbox_send(core, lock, round->op, set_of(reply->master));
+        return;
+    }
+    if (reply->vote == VOTE_YES && round->op == OP_ACQUIRE)
+        fence_heard(lock, reply->master, reply->fence);
+    if (reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN)
+        heard_holder(lock, reply);
+    if (reply->vote == VOTE_FOREIGN)
+        outbox_trace(core, (struct effect_trace){.kind = TRACE_FOREIGN, .master = reply->master}, lock);
+    round_vote(round, reply->master, reply->vote);
+    decide(core, lock);
+}
+
+/* R3: the masters' time is up; who has not answered is unknown. */
+void attempt_timer(struct core *core, struct lock *lock)
+{
+    round_close(&lock->round);
+    decide(core, lock);
+}
+
+void attempt_abandoned(struct core *core, struct lock *lock)
+{
+    release_undone(core, lock, /* except= */ lock->round.op == OP_ACQUIRE ? lock->round.no : 0);
+}

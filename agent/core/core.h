@@ -1,0 +1,304 @@
+/* The lock core: Redlock, fencing, renewal, release and waiting as one step function, without I/O, clock or allocation.
+ *
+ *     event (its time in the header) --> core_step() --> effects, in order
+ *                                        core_next_deadline() --> when to come back at the latest
+ *
+ * The surroundings (the event loop, or the simulator) must
+ *   - deliver the effects of a step, in order, before the next step;
+ *   - answer every item of every send effect with exactly one EVENT_REPLY per master named, also when the connection
+ *     ends (VOTE_UNKNOWN) or never was (VOTE_NOT_SENT);
+ *   - send what one master is sent over one ordered connection (R5);
+ *   - keep the entropy pool filled (core_entropy()).
+ * Pointers inside an event are borrowed for the step; pointers inside effects are valid until the next step. */
+#ifndef LOCKAGENT_CORE_H
+#define LOCKAGENT_CORE_H
+
+#include "types.h"
+
+struct core;
+
+/* ---- what the core is told at start ---------------------------------------------------------------------------- */
+
+struct core_group {
+    uint8_t masters;          /* how many: 1..LIMIT_MASTERS */
+    uint32_t node_timeout_ms; /* a master's time to vote on an acquire (R3) */
+    uint32_t drift_ppm;       /* clock-rate difference allowed for; validity loses ttl * drift + 2 ms (R4) */
+};
+
+struct core_policy {
+    char match[LIMIT_PATTERN_BYTES + 1]; /* glob over the whole key: `*` any run of bytes, `?` one byte */
+    uint8_t groups[LIMIT_GROUPS];        /* a key belongs to one of them, by rendezvous hashing */
+    uint8_t group_count;
+    enum algorithm algorithm;
+    enum renew renew;    /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
+    uint32_t ttl_ms;     /* the lease of a caller who names none */
+    int64_t max_hold_ms; /* cap on every hold, whatever is renewed */
+    bool fencing;
+    uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
+    uint32_t retry_max_ms;
+};
+
+struct core_config {
+    const struct core_group *groups; /* copied */
+    size_t group_count;
+    const char *const *group_names; /* for rendezvous hashing: the same on every agent (A4); hashed at init, not kept */
+    const struct core_policy *policies; /* copied; first match wins; the last one must match "*" */
+    size_t policy_count;
+    uint32_t max_ttl_ms;   /* longest lease a caller may ask for */
+    int64_t wait_ms_max;   /* longest wait */
+    uint32_t locks_max;    /* 1..LIMIT_LOCKS */
+    uint32_t requests_max; /* 1..LIMIT_REQUESTS; request numbers are below it */
+    uint32_t waiters_max;
+    uint64_t seed; /* of jitter and of the hash tables */
+};
+
+/* ---- events ---------------------------------------------------------------------------------------------------- */
+
+/* Names one attempt at, or hold of, one key; `round` tells late replies from current ones. Opaque outside. */
+struct lock_ref {
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t round;
+};
+
+enum event_kind {
+    EVENT_TIME, /* nothing but the time: core_next_deadline() has come */
+    EVENT_ACQUIRE,
+    EVENT_RENEW,
+    EVENT_RELEASE,
+    EVENT_READ,
+    EVENT_CANCEL,      /* the caller of an unanswered request is gone; it must not be answered any more */
+    EVENT_UNDELIVERED, /* a grant was answered, but the answer was not wholly written: release it */
+    EVENT_REPLY,
+    EVENT_MASTER_UP,
+    EVENT_MASTER_DOWN,
+    EVENT_MASTER_CLOCK, /* a new reading of a master's clock */
+    EVENT_DRAIN,        /* refuse new locks from now on, and answer those who wait */
+    EVENT_END,          /* the agent ends: every hold is lost (`drained`) and runs out, or is released */
+};
+
+/* `request` is a number below core_config.requests_max that the sender chooses, unique among its unanswered requests.
+ * Each is answered by exactly one EFFECT_ANSWER, unless it is cancelled first. */
+struct event_acquire {
+    uint32_t request;
+    struct text key;
+    uint32_t ttl_ms;     /* 0: the policy's */
+    int64_t wait_ms;     /* 0: try once */
+    int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
+    enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
+    struct text label;
+};
+struct event_renew {
+    uint32_t request;
+    struct text key;
+    struct token token;
+    uint32_t ttl_ms;  /* 0: as before; for an unknown token the policy's */
+    enum renew renew; /* RENEW_UNSET: as before; for an unknown token caller */
+};
+struct event_release {
+    uint32_t request;
+    struct text key;
+    struct token token;
+};
+struct event_read {
+    uint32_t request;
+    struct text key;
+};
+struct event_reply {
+    uint8_t group, master;
+    enum op op;
+    struct lock_ref ref; /* of the item */
+    enum vote vote;
+    uint64_t fence;     /* YES, REPAIRED, MISNUMBERED: the number that the master stores now (0: none) */
+    int64_t pttl_ms;    /* HELD, FOREIGN, and YES of READ: remaining ttl there; -1: none */
+    struct text holder; /* HELD, and YES of READ: label of the holder */
+};
+struct event_master {
+    uint8_t group, master;
+    uint16_t epoch;          /* UP: never 0; another number than before where the master may have forgotten keys */
+    int64_t clock_offset_us; /* UP, CLOCK: the master's wall clock minus ours */
+};
+
+struct event {
+    enum event_kind kind;
+    struct instant now; /* CLOCK_BOOTTIME; never goes back */
+    int64_t wall_us;    /* unix time: proposes fencing numbers, decides nothing else */
+    union {
+        struct event_acquire acquire;
+        struct event_renew renew;
+        struct event_release release;
+        struct event_read read;
+        struct {
+            uint32_t request;
+        } cancel;
+        struct {
+            struct lock_ref lock;
+        } undelivered;
+        struct event_reply reply;
+        struct event_master master; /* UP, DOWN, CLOCK */
+        struct {
+            bool release; /* only where the holders are known to have ended */
+        } end;
+    };
+};
+
+/* ---- effects --------------------------------------------------------------------------------------------------- */
+
+enum effect_kind { EFFECT_SEND, EFFECT_ANSWER, EFFECT_TRACE };
+
+/* One lock within a command. */
+struct send_item {
+    struct lock_ref ref;
+    struct text key;    /* as the caller named it; prefix and format are the Redis room's affair */
+    struct token token; /* READ: unused. ADOPT: the number that must be stored. RAISE, REPAIR: the number to raise to.
+                           ACQUIRE: `fence` is the proposal, 0 where the policy does not fence */
+    struct text label;  /* ACQUIRE, REPAIR: stored beside the random part */
+    uint32_t ttl_ms;    /* ACQUIRE, RENEW, REPAIR, ADOPT */
+    uint16_t policy;
+    bool fencing; /* keep the fence key alive (and number the grant) */
+};
+/* One command, the same bytes for every master named. Only RENEW, REPAIR and RELEASE carry more than one item. */
+struct effect_send {
+    enum op op;
+    uint8_t group;
+    master_set masters;
+    uint16_t first, count; /* into effects.items */
+};
+
+/* What one master said of a key. */
+struct master_state {
+    enum vote vote;  /* YES: held; ABSENT; FOREIGN; REFUSED; UNKNOWN; NOT_SENT: known to be down */
+    int64_t pttl_ms; /* YES, FOREIGN; -1: no expiry */
+};
+enum key_state { KEY_FREE, KEY_HELD, KEY_UNKNOWN };
+
+/* One hold of this agent, as it stands. */
+struct hold_view {
+    struct text key;
+    struct text label;
+    struct token token; /* never listed, never logged */
+    uint16_t policy;
+    uint8_t group;
+    enum renew renew;
+    uint32_t ttl_ms;
+    struct instant acquired_at;
+    struct instant valid_until; /* already clipped to max_hold_until */
+    struct instant max_hold_until;
+    uint8_t confirmed; /* masters that have confirmed the token */
+};
+
+struct tally { /* of the round that decided */
+    uint8_t granted, held, failed, total, quorum;
+};
+
+struct effect_answer {
+    uint32_t request;
+    enum answer answer;
+    uint16_t policy;
+    uint8_t group;
+    struct lock_ref lock;   /* GRANTED: for EVENT_UNDELIVERED */
+    struct hold_view hold;  /* GRANTED, RENEWED, RENEW_FAILED; STATE: if `local` */
+    struct tally tally;     /* GRANTED, RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
+                               VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
+    int64_t waited_us;      /* since the request came */
+    int64_t retry_after_ms; /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */
+    struct text holder;     /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty */
+    enum reason reason;     /* LOCK_LOST */
+    bool adopted;           /* RENEWED: the token was not known here */
+    bool continuous;        /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
+    uint32_t ttl_ms_min, ttl_ms_max;    /* BAD_TTL: what is allowed */
+    bool local;                         /* STATE: this agent holds it */
+    enum key_state state;               /* STATE */
+    const struct master_state *masters; /* STATE: tally.total of them */
+};
+
+/* State transitions, for metrics and logs. */
+enum trace_kind {
+    TRACE_ATTEMPT,      /* one acquire round was decided: answer is GRANTED, LOCK_HELD, QUORUM_UNAVAILABLE or
+                           VALIDITY_EXPIRED */
+    TRACE_GRANTED,      /* a hold began */
+    TRACE_RENEWED,      /* answer RENEWED; margin_us is the validity that was left when the renewal completed */
+    TRACE_RENEW_FAILED, /* one renewal round did not reach a quorum */
+    TRACE_LOST,         /* a hold ended with `reason` */
+    TRACE_RELEASED,     /* a hold ended by DELETE, or its grant could not be delivered */
+    TRACE_DEBT_DROPPED, /* a release that a master still owed was given up before the ttl ran out */
+    TRACE_FOREIGN,      /* `master` holds a key of another type under a lock's name */
+    TRACE_STALLED,      /* this process was late by elapsed_us (R14) */
+};
+struct effect_trace {
+    enum trace_kind kind;
+    struct text key, label;
+    uint16_t policy;
+    uint8_t group, master;
+    enum answer answer;
+    enum reason reason;
+    uint64_t fence;
+    bool adopted;       /* GRANTED */
+    int64_t elapsed_us; /* ATTEMPT: of the round; GRANTED: since the request came; LOST, RELEASED: of the hold; STALLED:
+                           how late */
+    int64_t margin_us;  /* RENEWED */
+};
+
+struct effect {
+    enum effect_kind kind;
+    union {
+        struct effect_send send;
+        struct effect_answer answer;
+        struct effect_trace trace;
+    };
+};
+
+struct effects {
+    uint16_t count, item_count;
+    struct effect list[LIMIT_EFFECTS];
+    struct send_item items[LIMIT_ITEMS];
+};
+
+/* ---- the core itself ------------------------------------------------------------------------------------------- */
+
+/* Bytes that core_init() needs. */
+size_t core_size(const struct core_config *config);
+
+/* Builds a core in `memory` (core_size() bytes, zeroed, aligned as by malloc, owned by the caller and never freed by
+ * the core). `config` must be in range: that is asserted, the configuration room has checked it. */
+struct core *core_init(void *memory, const struct core_config *config);
+
+/* Replaces the policies (reload). Same count, and for each the same match, groups and algorithm: asserted. */
+void core_set_policies(struct core *core, const struct core_policy *policies, size_t count);
+
+/* Takes one event. First observes what has expired by `event->now`, and only then looks at the event (R14).
+ * Returns true when the event was taken. False: the effects are full of what had expired and the event was not looked
+ * at: deliver them and call again with the same event (its time may be refreshed). `effects` is emptied first. */
+bool core_step(struct core *core, const struct event *event, struct effects *effects);
+
+/* When EVENT_TIME is due at the latest; INSTANT_NEVER if nothing is pending. May be in the past: then at once. */
+struct instant core_next_deadline(const struct core *core);
+
+/* Random bytes for tokens. Before every step the loop fills it up from getrandom if fewer than half are left. */
+struct entropy {
+    uint8_t bytes[ENTROPY_BYTES];
+    uint32_t left; /* bytes[0..left) are unused */
+};
+struct entropy *core_entropy(struct core *core);
+
+struct core_stats {
+    uint32_t locks_held;    /* granted and valid */
+    uint32_t locks_tracked; /* slots in use: attempts, holds, releases owed, remembered losses */
+    uint32_t waiters;       /* requests that wait for a lock */
+    uint32_t requests;      /* unanswered requests */
+    uint32_t held_by_policy[LIMIT_POLICIES];
+    uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS]; /* releases owed to each master */
+};
+const struct core_stats *core_stats(const struct core *core);
+
+/* Walks the holds that are valid at `now`. Start with *cursor = 0; false at the end. A hold that stays throughout the
+ * walk is seen once. */
+bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor, struct hold_view *ret_view);
+
+/* Walks the keys that requests wait for. Start with *cursor = 0. */
+bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key, struct instant *ret_since);
+
+/* The policy that a key falls under: an index into core_config.policies. */
+uint16_t core_policy_of(const struct core *core, struct text key);
+
+#endif

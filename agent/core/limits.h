@@ -1,0 +1,34 @@
+/* Every limit of the lock core, in one place, with the relations that must hold between them. */
+#ifndef LOCKAGENT_CORE_LIMITS_H
+#define LOCKAGENT_CORE_LIMITS_H
+
+#include <assert.h>
+
+enum {
+    LIMIT_GROUPS = 8,          /* groups of masters */
+    LIMIT_MASTERS = 15,        /* masters of one group; a set of them is a uint16_t */
+    LIMIT_POLICIES = 64,       /* with the implicit last one */
+    LIMIT_LOCKS = 100000,      /* locks held or attempted at once (limits.locks) */
+    LIMIT_REQUESTS = 65536,    /* API requests inside the core at once (limits.connections) */
+    LIMIT_KEY_BYTES = 512,     /* a key, as the caller names it, after percent-decoding */
+    LIMIT_LABEL_BYTES = 64,    /* the public word on who holds a lock */
+    LIMIT_PATTERN_BYTES = 512, /* policies[].match */
+    LIMIT_BATCH = 50,          /* locks in one call to a master: more would block it for too long */
+    LIMIT_EFFECTS = 256,       /* effects of one step */
+    LIMIT_ITEMS = 1024,        /* locks named by the send effects of one step */
+    RANDOM_BYTES = 20,         /* 160 bits of every token */
+    ENTROPY_BYTES = 4096,      /* random bytes that the loop keeps ready for the core */
+    TTL_MS_MIN = 100,          /* shortest lease */
+    TTL_MS_MIN_AGENT = 1000,   /* shortest lease that the watchdog renews */
+    TTL_MS_MAX = 3600 * 1000,  /* largest value of limits.max_ttl */
+    LOST_MARGIN_MS_MIN = 50,   /* a lost lock is reported at least this long before its validity ends */
+    STALL_MS = 100,            /* a step this much later than the deadline it was asked for is a stall (R14) */
+    CLOCK_TRUST_MS = 1000,     /* beyond this the masters' median clock proposes fencing numbers (R12) */
+};
+
+static_assert(LIMIT_MASTERS <= 16, "a set of masters is a uint16_t");
+static_assert(ENTROPY_BYTES >= 2 * RANDOM_BYTES, "at least one attempt must be possible between two refills");
+static_assert(TTL_MS_MIN_AGENT >= TTL_MS_MIN, "the watchdog's floor is a floor");
+static_assert(LIMIT_EFFECTS >= 64 && LIMIT_ITEMS >= 4 * LIMIT_BATCH, "one event must always fit");
+
+#endif

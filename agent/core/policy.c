@@ -1,0 +1,72 @@
+/* Which policy a key falls under, which group of masters it belongs to, and which leases are allowed. */
+#include <string.h>
+
+#include "assert.h"
+#include "state.h"
+
+/* `*` is any run of bytes, `?` any one byte. On a mismatch only the last `*` needs to be tried again, so this is O(n *
+ * m). */
+bool glob_matches(const char *pattern, struct text text)
+{
+    const char *at = text.at, *end = text.at + text.len;
+    const char *star = NULL, *star_at = NULL;
+    while (at < end) {
+        if (*pattern == '*') {
+            star = pattern++;
+            star_at = at;
+        } else if (*pattern == '?' || *pattern == *at) {
+            pattern++;
+            at++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            at = ++star_at;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+uint16_t core_policy_of(const struct core *core, struct text key)
+{
+    for (size_t i = 0; i + 1 < core->policy_count; i++) {
+        if (glob_matches(core->policies[i].match, key))
+            return (uint16_t)i;
+    }
+    return (uint16_t)(core->policy_count - 1);
+}
+
+/* Rendezvous hashing (Thaler and Ravishankar): every agent ranks the groups by hash of (group's name, key) and takes
+ * the first, so that adding a group moves only the keys that it wins. The hash key is fixed: all agents must agree
+ * (A4). */
+uint8_t policy_group(const struct core *core, uint16_t policy, struct text key)
+{
+    const struct core_policy *terms = &core->policies[policy];
+    uint8_t best = terms->groups[0];
+    uint64_t best_rank = 0;
+    for (uint8_t i = 0; i < terms->group_count && terms->group_count > 1; i++) {
+        uint64_t rank = hash_bytes(core->groups[terms->groups[i]].name_hash, 0, key.at, key.len);
+        if (i == 0 || rank > best_rank) {
+            best = terms->groups[i];
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms, enum renew renew,
+                       struct effect_answer *ret_refusal)
+{
+    uint32_t least = 4 * core->groups[key->group].config.node_timeout_ms; /* R1 */
+    if (least < TTL_MS_MIN)
+        least = TTL_MS_MIN;
+    if (renew == RENEW_AGENT && least < TTL_MS_MIN_AGENT)
+        least = TTL_MS_MIN_AGENT;
+    if (ttl_ms >= least && ttl_ms <= core->max_ttl_ms)
+        return true;
+    *ret_refusal =
+        (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = least, .ttl_ms_max = core->max_ttl_ms};
+    return false;
+}

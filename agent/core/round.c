@@ -1,0 +1,119 @@
+/* Counting votes. Pure: knows neither locks nor effects. */
+#include "round.h"
+
+#include "assert.h"
+
+enum side { SIDE_YES, SIDE_NO, SIDE_FAILED };
+
+uint8_t round_quorum(enum algorithm algorithm, uint8_t masters)
+{
+    CORE_ASSERT(masters >= 1 && masters <= LIMIT_MASTERS);
+    uint8_t majority = (uint8_t)(masters / 2 + 1);
+    if (MUTANT(QUORUM_ONE_SHORT) && masters > 1)
+        majority--;
+    return algorithm == ALGORITHM_REDLOCK ? majority : masters;
+}
+
+void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum, master_set asked, struct instant now,
+                 int64_t timeout_ms)
+{
+    CORE_ASSERT(quorum >= 1 && quorum <= total && total <= LIMIT_MASTERS);
+    CORE_ASSERT((asked & ~set_first(total)) == 0);
+    *round = (struct round){
+        .number = round->number + 1,
+        .op = op,
+        .total = total,
+        .quorum = quorum,
+        .started = now,
+        .deadline = instant_after_ms(now, timeout_ms),
+        .asked = asked,
+    };
+}
+
+/* Which side a vote counts for. A repaired key counts from the next renewal on (R7), so now it is neither. For a
+ * release, any definite word that the token is not there (any more) is what was asked for. */
+static enum side side_of(enum op op, enum vote vote)
+{
+    switch (vote) {
+    case VOTE_YES:
+        return SIDE_YES;
+    case VOTE_HELD:
+    case VOTE_FOREIGN:
+    case VOTE_ABSENT:
+    case VOTE_MISNUMBERED:
+        return op == OP_RELEASE ? SIDE_YES : SIDE_NO;
+    case VOTE_REPAIRED:
+    case VOTE_REFUSED:
+    case VOTE_NOT_RUN:
+    case VOTE_NOT_SENT:
+    case VOTE_UNKNOWN:
+        return SIDE_FAILED;
+    case VOTE_COUNT:
+        break;
+    }
+    CORE_ASSERT(!"a vote of the table");
+    return SIDE_FAILED;
+}
+
+void round_vote(struct round *round, uint8_t master, enum vote vote)
+{
+    CORE_ASSERT(set_has(round->asked, master));
+    if (!set_has(round_pending(round), master))
+        return;
+    switch (side_of(round->op, vote)) {
+    case SIDE_YES:
+        round->yes |= set_of(master);
+        break;
+    case SIDE_NO:
+        round->no |= set_of(master);
+        break;
+    case SIDE_FAILED:
+        round->failed |= set_of(master);
+        break;
+    }
+}
+
+bool round_wants_rerun(struct round *round, uint8_t master, enum vote vote)
+{
+    if (vote != VOTE_NOT_RUN || set_has(round->rerun, master) || !set_has(round_pending(round), master))
+        return false;
+    round->rerun |= set_of(master);
+    return true;
+}
+
+void round_close(struct round *round)
+{
+    round->failed |= round_pending(round);
+}
+
+master_set round_pending(const struct round *round)
+{
+    return round->asked & (master_set) ~(round->yes | round->no | round->failed);
+}
+
+enum verdict round_verdict(const struct round *round)
+{
+    if (set_size(round->yes) >= round->quorum)
+        return VERDICT_WON;
+    if (set_size(round->yes | round_pending(round)) < round->quorum)
+        return VERDICT_LOST;
+    return VERDICT_OPEN;
+}
+
+struct tally round_tally(const struct round *round)
+{
+    uint8_t granted = set_size(round->yes), held = set_size(round->no);
+    return (struct tally){
+        .granted = granted,
+        .held = held,
+        .failed = (uint8_t)(round->total - granted - held - set_size(round_pending(round))),
+        .total = round->total,
+        .quorum = round->quorum,
+    };
+}
+
+bool round_lost_to_holder(const struct round *round)
+{
+    master_set absent = set_first(round->total) & (master_set)~round->asked;
+    return round->total - set_size(round->failed | absent) >= round->quorum;
+}

@@ -1,0 +1,72 @@
+/* One round: the same question to all masters of a group at once, and when its answer is known.
+ *
+ *            quorum of yes -----------------> WON
+ *   OPEN --<
+ *            yes + pending < quorum --------> LOST
+ *
+ * R1: decided as soon as a quorum has granted, or can no longer. R2: the quorum is given by the algorithm. R3: what is
+ * still pending at the deadline is unknown, which is neither yes nor no. */
+#ifndef LOCKAGENT_CORE_ROUND_H
+#define LOCKAGENT_CORE_ROUND_H
+
+#include "core.h"
+
+struct round {
+    uint32_t number; /* tells its replies from those of the rounds before */
+    enum op op;
+    uint8_t total, quorum;
+    struct instant started, deadline; /* started: before the first byte was sent (R4) */
+    master_set asked;
+    master_set yes;    /* did what was asked */
+    master_set no;     /* another holder, or the token is not there */
+    master_set failed; /* refused, lost, late, repaired only now: counts for neither */
+    master_set rerun;  /* asked a second time after VOTE_NOT_RUN */
+};
+
+enum verdict { VERDICT_OPEN, VERDICT_WON, VERDICT_LOST };
+
+/* R2: how many of `masters` must agree. */
+uint8_t round_quorum(enum algorithm algorithm, uint8_t masters);
+
+/* Starts the next round; masters outside of `asked` are known to be down and count as failed at once (R3). */
+void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum, master_set asked, struct instant now,
+                 int64_t timeout_ms);
+
+/* Counts one vote; a second vote of the same master is ignored. */
+void round_vote(struct round *round, uint8_t master, enum vote vote);
+
+/* True when `master` should be asked once more: its vote says that it ran nothing. */
+bool round_wants_rerun(struct round *round, uint8_t master, enum vote vote);
+
+/* The deadline passed: what is pending is unknown (R3). */
+void round_close(struct round *round);
+
+master_set round_pending(const struct round *round);
+enum verdict round_verdict(const struct round *round);
+struct tally round_tally(const struct round *round);
+
+/* A lost acquire: true when it was lost to another holder (granted + held >= quorum, where who is still pending will
+ * answer one or the other), false when too few masters answer. */
+bool round_lost_to_holder(const struct round *round);
+
+static inline uint8_t set_size(master_set set)
+{
+    uint8_t size = 0;
+    for (; set != 0; set &= (master_set)(set - 1))
+        size++;
+    return size;
+}
+static inline master_set set_of(uint8_t master)
+{
+    return (master_set)(1u << master);
+}
+static inline bool set_has(master_set set, uint8_t master)
+{
+    return (set >> master & 1) != 0;
+}
+static inline master_set set_first(uint8_t masters)
+{
+    return (master_set)((1u << masters) - 1);
+}
+
+#endif

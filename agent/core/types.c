@@ -1,0 +1,117 @@
+/* Names of the fixed tables, and tokens as text. */
+#include "types.h"
+
+#include <string.h>
+
+#include "assert.h"
+
+#define NAMED(function, kind, count, TABLE)                                                                            \
+    const char *function(enum kind value)                                                                              \
+    {                                                                                                                  \
+        static const char *const names[] = {TABLE(X)};                                                                 \
+        CORE_ASSERT((unsigned)value < (unsigned)count);                                                                \
+        return names[value];                                                                                           \
+    }
+
+#define X(name, text, ...) text,
+NAMED(op_name, op, OP_COUNT, OPS)
+NAMED(vote_name, vote, VOTE_COUNT, VOTES)
+NAMED(answer_code, answer, ANSWER_COUNT, ANSWERS)
+NAMED(reason_name, reason, REASON_COUNT, REASONS)
+#undef X
+#define X(name, code, text) text,
+NAMED(answer_text, answer, ANSWER_COUNT, ANSWERS)
+#undef X
+
+const char *algorithm_name(enum algorithm algorithm)
+{
+    static const char *const names[] = {"redlock", "multilock", "single"};
+    CORE_ASSERT((unsigned)algorithm < sizeof(names) / sizeof(names[0]));
+    return names[algorithm];
+}
+
+const char *renew_name(enum renew renew)
+{
+    static const char *const names[] = {"unset", "agent", "caller"};
+    CORE_ASSERT((unsigned)renew < sizeof(names) / sizeof(names[0]));
+    return names[renew];
+}
+
+void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < RANDOM_BYTES; i++) {
+        text[2 * i] = digits[token->random[i] >> 4];
+        text[2 * i + 1] = digits[token->random[i] & 15];
+    }
+}
+
+size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1])
+{
+    char reversed[20];
+    size_t digits = 0;
+    uint64_t fence = token->fence;
+    do
+        reversed[digits++] = (char)('0' + fence % 10);
+    while (fence /= 10);
+
+    token_print_random(token, text);
+    size_t len = TOKEN_RANDOM_CHARS;
+    text[len++] = '.';
+    while (digits > 0)
+        text[len++] = reversed[--digits];
+    text[len] = '\0';
+    return len;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
+}
+
+/* Decimal without sign, leading zero or overflow. */
+static bool parse_number(const char *at, size_t len, uint64_t *ret_number)
+{
+    if (len == 0 || len > 20 || (at[0] == '0' && len > 1))
+        return false;
+    uint64_t number = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (at[i] < '0' || at[i] > '9')
+            return false;
+        uint64_t digit = (uint64_t)(at[i] - '0');
+        if (number > (UINT64_MAX - digit) / 10)
+            return false;
+        number = number * 10 + digit;
+    }
+    *ret_number = number;
+    return true;
+}
+
+bool token_parse(struct text text, struct token *ret_token)
+{
+    struct token token;
+    if (text.len < TOKEN_RANDOM_CHARS + 2 || text.at[TOKEN_RANDOM_CHARS] != '.')
+        return false;
+    for (size_t i = 0; i < RANDOM_BYTES; i++) {
+        int high = hex_digit(text.at[2 * i]), low = hex_digit(text.at[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        token.random[i] = (uint8_t)(high << 4 | low);
+    }
+    if (!parse_number(text.at + TOKEN_RANDOM_CHARS + 1, text.len - TOKEN_RANDOM_CHARS - 1, &token.fence))
+        return false;
+    *ret_token = token;
+    return true;
+}
+
+bool token_same_random(const struct token *a, const struct token *b)
+{
+    uint8_t difference = 0;
+    for (size_t i = 0; i < RANDOM_BYTES; i++)
+        difference |= a->random[i] ^ b->random[i];
+    return difference == 0;
+}

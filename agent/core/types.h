@@ -1,0 +1,152 @@
+/* The words that the core shares with its surroundings: time, texts, tokens, sets of masters, and the fixed tables of
+ * operations, votes, answers and reasons. */
+#ifndef LOCKAGENT_CORE_TYPES_H
+#define LOCKAGENT_CORE_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "limits.h"
+
+/* A point in time on CLOCK_BOOTTIME, which counts suspend. A struct, so that it cannot be mixed up with a duration
+ * or with wall-clock time. */
+struct instant {
+    int64_t us;
+};
+
+#define INSTANT_NEVER ((struct instant){INT64_MAX})
+
+static inline struct instant instant_after_us(struct instant t, int64_t us)
+{
+    struct instant sum;
+    if (__builtin_add_overflow(t.us, us, &sum.us))
+        sum.us = us > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+static inline struct instant instant_after_ms(struct instant t, int64_t ms)
+{
+    return instant_after_us(t, ms * 1000);
+}
+static inline bool instant_before(struct instant a, struct instant b)
+{
+    return a.us < b.us;
+}
+static inline struct instant instant_min(struct instant a, struct instant b)
+{
+    return a.us < b.us ? a : b;
+}
+static inline struct instant instant_max(struct instant a, struct instant b)
+{
+    return a.us < b.us ? b : a;
+}
+static inline int64_t instant_us_between(struct instant from, struct instant to)
+{
+    return to.us - from.us;
+}
+
+/* Borrowed bytes, not terminated; whoever hands them over says how long they live. */
+struct text {
+    const char *at;
+    size_t len;
+};
+
+/* A set of masters of one group, bit i for master i. */
+typedef uint16_t master_set;
+
+/* What proves ownership: the random part is what masters compare, the fencing number is what resources compare. */
+struct token {
+    uint8_t random[RANDOM_BYTES];
+    uint64_t fence; /* 0: the policy does not fence */
+};
+
+enum { TOKEN_RANDOM_CHARS = 2 * RANDOM_BYTES, TOKEN_CHARS_MAX = TOKEN_RANDOM_CHARS + 1 + 20 };
+
+/* Writes `<40 hex digits>.<fencing number>` and a NUL to `text`; returns its length. */
+size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1]);
+/* Writes the 40 hex digits (no NUL): what masters store before the `:`. */
+void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS]);
+/* True, and `*ret_token` set, only for exactly what token_print() writes. */
+bool token_parse(struct text text, struct token *ret_token);
+/* Compares the random parts in constant time (R10). */
+bool token_same_random(const struct token *a, const struct token *b);
+
+enum algorithm { ALGORITHM_REDLOCK, ALGORITHM_MULTILOCK, ALGORITHM_SINGLE };
+enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
+
+/* What a master can be asked. Every item of a send effect gets exactly one reply event per master named. */
+#define OPS(X)                                                                                                         \
+    X(ACQUIRE, "acquire") /* set the key if it is absent, and number the grant (R1, R12) */                            \
+    X(RAISE, "raise")     /* second phase of fencing: raise the stored number where the token is (R12) */              \
+    X(RENEW, "renew")     /* extend where the token is; never shortens (R7) */                                         \
+    X(REPAIR, "repair")   /* as RENEW, and re-creates the key where it is missing (R7) */                              \
+    X(ADOPT, "adopt")     /* as RENEW, only where exactly this fencing number is stored (D3) */                        \
+    X(RELEASE, "release") /* delete where the token is (R10) */                                                        \
+    X(READ, "read")       /* look, change nothing */
+
+/* What a master's reply to one item means. Unknown is a value of its own: never "no" (R3). */
+#define VOTES(X)                                                                                                       \
+    X(YES, "yes")                 /* done: set, raised, extended, deleted; READ: the key is there */                   \
+    X(REPAIRED, "repaired")       /* REPAIR re-created the key: counts from the next renewal on */                     \
+    X(HELD, "held")               /* the key is there with another token */                                            \
+    X(FOREIGN, "foreign")         /* the key is there with another type: held by a stranger */                         \
+    X(ABSENT, "absent")           /* the key is not there */                                                           \
+    X(MISNUMBERED, "misnumbered") /* ADOPT: the token is there, but another number is stored */                        \
+    X(REFUSED, "refused")         /* an error reply: certainly not done */                                             \
+    X(NOT_RUN, "not_run")         /* certainly not done, and worth asking again at once (script was flushed) */        \
+    X(NOT_SENT, "not_sent")       /* never left this process */                                                        \
+    X(UNKNOWN, "unknown")         /* the connection ended or the deadline passed: may have been done */
+
+/* How a request can end, with the code that callers see. The API maps each to an HTTP status. */
+#define ANSWERS(X)                                                                                                     \
+    X(GRANTED, "granted", "the lock was acquired")                                                                     \
+    X(RENEWED, "renewed", "the lease was extended")                                                                    \
+    X(RELEASED, "released", "the lock was released on a quorum of masters")                                            \
+    X(RELEASE_PENDING, "release_pending",                                                                              \
+      "the release is noted; the agent goes on until a quorum of masters has confirmed it or the ttl has run out")     \
+    X(STATE, "state", "what the masters say now")                                                                      \
+    X(LOCK_HELD, "lock_held", "the lock is held by another holder")                                                    \
+    X(WAIT_TIMEOUT, "wait_timeout", "the wait ended while another holder held the lock")                               \
+    X(QUORUM_UNAVAILABLE, "quorum_unavailable", "too few masters answered")                                            \
+    X(VALIDITY_EXPIRED, "validity_expired", "a majority granted the lock, but too late for any validity to be left")   \
+    X(RENEW_FAILED, "renew_failed", "the lease could not be extended now; it is still valid")                          \
+    X(LOCK_LOST, "lock_lost", "the lock is not held any more")                                                         \
+    X(TOKEN_MISMATCH, "token_mismatch", "the lock is held with another token")                                         \
+    X(NOT_HELD, "not_held", "no lock with this token is held here or on the masters")                                  \
+    X(BAD_TTL, "bad_request", "the ttl is out of the range that this key's policy allows")                             \
+    X(TOO_MANY_LOCKS, "too_many_locks", "this agent holds as many locks as limits.locks allows")                       \
+    X(TOO_MANY_WAITERS, "too_many_waiters", "as many requests wait as limits.waiters allows")                          \
+    X(DRAINING, "draining", "this agent is shutting down and takes no new locks")
+
+/* Why a lock was lost. */
+#define REASONS(X)                                                                                                     \
+    X(NONE, "none")                                                                                                    \
+    X(EXPIRED, "expired")         /* the caller did not renew in time */                                               \
+    X(QUORUM_LOST, "quorum_lost") /* too few masters confirmed a renewal in time */                                    \
+    X(TAKEN, "taken")             /* masters that had confirmed the token deny it now */                               \
+    X(MAX_HOLD, "max_hold")       /* held for as long as the policy or the request allows */                           \
+    X(STALLED, "stalled")         /* this process was stopped or its loop was late (R14) */                            \
+    X(DRAINED, "drained")         /* this agent ended */
+
+#define X(name, ...) OP_##name,
+enum op { OPS(X) OP_COUNT };
+#undef X
+#define X(name, ...) VOTE_##name,
+enum vote { VOTES(X) VOTE_COUNT };
+#undef X
+#define X(name, ...) ANSWER_##name,
+enum answer { ANSWERS(X) ANSWER_COUNT };
+#undef X
+#define X(name, ...) REASON_##name,
+enum reason { REASONS(X) REASON_COUNT };
+#undef X
+
+const char *op_name(enum op op);
+const char *vote_name(enum vote vote);
+const char *answer_code(enum answer answer); /* stable, for programs */
+const char *answer_text(enum answer answer); /* one sentence, for people */
+const char *reason_name(enum reason reason);
+const char *algorithm_name(enum algorithm algorithm);
+const char *renew_name(enum renew renew);
+
+#endif

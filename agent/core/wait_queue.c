@@ -1,0 +1,157 @@
+/* The queue of a key (R9): requests in order of arrival, and one contender at a time that talks to the masters for all
+ * of them.
+ *
+ *   waiters: want to wait. The first of them contends; after a failed attempt it tries again after a jittered back-off,
+ * or when the other holder's lease has run out, whichever comes first. once:    want one answer now. They share the
+ * fate of the attempt that is under way, or cause one. */
+#include <string.h>
+
+#include "assert.h"
+#include "state.h"
+
+static struct effect_answer refusal_of_hold(const struct core *core, const struct lock *live, enum answer answer)
+{
+    struct instant until = instant_max(live->valid_until, core->now);
+    return (struct effect_answer){
+        .answer = answer,
+        .tally = round_tally(&live->round),
+        .retry_after_ms = instant_us_between(core->now, until) / 1000,
+        .holder = {live->label, live->label_len},
+    };
+}
+
+static struct effect_answer refusal_of_attempt(const struct key *key, enum answer answer)
+{
+    return (struct effect_answer){
+        .answer = answer,
+        .tally = key->last_tally,
+        .retry_after_ms = key->last_retry_ms,
+        .holder = {key->last_holder, key->last_holder_len},
+    };
+}
+
+static bool is_taken_here(const struct key *key)
+{
+    return key->live != NULL && (key->live->state == LOCK_HELD || key->live->state == LOCK_LOST);
+}
+
+static struct request *request_of(struct link *link)
+{
+    return link == NULL ? NULL : CONTAINER_OF(link, struct request, link);
+}
+
+static void answer_once(struct core *core, struct key *key, struct effect_answer answer)
+{
+    struct request *request;
+    while ((request = request_of(list_first(&key->once))) != NULL)
+        request_answer(core, request, answer);
+}
+
+void queue_join(struct core *core, struct key *key, struct request *request, int64_t wait_ms)
+{
+    if (wait_ms == 0) {
+        request->state = REQUEST_ONCE;
+        list_append(&key->once, &request->link);
+        if (is_taken_here(key))
+            request_answer(core, request, refusal_of_hold(core, key->live, ANSWER_LOCK_HELD));
+        else if (key->live == NULL)
+            queue_contend(core, key);
+        return;
+    }
+    if (core->stats.waiters >= core->waiters_max) {
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_WAITERS});
+        return;
+    }
+    bool first = list_is_empty(&key->waiters);
+    request->state = REQUEST_WAITING;
+    core->stats.waiters++;
+    list_append(&key->waiters, &request->link);
+    timers_set(&core->timers, &request->timer, instant_after_ms(request->came_at, wait_ms));
+    if (first && key->live == NULL)
+        queue_contend(core, key);
+}
+
+void queue_contend(struct core *core, struct key *key)
+{
+    if (core->draining)
+        return;
+    key->references++; /* the last request may leave below */
+    timers_clear(&core->timers, &key->retry);
+    while (key->live == NULL) {
+        struct request *next = request_of(list_first(&key->waiters));
+        if (next == NULL)
+            next = request_of(list_first(&key->once));
+        if (next == NULL)
+            break;
+        if (core->locks_live < core->locks_max) {
+            attempt_begun(core, key, next);
+            break;
+        }
+        request_answer(core, next, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
+    }
+    key_release(core, key);
+}
+
+static void back_off(struct core *core, struct key *key)
+{
+    const struct core_policy *policy = &core->policies[key->policy];
+    if (key->back_off_ms < policy->retry_min_ms)
+        key->back_off_ms = policy->retry_min_ms;
+    int64_t most_us = (int64_t)key->back_off_ms * 1000;
+    int64_t delay_us = most_us / 2 + random_below(&core->random, most_us / 2 + 1);
+    if (key->last_retry_ms >= 0 && key->last_retry_ms * 1000 < delay_us)
+        delay_us = key->last_retry_ms * 1000 + 1000;
+    timers_set(&core->timers, &key->retry, instant_after_us(core->now, delay_us));
+    key->back_off_ms = key->back_off_ms * 2 < policy->retry_max_ms ? key->back_off_ms * 2 : policy->retry_max_ms;
+}
+
+void queue_attempt_failed(struct core *core, struct key *key, struct request *contender)
+{
+    CORE_ASSERT(contender != NULL && contender->key == key);
+    key->references++;
+    answer_once(core, key, refusal_of_attempt(key, key->last_answer));
+    if (core->draining)
+        requests_answer(core, &key->waiters, ANSWER_DRAINING, REASON_NONE);
+    if (!list_is_empty(&key->waiters))
+        back_off(core, key);
+    key_release(core, key);
+}
+
+void queue_attempt_won(struct core *core, struct key *key)
+{
+    key->back_off_ms = 0;
+    answer_once(core, key, refusal_of_hold(core, key->live, ANSWER_LOCK_HELD));
+}
+
+void queue_retry_timer(struct core *core, struct key *key)
+{
+    queue_contend(core, key);
+}
+
+/* R9: deadlines are exact. The answer is that of the last round. */
+void queue_wait_over(struct core *core, struct request *request)
+{
+    struct key *key = request->key;
+    key->references++;
+    struct lock *live = key->live;
+    if (is_taken_here(key)) {
+        request_answer(core, request, refusal_of_hold(core, live, ANSWER_WAIT_TIMEOUT));
+    } else {
+        enum answer answer = key->last_answer == ANSWER_LOCK_HELD ? ANSWER_WAIT_TIMEOUT : key->last_answer;
+        uint32_t number = request->slot;
+        request_answer(core, request, refusal_of_attempt(key, answer));
+        if (live != NULL && live->contender == number)
+            attempt_abandoned(core, live);
+        queue_left(core, key);
+    }
+    key_release(core, key);
+}
+
+/* Somebody left the queue: unless an attempt is under way or timed, the next one contends. */
+void queue_left(struct core *core, struct key *key)
+{
+    if (list_is_empty(&key->waiters))
+        timers_clear(&core->timers, &key->retry);
+    if (key->live == NULL && key->retry.place == 0)
+        queue_contend(core, key);
+}
