@@ -1,0 +1,40 @@
+/* The event loop around the core: every event goes through here, is stamped with the time, and its effects are
+ * delivered to the rooms. One timer of the core's, one queue for events that arise while effects are being delivered.
+ */
+#ifndef LOCKAGENT_LOOP_H
+#define LOCKAGENT_LOOP_H
+
+#include <uv.h>
+
+#include "agent/core/core.h"
+#include "agent/metrics.h"
+#include "agent/redis/redis.h"
+#include "api/api.h"
+#include "config/config.h"
+
+struct loop;
+
+/* CLOCK_BOOTTIME and CLOCK_REALTIME, read now. */
+struct instant clock_now(void);
+int64_t clock_wall_us(void);
+
+/* Builds the core for `config` with all its memory. NULL when out of memory. The loop does not own `uv`. */
+struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics);
+
+/* The rooms that effects go to; set before the first event. */
+void loop_connect(struct loop *loop, struct redis *redis, struct api *api);
+
+/* Stamps `event`, takes it, and delivers the effects. From within a delivery the event waits until the effects are
+ * delivered; it may then hold no pointers. */
+void loop_submit(struct loop *loop, struct event *event);
+
+struct core *loop_core(struct loop *loop);
+
+/* The policies of `config` have changed (same struct, new values). */
+void loop_reload(struct loop *loop);
+
+/* Closes the timer; loop_free() when the uv loop has run it down. */
+void loop_stop(struct loop *loop);
+void loop_free(struct loop *loop);
+
+#endif

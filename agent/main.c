@@ -1,0 +1,221 @@
+/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/core/assert.h"
+#include "agent/healthcheck.h"
+#include "agent/metrics.h"
+#include "agent/serve.h"
+#include "agent/version.h"
+#include "config/config.h"
+
+enum { EXIT_USAGE = 2, OVERRIDES_MAX = 64 };
+
+static const char default_config[] = "/etc/lockagent/lockagent.yaml";
+
+static const char usage[] =
+    "lockagent " LOCKAGENT_VERSION ": distributed locks on independent Redis masters, over HTTP\n"
+    "\n"
+    "  lockagent [serve] [--config FILE] [--set KEY=VALUE]... [--print-config]\n"
+    "                            serve locks; with --print-config print the whole configuration instead\n"
+    "  lockagent check FILE      check a configuration file; every error is printed\n"
+    "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
+    "                            ask a running agent whether it lives, or with --ready whether it can grant locks\n"
+    "  lockagent --version | --help\n"
+    "\n"
+    "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else the environment "
+    "alone\n"
+    "  -s, --set KEY=VALUE       overrides a key, as in --set log.level=debug\n"
+    "\n"
+    "Every key can also be set by the environment: LOCKAGENT_LOG_LEVEL=debug. SIGHUP reloads, SIGTERM drains.\n";
+
+/* Says where, then stops with a core dump: the default hook of the core only traps. */
+_Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
+{
+    fprintf(stderr, "lockagent: assertion failed: %s (%s:%d)\n", expression, file, line);
+    abort();
+}
+
+struct arguments {
+    struct serve_source source;
+    const char *overrides[OVERRIDES_MAX];
+    const char *address;
+    bool print_config, ready;
+    const char *words[3];
+    int word_count;
+};
+
+static int wrong_usage(const char *what, const char *word)
+{
+    fprintf(stderr, "lockagent: %s%s%s; see lockagent --help\n", what, word == NULL ? "" : ": ",
+            word == NULL ? "" : word);
+    return EXIT_USAGE;
+}
+
+static struct config *load(const struct serve_source *source)
+{
+    struct config *config = calloc(1, sizeof(*config));
+    struct config_errors *errors = calloc(1, sizeof(*errors));
+    bool ok = config != NULL && errors != NULL &&
+              config_load(source->path, source->environment, source->overrides, source->override_count, config, errors);
+    if (!ok && errors != NULL) {
+        size_t kept = sizeof(errors->list) / sizeof(errors->list[0]);
+        for (size_t i = 0; i < errors->count && i < kept; i++)
+            fprintf(stderr, "%s\n", errors->list[i].text);
+        if (errors->count > kept)
+            fprintf(stderr, "and %zu more\n", errors->count - kept);
+    }
+    free(errors);
+    if (ok)
+        return config;
+    free(config);
+    return NULL;
+}
+
+static int print_config(const struct serve_source *source)
+{
+    struct config *config = load(source);
+    if (config == NULL)
+        return EXIT_FAILURE;
+    config_print(config, stdout);
+    free(config);
+    return EXIT_SUCCESS;
+}
+
+static int check(const struct arguments *arguments)
+{
+    if (arguments->word_count != 2)
+        return wrong_usage("check takes one file", NULL);
+    struct serve_source source = arguments->source;
+    source.path = arguments->words[1];
+    struct config *config = load(&source);
+    if (config == NULL)
+        return EXIT_FAILURE;
+    printf("%s: ok\n", source.path);
+    free(config);
+    return EXIT_SUCCESS;
+}
+
+static int run_healthcheck(const struct arguments *arguments)
+{
+    struct serve_source source = arguments->source;
+    const char *overrides[OVERRIDES_MAX + 1];
+    char address[320];
+    memcpy(overrides, arguments->overrides, sizeof(arguments->overrides));
+    source.overrides = overrides;
+    if (arguments->address != NULL) {
+        snprintf(address, sizeof(address), "admin.listen=%s", arguments->address);
+        overrides[source.override_count++] = address;
+    }
+    struct config *config = load(&source);
+    if (config == NULL)
+        return EXIT_FAILURE;
+    const struct config_listener *listener = config->admin.count > 0 ? &config->admin : &config->listen;
+    int code = healthcheck(&listener->addresses[0], arguments->ready);
+    free(config);
+    return code;
+}
+
+/* The tables of the README, made from what the program uses: `lockagent docs config|sample|metrics`. */
+static int docs(const struct arguments *arguments)
+{
+    const char *what = arguments->word_count == 2 ? arguments->words[1] : "";
+    if (strcmp(what, "config") == 0) {
+        config_print_markdown(stdout);
+    } else if (strcmp(what, "sample") == 0) {
+        config_print_sample(stdout);
+    } else if (strcmp(what, "metrics") == 0) {
+        struct buffer page = {0};
+        metrics_print_markdown(&page);
+        fwrite(page.bytes, 1, page.len, stdout);
+        buffer_free(&page);
+    } else {
+        return wrong_usage("docs takes config, sample or metrics", NULL);
+    }
+    return EXIT_SUCCESS;
+}
+
+static int run(const struct arguments *arguments)
+{
+    const char *command = arguments->word_count == 0 ? "serve" : arguments->words[0];
+    if (strcmp(command, "check") == 0)
+        return check(arguments);
+    if (strcmp(command, "docs") == 0)
+        return docs(arguments);
+    if (arguments->word_count > 1)
+        return wrong_usage("unexpected argument", arguments->words[1]);
+    if (strcmp(command, "healthcheck") == 0)
+        return run_healthcheck(arguments);
+    if (strcmp(command, "serve") == 0)
+        return arguments->print_config ? print_config(&arguments->source) : serve(&arguments->source);
+    return wrong_usage("unknown command", command);
+}
+
+/* True when `*ret_code` ends the program already. */
+static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_code)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},  {"set", required_argument, NULL, 's'},
+        {"address", required_argument, NULL, 'a'}, {"print-config", no_argument, NULL, 'p'},
+        {"ready", no_argument, NULL, 'r'},         {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "c:s:hV", options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            arguments->source.path = optarg;
+            break;
+        case 's':
+            if (arguments->source.override_count == OVERRIDES_MAX) {
+                *ret_code = wrong_usage("too many --set", NULL);
+                return true;
+            }
+            arguments->overrides[arguments->source.override_count++] = optarg;
+            break;
+        case 'a':
+            arguments->address = optarg;
+            break;
+        case 'p':
+            arguments->print_config = true;
+            break;
+        case 'r':
+            arguments->ready = true;
+            break;
+        case 'V':
+            puts("lockagent " LOCKAGENT_VERSION);
+            *ret_code = EXIT_SUCCESS;
+            return true;
+        case 'h':
+            fputs(usage, stdout);
+            *ret_code = EXIT_SUCCESS;
+            return true;
+        default:
+            *ret_code = EXIT_USAGE; /* getopt has said what is wrong */
+            return true;
+        }
+    }
+    for (; optind < argc; optind++) {
+        if (arguments->word_count == 3) {
+            *ret_code = wrong_usage("unexpected argument", argv[optind]);
+            return true;
+        }
+        arguments->words[arguments->word_count++] = argv[optind];
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {.source.environment = environ};
+    int code;
+    arguments.source.overrides = arguments.overrides;
+    if (parse(argc, argv, &arguments, &code))
+        return code;
+    if (arguments.source.path == NULL && access(default_config, R_OK) == 0)
+        arguments.source.path = default_config;
+    return run(&arguments);
+}

@@ -1,0 +1,75 @@
+/* The Redis room: one ordered connection per master, scripts, replies -> votes, health. The only place that knows
+ * hiredis. */
+#ifndef LOCKAGENT_REDIS_H
+#define LOCKAGENT_REDIS_H
+
+#include <uv.h>
+
+#include "agent/core/core.h"
+#include "config/config.h"
+
+/* MASTER_DOWN stands for "was up, or never answered, and is being reconnected with back-off". */
+#define REDIS_STATES(X) X(CONNECTING, "connecting") X(UP, "up") X(DOWN, "down")
+#define X(name, ...) REDIS_##name,
+enum redis_state { REDIS_STATES(X) REDIS_STATE_COUNT };
+#undef X
+const char *redis_state_name(enum redis_state state);
+
+/* Classes of error replies (D5.5); OK and the two transport outcomes complete the label values of metrics. */
+#define REDIS_OUTCOMES(X)                                                                                              \
+    X(OK, "ok")                                                                                                        \
+    X(OOM, "oom") X(READONLY, "readonly") X(MISCONF, "misconf") X(NOREPLICAS, "noreplicas") X(LOADING, "loading")      \
+        X(BUSY, "busy") X(MASTERDOWN, "masterdown") X(NOAUTH, "noauth") X(WRONGPASS, "wrongpass") X(NOPERM, "noperm")  \
+            X(MAXCLIENTS, "maxclients") X(WRONGTYPE, "wrongtype") X(NOSCRIPT, "noscript") X(OTHER, "other")            \
+                X(LOST, "lost") X(NOT_SENT, "not_sent")
+#define X(name, ...) REDIS_OUTCOME_##name,
+enum redis_outcome { REDIS_OUTCOMES(X) REDIS_OUTCOME_COUNT };
+#undef X
+const char *redis_outcome_name(enum redis_outcome outcome);
+
+/* Where the room reports to. All but `observe` and `log` lead to core_step(); none may be called from within
+ * redis_send(). */
+struct redis_sink {
+    void *arg;
+    void (*event)(void *arg,
+                  struct event *event); /* REPLY, MASTER_UP, MASTER_DOWN, MASTER_CLOCK; the sink stamps the time */
+    /* One command completed on a master (op is enum op). latency_us is -1 where it was not sent. */
+    void (*observe)(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
+                    int64_t latency_us);
+    /* A master changed state: text says why, for people (never a secret). Called with REDIS_UP and a text for a master
+     * that stays up but refuses something: once per kind of refusal. */
+    void (*state)(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text);
+};
+
+/* One master as people and metrics see it. */
+struct redis_master_view {
+    enum redis_state state;
+    char reason[160]; /* why it is not up; "" when up */
+    char version[24]; /* of the server; "" while unknown */
+    char run_id[48];
+    int64_t clock_offset_us; /* its wall clock minus ours */
+    uint64_t reconnects;     /* connection attempts after the first */
+    uint32_t in_flight;      /* commands without reply */
+};
+
+struct redis;
+
+/* Starts connecting to every master of `config` (kept by reference, must outlive the room). Never fails because a
+ * master is down. NULL only when out of memory. */
+struct redis *redis_start(uv_loop_t *loop, const struct config *config, const struct redis_sink *sink);
+
+/* Sends one command to the masters that it names; the bytes are gathered and written once per master and loop turn.
+ * `items` is what send->first counts from (effects.items); it is copied as far as needed. Every item gets exactly one EVENT_REPLY per master, later, never from within. */
+void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items);
+
+struct redis_master_view redis_master(const struct redis *redis, uint8_t group, uint8_t master);
+
+/* True once nothing that was sent waits for a reply or for being written. */
+bool redis_is_idle(const struct redis *redis);
+
+/* Closes every connection; pending commands are reported as UNKNOWN first. `done` is called when the loop holds no
+ * handle of the room any more; then redis_free(). */
+void redis_stop(struct redis *redis, void (*done)(void *arg), void *arg);
+void redis_free(struct redis *redis);
+
+#endif
