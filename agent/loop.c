@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "agent/core/assert.h"
+#include "agent/core/core_assert.h"
 #include "agent/log.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/core/assert.h"
+#include "agent/core/core_assert.h"
 #include "agent/healthcheck.h"
 #include "agent/metrics.h"
 #include "agent/serve.h"

@@ -263,7 +263,7 @@ int serve(const struct serve_source *source)
         return EXIT_FAILURE; /* the process ends here: nothing needs to be taken down in order */
     log_event(LOG_INFO, "lockagent started", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));
     uv_run(&agent->uv, UV_RUN_DEFAULT);
-    log_event(LOG_INFO, "lockagent ended");
+    log_event(LOG_INFO, "lockagent ended", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));
 
     api_free(agent->api);
     redis_free(agent->redis);

@@ -3,7 +3,7 @@
  * A master counts only if it holds the random part and stores exactly the token's fencing number: every grant in
  * between would have raised the number on a quorum, so a quorum of such masters proves that nobody held the lock since.
  * An adoption creates no key. */
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 static struct lock *adoption_of(const struct key *key, const struct token *token)
@@ -48,10 +48,13 @@ static void adoption_won(struct core *core, struct lock *lock)
     hold_begun(core, lock, from);
     outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED}, lock);
     struct link *link;
-    while ((link = list_first(&lock->requests)) != NULL)
-        request_answer(core, CONTAINER_OF(link, struct request, link), answer_for_lock(ANSWER_RENEWED, lock));
+    while ((link = list_first(&lock->requests)) != NULL) {
+        struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
+        answer.adopted = true;
+        answer.continuous = lock->fencing;
+        request_answer(core, CONTAINER_OF(link, struct request, link), answer);
+    }
     queue_attempt_won(core, key); /* who contended here learns that the key is held */
-    lock->adopted = false;        /* from now on it is known here */
 }
 
 static void decide(struct core *core, struct lock *lock)
@@ -89,6 +92,7 @@ void adoption_begun(struct core *core, struct key *key, struct request *request,
     lock->token = *token;
     if (request->ttl_ms != 0)
         lock->ttl_ms = request->ttl_ms;
+    lock->asked_ttl_ms = lock->ttl_ms;
     lock->renew = request->renew == RENEW_UNSET ? RENEW_CALLER : request->renew;
     lock->lease_until = instant_after_ms(core->now, core->max_ttl_ms); /* who knows what it was taken with */
     lock->written = set_first(group->config.masters);

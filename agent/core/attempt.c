@@ -2,7 +2,7 @@
  * undo (R5). */
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 static void take_random(struct core *core, struct token *token)
@@ -150,7 +150,7 @@ void attempt_begun(struct core *core, struct key *key, struct request *request)
     take_random(core, &lock->token);
     lock->contender = request->slot;
     lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
-    lock->ttl_ms = request->ttl_ms;
+    lock->ttl_ms = lock->asked_ttl_ms = request->ttl_ms;
     lock->renew = request->renew;
     lock->max_hold_ms = request->max_hold_ms;
     lock->label_len = request->label_len;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
@@ -459,7 +459,7 @@ static bool observe(struct core *core)
  * that much. */
 static void notice_lateness(struct core *core, const struct event *event)
 {
-    struct instant due = core_next_deadline(core);
+    struct instant due = instant_max(core_next_deadline(core), core->now); /* one set in the past is no stall */
     int64_t late_us = core->started && due.us != INSTANT_NEVER.us ? instant_us_between(due, event->now) : 0;
     if (!core->unfinished)
         core->stalled = late_us > (int64_t)STALL_MS * 1000;

@@ -237,6 +237,7 @@ struct effect_trace {
     int64_t elapsed_us; /* ATTEMPT: of the round; GRANTED: since the request came; LOST, RELEASED: of the hold; STALLED:
                            how late */
     int64_t margin_us;  /* RENEWED */
+    uint32_t ttl_ms;    /* RENEWED: the lease that margin_us was left of; 0: not told */
 };
 
 struct effect {

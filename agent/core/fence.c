@@ -5,7 +5,7 @@
  * token stores the number: where clocks agree all store p at once; else a second phase raises it there before the
  * grant. (The maximum of per-master counters alone is not monotonic: 10,1,1 gives 11 by masters {1,2} and then 3 by
  * {2,3}.) */
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 /* Median of the masters' clock offsets that are known; false while none is. */

@@ -2,7 +2,7 @@
  * touched, so that an idle agent stays small whatever its limits. */
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 void list_init(struct list *list)

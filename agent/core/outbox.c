@@ -1,7 +1,7 @@
 /* The effects of a step. Commands for many locks on the same masters are gathered into one (R8); whatever must not be
  * overtaken by them flushes them first, so that each master sees what concerns a key in the order in which it was
  * decided (R5). */
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 enum {
@@ -44,7 +44,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .key = key_text(lock->key),
         .token = lock->token,
         .label = {lock->label, lock->label_len},
-        .ttl_ms = lock->ttl_ms,
+        .ttl_ms = lock->asked_ttl_ms,
         .policy = lock->policy,
         .fencing = lock->fencing,
     };

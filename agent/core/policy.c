@@ -1,7 +1,7 @@
 /* Which policy a key falls under, which group of masters it belongs to, and which leases are allowed. */
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 /* `*` is any run of bytes, `?` any one byte. On a mismatch only the last `*` needs to be tried again, so this is O(n *

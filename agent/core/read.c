@@ -1,7 +1,7 @@
 /* Looking at a key on all masters without changing anything: GET /locks/{key}. */
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 /* Held or free as an acquire would find it: free when a quorum has no key, held when so many have one that no quorum is

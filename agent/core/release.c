@@ -3,7 +3,7 @@
  * Every release compares the token on the master (R10), so asking twice, or where the key never was, does no harm. A
  * release that a master has not confirmed stays owed until the lease has run out: it is asked for again when the master
  * comes back. */
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 static void owe(struct core *core, struct lock *lock, master_set masters)
@@ -181,7 +181,9 @@ void hold_over(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_LOST);
     struct key *key = lock->key;
     key->references++;
-    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED;
+    /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out. */
+    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED || lock->adopted ||
+                    instant_before(core->now, lock->valid_until);
     if (runs_out) {
         end(core, lock, /* owed= */ 0);
         lock_settled(core, lock);

@@ -2,7 +2,7 @@
  * one event may decide thousands of requests. */
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 struct request *request_new(struct core *core, uint32_t number, struct key *key)
@@ -15,6 +15,7 @@ struct request *request_new(struct core *core, uint32_t number, struct key *key)
     request->slot = number;
     request->generation = generation;
     request->round.number = rounds;
+    request->state = REQUEST_BEGUN;
     request->key = key;
     request->came_at = core->now;
     request->timer.owner = TIMER_OF_REQUEST;
@@ -109,7 +110,5 @@ struct effect_answer answer_for_lock(enum answer answer, const struct lock *lock
         .tally = round_tally(&lock->round),
         .retry_after_ms = -1,
         .reason = lock->reason,
-        .adopted = lock->adopted,
-        .continuous = lock->fencing,
     };
 }

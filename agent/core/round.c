@@ -1,7 +1,7 @@
 /* Counting votes. Pure: knows neither locks nor effects. */
 #include "round.h"
 
-#include "assert.h"
+#include "core_assert.h"
 
 enum side { SIDE_YES, SIDE_NO, SIDE_FAILED };
 

@@ -98,9 +98,10 @@ struct lock {
     bool fencing;
     bool stranger; /* RELEASING: a token that this agent did not know */
     bool renewing; /* HELD: a round is out */
-    bool adopted;
+    bool adopted;  /* taken over by its token: an earlier agent may have reported a longer validity */
     enum renew renew;
-    uint32_t ttl_ms; /* of the next round */
+    uint32_t ttl_ms;       /* the lease, as the last good round extended it */
+    uint32_t asked_ttl_ms; /* the lease that the round under way asks for */
     int64_t max_hold_ms;
     struct instant acquired_at, valid_until, max_hold_until;
     struct instant renew_at;    /* the watchdog's next round; NEVER while one is out */
@@ -126,6 +127,7 @@ struct lock {
 
 enum request_state {
     REQUEST_FREE,
+    REQUEST_BEGUN,     /* in no list yet */
     REQUEST_ONCE,      /* in key->once */
     REQUEST_WAITING,   /* in key->waiters */
     REQUEST_RENEWING,  /* in lock->requests, or the contender of an adoption */

@@ -1,7 +1,7 @@
 /* A binary heap of timers that know their place. */
 #include "timers.h"
 
-#include "assert.h"
+#include "core_assert.h"
 
 static bool fires_before(const struct timer *a, const struct timer *b)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 
 #define NAMED(function, kind, count, TABLE)                                                                            \
     const char *function(enum kind value)                                                                              \

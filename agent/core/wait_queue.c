@@ -6,7 +6,7 @@
  * fate of the attempt that is under way, or cause one. */
 #include <string.h>
 
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
 static struct effect_answer refusal_of_hold(const struct core *core, const struct lock *live, enum answer answer)

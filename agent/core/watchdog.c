@@ -10,10 +10,10 @@
  *
  * Invariants: nothing shortens (R7): neither the lease on a master nor the validity here; validity counts from before
  * the first byte of the round was sent (R4); a failed renewal unlocks nothing; no renewal reaches beyond max_hold. */
-#include "assert.h"
+#include "core_assert.h"
 #include "state.h"
 
-enum { DRIFT_FIXED_MS = 2, RENEWALS_PER_TTL = 3, SPREAD = 8, GRID = 64, RETRY_MS_MAX = 250, RETRY_MS_MIN = 10 };
+enum { DRIFT_FIXED_MS = 2, RENEWALS_PER_TTL = 3, SPREAD = 8, GRID = 64, RETRIES_PER_TTL = 20, RETRY_MS_MAX = 1000 };
 
 /* R4: validity = ttl - elapsed - drift, with drift = ttl * rate + 2 ms. */
 struct instant validity_end(const struct core *core, uint8_t group, struct instant from, uint32_t ttl_ms)
@@ -64,6 +64,7 @@ static void plan_renewal(struct core *core, struct lock *lock, struct instant fr
 
 static void extend_validity(struct core *core, struct lock *lock, struct instant from)
 {
+    lock->ttl_ms = lock->asked_ttl_ms;
     struct instant until = validity_end(core, lock->group, from, lock->ttl_ms);
     if (!MUTANT(RENEW_BEYOND_MAX_HOLD))
         until = instant_min(until, lock->max_hold_until);
@@ -131,8 +132,27 @@ static void answer_renewals(struct core *core, struct lock *lock, enum answer an
     }
 }
 
-static void begin_round(struct core *core, struct lock *lock);
+/* The terms of a PUT count from the renewal that grants them: until then the old ttl and margin hold. */
+static void ask_for_new_ttl(struct lock *lock)
+{
+    lock->asked_ttl_ms = lock->ttl_ms;
+    for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
+        const struct request *request = CONTAINER_OF(at, struct request, link);
+        if (request->ttl_ms != 0)
+            lock->asked_ttl_ms = request->ttl_ms;
+    }
+}
 
+static void take_new_renew(struct lock *lock)
+{
+    for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
+        const struct request *request = CONTAINER_OF(at, struct request, link);
+        if (request->renew != RENEW_UNSET && request->wants_round <= lock->round.number)
+            lock->renew = request->renew;
+    }
+}
+
+static void begin_round(struct core *core, struct lock *lock);
 static void renewal_failed(struct core *core, struct lock *lock)
 {
     lock->renewing = false;
@@ -143,8 +163,7 @@ static void renewal_failed(struct core *core, struct lock *lock)
         return;
     }
     if (lock->renew == RENEW_AGENT && !reaches_max_hold(lock)) {
-        int64_t delay_us = (int64_t)lock->ttl_ms * 1000 / 40;
-        delay_us = delay_us < RETRY_MS_MIN * 1000 ? RETRY_MS_MIN * 1000 : delay_us;
+        int64_t delay_us = (int64_t)lock->ttl_ms * 1000 / RETRIES_PER_TTL;
         delay_us = delay_us > RETRY_MS_MAX * 1000 ? RETRY_MS_MAX * 1000 : delay_us;
         lock->renew_at = instant_after_us(core->now, delay_us / 2 + random_below(&core->random, delay_us / 2));
     }
@@ -158,9 +177,11 @@ static void renewal_won(struct core *core, struct lock *lock)
     outbox_trace(core,
                  (struct effect_trace){.kind = TRACE_RENEWED,
                                        .answer = ANSWER_RENEWED,
-                                       .margin_us = instant_us_between(core->now, lock->valid_until)},
+                                       .margin_us = instant_us_between(core->now, lock->valid_until),
+                                       .ttl_ms = lock->ttl_ms},
                  lock);
     extend_validity(core, lock, from);
+    take_new_renew(lock);
     plan_renewal(core, lock, from);
     answer_renewals(core, lock, ANSWER_RENEWED);
     if (list_is_empty(&lock->requests))
@@ -198,10 +219,11 @@ static void begin_round(struct core *core, struct lock *lock)
         quorum--;
     round_begin(&lock->round, OP_RENEW, group->config.masters, quorum, group->up, core->now,
                 slow_timeout_ms(core, lock));
+    ask_for_new_ttl(lock);
     lock->renewing = true;
     lock->renew_at = INSTANT_NEVER;
     lock->written |= repair;
-    lock->lease_until = instant_max(lock->lease_until, instant_after_ms(core->now, lock->ttl_ms));
+    lock->lease_until = instant_max(lock->lease_until, instant_after_ms(core->now, lock->asked_ttl_ms));
     if (extend != 0)
         outbox_gather(core, lock, OP_RENEW, extend);
     if (repair != 0)
@@ -251,20 +273,14 @@ void hold_timer(struct core *core, struct lock *lock)
     }
 }
 
-/* A PUT. A shorter ttl counts from here on, and shortens nothing; it waits for its own round if one is out. */
+/* A PUT: begins a round, or waits for one of its own if a round is out. A shorter ttl shortens nothing (R7). */
 void hold_renew(struct core *core, struct lock *lock, struct request *request)
 {
-    if (request->ttl_ms != 0)
-        lock->ttl_ms = request->ttl_ms;
-    if (request->renew != RENEW_UNSET)
-        lock->renew = request->renew;
     request->state = REQUEST_RENEWING;
     request->wants_round = lock->round.number + 1;
     list_append(&lock->requests, &request->link);
-    if (lock->renewing) {
-        arm(core, lock);
+    if (lock->renewing)
         return;
-    }
     begin_round(core, lock);
     if (round_verdict(&lock->round) != VERDICT_OPEN)
         decide(core, lock);

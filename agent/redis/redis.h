@@ -16,23 +16,37 @@ enum redis_state { REDIS_STATES(X) REDIS_STATE_COUNT };
 const char *redis_state_name(enum redis_state state);
 
 /* Classes of error replies (D5.5); OK and the two transport outcomes complete the label values of metrics. */
-#define REDIS_OUTCOMES(X)                                                                                              \
-    X(OK, "ok")                                                                                                        \
-    X(OOM, "oom") X(READONLY, "readonly") X(MISCONF, "misconf") X(NOREPLICAS, "noreplicas") X(LOADING, "loading")      \
-        X(BUSY, "busy") X(MASTERDOWN, "masterdown") X(NOAUTH, "noauth") X(WRONGPASS, "wrongpass") X(NOPERM, "noperm")  \
-            X(MAXCLIENTS, "maxclients") X(WRONGTYPE, "wrongtype") X(NOSCRIPT, "noscript") X(OTHER, "other")            \
-                X(LOST, "lost") X(NOT_SENT, "not_sent")
+/* clang-format off */
+#define REDIS_OUTCOMES(X)         \
+    X(OK, "ok")                   \
+    X(OOM, "oom")                 \
+    X(READONLY, "readonly")       \
+    X(MISCONF, "misconf")         \
+    X(NOREPLICAS, "noreplicas")   \
+    X(LOADING, "loading")         \
+    X(BUSY, "busy")               \
+    X(MASTERDOWN, "masterdown")   \
+    X(NOAUTH, "noauth")           \
+    X(WRONGPASS, "wrongpass")     \
+    X(NOPERM, "noperm")           \
+    X(MAXCLIENTS, "maxclients")   \
+    X(WRONGTYPE, "wrongtype")     \
+    X(NOSCRIPT, "noscript")       \
+    X(OTHER, "other")             \
+    X(LOST, "lost")               \
+    X(NOT_SENT, "not_sent")
+/* clang-format on */
 #define X(name, ...) REDIS_OUTCOME_##name,
 enum redis_outcome { REDIS_OUTCOMES(X) REDIS_OUTCOME_COUNT };
 #undef X
 const char *redis_outcome_name(enum redis_outcome outcome);
 
-/* Where the room reports to. All but `observe` and `log` lead to core_step(); none may be called from within
+/* Where the room reports to. Only `event` leads to core_step(); none may be called from within
  * redis_send(). */
 struct redis_sink {
     void *arg;
-    void (*event)(void *arg,
-                  struct event *event); /* REPLY, MASTER_UP, MASTER_DOWN, MASTER_CLOCK; the sink stamps the time */
+    /* REPLY, MASTER_UP, MASTER_DOWN or MASTER_CLOCK; the sink stamps the time. */
+    void (*event)(void *arg, struct event *event);
     /* One command completed on a master (op is enum op). latency_us is -1 where it was not sent. */
     void (*observe)(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
                     int64_t latency_us);
@@ -59,7 +73,8 @@ struct redis;
 struct redis *redis_start(uv_loop_t *loop, const struct config *config, const struct redis_sink *sink);
 
 /* Sends one command to the masters that it names; the bytes are gathered and written once per master and loop turn.
- * `items` is what send->first counts from (effects.items); it is copied as far as needed. Every item gets exactly one EVENT_REPLY per master, later, never from within. */
+ * `items` are the effect's own, send->count of them (effects.items + first), and are copied as far as needed. Every
+ * item gets exactly one EVENT_REPLY per master, later, never from within. */
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items);
 
 struct redis_master_view redis_master(const struct redis *redis, uint8_t group, uint8_t master);

@@ -1,5 +1,5 @@
 /* The assertion hook's default: stop at once. Whoever links the core may define a better one. */
-#include "assert.h"
+#include "core_assert.h"
 
 __attribute__((weak)) void lockcore_assert_failed(const char *expression, const char *file, int line)
 {

@@ -1,0 +1,213 @@
+/* What the files of the Redis room share: commands, connections, masters, and who calls whom.
+ *
+ *   redis.c       the public face; the turn of the loop: what was not sent is reported, then what is dirty is written
+ *   master.c      one master's way through its phases, its back-off, its silence (R3) and its probes
+ *   connection.c  hiredis on libuv: one socket, one ordered stream of commands
+ *   greeting.c    what is asked of a master before it counts as up, as a table of steps
+ *   wire.c        effects -> bytes          replies.c  replies -> votes
+ *
+ * Invariants
+ *   1. Every command appended to a connection is heard exactly once, in order, at the latest when the connection ends.
+ *   2. Only a master that is REDIS_UP is sent commands of the core; its connection is then in phase READY.
+ *   3. A master leaves REDIS_UP, and says so, before the replies that its end makes unknown are reported.
+ *   4. A connection is ended from the loop's own callbacks only, never from inside hiredis: there it is condemned, and
+ * the turn ends it.
+ *
+ * Phases of a master
+ *
+ *   WAITING --timer--> RESOLVING --> CONNECTING --> GREETING --last step--> READY
+ *      ^                   |             |           |    ^                   |
+ *      |                   |             |           |    +--timer-- PAUSED <-+ the master can not serve now: LOADING,
+ * BUSY, ... |                   |             |           +--------------> PAUSED
+ *      +-------------------+-------------+-----------+  any end of the connection, from every phase
+ *
+ * Timers: master.timer (WAITING: back-off; CONNECTING: time limit; PAUSED: back-off), redis.tick (silence, probes). */
+#ifndef LOCKAGENT_REDIS_ROOM_H
+#define LOCKAGENT_REDIS_ROOM_H
+
+#include <hiredis/async.h>
+
+#include "agent/core/core_assert.h"
+#include "agent/redis/redis.h"
+
+#define REDIS_ASSERT(expression) CORE_ASSERT(expression)
+
+enum {
+    TICK_MS = 250,              /* how often silence is looked for */
+    SILENCE_MS_MIN = 1000,      /* R3: max(this, 4 x node_timeout) without a reply ends a connection */
+    PROBE_TICKS = 12,           /* a connection is probed every 3 s */
+    BACKOFF_MS_MIN = 20,        /* first delay before a reconnect, doubled with every failure */
+    BACKOFF_MS_MAX = 500,       /* D5.2 */
+    ADDRESSES_MAX = 8,          /* of one name */
+    OUTPUT_BYTES_MAX = 8 << 20, /* unwritten bytes of one connection: beyond it commands are not taken */
+    POOL_MAX = 1024,            /* unused commands kept, of each size */
+    FENCE_DIGITS_MAX = 20,
+};
+
+enum script_id { SCRIPT_ACQUIRE, SCRIPT_RAISE, SCRIPT_EXTEND, SCRIPT_RELEASE, SCRIPT_READ, SCRIPT_COUNT };
+struct script {
+    const char *name, *sha, *text;
+};
+extern const struct script redis_scripts[SCRIPT_COUNT];
+
+struct master;
+struct command;
+
+/* Takes the reply to a command; NULL when the connection ended first. `sent` tells whether it may have reached the
+ * master. */
+typedef void heard_fn(struct master *master, const struct command *command, const redisReply *reply, bool sent);
+
+/* One command, the same bytes for every master that it was sent to. Comes from a pool and goes back when the last of
+ * them has been heard of. */
+struct command {
+    struct command *next; /* in the pool, or in the queue of what was not sent */
+    heard_fn *heard;
+    uint64_t sent_at_ns;
+    size_t bytes;
+    uint16_t references; /* connections, and the queue of what was not sent, that hold it */
+    master_set unsent;   /* masters that it could not be sent to and that are to be reported */
+    enum op op;
+    uint8_t group;
+    uint32_t greeting;    /* of the greeting that asked: late answers of an earlier one are not its */
+    uint16_t room, count; /* of refs */
+    struct lock_ref refs[];
+};
+
+/* One socket. Lives until libuv has closed its poll handle; `ac` is NULL as soon as hiredis lets go of it. */
+struct connection {
+    uv_poll_t poll;
+    redisAsyncContext *ac;
+    struct master *master;
+    int polled; /* UV_READABLE | UV_WRITABLE, as far as they are watched */
+    bool connected;
+    bool dirty;          /* has unwritten bytes that the turn must write */
+    bool writing;        /* inside a write: "add write" then means that the socket is full */
+    bool lost;           /* its end has been reported */
+    char condemned[160]; /* why the turn must end it; "" if it need not */
+    uint64_t bytes_appended, bytes_heard;
+    uint32_t unheard;   /* commands without reply, also our own */
+    uint32_t in_flight; /* of the core's among them */
+    uint32_t silent_ticks;
+};
+
+enum phase { PHASE_WAITING, PHASE_RESOLVING, PHASE_CONNECTING, PHASE_GREETING, PHASE_PAUSED, PHASE_READY };
+
+struct master {
+    struct redis *redis;
+    uint8_t group, index;
+    const struct config_group *group_config;
+    const struct config_master *config;
+
+    enum phase phase;
+    struct redis_master_view view; /* state, reason and what the greeting found out */
+    struct connection *connection; /* NULL in WAITING and RESOLVING */
+    uv_timer_t timer;
+    uint32_t silence_ms;
+    uint32_t failures; /* since the last good reply: drives the back-off */
+    uint32_t noticed;  /* outcomes that have been told of since it came up, bit per outcome */
+    uint32_t probe_ticks;
+
+    uv_getaddrinfo_t resolve;
+    char addresses[ADDRESSES_MAX][64];
+    unsigned address_count, address_next;
+    uint64_t attempts;
+
+    uint32_t greeting; /* number of the present greeting */
+    unsigned step, answers_left;
+    bool was_ready;       /* this connection has been READY before */
+    bool reloading;       /* SCRIPT LOAD is on its way after a NOSCRIPT */
+    char last_run_id[48]; /* when it was last up */
+    uint16_t epoch;
+    int64_t client_id;          /* of this connection; 0: unknown */
+    int64_t doubtful_client_id; /* of an earlier one that ended with commands in flight (R5); 0: none */
+};
+
+/* Where one command is built. */
+struct wire {
+    char *bytes;
+    size_t len, size;
+};
+
+struct redis {
+    uv_loop_t *loop;
+    const struct config *config;
+    struct redis_sink sink;
+    uv_prepare_t prepare;
+    uv_idle_t idle; /* active while there is work for the next turn: keeps the loop from sleeping */
+    uv_timer_t tick;
+    bool work;
+    struct command *unsent, **unsent_end;
+    struct command *pool_single, *pool_batch;
+    uint32_t pooled_single, pooled_batch;
+    struct wire wire;
+    uint64_t random;
+    uint32_t open; /* handles and requests that libuv still holds */
+    bool stopping, closing;
+    void (*done)(void *arg);
+    void *done_arg;
+    struct master *by_group[LIMIT_GROUPS];
+    struct master *masters;
+    size_t master_count;
+};
+
+/* redis.c */
+struct command *command_new(struct redis *redis, heard_fn *heard, uint16_t refs);
+void command_release(struct redis *redis, struct command *command);
+void redis_wake(struct redis *redis);   /* there is work for the next turn */
+void redis_closed(struct redis *redis); /* libuv has let go of one handle or request */
+uint64_t redis_random(struct redis *redis);
+void op_heard(struct master *master, const struct command *command, const redisReply *reply, bool sent);
+
+/* connection.c */
+bool connection_open(struct master *master, const char *address, char *why, size_t why_size);
+bool connection_append(struct connection *connection, struct command *command, const char *bytes, size_t len);
+void connection_condemn(struct connection *connection, const char *why); /* from anywhere; the turn ends it */
+void connection_end(struct connection *connection, const char *why);     /* never from inside hiredis */
+void connection_flush(struct connection *connection);
+
+/* master.c */
+void master_start(struct master *master);
+void master_tick(struct master *master);
+void master_connected(struct master *master);                        /* by connection.c */
+void master_lost(struct master *master, const char *why);            /* the same: before unknown replies are heard */
+void master_disconnected(struct master *master, bool was_connected); /* the same: the connection is gone */
+void master_up(struct master *master);
+void master_down(struct master *master, const char *why);
+void master_recheck(struct master *master, const char *why); /* greet again later, on the same connection */
+void master_answered_well(struct master *master);
+void master_refused(struct master *master, enum redis_outcome outcome,
+                    const char *text); /* an error reply while READY */
+void master_notice(struct master *master, enum redis_outcome outcome, const char *text);
+void master_stop(struct master *master);
+
+/* greeting.c */
+void greeting_begin(struct master *master);
+void greeting_reload_scripts(struct master *master);
+void greeting_probe(struct master *master);
+/* Sends one command of the room's own on the master's connection. */
+void master_ask(struct master *master, heard_fn *heard);
+
+/* wire.c */
+void wire_begin(struct wire *wire, unsigned args);
+void wire_bytes(struct wire *wire, const char *bytes, size_t len);
+void wire_text(struct wire *wire, const char *text);
+void wire_number(struct wire *wire, uint64_t number);
+void wire_op(struct wire *wire, const struct config *config, enum op op, const struct send_item *items, unsigned count);
+
+/* replies.c */
+struct item_reply {
+    enum redis_outcome outcome;
+    enum vote vote;
+    uint64_t fence;
+    int64_t pttl_ms;
+    struct text holder;
+};
+enum redis_outcome outcome_of_error(const char *text);
+enum vote vote_of_outcome(enum redis_outcome outcome);
+bool op_is_batched(enum op op);
+/* One sentence on an outcome, for people; `text` (the server's, may be NULL) is told only where no secret can be in it.
+ */
+void outcome_describe(enum redis_outcome outcome, const char *text, char *into, size_t size);
+void item_reply_read(enum op op, const redisReply *entry, struct item_reply *ret_reply);
+
+#endif

@@ -1,0 +1,166 @@
+/* Effects of the core -> bytes for the masters: the one place that knows how keys and values are called there (D5.6).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/redis/room.h"
+
+const struct script redis_scripts[SCRIPT_COUNT] = {
+#include "redis_scripts.h"
+};
+
+#define FENCE_PREFIX "lockagent:fence:"
+
+/* How an operation is asked: by which script, and with which arguments for each item. */
+struct asking {
+    const char *mode; /* first argument, where one script serves several operations */
+    enum script_id script;
+    bool label, ttl, number;
+};
+
+static const struct asking askings[OP_COUNT] = {
+    [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true},
+    [OP_RAISE] = {NULL, SCRIPT_RAISE, .number = true},
+    [OP_RENEW] = {"renew", SCRIPT_EXTEND, .ttl = true, .number = true},
+    [OP_REPAIR] = {"repair", SCRIPT_EXTEND, .label = true, .ttl = true, .number = true},
+    [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, .ttl = true, .number = true},
+    [OP_RELEASE] = {NULL, SCRIPT_RELEASE, .label = false},
+    [OP_READ] = {NULL, SCRIPT_READ, .label = false},
+};
+
+static void add(struct wire *wire, const void *bytes, size_t len)
+{
+    REDIS_ASSERT(len <= wire->size - wire->len);
+    if (len > 0) {
+        memcpy(wire->bytes + wire->len, bytes, len);
+    }
+    wire->len += len;
+}
+
+static size_t digits_of(uint64_t number, char digits[FENCE_DIGITS_MAX])
+{
+    char *at = digits + FENCE_DIGITS_MAX;
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    size_t len = (size_t)(digits + FENCE_DIGITS_MAX - at);
+    memmove(digits, at, len);
+    return len;
+}
+
+static void header(struct wire *wire, char kind, size_t number)
+{
+    char digits[FENCE_DIGITS_MAX];
+    size_t len = digits_of(number, digits);
+    add(wire, &kind, 1);
+    add(wire, digits, len);
+    add(wire, "\r\n", 2);
+}
+
+void wire_begin(struct wire *wire, unsigned args)
+{
+    wire->len = 0;
+    header(wire, '*', args);
+}
+
+void wire_bytes(struct wire *wire, const char *bytes, size_t len)
+{
+    header(wire, '$', len);
+    add(wire, bytes, len);
+    add(wire, "\r\n", 2);
+}
+
+void wire_text(struct wire *wire, const char *text)
+{
+    wire_bytes(wire, text, strlen(text));
+}
+
+void wire_number(struct wire *wire, uint64_t number)
+{
+    char digits[FENCE_DIGITS_MAX];
+    wire_bytes(wire, digits, digits_of(number, digits));
+}
+
+/* One bulk string of three parts. */
+static void joined(struct wire *wire, struct text a, struct text b, struct text c)
+{
+    header(wire, '$', a.len + b.len + c.len);
+    add(wire, a.at, a.len);
+    add(wire, b.at, b.len);
+    add(wire, c.at, c.len);
+    add(wire, "\r\n", 2);
+}
+
+static bool uses_fence(enum op op, const struct send_item *item)
+{
+    return item->fencing && op != OP_READ;
+}
+
+static void add_keys(struct wire *wire, const struct config_policy *policy, enum op op, const struct send_item *item)
+{
+    static const struct text none = {"", 0}, fence = {FENCE_PREFIX, sizeof(FENCE_PREFIX) - 1};
+    struct text prefix = {policy->prefix, strlen(policy->prefix)};
+    joined(wire, none, prefix, item->key);
+    if (uses_fence(op, item)) {
+        joined(wire, fence, prefix, item->key);
+    }
+}
+
+/* In the order that the scripts expect: value, ttl, retention, number; RAISE: value, number, retention. */
+static void add_arguments(struct wire *wire, const struct config_policy *policy, enum op op,
+                          const struct send_item *item)
+{
+    const struct asking *asking = &askings[op];
+    if (op == OP_READ) {
+        return;
+    }
+    char random[TOKEN_RANDOM_CHARS];
+    token_print_random(&item->token, random);
+    joined(wire, (struct text){random, sizeof(random)}, (struct text){":", 1},
+           asking->label ? item->label : (struct text){"", 0});
+    uint64_t retention_ms = item->fencing ? policy->fence_retention_ms : 0;
+    REDIS_ASSERT(!item->fencing || retention_ms > 0);
+    if (op == OP_RAISE) {
+        wire_number(wire, item->token.fence);
+        wire_number(wire, retention_ms);
+        return;
+    }
+    if (asking->ttl) {
+        wire_number(wire, item->ttl_ms);
+    }
+    wire_number(wire, retention_ms);
+    if (asking->number) {
+        wire_number(wire, item->token.fence);
+    }
+}
+
+static unsigned arguments_of(const struct asking *asking, enum op op)
+{
+    return op == OP_READ ? 0 : 2u + asking->ttl + asking->number;
+}
+
+void wire_op(struct wire *wire, const struct config *config, enum op op, const struct send_item *items, unsigned count)
+{
+    const struct asking *asking = &askings[op];
+    unsigned keys = 0;
+    for (unsigned i = 0; i < count; i++) {
+        REDIS_ASSERT(items[i].policy < config->policy_count && items[i].key.len <= LIMIT_KEY_BYTES);
+        REDIS_ASSERT(!asking->label || items[i].label.len <= LIMIT_LABEL_BYTES);
+        keys += 1u + uses_fence(op, &items[i]);
+    }
+    unsigned own = (asking->mode ? 1u : 0u) + count * arguments_of(asking, op);
+    wire_begin(wire, 3u + keys + own);
+    wire_text(wire, "EVALSHA");
+    wire_text(wire, redis_scripts[asking->script].sha);
+    wire_number(wire, keys);
+    for (unsigned i = 0; i < count; i++) {
+        add_keys(wire, &config->policies[items[i].policy], op, &items[i]);
+    }
+    if (asking->mode) {
+        wire_text(wire, asking->mode);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        add_arguments(wire, &config->policies[items[i].policy], op, &items[i]);
+    }
+}
