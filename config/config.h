@@ -24,11 +24,11 @@ struct config_listener {
 
 /* One Redis master, from its URL and its group's keys. */
 struct config_master {
-    char url[CONFIG_TEXT];  /* for people: without user and password */
+    char url[CONFIG_TEXT]; /* for people: without user and password */
     struct config_address address;
     int db;
-    char username[128];     /* "": the default user */
-    char password[256];     /* from the URL; "": none, or password_file of the group */
+    char username[128]; /* "": the default user */
+    char password[256]; /* from the URL; "": none, or password_file of the group */
 };
 
 struct config_group {
@@ -37,9 +37,9 @@ struct config_group {
     size_t master_count;
     uint32_t node_timeout_ms;
     uint32_t drift_ppm;
-    char username[128];      /* for masters whose URL names none */
+    char username[128];              /* for masters whose URL names none */
     char password_file[CONFIG_TEXT]; /* read at every connect; "" for none */
-    int db;                  /* for masters whose URL names none */
+    int db;                          /* for masters whose URL names none */
 };
 
 struct config_policy {
@@ -52,11 +52,11 @@ enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
 
 struct config {
     struct config_listener listen, admin;
-    char token_file[CONFIG_TEXT];  /* api.token_file: bearer token of the API; "" for none */
-    bool allow_remote;             /* api.allow_remote: a non-loopback API without a token, on purpose */
+    char token_file[CONFIG_TEXT];          /* api.token_file: bearer token of the API; "" for none */
+    bool allow_remote;                     /* api.allow_remote: a non-loopback API without a token, on purpose */
     char allowed_hosts[CONFIG_HOSTS][256]; /* api.allowed_hosts */
     size_t allowed_host_count;
-    unsigned socket_mode;          /* api.socket_mode */
+    unsigned socket_mode; /* api.socket_mode */
 
     struct config_group groups[LIMIT_GROUPS];
     size_t group_count;
@@ -84,36 +84,39 @@ struct config_errors {
     struct config_error list[64];
 };
 
-/* Reads `path` and the environment (`environ`-style array; NULL: none), then `overrides` ("key=value", count of them, from flags);
- * flag > environment > file > default. True and `*ret_config` set when all is well; else false, `*ret_config` untouched,
- * and every error at once, in the order of the file. */
+/* Reads `path` and the environment (`environ`-style array; NULL: none), then `overrides` ("key=value", count of them,
+ * from flags); flag > environment > file > default. True and `*ret_config` set when all is well; else false,
+ * `*ret_config` untouched, and every error at once, in the order of the file. */
 bool config_load(const char *path, char *const *environment, const char *const *overrides, size_t override_count,
                  struct config *ret_config, struct config_errors *ret_errors);
 
-/* True when a running agent can go from `running` to `next` without a restart; else the errors name what can not change. */
+/* True when a running agent can go from `running` to `next` without a restart; else the errors name what can not
+ * change. */
 bool config_reloadable(const struct config *running, const struct config *next, const char *path,
                        struct config_errors *ret_errors);
 
-/* Prints the whole effective configuration as YAML that config_load() reads back to the same; secrets are not printed. */
+/* Prints the whole effective configuration as YAML that config_load() reads back to the same; secrets are not printed.
+ */
 void config_print(const struct config *config, FILE *out);
 
 /* Prints the table of all keys as Markdown (for the README) or as the annotated sample file. */
 void config_print_markdown(FILE *out);
 void config_print_sample(FILE *out);
 
-/* Reads a secret from a file, without the trailing newline. Returns its length, or -1 with errno set (EFBIG: too long). */
+/* Reads a secret from a file, without the trailing newline. Returns its length, or -1 with errno set (EFBIG: too long).
+ */
 int config_read_secret(const char *path, char *secret, size_t size);
 
-/* Parses a duration that carries its unit (`500ms`, `30s`, `5m`, `1h`, also `1.5s`). True and `*ret_ms` set, or false. Used for the YAML
- * and for the API's parameters alike. */
+/* Parses a duration that carries its unit (`500ms`, `30s`, `5m`, `1h`, also `1.5s`). True and `*ret_ms` set, or false.
+ * Used for the YAML and for the API's parameters alike. */
 bool config_parse_duration(struct text text, int64_t *ret_ms);
 
 /* With how many masters the group can grant locks under at least one of the policies that name it. */
 size_t config_group_quorum(const struct config *config, size_t group);
 
-/* Fills the core's view of `config`. `groups`, `policies` and `names` are the caller's arrays (LIMIT_GROUPS, LIMIT_POLICIES,
- * LIMIT_GROUPS); `ret_core` points into them. */
-void config_for_core(const struct config *config, uint64_t seed, struct core_group *groups, struct core_policy *policies,
-                     const char **names, struct core_config *ret_core);
+/* Fills the core's view of `config`. `groups`, `policies` and `names` are the caller's arrays (LIMIT_GROUPS,
+ * LIMIT_POLICIES, LIMIT_GROUPS); `ret_core` points into them. */
+void config_for_core(const struct config *config, uint64_t seed, struct core_group *groups,
+                     struct core_policy *policies, const char **names, struct core_config *ret_core);
 
 #endif
