@@ -1,0 +1,193 @@
+/* Prometheus text 0.0.4 and Markdown from the registry; knows nothing of what is counted. */
+#include "agent/registry.h"
+
+#include <string.h>
+
+#include "agent/utf8.h"
+
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+static const char *const type_names[] = {"counter", "gauge", "histogram"};
+
+static void add_text(struct buffer *out, const char *text)
+{
+    buffer_add(out, text, strlen(text));
+}
+
+/* ---- labels and numbers ------------------------------------------------------------------------------------------ */
+
+void exposition_add_label(struct buffer *out, const char *name, const char *value)
+{
+    add_text(out, name);
+    add_text(out, "=\"");
+    for (size_t at = 0, len = strlen(value), size; at < len; at += size) {
+        uint32_t code;
+        size = utf8_decode(value + at, len - at, &code);
+        if (size == 0) {
+            size = 1;
+            add_text(out, REPLACEMENT);
+        } else if (value[at] == '\n') {
+            add_text(out, "\\n");
+        } else {
+            if (value[at] == '"' || value[at] == '\\')
+                add_text(out, "\\");
+            buffer_add(out, value + at, size);
+        }
+    }
+    add_text(out, "\"");
+}
+
+static char *digits_before(char *end, uint64_t number)
+{
+    do
+        *--end = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return end;
+}
+
+/* Whole numbers and millionths are printed exactly; no float is on the way. */
+static void add_value(struct buffer *out, int64_t value, enum metric_unit unit)
+{
+    char text[32], *end = text + sizeof(text), *at = end;
+    uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    if (unit == UNIT_MICRO) {
+        uint64_t fraction = size % 1000000;
+        size /= 1000000;
+        if (fraction > 0) {
+            int places = 6;
+            for (; fraction % 10 == 0; places--)
+                fraction /= 10;
+            at = digits_before(end, fraction);
+            while (end - at < places)
+                *--at = '0';
+            *--at = '.';
+        }
+    }
+    at = digits_before(at, size);
+    if (value < 0)
+        *--at = '-';
+    buffer_add(out, at, (size_t)(end - at));
+}
+
+/* ---- series ------------------------------------------------------------------------------------------------------ */
+
+/* One series: its labels, as fragments. */
+struct series {
+    const struct family *family;
+    const char *fragments[FAMILY_LABELS];
+    size_t lens[FAMILY_LABELS];
+};
+
+/* `name_suffix{labels} `, with the upper bound of a bucket as the last label if there is one. */
+static void add_name(struct buffer *out, const struct series *series, const char *suffix, const int64_t *bound)
+{
+    char separator = '{';
+    add_text(out, series->family->name);
+    add_text(out, suffix);
+    for (size_t i = 0; i < FAMILY_LABELS; i++) {
+        if (series->lens[i] == 0)
+            continue;
+        buffer_add(out, &separator, 1);
+        buffer_add(out, series->fragments[i], series->lens[i]);
+        separator = ',';
+    }
+    if (bound != NULL) {
+        buffer_add(out, &separator, 1);
+        add_text(out, "le=\"");
+        if (*bound == INT64_MAX)
+            add_text(out, "+Inf");
+        else
+            add_value(out, *bound, UNIT_MICRO);
+        add_text(out, "\"");
+        separator = ',';
+    }
+    add_text(out, separator == ',' ? "} " : " ");
+}
+
+static void add_sample(struct buffer *out, const struct series *series, const char *suffix, const int64_t *bound,
+                       int64_t value, enum metric_unit unit)
+{
+    add_name(out, series, suffix, bound);
+    add_value(out, value, unit);
+    add_text(out, "\n");
+}
+
+static void add_histogram(struct buffer *out, const struct series *series, const int64_t *cells)
+{
+    static const int64_t infinite = INT64_MAX;
+    const struct bucket_bounds *set = &bucket_bounds[series->family->buckets];
+    int64_t total = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        total += cells[i];
+        add_sample(out, series, "_bucket", &set->bounds[i], total, UNIT_WHOLE);
+    }
+    total += cells[set->count];
+    add_sample(out, series, "_bucket", &infinite, total, UNIT_WHOLE);
+    add_sample(out, series, "_sum", NULL, cells[set->count + 1], UNIT_MICRO);
+    add_sample(out, series, "_count", NULL, total, UNIT_WHOLE);
+}
+
+static void add_series(struct buffer *out, const struct series *series, const int64_t *cells)
+{
+    if (series->family->type == TYPE_HISTOGRAM)
+        add_histogram(out, series, cells);
+    else if (*cells != CELL_ABSENT)
+        add_sample(out, series, "", NULL, *cells, series->family->unit);
+}
+
+static void choose(const struct metrics *metrics, struct series *series, size_t label, size_t value)
+{
+    const char *fragment = metrics->labels[series->family->labels[label]].fragments[value];
+    series->fragments[label] = fragment;
+    series->lens[label] = strlen(fragment);
+}
+
+static size_t value_count(const struct metrics *metrics, const struct family *family, size_t label)
+{
+    return metrics->labels[family->labels[label]].count;
+}
+
+static void render_family(const struct metrics *metrics, enum family_id id, struct buffer *out)
+{
+    const struct family *family = &metric_families[id];
+    const struct family_cells *cells = &metrics->families[id];
+    struct series series = {.family = family};
+    buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help, family->name,
+                  type_names[family->type]);
+    for (size_t a = 0; a < value_count(metrics, family, 0); a++) {
+        choose(metrics, &series, 0, a);
+        for (size_t b = 0; b < value_count(metrics, family, 1); b++) {
+            choose(metrics, &series, 1, b);
+            for (size_t c = 0; c < value_count(metrics, family, 2); c++) {
+                choose(metrics, &series, 2, c);
+                add_series(out, &series, cells->cells + a * cells->step[0] + b * cells->step[1] + c * cells->step[2]);
+            }
+        }
+    }
+}
+
+void exposition_render(const struct metrics *metrics, struct buffer *out)
+{
+    for (enum family_id id = 0; id < FAMILY_COUNT; id++)
+        render_family(metrics, id, out);
+}
+
+/* ---- the README's table -------------------------------------------------------------------------------------------
+ */
+
+void metrics_print_markdown(struct buffer *out)
+{
+#define X(id, names) names,
+    static const char *const label_names[] = {LABELS(X)};
+#undef X
+    add_text(out, "| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    for (enum family_id id = 0; id < FAMILY_COUNT; id++) {
+        const struct family *family = &metric_families[id];
+        buffer_printf(out, "| `%s` | %s | ", family->name, type_names[family->type]);
+        for (size_t i = 0; i < FAMILY_LABELS; i++) {
+            if (family->labels[i] != LABEL_NONE)
+                buffer_printf(out, "%s%s", i > 0 ? ", " : "", label_names[family->labels[i]]);
+        }
+        buffer_printf(out, " | %s |\n", family->help);
+    }
+}

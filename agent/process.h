@@ -1,0 +1,18 @@
+/* What the kernel says of this process, for the process_* metrics. */
+#ifndef LOCKAGENT_PROCESS_H
+#define LOCKAGENT_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROCESS_UNKNOWN INT64_MIN /* any of the figures below, where it can not be read */
+
+struct process_figures {
+    int64_t cpu_us, resident_bytes, virtual_bytes, open_files, open_files_max;
+};
+struct process_figures process_read(void);
+
+/* When this process started, in unix time. Reads a file that grows with the machine: ask once. */
+int64_t process_started_wall_us(void);
+
+#endif

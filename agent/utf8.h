@@ -1,0 +1,33 @@
+/* One code point of UTF-8 at a time, for what writes bytes of strangers into logs and pages. */
+#ifndef LOCKAGENT_UTF8_H
+#define LOCKAGENT_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Length of the code point at the start of `bytes` and its value; 0 when what stands there is no UTF-8 (overlong forms,
+ * surrogates and numbers above U+10FFFF are none). `len` is at least 1. */
+static inline size_t utf8_decode(const char *bytes, size_t len, uint32_t *ret_code)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *at = (const unsigned char *)bytes;
+    if (at[0] < 0x80) {
+        *ret_code = at[0];
+        return 1;
+    }
+    size_t size = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+    if (at[0] < 0xc2 || at[0] > 0xf4 || len < size)
+        return 0;
+    uint32_t code = at[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    if (code < smallest[size] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+        return 0;
+    *ret_code = code;
+    return size;
+}
+
+#endif
