@@ -1,0 +1,322 @@
+/* Answers of the core as callers see them. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/room.h"
+#include "api/text.h"
+
+/* With what status each answer goes out, and what its problem says beyond code and title. */
+enum { NODES = 1, RETRY = 2, HOLDER = 4, VALID_FOR = 8, REASON = 16, LIMITS = 32 };
+
+static const struct {
+    uint16_t status;
+    uint16_t says;
+} table[ANSWER_COUNT] = {
+    [ANSWER_GRANTED] = {201, 0},
+    [ANSWER_RENEWED] = {200, 0},
+    [ANSWER_RELEASED] = {204, 0},
+    [ANSWER_RELEASE_PENDING] = {202, NODES},
+    [ANSWER_STATE] = {200, NODES},
+    [ANSWER_LOCK_HELD] = {409, RETRY | HOLDER},
+    [ANSWER_WAIT_TIMEOUT] = {409, RETRY | HOLDER},
+    [ANSWER_QUORUM_UNAVAILABLE] = {503, NODES | RETRY},
+    [ANSWER_VALIDITY_EXPIRED] = {503, NODES},
+    [ANSWER_RENEW_FAILED] = {503, NODES | VALID_FOR},
+    [ANSWER_LOCK_LOST] = {410, REASON},
+    [ANSWER_TOKEN_MISMATCH] = {412, 0},
+    [ANSWER_NOT_HELD] = {404, 0},
+    [ANSWER_BAD_TTL] = {400, LIMITS},
+    [ANSWER_TOO_MANY_LOCKS] = {429, RETRY},
+    [ANSWER_TOO_MANY_WAITERS] = {429, RETRY},
+    [ANSWER_DRAINING] = {503, RETRY},
+};
+
+unsigned answer_status(enum answer answer)
+{
+    return table[answer].status;
+}
+
+/* ---- keeping ------------------------------------------------------------------------------------------------------
+ */
+
+static void keep_text(struct text *text, char *copy, size_t size)
+{
+    assert(text->len <= size);
+    if (text->len > 0)
+        memcpy(copy, text->at, text->len);
+    text->at = copy;
+}
+
+void answer_keep(struct kept_answer *kept, const struct effect_answer *answer)
+{
+    kept->answer = *answer;
+    keep_text(&kept->answer.holder, kept->holder, sizeof(kept->holder));
+    keep_text(&kept->answer.hold.label, kept->label, sizeof(kept->label));
+    kept->answer.hold.key = (struct text){NULL, 0}; /* the request has it */
+    if (answer->masters != NULL && answer->tally.total <= LIMIT_MASTERS) {
+        memcpy(kept->masters, answer->masters, answer->tally.total * sizeof(kept->masters[0]));
+        kept->answer.masters = kept->masters;
+    }
+}
+
+/* ---- parts ---------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t valid_for_ms(const struct hold_view *hold, struct instant now)
+{
+    return instant_us_between(now, hold->valid_until) / 1000;
+}
+
+static int64_t max_hold_ms(const struct hold_view *hold)
+{
+    return instant_us_between(hold->acquired_at, hold->max_hold_until) / 1000;
+}
+
+static json_t *nodes_json(const struct tally *tally)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "granted", tally->granted, "held", tally->held, "error",
+                     tally->failed, "total", tally->total, "quorum", tally->quorum);
+}
+
+/* Labels come from masters too, where anybody may have written them. */
+static json_t *label_json(struct text label)
+{
+    return label.len == 0 || text_fault(label) != NULL ? json_null() : json_stringn(label.at, label.len);
+}
+
+json_t *answer_hold_json(const struct hold_view *hold, struct instant now)
+{
+    int64_t valid_ms = valid_for_ms(hold, now);
+    if (valid_ms <= 0)
+        return NULL; /* R14: nothing is reported held after its validity */
+    json_t *fence = hold->token.fence == 0 ? json_null() : json_integer((json_int_t)hold->token.fence);
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:i}", "label", label_json(hold->label), "fencing_token",
+                     fence, "ttl_ms", (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
+                     "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000), "held_for_ms",
+                     (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000), "max_hold_ms",
+                     (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "confirmed", hold->confirmed);
+}
+
+/* ---- granted, renewed ----------------------------------------------------------------------------------------------
+ */
+
+/* The hot path: written by hand. */
+static struct MHD_Response *hold_body(const struct request *request, const char *token, const char *fence,
+                                      int64_t valid_ms)
+{
+    const struct effect_answer *answer = &request->kept.answer;
+    const struct hold_view *hold = &answer->hold;
+    char key[2 * LIMIT_KEY_BYTES + 1], adopted[64] = "", body[2 * LIMIT_KEY_BYTES + 640];
+    text_json_escape((struct text){request->key, request->key_len}, key, sizeof(key));
+    if (answer->answer == ANSWER_RENEWED && answer->adopted)
+        snprintf(adopted, sizeof(adopted), ",\"adopted\":true,\"continuous\":%s",
+                 answer->continuous ? "true" : "\"unknown\"");
+    int len =
+        snprintf(body, sizeof(body),
+                 "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
+                 ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 ",\"max_hold_ms\":%" PRId64
+                 ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64 ",\"renew\":\"%s\"%s}",
+                 key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms, hold->valid_until.us / 1000,
+                 max_hold_ms(hold), answer->tally.granted, answer->tally.total, answer->tally.quorum,
+                 answer->waited_us / 1000, renew_name(hold->renew), adopted);
+    assert(len > 0 && (size_t)len < sizeof(body));
+    return reply_copied(body, (size_t)len, "application/json");
+}
+
+static bool add_location(struct MHD_Response *response, const struct request *request)
+{
+    char location[sizeof("/locks/") + 3 * LIMIT_KEY_BYTES] = "/locks/";
+    const size_t prefix = strlen(location);
+    text_percent_encode((struct text){request->key, request->key_len}, location + prefix, sizeof(location) - prefix);
+    return MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, location) == MHD_YES;
+}
+
+static enum MHD_Result write_hold(struct connection *connection, int64_t valid_ms)
+{
+    struct request *request = &connection->request;
+    const struct hold_view *hold = &request->kept.answer.hold;
+    bool granted = request->kept.answer.answer == ANSWER_GRANTED;
+    char token[TOKEN_CHARS_MAX + 2], fence[24] = "", valid[24];
+    size_t token_len = token_print(&hold->token, token);
+    snprintf(valid, sizeof(valid), "%" PRId64, valid_ms);
+    if (hold->token.fence != 0)
+        snprintf(fence, sizeof(fence), "%" PRIu64, hold->token.fence);
+    request->grants = granted;
+    request->lock = request->kept.answer.lock;
+
+    struct MHD_Response *response;
+    if (request->media == MEDIA_TEXT) {
+        token[token_len] = '\n';
+        response = reply_copied(token, token_len + 1, "text/plain; charset=utf-8");
+        token[token_len] = '\0';
+    } else {
+        response = hold_body(request, token, fence, valid_ms);
+    }
+    bool complete = response != NULL && MHD_add_response_header(response, "Lock-Token", token) == MHD_YES &&
+                    MHD_add_response_header(response, "Valid-For-Ms", valid) == MHD_YES &&
+                    (fence[0] == '\0' || MHD_add_response_header(response, "Fencing-Token", fence) == MHD_YES) &&
+                    (!granted || add_location(response, request));
+    if (complete)
+        return reply_queue(connection, granted ? 201 : 200, response);
+    if (response != NULL)
+        MHD_destroy_response(response);
+    return MHD_NO;
+}
+
+/* ---- what the masters say -------------------------------------------------------------------------------------------
+ */
+
+static json_t *masters_json(const struct connection *connection)
+{
+    const struct effect_answer *answer = &connection->request.kept.answer;
+    const struct config_group *group = &connection->api->config->groups[answer->group];
+    json_t *list = json_array();
+    for (size_t m = 0; m < answer->tally.total && answer->masters != NULL; m++) {
+        const struct master_state *state = &answer->masters[m];
+        const char *says = state->vote == VOTE_YES      ? "held"
+                           : state->vote == VOTE_ABSENT ? "free"
+                                                        : vote_name(state->vote);
+        bool has_ttl = (state->vote == VOTE_YES || state->vote == VOTE_FOREIGN) && state->pttl_ms >= 0;
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state", says,
+                                        "remaining_ttl_ms", has_ttl ? json_integer(state->pttl_ms) : json_null()));
+    }
+    return list;
+}
+
+/* Of a held key: how long the last master keeps it, were nobody to renew. */
+static json_t *remaining_json(const struct effect_answer *answer)
+{
+    int64_t longest = -1;
+    for (size_t m = 0; m < answer->tally.total && answer->masters != NULL; m++)
+        if (answer->masters[m].vote == VOTE_YES && answer->masters[m].pttl_ms > longest)
+            longest = answer->masters[m].pttl_ms;
+    return answer->state == KEY_HELD && longest >= 0 ? json_integer(longest) : json_null();
+}
+
+static enum MHD_Result write_state(struct connection *connection)
+{
+    struct api *api = connection->api;
+    struct request *request = &connection->request;
+    const struct effect_answer *answer = &request->kept.answer;
+    const char *state = answer->state == KEY_HELD ? "held" : answer->state == KEY_FREE ? "free" : "unknown";
+    if (request->media == MEDIA_TEXT) {
+        char line[16];
+        snprintf(line, sizeof(line), "%s\n", state);
+        return reply_text(connection, 200, line);
+    }
+    json_t *body = json_pack("{s:s%, s:s, s:o, s:o, s:o, s:o}", "key", request->key, request->key_len, "state", state,
+                             "holder", label_json(answer->holder), "remaining_ttl_ms", remaining_json(answer), "nodes",
+                             nodes_json(&answer->tally), "masters", masters_json(connection));
+    json_t *hold = answer->local ? answer_hold_json(&answer->hold, api->backend.now(api->backend.arg)) : NULL;
+    if (body != NULL && hold != NULL)
+        json_object_set_new(body, "hold", hold);
+    return reply_json(connection, 200, body);
+}
+
+/* ---- refusals
+ * -------------------------------------------------------------------------------------------------------- */
+
+static void say_limits(struct connection *connection, char *detail, size_t size)
+{
+    const struct effect_answer *answer = &connection->request.kept.answer;
+    char came[32] = "the policy's ttl", min[32], max[32];
+    if (connection->request.params.ttl_ms != 0)
+        text_duration(connection->request.params.ttl_ms, came, sizeof(came));
+    snprintf(detail, size, "parameter ttl: %s came; allowed: %s to %s", came,
+             text_duration(answer->ttl_ms_min, min, sizeof(min)), text_duration(answer->ttl_ms_max, max, sizeof(max)));
+}
+
+static json_t *members_json(const struct effect_answer *answer, unsigned says, int64_t valid_ms)
+{
+    json_t *members = json_object();
+    if (says & NODES)
+        json_object_set_new(members, "nodes", nodes_json(&answer->tally));
+    if (says & HOLDER)
+        json_object_set_new(members, "holder", label_json(answer->holder));
+    if (says & RETRY && answer->retry_after_ms >= 0)
+        json_object_set_new(members, "retry_after_ms", json_integer(answer->retry_after_ms));
+    if (says & VALID_FOR)
+        json_object_set_new(members, "valid_for_ms", json_integer(valid_ms));
+    if (says & REASON)
+        json_object_set_new(members, "reason", json_string(reason_name(answer->reason)));
+    if (says & LIMITS) {
+        json_object_set_new(members, "parameter", json_string("ttl"));
+        json_object_set_new(members, "ttl_ms_min", json_integer(answer->ttl_ms_min));
+        json_object_set_new(members, "ttl_ms_max", json_integer(answer->ttl_ms_max));
+    }
+    return members;
+}
+
+static enum MHD_Result write_refusal(struct connection *connection, int64_t valid_ms)
+{
+    const struct effect_answer *answer = &connection->request.kept.answer;
+    unsigned says = table[answer->answer].says;
+    char detail[160];
+    struct problem_report report = {.code = answer_code(answer->answer),
+                                    .title = answer_text(answer->answer),
+                                    .status = table[answer->answer].status,
+                                    .retry_after_ms = -1};
+    if (says & RETRY)
+        report.retry_after_ms = answer->retry_after_ms > 0 ? answer->retry_after_ms : 0;
+    if (says & LIMITS) {
+        say_limits(connection, detail, sizeof(detail));
+        report.detail = detail;
+    }
+    report.members = members_json(answer, says, valid_ms);
+    return reply_problem(connection, &report);
+}
+
+static enum MHD_Result write_pending(struct connection *connection)
+{
+    const struct effect_answer *answer = &connection->request.kept.answer;
+    if (connection->request.media == MEDIA_TEXT)
+        return reply_text(connection, 202, "release_pending\n");
+    return reply_json(connection, 202,
+                      json_pack("{s:s, s:s, s:o}", "code", answer_code(answer->answer), "detail",
+                                answer_text(answer->answer), "nodes", nodes_json(&answer->tally)));
+}
+
+/* ---- all of them
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* The last look at the clock before a promise is made: a grant without validity is given back, a renewed lease that is
+ * over is lost (R4, R14). */
+static void mind_the_clock(struct connection *connection, int64_t valid_ms)
+{
+    struct api *api = connection->api;
+    struct effect_answer *answer = &connection->request.kept.answer;
+    if (valid_ms > 0)
+        return;
+    if (answer->answer == ANSWER_GRANTED) {
+        struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = answer->lock};
+        answer->answer = ANSWER_VALIDITY_EXPIRED;
+        api->backend.submit(api->backend.arg, &event);
+    } else if (answer->answer == ANSWER_RENEWED || answer->answer == ANSWER_RENEW_FAILED) {
+        answer->answer = ANSWER_LOCK_LOST;
+        answer->reason = REASON_STALLED;
+    }
+}
+
+enum MHD_Result answer_write(struct connection *connection)
+{
+    struct api *api = connection->api;
+    struct effect_answer *answer = &connection->request.kept.answer;
+    int64_t valid_ms = valid_for_ms(&answer->hold, api->backend.now(api->backend.arg));
+    mind_the_clock(connection, valid_ms);
+    switch (answer->answer) {
+    case ANSWER_GRANTED:
+    case ANSWER_RENEWED:
+        return write_hold(connection, valid_ms);
+    case ANSWER_RELEASED:
+        return reply_shared(connection, 204, api->no_content);
+    case ANSWER_RELEASE_PENDING:
+        return write_pending(connection);
+    case ANSWER_STATE:
+        return write_state(connection);
+    default:
+        return write_refusal(connection, valid_ms);
+    }
+}

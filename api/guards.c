@@ -1,0 +1,147 @@
+/* Guards: who may talk to the API at all (D9).
+ *
+ * A web page in somebody's browser, or a URL that a service was talked into fetching, can reach loopback. Both give
+ * themselves away: browsers send `Origin` with every call that could change something, and a name that was rebound to
+ * 127.0.0.1 is still in `Host`. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "agent/log.h"
+#include "api/room.h"
+
+enum { LOOK_MS = 1000 }; /* how often the token's file is looked at, at most */
+
+/* ---- the bearer token ------------------------------------------------------------------------------------------- */
+
+bool guard_secret_load(struct api *api, char *error, size_t error_size)
+{
+    const char *path = api->config->token_file;
+    struct stat found = {0};
+    memset(api->secret, 0, sizeof(api->secret));
+    api->secret_looked_ms = uv_now(api->loop);
+    if (path[0] == '\0')
+        return true;
+    if (stat(path, &found) == 0)
+        api->secret_mtime = found.st_mtim;
+    int len = config_read_secret(path, api->secret, sizeof(api->secret));
+    if (len > 0)
+        return true;
+    snprintf(error, error_size, "api.token_file: %s: %s", path, len == 0 ? "the file is empty" : strerror(errno));
+    memset(api->secret, 0, sizeof(api->secret));
+    return false;
+}
+
+static void look_at_secret(struct api *api)
+{
+    char error[CONFIG_TEXT + 64];
+    struct stat found;
+    uint64_t now_ms = uv_now(api->loop);
+    if (now_ms - api->secret_looked_ms < LOOK_MS)
+        return;
+    api->secret_looked_ms = now_ms;
+    bool same = stat(api->config->token_file, &found) == 0 && found.st_mtim.tv_sec == api->secret_mtime.tv_sec &&
+                found.st_mtim.tv_nsec == api->secret_mtime.tv_nsec;
+    if (!same && !guard_secret_load(api, error, sizeof(error)))
+        log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
+}
+
+/* Takes as long for a wrong token as for the right one, whatever they share. */
+static bool same_secret(const char *secret, const char *offered)
+{
+    size_t offered_len = strlen(offered), len = strlen(secret);
+    unsigned char difference = (unsigned char)(len != offered_len);
+    for (size_t i = 0; i < len; i++)
+        difference |= (unsigned char)(secret[i] ^ (offered_len == 0 ? 0 : offered[i % offered_len]));
+    return difference == 0;
+}
+
+static bool is_authorized(struct api *api, const struct headers *headers)
+{
+    static const char scheme[] = "Bearer ";
+    look_at_secret(api);
+    const char *offered = headers->authorization;
+    if (offered == NULL || headers->authorization_doubled || strncasecmp(offered, scheme, sizeof(scheme) - 1) != 0)
+        return false;
+    return api->secret[0] != '\0' && same_secret(api->secret, offered + sizeof(scheme) - 1);
+}
+
+/* ---- Host ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The length of the name in `name`, `name:` and `name:123`; 0 where it is none of these. */
+static size_t name_len(const char *host)
+{
+    size_t len = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    if (len > strlen(host))
+        return 0;
+    const char *rest = host + len;
+    if (*rest == ':')
+        rest += 1 + strspn(rest + 1, "0123456789");
+    return *rest == '\0' ? len : 0;
+}
+
+static bool host_is_ours(const struct config *config, const char *host)
+{
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    size_t len = name_len(host);
+    if (len == 0)
+        return false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strlen(names[i]) == len && strncasecmp(host, names[i], len) == 0)
+            return true;
+    for (size_t i = 0; i < config->allowed_host_count; i++)
+        if (strcasecmp(config->allowed_hosts[i], host) == 0 ||
+            (strlen(config->allowed_hosts[i]) == len && strncasecmp(host, config->allowed_hosts[i], len) == 0))
+            return true;
+    return false;
+}
+
+/* HTTP/1.0 knows no Host; no browser speaks it, so its absence there is no disguise. */
+static enum problem host_problem(const struct connection *connection, const struct headers *headers,
+                                 const char *version)
+{
+    if (headers->host == NULL)
+        return strcmp(version, "HTTP/1.0") == 0 ? PROBLEM_NONE : PROBLEM_BAD_REQUEST;
+    if (headers->host_doubled)
+        return PROBLEM_BAD_REQUEST;
+    if (connection->listener->checks_host && !host_is_ours(connection->api->config, headers->host))
+        return PROBLEM_MISDIRECTED;
+    return PROBLEM_NONE;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------------------------------
+ */
+
+static void refuse(struct refusal *refusal, enum problem problem, const char *detail)
+{
+    refusal->problem = problem;
+    snprintf(refusal->detail, sizeof(refusal->detail), "%s", detail);
+}
+
+bool guard_refuses(struct connection *connection, const struct headers *headers, const char *version, bool open,
+                   struct refusal *refusal)
+{
+    struct api *api = connection->api;
+    if (connection->listener->is_admin)
+        return false;
+    if (headers->origin != NULL) {
+        refuse(refusal, PROBLEM_ORIGIN_REFUSED, "");
+        return true;
+    }
+    enum problem problem = host_problem(connection, headers, version);
+    if (problem != PROBLEM_NONE) {
+        refuse(refusal, problem,
+               problem == PROBLEM_BAD_REQUEST ? "exactly one Host header is needed"
+                                              : "Host is none of localhost, 127.0.0.1, [::1] and api.allowed_hosts");
+        return true;
+    }
+    if (!open && api->config->token_file[0] != '\0' && !is_authorized(api, headers)) {
+        refuse(refusal, PROBLEM_UNAUTHORIZED, "");
+        return true;
+    }
+    return false;
+}

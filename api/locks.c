@@ -1,0 +1,146 @@
+/* The lock calls: parameters -> event, and the list of this agent's locks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/room.h"
+
+static struct text key_of(const struct request *request)
+{
+    return (struct text){request->key, request->key_len};
+}
+
+enum MHD_Result locks_acquire(struct connection *connection)
+{
+    const struct request *request = &connection->request;
+    const struct params *params = &request->params;
+    struct event event = {.kind = EVENT_ACQUIRE,
+                          .acquire = {.key = key_of(request),
+                                      .ttl_ms = params->ttl_ms,
+                                      .wait_ms = params->wait_ms,
+                                      .max_hold_ms = params->max_hold_ms,
+                                      .renew = params->renew,
+                                      .label = {params->label, params->label_len}}};
+    return request_submit(connection, &event);
+}
+
+enum MHD_Result locks_renew(struct connection *connection)
+{
+    const struct request *request = &connection->request;
+    const struct params *params = &request->params;
+    struct event event = {
+        .kind = EVENT_RENEW,
+        .renew = {.key = key_of(request), .token = params->token, .ttl_ms = params->ttl_ms, .renew = params->renew}};
+    return request_submit(connection, &event);
+}
+
+enum MHD_Result locks_release(struct connection *connection)
+{
+    const struct request *request = &connection->request;
+    struct event event = {.kind = EVENT_RELEASE, .release = {.key = key_of(request), .token = request->params.token}};
+    return request_submit(connection, &event);
+}
+
+enum MHD_Result locks_read(struct connection *connection)
+{
+    struct event event = {.kind = EVENT_READ, .read = {.key = key_of(&connection->request)}};
+    return request_submit(connection, &event);
+}
+
+/* ---- the list: holds first, then those who wait -------------------------------------------------------------------
+ */
+
+struct page {
+    struct instant now;
+    struct list_cursor cursor;
+    uint32_t left;
+    bool more;
+    json_t *held, *waiting;
+};
+
+static json_t *key_json(struct text key)
+{
+    return json_stringn(key.at, key.len);
+}
+
+static void list_holds(const struct core *core, struct page *page)
+{
+    struct hold_view hold;
+    uint32_t next = page->cursor.at;
+    while (core_next_hold(core, page->now, &next, &hold)) {
+        if (page->left == 0) {
+            page->more = true;
+            return;
+        }
+        json_t *view = answer_hold_json(&hold, page->now);
+        if (view != NULL) {
+            json_t *entry = json_pack("{s:o}", "key", key_json(hold.key));
+            json_object_update_new(entry, view);
+            json_array_append_new(page->held, entry);
+            page->left--;
+        }
+        page->cursor.at = next;
+    }
+    page->cursor = (struct list_cursor){.waits = true};
+}
+
+static void list_waits(const struct core *core, struct page *page)
+{
+    struct text key;
+    struct instant since;
+    uint32_t next = page->cursor.at;
+    while (core_next_wait(core, &next, &key, &since)) {
+        if (page->left == 0) {
+            page->more = true;
+            return;
+        }
+        json_t *entry = json_pack("{s:o, s:I}", "key", key_json(key), "waited_ms",
+                                  (json_int_t)(instant_us_between(since, page->now) / 1000));
+        json_array_append_new(page->waiting, entry);
+        page->left--;
+        page->cursor.at = next;
+    }
+}
+
+static enum MHD_Result list_as_text(struct connection *connection, const struct page *page)
+{
+    struct buffer lines = {0};
+    size_t i;
+    json_t *entry;
+    json_array_foreach(page->held, i, entry)
+        buffer_printf(&lines, "held %s\n", json_string_value(json_object_get(entry, "key")));
+    json_array_foreach(page->waiting, i, entry)
+        buffer_printf(&lines, "waiting %s\n", json_string_value(json_object_get(entry, "key")));
+    if (lines.failed) {
+        buffer_free(&lines);
+        return MHD_NO;
+    }
+    if (lines.len == 0)
+        return reply_text(connection, 200, "");
+    return reply_queue(connection, 200, reply_owned(lines.bytes, lines.len, "text/plain; charset=utf-8"));
+}
+
+enum MHD_Result locks_list(struct connection *connection)
+{
+    struct api *api = connection->api;
+    const struct params *params = &connection->request.params;
+    struct page page = {.now = api->backend.now(api->backend.arg),
+                        .cursor = params->cursor,
+                        .left = params->limit == 0 ? LIST_LIMIT_DEFAULT : params->limit,
+                        .held = json_array(),
+                        .waiting = json_array()};
+    if (!page.cursor.waits)
+        list_holds(api->backend.core, &page);
+    if (!page.more)
+        list_waits(api->backend.core, &page);
+    if (connection->request.media == MEDIA_TEXT) {
+        enum MHD_Result result = list_as_text(connection, &page);
+        json_decref(page.held);
+        json_decref(page.waiting);
+        return result;
+    }
+    char cursor[16];
+    snprintf(cursor, sizeof(cursor), "%c%u", page.cursor.waits ? 'w' : 'h', page.cursor.at);
+    return reply_json(connection, 200,
+                      json_pack("{s:o, s:o, s:o}", "held", page.held, "waiting", page.waiting, "next_cursor",
+                                page.more ? json_string(cursor) : json_null()));
+}

@@ -1,0 +1,67 @@
+/* Metrics, health and the API's description. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/room.h"
+
+enum MHD_Result page_metrics(struct connection *connection)
+{
+    struct api *api = connection->api;
+    struct metrics_scrape scrape = {
+        .core = core_stats(api->backend.core), .redis = api->backend.redis, .config = api->config};
+    struct buffer page = {0};
+    metrics_render(api->backend.metrics, &scrape, &page);
+    if (page.failed) {
+        buffer_free(&page);
+        return reply_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
+    }
+    return reply_queue(connection, 200, reply_owned(page.bytes, page.len, "text/plain; version=0.0.4; charset=utf-8"));
+}
+
+/* Liveness never depends on Redis (D5.2). */
+enum MHD_Result page_alive(struct connection *connection)
+{
+    return reply_shared(connection, 200, connection->api->alive);
+}
+
+enum MHD_Result page_openapi(struct connection *connection)
+{
+    return reply_shared(connection, 200, connection->api->openapi);
+}
+
+static json_t *master_json(const struct api *api, size_t group, size_t master)
+{
+    struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)group, (uint8_t)master);
+    return json_pack("{s:s, s:s, s:s}", "master", api->config->groups[group].masters[master].url, "state",
+                     redis_state_name(view.state), "reason", view.reason);
+}
+
+static json_t *group_json(const struct api *api, size_t g)
+{
+    const struct config_group *group = &api->config->groups[g];
+    size_t up = 0, quorum = config_group_quorum(api->config, g);
+    json_t *down = json_array();
+    for (size_t m = 0; m < group->master_count; m++) {
+        if (redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m).state == REDIS_UP)
+            up++;
+        else
+            json_array_append_new(down, master_json(api, g, m));
+    }
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:o}", "group", group->name, "ready", up >= quorum, "up",
+                     (json_int_t)up, "total", (json_int_t)group->master_count, "quorum", (json_int_t)quorum, "not_up",
+                     down);
+}
+
+enum MHD_Result page_ready(struct connection *connection)
+{
+    struct api *api = connection->api;
+    const char *why_not = api->backend.not_ready(api->backend.arg);
+    if (why_not == NULL && (api->draining || api->stopping))
+        why_not = "draining";
+    json_t *groups = json_array();
+    for (size_t g = 0; g < api->config->group_count; g++)
+        json_array_append_new(groups, group_json(api, g));
+    json_t *body = json_pack("{s:b, s:o, s:o}", "ready", why_not == NULL, "reason",
+                             why_not == NULL ? json_null() : json_string(why_not), "groups", groups);
+    return reply_json(connection, why_not == NULL ? 200 : 503, body);
+}

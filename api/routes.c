@@ -1,0 +1,76 @@
+/* Which path and method leads where. */
+#include "api/routes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/text.h"
+
+#define P(name) (1U << PARAM_##name)
+
+const struct route routes[] = {
+    {"/locks/{key}",
+     true,
+     false,
+     {{METHOD_POST, P(TTL) | P(WAIT) | P(RENEW) | P(MAX_HOLD) | P(LABEL), true, locks_acquire},
+      {METHOD_PUT, P(TOKEN) | P(TTL) | P(RENEW), true, locks_renew},
+      {METHOD_DELETE, P(TOKEN), true, locks_release},
+      {METHOD_GET, 0, true, locks_read}}},
+    {"/locks", true, false, {{METHOD_GET, P(LIMIT) | P(CURSOR), false, locks_list}}},
+    {"/metrics", false, false, {{METHOD_GET, 0, false, page_metrics}}},
+    {"/livez", false, true, {{METHOD_GET, 0, false, page_alive}}},
+    {"/healthz", false, true, {{METHOD_GET, 0, false, page_alive}}},
+    {"/readyz", false, true, {{METHOD_GET, 0, false, page_ready}}},
+    {"/openapi.yaml", false, false, {{METHOD_GET, 0, false, page_openapi}}},
+    {"/", false, false, {{METHOD_GET, 0, false, page_status}}},
+};
+const size_t route_count = sizeof(routes) / sizeof(routes[0]);
+
+static const char LOCKS[] = "/locks/";
+
+const struct route *route_find(struct text path, struct text *ret_key)
+{
+    const size_t prefix = sizeof(LOCKS) - 1;
+    if (path.len >= prefix && memcmp(path.at, LOCKS, prefix) == 0) {
+        *ret_key = (struct text){path.at + prefix, path.len - prefix};
+        return &routes[0];
+    }
+    for (size_t i = 1; i < route_count; i++)
+        if (text_is(path, routes[i].path))
+            return &routes[i];
+    return NULL;
+}
+
+const struct operation *route_operation(const struct route *route, enum method method)
+{
+    for (size_t i = 0; i < OPERATIONS && route->operations[i].run != NULL; i++)
+        if (route->operations[i].method == method)
+            return &route->operations[i];
+    return NULL;
+}
+
+void route_allow(const struct route *route, char *out, size_t size)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < OPERATIONS && route->operations[i].run != NULL; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s, ", method_name(route->operations[i].method));
+    snprintf(out + len, size - len, "HEAD"); /* every route takes GET, and HEAD is as GET */
+}
+
+static const char *const method_names[] = {"GET", "POST", "PUT", "DELETE", "other"};
+
+enum method method_find(const char *name, bool *ret_is_head)
+{
+    *ret_is_head = strcmp(name, "HEAD") == 0;
+    if (*ret_is_head)
+        return METHOD_GET;
+    int i = 0;
+    while (i < METHOD_OTHER && strcmp(name, method_names[i]) != 0)
+        i++;
+    return (enum method)i;
+}
+
+const char *method_name(enum method method)
+{
+    return method_names[method];
+}

@@ -1,0 +1,353 @@
+/* The daemons of libmicrohttpd, one per address, in our event loop.
+ *
+ *   a daemon's epoll descriptor is readable --.
+ *   a request was answered -------------------+--> wants_run --> [prepare: once per loop turn] MHD_run, a few times at
+ * most a connection was closed, a timeout -------'                      |
+ *                                                                    '-- still more to do: the loop does not sleep
+ * (`again`)
+ *
+ * Running in the prepare phase gathers what a loop turn has brought: many answers, one run. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "api/openapi.h"
+#include "api/routes.h"
+
+enum { RUNS = 4 /* per loop turn: more would keep Redis waiting */ };
+
+#if MHD_VERSION >= 0x00097707
+#define SINGLE_THREADED MHD_USE_NO_THREAD_SAFETY /* spares a write per resumed connection */
+#else
+#define SINGLE_THREADED 0
+#endif
+
+void server_wants_run(struct listener *listener)
+{
+    listener->wants_run = true;
+}
+
+uint16_t api_port(const struct api *api, size_t listener)
+{
+    return listener < api->listener_count ? api->listeners[listener].port : 0;
+}
+
+/* ---- running -------------------------------------------------------------------------------------------------------
+ */
+
+static void on_wake(uv_timer_t *timer)
+{
+    struct api *api = timer->data;
+    for (size_t i = 0; i < api->listener_count; i++)
+        api->listeners[i].wants_run = true;
+}
+
+static void on_again(uv_idle_t *idle)
+{
+    (void)idle; /* it is enough that the loop does not sleep */
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct listener *listener = poll->data;
+    (void)status, (void)events;
+    listener->wants_run = true;
+}
+
+/* A timer that fires too early only wakes up for nothing, so it is never moved back. */
+static void wake_within(struct api *api, uint64_t ms)
+{
+    if (!uv_is_active((const uv_handle_t *)&api->wake) || uv_timer_get_due_in(&api->wake) > ms)
+        uv_timer_start(&api->wake, on_wake, ms, 0);
+}
+
+static void run(struct listener *listener)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    listener->wants_run = false;
+    MHD_run(listener->daemon);
+    if (MHD_get_timeout(listener->daemon, &ms) != MHD_YES)
+        return;
+    if (ms == 0)
+        listener->wants_run = true;
+    else
+        wake_within(listener->api, ms);
+}
+
+static bool run_all(struct api *api)
+{
+    bool more = false;
+    for (size_t i = 0; i < api->listener_count; i++) {
+        if (api->listeners[i].wants_run)
+            run(&api->listeners[i]);
+        more |= api->listeners[i].wants_run;
+    }
+    return more;
+}
+
+static void stop_daemons(struct api *api);
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct api *api = prepare->data;
+    bool more = true;
+    for (int runs = 0; more && runs < RUNS; runs++)
+        more = run_all(api);
+    if (!more)
+        connections_close_ended(api);
+    if (more)
+        uv_idle_start(&api->again, on_again);
+    else
+        uv_idle_stop(&api->again);
+    if (api->stopping && api->connections == 0)
+        stop_daemons(api);
+}
+
+/* ---- starting ------------------------------------------------------------------------------------------------------
+ */
+
+__attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *format, va_list arguments)
+{
+    char line[256];
+    (void)arg;
+    vsnprintf(line, sizeof(line), format, arguments);
+    line[strcspn(line, "\r\n")] = '\0';
+    log_event(LOG_DEBUG, "libmicrohttpd", LOG_TEXT_FIELD("text", line));
+}
+
+/* Paths and parameters are decoded by us, from the raw request target. */
+static size_t leave_encoded(void *arg, struct MHD_Connection *http, char *text)
+{
+    (void)arg, (void)http;
+    return strlen(text);
+}
+
+static struct MHD_Daemon *start_daemon(struct listener *listener)
+{
+    unsigned limit = listener->is_admin ? ADMIN_CONNECTIONS : listener->api->config->connections_max;
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_SUSPEND_RESUME | MHD_USE_ERROR_LOG | SINGLE_THREADED, 0, NULL, NULL,
+                            request_handler, listener,                                   //
+                            MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                    //
+                            MHD_OPTION_LISTEN_SOCKET, listener->fd,                      //
+                            MHD_OPTION_CONNECTION_LIMIT, limit,                          //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,      //
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_STALL_S,      //
+                            MHD_OPTION_NOTIFY_CONNECTION, connection_notified, listener, //
+                            MHD_OPTION_NOTIFY_COMPLETED, request_completed, listener,    //
+                            MHD_OPTION_URI_LOG_CALLBACK, request_line_came, listener,    //
+                            MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,           //
+                            MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+}
+
+static bool open_listener(struct api *api, const struct config_address *address, bool is_admin, char *error,
+                          size_t error_size)
+{
+    struct listener *listener = &api->listeners[api->listener_count];
+    *listener = (struct listener){.api = api,
+                                  .address = address,
+                                  .is_admin = is_admin,
+                                  .checks_host = !is_admin && !address->is_unix && address->loopback,
+                                  .fd = -1};
+    api->listener_count++;
+    if (!socket_open(listener, api->config->socket_mode, error, error_size))
+        return false;
+    listener->daemon = start_daemon(listener);
+    if (listener->daemon == NULL)
+        snprintf(error, error_size, "listen: %s: libmicrohttpd does not start", address->text);
+    return listener->daemon != NULL;
+}
+
+static bool open_listeners(struct api *api, char *error, size_t error_size)
+{
+    const struct config *config = api->config;
+    for (size_t i = 0; i < config->listen.count; i++)
+        if (!open_listener(api, &config->listen.addresses[i], false, error, error_size))
+            return false;
+    for (size_t i = 0; i < config->admin.count; i++)
+        if (!open_listener(api, &config->admin.addresses[i], true, error, error_size))
+            return false;
+    return true;
+}
+
+static void watch(struct api *api, uv_poll_t *poll, int fd, void *data, uv_poll_cb look)
+{
+    int failed = uv_poll_init(api->loop, poll, fd);
+    assert(failed == 0);
+    poll->data = data;
+    failed = uv_poll_start(poll, UV_READABLE, look);
+    assert(failed == 0);
+    (void)failed;
+    api->handles++;
+}
+
+static void start_handles(struct api *api)
+{
+    uv_prepare_init(api->loop, &api->prepare);
+    uv_idle_init(api->loop, &api->again);
+    uv_timer_init(api->loop, &api->wake);
+    uv_timer_init(api->loop, &api->sweep);
+    uv_timer_init(api->loop, &api->grace);
+    api->prepare.data = api->again.data = api->wake.data = api->sweep.data = api->grace.data = api;
+    api->handles += 5;
+    watch(api, &api->gone, api->gone_fd, api, connections_look);
+    for (size_t i = 0; i < api->listener_count; i++) {
+        struct listener *listener = &api->listeners[i];
+        watch(api, &listener->poll, MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, listener,
+              on_poll);
+        log_event(LOG_INFO, "listening", LOG_TEXT_FIELD("listener", listener->is_admin ? "admin" : "api"),
+                  LOG_TEXT_FIELD("address", listener->bound));
+    }
+    uv_prepare_start(&api->prepare, on_prepare);
+}
+
+static bool make_constants(struct api *api)
+{
+    api->numbers = api->free_count = api->config->connections_max;
+    api->by_number = calloc(api->numbers, sizeof(struct connection *));
+    api->free_numbers = calloc(api->numbers, sizeof(*api->free_numbers));
+    api->no_content = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    api->alive = reply_copied("ok\n", 3, "text/plain; charset=utf-8");
+    api->openapi = reply_copied(openapi_yaml, sizeof(openapi_yaml), "application/yaml");
+    for (uint32_t i = 0; api->free_numbers != NULL && i < api->numbers; i++)
+        api->free_numbers[i] = api->numbers - 1 - i;
+    return api->by_number != NULL && api->free_numbers != NULL && api->no_content != NULL && api->alive != NULL &&
+           api->openapi != NULL;
+}
+
+static void tell_routes(struct metrics *metrics)
+{
+    const char *paths[16];
+    assert(route_count <= sizeof(paths) / sizeof(paths[0]));
+    for (size_t i = 0; i < route_count; i++)
+        paths[i] = routes[i].path;
+    metrics_http_routes(metrics, paths, route_count);
+}
+
+static void give_up(struct api *api)
+{
+    for (size_t i = 0; i < api->listener_count; i++) {
+        struct listener *listener = &api->listeners[i];
+        socket_remove(listener);
+        if (listener->daemon != NULL)
+            MHD_stop_daemon(listener->daemon); /* closes the socket as well */
+        else if (listener->fd >= 0)
+            close(listener->fd);
+    }
+    api_free(api);
+}
+
+struct api *api_start(uv_loop_t *loop, const struct config *config, const struct api_backend *backend, char *error,
+                      size_t error_size)
+{
+    struct api *api = calloc(1, sizeof(*api));
+    snprintf(error, error_size, "out of memory");
+    if (api == NULL)
+        return NULL;
+    api->loop = loop;
+    api->config = config;
+    api->backend = *backend;
+    if (!connections_start(api) || !make_constants(api) || !guard_secret_load(api, error, error_size) ||
+        !open_listeners(api, error, error_size)) {
+        give_up(api);
+        return NULL;
+    }
+    tell_routes(backend->metrics);
+    start_handles(api);
+    return api;
+}
+
+void api_reload(struct api *api, const struct config *config)
+{
+    char error[CONFIG_TEXT + 64];
+    api->config = config;
+    if (!guard_secret_load(api, error, sizeof(error)))
+        log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
+}
+
+void api_drain(struct api *api)
+{
+    api->draining = true;
+}
+
+/* ---- stopping ------------------------------------------------------------------------------------------------------
+ */
+
+static void closed_one(struct api *api)
+{
+    if (--api->handles == 0)
+        api->done(api->done_arg);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    closed_one(handle->data);
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    const struct listener *listener = handle->data;
+    closed_one(listener->api);
+}
+
+static void stop_daemons(struct api *api)
+{
+    if (api->daemons_stopped)
+        return;
+    api->daemons_stopped = true;
+    for (size_t i = 0; i < api->listener_count; i++) {
+        struct listener *listener = &api->listeners[i];
+        uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
+        MHD_stop_daemon(listener->daemon);
+    }
+    uv_close((uv_handle_t *)&api->prepare, on_closed);
+    uv_close((uv_handle_t *)&api->again, on_closed);
+    uv_close((uv_handle_t *)&api->wake, on_closed);
+    uv_close((uv_handle_t *)&api->sweep, on_closed);
+    uv_close((uv_handle_t *)&api->grace, on_closed);
+    uv_close((uv_handle_t *)&api->gone, on_closed);
+}
+
+/* Nothing is suspended any more, but libmicrohttpd must have seen that before it may be stopped. */
+static void on_grace(uv_timer_t *timer)
+{
+    struct api *api = timer->data;
+    on_wake(&api->wake);
+    run_all(api);
+    stop_daemons(api);
+}
+
+void api_stop(struct api *api, int64_t grace_ms, void (*done)(void *arg), void *arg)
+{
+    assert(!api->stopping);
+    api->stopping = api->draining = true;
+    api->done = done;
+    api->done_arg = arg;
+    for (size_t i = 0; i < api->listener_count; i++) {
+        struct listener *listener = &api->listeners[i];
+        socket_remove(listener);
+        close(MHD_quiesce_daemon(listener->daemon));
+        listener->wants_run = true;
+    }
+    connections_stop(api);
+    uv_timer_start(&api->grace, on_grace, grace_ms < 0 ? 0 : (uint64_t)grace_ms, 0);
+}
+
+void api_free(struct api *api)
+{
+    if (api == NULL)
+        return;
+    connections_free(api);
+    if (api->no_content != NULL)
+        MHD_destroy_response(api->no_content);
+    if (api->alive != NULL)
+        MHD_destroy_response(api->alive);
+    if (api->openapi != NULL)
+        MHD_destroy_response(api->openapi);
+    free(api->by_number);
+    free(api->free_numbers);
+    free(api);
+}
