@@ -1,0 +1,66 @@
+# One entry point for people and for CI, thin over Meson. Each target first installs what it lacks, on Debian with apt.
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint asan bench sim compose install clean
+MAKEFLAGS += --no-print-directory
+PREFIX ?= /usr/local
+
+# $(call configure,FOLDER,OPTIONS): once; ninja does it again by itself when a meson.build changes.
+configure = [ -f $(1)/build.ninja ] || { meson setup $(2) $(1) >$(1).log 2>&1 || { cat $(1).log; rm -f $(1).log; exit 1; }; rm -f $(1).log; }
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## The program, at build/lockagent
+	@deploy/install-deps.sh build
+	@$(call configure,build,-Dtests=false)
+	@ninja -C build --quiet
+
+run: ## An agent on 127.0.0.1:8080 (LISTEN=...) over five Redis masters of its own, until Ctrl-C
+	@deploy/install-deps.sh run
+	@$(MAKE) build
+	@exec deploy/local/run.sh build/lockagent
+
+test: ## All tests
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@tests/run build-test
+
+lint: ## Formatting, clang-tidy, warnings of both compilers as errors, shellcheck, the core's boundary
+	@deploy/install-deps.sh lint
+	@CC=clang $(call configure,build-lint,)
+	@tests/lint/run build-lint
+
+asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
+	@deploy/install-deps.sh test
+	@$(call configure,build-asan,-Db_sanitize=address$(,)undefined -Db_lundef=false)
+	@ninja -C build-asan --quiet
+	@ASAN_OPTIONS=abort_on_error=1:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
+	  UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1 tests/run build-asan --timeout-multiplier 4
+
+bench: ## Pairs per second, latency and CPU time, next to a bare client
+	@deploy/install-deps.sh test
+	@$(call configure,build-bench,--buildtype=release)
+	@ninja -C build-bench --quiet
+	@meson test -C build-bench --benchmark --verbose --no-rebuild
+
+sim: ## The core under a virtual clock, with lost, late and doubled replies
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@tests/run build-test --suite sim
+
+compose: ## The containers: images, five masters, the agent, an app; a smoke test of it all
+	@deploy/install-deps.sh compose
+	@tests/compose/smoke.sh
+
+install: ## The program, its manual page, completions and systemd unit, below PREFIX (/usr/local) and DESTDIR
+	@deploy/install-deps.sh build
+	@$(call configure,build-install,-Dtests=false --buildtype=release --strip)
+	@meson configure build-install --prefix=$(PREFIX)
+	@meson install -C build-install
+
+clean: ## Removes what the targets above have built
+	@rm -rf build build-test build-lint build-asan build-bench build-install
+
+, := ,

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Checks what deploy/ says about metrics: the rules and their tests, the dashboard, and that every metric they name is one that
+# the agent has (agent/families.h).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+rules=deploy/prometheus/lockagent.rules.yaml
+rules_test=deploy/prometheus/lockagent.rules.test.yaml
+dashboard=deploy/grafana/lockagent.json
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+status=0
+
+complain() {
+    echo "$*" >&2
+    status=1
+}
+
+# Names of all series, from the table of families: a histogram has three.
+series_names() {
+    tr '\n\134' '  ' <agent/families.h | grep -oE 'X\([A-Z_]+, *"[a-z_]+", *(COUNTER|GAUGE|HISTOGRAM)' |
+        sed -E 's/.*"([a-z_]+)", *([A-Z]+)/\1 \2/' | while read -r name type; do
+        if [ "$type" = HISTOGRAM ]; then
+            printf '%s\n' "${name}_bucket" "${name}_sum" "${name}_count"
+        else
+            echo "$name"
+        fi
+    done
+}
+
+# The series that PromQL on stdin names, and the records that it names (those hold a colon), one on a line.
+named() {
+    sed -E "s/\"[^\"]*\"|'[^']*'//g" | grep -oE '[a-z_]*:?(lockagent|process)_[a-z0-9_]+(:[a-z0-9_]+)?' | sort -u
+}
+
+series_names | sort -u >"$dir/known"
+[ "$(wc -l <"$dir/known")" -gt 40 ] || complain "agent/families.h: no table of families found"
+sed -nE 's/^ *- record: *//p' "$rules" >>"$dir/known"
+
+# Every expression of the dashboard, its variables and Grafana's own filled in.
+jq -r '[.. | objects | .expr? // empty] | .[]' "$dashboard" >"$dir/dashboard"
+jq -r '.templating.list[] | select(.type == "query") | .query.query | sub("^label_values\\("; "") | sub(", *[a-z]+\\)$"; "")' \
+    "$dashboard" >>"$dir/dashboard"
+sed -i -E 's/[$]__(rate_interval|range)/5m/g; s/[$][a-z]+/.*/g' "$dir/dashboard"
+
+# Rules are YAML: their expressions are the lines of expr keys, and what is indented below them. In the tests, series are named too.
+sed -nE '/^ *expr:/,/^ *(- (alert|record)|labels|for|annotations):/p' "$rules" | grep -vE '^ *(- (alert|record)|labels|for|annotations):' \
+    >"$dir/rules"
+sed -nE "s/^ *- \{series: '([^{']*).*/\1/p" "$rules_test" >"$dir/rules_test"
+
+for place in dashboard rules rules_test; do
+    named <"$dir/$place" >"$dir/named"
+    [ -s "$dir/named" ] || complain "$place: names no metric at all"
+    unknown=$(comm -23 "$dir/named" <(sort -u "$dir/known"))
+    [ -z "$unknown" ] || complain "$place: names what the agent does not have: ${unknown//$'\n'/, }"
+done
+
+# The dashboard's expressions parse: as rules they go through promtool.
+{
+    echo 'groups: [{name: dashboard, rules: ['
+    while IFS= read -r expression; do
+        jq -nc --arg expr "$expression" '{record: "dashboard:check", labels: {n: ($expr | @base64)}, expr: $expr}' | sed 's/$/,/'
+    done <"$dir/dashboard"
+    echo ']}]'
+} >"$dir/dashboard.yaml"
+promtool check rules "$dir/dashboard.yaml" >"$dir/said" 2>&1 || complain "$(cat "$dir/said")"
+
+jq -e '
+    ([.panels[].id] | length == (unique | length)) and
+    (.uid != null) and (.schemaVersion >= 36) and (.templating.list[0].type == "datasource") and
+    all(.panels[] | select(.type != "row") | .targets[]; .datasource.uid == "${datasource}") and
+    all(.panels[].gridPos; .x + .w <= 24)' "$dashboard" >/dev/null ||
+    complain "$dashboard: ids twice, a panel beside the grid, or a data source that is not the variable"
+
+promtool check rules "$rules" || status=1
+promtool test rules "$rules_test" || status=1
+while read -r alert; do
+    grep -q "alertname=\"$alert\"" "$rules_test" || complain "$rules_test: $alert is never seen to fire"
+done < <(sed -nE 's/^ *- alert: *//p' "$rules")
+[ "$status" -ne 0 ] || echo "rules, their tests and the dashboard are sound"
+exit "$status"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh build|run|test|lint|compose ...
+#
+# A package counts as there when what it is wanted for is there, however it came; then nothing is done and nothing is said.
+# No service is started or enabled by a package that comes in here.
+set -euo pipefail
+
+declare -A packages
+# package : what shows that it is there (a command, or pc: a pkg-config module)
+packages[build]="build-essential:make build-essential:cc pkg-config:pkg-config meson:meson ninja-build:ninja python3:python3
+       libhiredis-dev:pc:hiredis libmicrohttpd-dev:pc:libmicrohttpd libyaml-dev:pc:yaml-0.1 libuv1-dev:pc:libuv
+       libjansson-dev:pc:jansson"
+packages[run]="${packages[build]} redis-server:redis-server redis-tools:redis-cli"
+packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl prometheus:promtool curl:curl jq:jq"
+packages[lint]="${packages[test]} clang:clang clang-format:clang-format clang-tidy:clang-tidy git:git shellcheck:shellcheck"
+packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:debootstrap prometheus:promtool curl:curl"
+
+is_there() { # is_there COMMAND|pc:MODULE
+    case $1 in
+    pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
+    docker-compose) command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+PATH=$PATH:/usr/sbin:/sbin
+missing=()
+for work in "$@"; do
+    for pair in ${packages[$work]}; do
+        is_there "${pair#*:}" || missing+=("${pair%%:*}")
+    done
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+
+if ! command -v apt-get >/dev/null; then
+    echo "missing here (by their names in Debian): ${missing[*]}" >&2
+    exit 1
+fi
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "missing, and neither root nor sudo to install them: ${missing[*]}" >&2
+        exit 1
+    fi
+    root=(sudo)
+fi
+
+# Debian starts a service as soon as its package is installed, unless this file forbids it.
+policy=/usr/sbin/policy-rc.d
+log=$(mktemp)
+made_policy=false
+clean_up() {
+    rm -f "$log"
+    ! $made_policy || "${root[@]}" rm -f "$policy"
+}
+trap clean_up EXIT
+if [ ! -e "$policy" ]; then
+    made_policy=true
+    printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+    "${root[@]}" chmod 755 "$policy"
+fi
+
+apt_get() {
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" \
+        </dev/null >>"$log" 2>&1
+}
+
+echo "installing with apt: ${missing[*]}"
+if ! { apt_get update && apt_get install -y --no-install-recommends "${missing[@]}"; }; then
+    tail -n 30 "$log" >&2
+    exit 1
+fi
+if command -v systemctl >/dev/null; then
+    for service in redis-server prometheus; do
+        [[ " ${missing[*]} " != *" $service "* ]] || "${root[@]}" systemctl disable --quiet "$service" 2>/dev/null || true
+    done
+fi
