@@ -1,0 +1,207 @@
+/* Real redis-servers: started, killed, frozen, and looked into. */
+#include "world.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct master {
+    pid_t pid; /* 0: not running */
+    int port;  /* 0: on a unix socket */
+    bool frozen;
+    const char *folder, *socket;
+    redisContext *connection;
+};
+
+static struct {
+    struct master list[WORLD_MASTERS];
+    size_t count;
+    enum masters_kind kind;
+    const char *option, *value;
+} masters;
+
+size_t master_count(void)
+{
+    return masters.count;
+}
+
+const char *master_url(size_t index)
+{
+    const struct master *master = &masters.list[index];
+    return master->port ? format("redis://127.0.0.1:%d", master->port) : format("unix:%s", master->socket);
+}
+
+void masters_plan(size_t count, enum masters_kind kind)
+{
+    cr_assert_leq(count, WORLD_MASTERS);
+    masters.count = count;
+    masters.kind = kind;
+    for (size_t i = 0; i < count; i++) {
+        struct master *master = &masters.list[i];
+        master->folder = world_path(format("redis%zu", i));
+        master->socket = format("%s.sock", master->folder);
+        master->port = i ? 0 : free_port();
+        cr_assert_eq(mkdir(master->folder, 0700), 0);
+    }
+}
+
+static void disconnect(struct master *master)
+{
+    if (master->connection)
+        redisFree(master->connection);
+    master->connection = NULL;
+}
+
+static bool connect_to(struct master *master)
+{
+    const struct timeval patience = {.tv_sec = 2};
+    disconnect(master);
+    master->connection = master->port ? redisConnectWithTimeout("127.0.0.1", master->port, patience)
+                                      : redisConnectUnixWithTimeout(master->socket, patience);
+    if (master->connection && !master->connection->err) {
+        redisSetTimeout(master->connection, patience);
+        return true;
+    }
+    disconnect(master);
+    return false;
+}
+
+/* Up means that it answers PING: while it loads its file it answers an error. */
+static bool answers(struct master *master)
+{
+    if (!master->connection && !connect_to(master))
+        return false;
+    redisReply *reply = redisCommand(master->connection, "PING");
+    const bool is_up = reply && (reply->type == REDIS_REPLY_STATUS || strstr(reply->str, "NOAUTH"));
+    freeReplyObject(reply);
+    if (!is_up)
+        disconnect(master);
+    return is_up;
+}
+
+static void launch(struct master *master)
+{
+    const bool durable = masters.kind == MASTERS_DURABLE;
+    const char *log = format("%s.log", master->folder);
+    const char *arguments[32] = {"redis-server",
+                                 "--port",
+                                 format("%d", master->port),
+                                 "--bind",
+                                 "127.0.0.1",
+                                 "--save",
+                                 "",
+                                 "--dir",
+                                 master->folder,
+                                 "--appendonly",
+                                 durable ? "yes" : "no",
+                                 "--appendfsync",
+                                 "always",
+                                 "--maxmemory-policy",
+                                 "noeviction"};
+    size_t count = 15;
+    if (!master->port) {
+        unlink(master->socket);
+        arguments[count++] = "--unixsocket";
+        arguments[count++] = master->socket;
+    }
+    if (masters.option) {
+        arguments[count++] = masters.option;
+        arguments[count++] = masters.value;
+    }
+    master->pid = spawn(arguments, NULL, log, log);
+    master->frozen = false;
+}
+
+void master_start(size_t index)
+{
+    struct master *master = &masters.list[index];
+    cr_assert_eq(master->pid, 0, "master %zu runs already", index);
+    launch(master);
+    cr_assert(eventually(answers(master)), "master %zu did not start:\n%s", index,
+              read_whole_file(format("%s.log", master->folder)));
+}
+
+void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value)
+{
+    masters.option = option;
+    masters.value = value;
+    masters_plan(count, kind);
+    for (size_t i = 0; i < count; i++)
+        launch(&masters.list[i]);
+    for (size_t i = 0; i < count; i++)
+        cr_assert(eventually(answers(&masters.list[i])), "master %zu did not start:\n%s", i,
+                  read_whole_file(format("%s.log", masters.list[i].folder)));
+}
+
+void masters_start(size_t count, enum masters_kind kind)
+{
+    masters_start_with(count, kind, NULL, NULL);
+}
+
+void master_kill(size_t index)
+{
+    struct master *master = &masters.list[index];
+    cr_assert_neq(master->pid, 0);
+    disconnect(master);
+    end_process(master->pid);
+    master->pid = 0;
+}
+
+void master_freeze(size_t index)
+{
+    masters.list[index].frozen = true;
+    cr_assert_eq(kill(masters.list[index].pid, SIGSTOP), 0);
+}
+
+void master_thaw(size_t index)
+{
+    masters.list[index].frozen = false;
+    cr_assert_eq(kill(masters.list[index].pid, SIGCONT), 0);
+}
+
+redisReply *master_do(size_t index, const char *format_, ...)
+{
+    static redisReply *last;
+    struct master *master = &masters.list[index];
+    cr_assert(master->connection || connect_to(master), "master %zu is not there", index);
+    va_list list;
+    va_start(list, format_);
+    if (last)
+        freeReplyObject(last);
+    last = redisvCommand(master->connection, format_, list);
+    va_end(list);
+    cr_assert_not_null(last, "master %zu: %s", index, master->connection->errstr);
+    return last;
+}
+
+size_t masters_with(const char *stored_key)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < masters.count; i++)
+        if (masters.list[i].pid && !masters.list[i].frozen)
+            count += (size_t)master_do(i, "EXISTS %s", stored_key)->integer;
+    return count;
+}
+
+const char *master_get(size_t index, const char *stored_key)
+{
+    const redisReply *reply = master_do(index, "GET %s", stored_key);
+    return reply->type == REDIS_REPLY_STRING ? format("%s", reply->str) : NULL;
+}
+
+int64_t master_pttl(size_t index, const char *stored_key)
+{
+    return master_do(index, "PTTL %s", stored_key)->integer;
+}
+
+void masters_close(void)
+{
+    for (size_t i = 0; i < masters.count; i++) {
+        disconnect(&masters.list[i]);
+        if (masters.list[i].pid)
+            end_process(masters.list[i].pid);
+    }
+}

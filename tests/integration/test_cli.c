@@ -1,0 +1,224 @@
+/* The command line, reload by SIGHUP, and what a configuration changes (D6, D8). */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(cli, .init = world_open, .fini = world_close, .timeout = 60);
+
+static struct outcome lockagent(const char *a, const char *b, const char *c, const char *d)
+{
+    const char *arguments[] = {a, b, c, d, NULL};
+    return agent_run(arguments);
+}
+
+Test(cli, usage)
+{
+    struct outcome version = lockagent("--version", NULL, NULL, NULL);
+    cr_assert_eq(version.exit_status, 0);
+    cr_assert_eq(strncmp(version.out, "lockagent ", 10), 0, "%s", version.out);
+    struct outcome help = lockagent("--help", NULL, NULL, NULL);
+    cr_assert_eq(help.exit_status, 0);
+    static const char *const words[] = {"serve", "check", "healthcheck", "--config", "--version"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        cr_assert_not_null(strstr(help.out, words[i]), "%s is missing in --help", words[i]);
+    const char *const wrong[][4] = {
+        {"dance"}, {"--dance"}, {"check"}, {"check", "a", "b"}, {"serve", "too", "many"}, {"serve", "--config"}, {"-x"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        const struct outcome outcome = lockagent(wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3]);
+        cr_assert_eq(outcome.exit_status, 2, "%s %s: %d %s", wrong[i][0], wrong[i][1] ? wrong[i][1] : "",
+                     outcome.exit_status, outcome.err);
+        cr_assert_str_not_empty(outcome.err);
+        cr_assert_str_empty(outcome.out);
+    }
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t lines = 0;
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+Test(cli, check)
+{
+    const char *good = write_file("good.yaml", "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\n");
+    struct outcome outcome = lockagent("check", good, NULL, NULL);
+    cr_assert_eq(outcome.exit_status, 0, "%s", outcome.err);
+    cr_assert_str_empty(outcome.err);
+
+    const char *bad = write_file("bad.yaml", "listne: 127.0.0.1:0\n"
+                                             "redis:\n  groups:\n    main:\n      masters: [redis://127.0.0.1:7001]\n"
+                                             "      node_timeout: fast\n"
+                                             "limits: {locks: -3, max_tll: 1s}\n");
+    outcome = lockagent("check", bad, NULL, NULL);
+    cr_assert_eq(outcome.exit_status, 1);
+    static const char *const messages[] = {"bad.yaml:1:1", "listne",      "listen", "bad.yaml:6:21", "node_timeout",
+                                           "fast",         "bad.yaml:7:", "locks",  "max_tll",       "max_ttl"};
+    for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++)
+        cr_assert_not_null(strstr(outcome.err, messages[i]), "%s is missing in:\n%s", messages[i], outcome.err);
+    cr_assert_eq(lines_of(outcome.err), 4u, "one line per error, all at once:\n%s", outcome.err);
+    /* serve says the same and does not start. */
+    const struct outcome serve = lockagent("serve", "--config", bad, NULL);
+    cr_assert_neq(serve.exit_status, 0);
+    cr_assert_not_null(strstr(serve.err, "listne"));
+    cr_assert_eq(lockagent("check", world_path("nothing-here"), NULL, NULL).exit_status, 1);
+    cr_assert_eq(lockagent("check", write_file("empty.yaml", ""), NULL, NULL).exit_status, 1);
+    const char *no_token =
+        write_file("remote.yaml", "listen: 0.0.0.0:8080\nredis: {groups: {main: {masters: [redis://127.0.0.1:1]}}}\n");
+    cr_assert_eq(lockagent("check", no_token, NULL, NULL).exit_status, 1, "a remote listener needs a token (D9)");
+}
+
+/* The printed configuration is complete, hides secrets, and parses again to the same. */
+Test(cli, print_config)
+{
+    const char *file =
+        write_file("a.yaml", "redis: {groups: {main: {masters: ['redis://user:hidden-password@127.0.0.1:7001/3']}}}\n"
+                             "policies: [{match: 'jobs/*', ttl: 12s, fencing: off}]\n");
+    const struct outcome first = lockagent("serve", "--config", file, "--print-config");
+    cr_assert_eq(first.exit_status, 0, "%s", first.err);
+    static const char *const parts[] = {"listen:", "127.0.0.1:8080", "jobs/*",    "12s",
+                                        "max_ttl", "node_timeout",   "unreleased"};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+        cr_assert_not_null(strstr(first.out, parts[i]), "%s is missing in:\n%s", parts[i], first.out);
+    cr_assert_null(strstr(first.out, "hidden-password"));
+    const struct outcome second = lockagent("serve", "--config", write_file("b.yaml", first.out), "--print-config");
+    cr_assert_eq(second.exit_status, 0, "%s", second.err);
+    cr_assert_str_eq(first.out, second.out);
+}
+
+/* An agent that cannot start says why and ends with 1. */
+Test(cli, can_not_start)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const char *taken = agent_config(&(struct agent_options){.listen = format("127.0.0.1:%d", agent->port)});
+    struct outcome outcome = lockagent("serve", "--config", taken, NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%d %s", outcome.exit_status, outcome.err);
+    cr_assert_str_not_empty(outcome.err);
+    outcome = lockagent("--config", agent_config(&(struct agent_options){.listen = "unix:/no/such/folder/socket"}),
+                        NULL, NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%d %s", outcome.exit_status, outcome.err);
+}
+
+Test(cli, healthcheck)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.admin = true});
+    const char *address = format("127.0.0.1:%d", agent->admin_port);
+    const char *const lives[] = {"healthcheck", "--config", agent->config, "--address", address, NULL};
+    const char *const ready[] = {"healthcheck", "--config", agent->config, "--address", address, "--ready", NULL};
+    cr_assert_eq(agent_run(lives).exit_status, 0, "%s", agent_run(lives).err);
+    cr_assert_eq(agent_run(ready).exit_status, 0, "%s", agent_run(ready).err);
+    master_kill(0);
+    master_kill(1);
+    cr_assert(eventually(get(agent, "/readyz")->status == 503));
+    cr_assert_eq(agent_run(lives).exit_status, 0);
+    cr_assert_eq(agent_run(ready).exit_status, 1);
+    cr_assert_eq(agent_stop(agent), 0);
+    cr_assert_eq(agent_run(lives).exit_status, 1);
+}
+
+/* SIGHUP takes what may change; a bad file, or one that changes what may not, changes nothing and is said. */
+Test(cli, reload)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "policies: [{match: 'p/*', ttl: 5s}]\n"});
+    const char *before = read_whole_file(agent->config), *name = strrchr(agent->config, '/') + 1;
+    cr_assert_eq(number(acquire(agent, "p/1", NULL), "ttl_ms"), 5000);
+
+    char *changed = format("%s", before);
+    memcpy(strstr(changed, "ttl: 5s"), "ttl: 8s", 7);
+    write_file(name, changed);
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration reloaded", NULL) == 1));
+    cr_assert_eq(number(acquire(agent, "p/2", NULL), "ttl_ms"), 8000);
+
+    write_file(name, format("%slimits: {nonsense: 1}\n", changed));
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration refused", "nonsense") >= 1));
+    cr_assert_eq(number(acquire(agent, "p/3", NULL), "ttl_ms"), 8000);
+
+    memcpy(strstr(changed, "ttl: 8s"), "ttl: 9s", 7);
+    write_file(name, format("%slimits: {locks: 77}\n", changed));
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration refused", "limits.locks") >= 1));
+    cr_assert_eq(number(acquire(agent, "p/4", NULL), "ttl_ms"), 8000, "a refused file changes nothing at all");
+    cr_assert_eq(agent_logged(agent, "configuration reloaded", NULL), 1u);
+    cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 0);
+
+    write_file(name, changed);
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration reloaded", NULL) == 2));
+    cr_assert_eq(number(acquire(agent, "p/5", NULL), "ttl_ms"), 9000);
+    cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 1);
+    for (int i = 1; i <= 5; i++)
+        cr_assert(i == 3 || held_here(agent, format("p/%d", i)), "a reload keeps the holds");
+}
+
+/* R2: `multilock` needs all masters of its group, `single` has only one, and without fencing there is no number. */
+Test(cli, policies)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){
+        .masters = format("['%s', '%s', '%s']", master_url(0), master_url(1), master_url(2)),
+        .group = format("    lone:\n      masters: ['%s']\n      node_timeout: 200ms\n", master_url(3)),
+        .extra = "policies:\n"
+                 "  - {match: 'all/*', algorithm: multilock}\n"
+                 "  - {match: 'one/*', algorithm: single, group: lone}\n"
+                 "  - {match: 'unfenced/*', fencing: off}\n"
+                 "  - {match: 'on?/*', ttl: 3s}\n"});
+    const struct reply *all = acquire(agent, "all/1", "ttl=30s");
+    expect(all, 201, NULL);
+    cr_assert_eq(number(all, "nodes.granted"), 3);
+    cr_assert_eq(number(all, "nodes.quorum"), 3);
+    const struct reply *one = acquire(agent, "one/1", "ttl=30s");
+    expect(one, 201, NULL);
+    cr_assert_eq(number(one, "nodes.total"), 1);
+    cr_assert_eq(master_do(3, "EXISTS lock:one/1")->integer, 1);
+    cr_assert_eq(masters_with("lock:one/1"), 1u);
+    cr_assert_eq(masters_with("lock:all/1"), 3u);
+    cr_assert_eq(number(acquire(agent, "onx/1", NULL), "ttl_ms"), 3000);
+
+    const struct reply *unfenced = acquire(agent, "unfenced/1", "ttl=30s");
+    expect(unfenced, 201, NULL);
+    cr_assert_eq(masters_with("lockagent:fence:unfenced/1"), 0u);
+    cr_assert_leq(number(unfenced, "fencing_token"), 0);
+    cr_assert_null(header(unfenced, "Fencing-Token"));
+    expect(renew(agent, "unfenced/1", token(unfenced), NULL), 200, NULL);
+    expect(release(agent, "unfenced/1", token(unfenced)), 204, NULL);
+
+    master_kill(0);
+    const struct reply *refused = acquire(agent, "all/2", "ttl=2s");
+    expect(refused, 503, "quorum_unavailable");
+    cr_assert(eventually(masters_with("lock:all/2") == 0), "R5: what was granted is undone");
+    const struct reply *majority = acquire(agent, "majority", "ttl=2s");
+    expect(majority, 201, NULL);
+    expect(renew(agent, "one/1", token(one), NULL), 200, NULL);
+    master_kill(3);
+    expect(acquire(agent, "one/2", "ttl=2s"), 503, "quorum_unavailable");
+}
+
+/* Environment over file, flag over both. */
+Test(cli, overrides)
+{
+    const char *file =
+        write_file("a.yaml", "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\nlimits: {locks: 11}\n");
+    cr_assert_not_null(strstr(lockagent("--config", file, "--print-config", NULL).out, "11"));
+    const char *const flagged[] = {"--config", file, "--set", "limits.locks=4711", "--print-config", NULL};
+    const struct outcome flag = agent_run(flagged);
+    cr_assert_eq(flag.exit_status, 0, "%s", flag.err);
+    cr_assert_not_null(strstr(flag.out, "4711"));
+    const char *const through_env[] = {"LOCKAGENT_LIMITS_LOCKS=815",
+                                       format("%s/lockagent", getenv("LOCKAGENT_BUILD")),
+                                       "--config",
+                                       file,
+                                       "--print-config",
+                                       NULL};
+    const struct outcome set = program_run("env", through_env, NULL);
+    cr_assert_eq(set.exit_status, 0, "%s", set.err);
+    cr_assert_not_null(strstr(set.out, "815"), "%s", set.out);
+}

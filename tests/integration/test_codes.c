@@ -1,0 +1,210 @@
+/* Every route and every error code of the API, provoked over real sockets; what is missing, here or in openapi.yaml, is
+ * a failure (D3). */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(codes, .init = world_open, .fini = world_close, .timeout = 60);
+
+/* The whole table. `validity_expired` has a case of its own below. */
+static const struct {
+    long status;
+    const char *code;
+} table[] = {
+    {409, "lock_held"},
+    {409, "wait_timeout"},
+    {503, "quorum_unavailable"},
+    {503, "renew_failed"},
+    {410, "lock_lost"},
+    {202, "release_pending"},
+    {400, "token_required"},
+    {412, "token_mismatch"},
+    {404, "not_held"},
+    {400, "bad_request"},
+    {401, "unauthorized"},
+    {403, "origin_refused"},
+    {421, "misdirected"},
+    {404, "not_found"},
+    {405, "method_not_allowed"},
+    {406, "not_acceptable"},
+    {415, "unsupported_media_type"},
+    {413, "body_too_large"},
+    {414, "uri_too_long"},
+    {431, "headers_too_large"},
+    {408, "request_timeout"},
+    {429, "too_many_locks"},
+    {429, "too_many_waiters"},
+    {503, "draining"},
+};
+enum { CODES = sizeof(table) / sizeof(*table) };
+static bool seen[CODES];
+
+static void saw(const struct reply *reply, const char *expected)
+{
+    for (size_t i = 0; i < CODES; i++) {
+        if (strcmp(table[i].code, expected) != 0)
+            continue;
+        expect(reply, table[i].status, expected);
+        const char *type = header(reply, "Content-Type");
+        cr_assert(reply->status < 400 || (type && strstr(type, "application/problem+json")), "%s: %s", expected,
+                  reply->headers);
+        const bool retry = !strcmp(expected, "lock_held") || !strcmp(expected, "quorum_unavailable") ||
+                           !strncmp(expected, "too_many_", 9) || !strcmp(expected, "draining");
+        cr_assert(!retry || header(reply, "Retry-After"), "%s without Retry-After", expected);
+        seen[i] = true;
+        return;
+    }
+    cr_assert_fail("%s is not in the table", expected);
+}
+
+static const struct reply *say(const struct agent *agent, const char *request_line, const char *headers)
+{
+    return wire_exchange(agent, format("%s HTTP/1.1\r\n%s\r\n", request_line, headers));
+}
+
+static const char *filler(size_t length)
+{
+    char *text = calloc(length + 1, 1);
+    memset(text, 'x', length);
+    const char *kept = format("%s", text);
+    free(text);
+    return kept;
+}
+
+static void refusals_of_requests(struct agent *agent)
+{
+    static const char nobody[] = "00112233445566778899aabbccddeeff00112233.7";
+    const struct reply *holder = acquire(agent, "k", "ttl=60s");
+    expect(holder, 201, NULL);
+    saw(acquire(agent, "k", NULL), "lock_held");
+    saw(acquire(agent, "k", "wait=200ms"), "wait_timeout");
+    saw(http(agent, &(struct call){.method = "DELETE", .path = "/locks/k"}), "token_required");
+    saw(release(agent, "k", nobody), "token_mismatch");
+    saw(release(agent, "free", nobody), "not_held");
+    saw(acquire(agent, "k", "ttl=7"), "bad_request");
+    saw(say(agent, "GET /locks/k", "Host: localhost\r\nOrigin: http://localhost\r\n"), "origin_refused");
+    saw(say(agent, "GET /locks/k", "Host: example.com\r\n"), "misdirected");
+    saw(say(agent, "GET /nowhere", "Host: localhost\r\n"), "not_found");
+    saw(say(agent, "PATCH /locks/k", "Host: localhost\r\n"), "method_not_allowed");
+    saw(say(agent, "GET /locks/k", "Host: localhost\r\nAccept: image/gif\r\n"), "not_acceptable");
+    const struct call xml = {
+        .method = "POST", .path = "/locks/k", .headers = {"Content-Type: text/xml"}, .body = "<ttl/>"};
+    saw(http(agent, &xml), "unsupported_media_type");
+    const char *large =
+        format("Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\n%s", filler(200000));
+    saw(say(agent, "POST /locks/k", large), "body_too_large");
+    expect(release(agent, "k", token(holder)), 204, NULL);
+}
+
+/* These three end in libmicrohttpd, before the agent sees a request: the status is what can be promised, a code where
+ * there is one. */
+static void refusals_of_the_http_layer(struct agent *agent)
+{
+    const struct {
+        const struct reply *reply;
+        const char *code;
+    } cases[] = {
+        {say(agent, format("GET /locks/%s", filler(50000)), "Host: localhost\r\n"), "uri_too_long"},
+        {say(agent, "GET /locks/k", format("Host: localhost\r\nX-Filler: %s\r\n", filler(50000))), "headers_too_large"},
+        {wire_exchange(agent, "GET /locks/k HTTP/1.1\r\nHost: loc"), "request_timeout"},
+    };
+    for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
+        for (size_t i = 0; i < CODES; i++) {
+            if (strcmp(table[i].code, cases[c].code) != 0)
+                continue;
+            /* A connection that is closed without a word is as good as 408. */
+            const bool closed = cases[c].reply->status == 0 && table[i].status == 408;
+            cr_assert(closed || cases[c].reply->status == table[i].status, "%s: %ld", cases[c].code,
+                      cases[c].reply->status);
+            cr_assert(!*code(cases[c].reply) || !strcmp(code(cases[c].reply), cases[c].code), "%s",
+                      cases[c].reply->body);
+            seen[i] = true;
+        }
+    }
+}
+
+static void refusals_of_full_tables(struct agent *agent)
+{
+    const struct reply *first = acquire(agent, "1", "ttl=60s"), *second = acquire(agent, "2", "ttl=60s");
+    expect(first, 201, NULL);
+    expect(second, 201, NULL);
+    saw(acquire(agent, "3", "ttl=60s"), "too_many_locks");
+    const int waiter = wire_request(agent, "POST", "/locks/1?wait=60s", NULL);
+    cr_assert(eventually(acquire(agent, "1", "wait=1ms")->status == 429));
+    saw(acquire(agent, "1", "wait=1s"), "too_many_waiters");
+    wire_close(waiter);
+    expect(release(agent, "1", token(first)), 204, NULL);
+    expect(release(agent, "2", token(second)), 204, NULL);
+}
+
+static void refusals_of_dead_masters(struct agent *agent)
+{
+    const struct reply *held = acquire(agent, "held", "ttl=2s");
+    const struct reply *owed = acquire(agent, "owed", "ttl=60s");
+    expect(held, 201, NULL);
+    expect(owed, 201, NULL);
+    master_kill(0);
+    master_kill(1);
+    saw(renew(agent, "held", token(held), NULL), "renew_failed");
+    saw(release(agent, "owed", token(owed)), "release_pending");
+    sleep_ms(2100);
+    saw(renew(agent, "held", token(held), NULL), "lock_lost");
+    saw(acquire(agent, "other", "ttl=2s"), "quorum_unavailable");
+}
+
+static void refusals_of_one_who_leaves(struct agent *agent)
+{
+    const int waiter = wire_request(agent, "POST", "/locks/k?wait=60s", NULL);
+    sleep_ms(100);
+    agent_signal(agent, SIGTERM);
+    saw(wire_receive(waiter, PATIENCE_MS), "draining");
+    wire_close(waiter);
+}
+
+Test(codes, every_one)
+{
+    masters_start(3, MASTERS_DURABLE);
+    struct agent *agent = agent_start(
+        &(struct agent_options){.extra = "limits: {locks: 2, waiters: 1, connections: 128, header_timeout: 1s}\n"});
+    struct agent *guarded = agent_start(&(struct agent_options){
+        .not_ready = true,
+        .extra = format("api: {token_file: %s}\n", write_file("token", "a-token-of-some-length\n"))});
+    saw(acquire(guarded, "k", NULL), "unauthorized");
+    const char *openapi = get(agent, "/openapi.yaml")->body;
+    refusals_of_requests(agent);
+    refusals_of_the_http_layer(agent);
+    refusals_of_full_tables(agent);
+    refusals_of_dead_masters(agent);
+    refusals_of_one_who_leaves(agent);
+    for (size_t i = 0; i < CODES; i++) {
+        cr_expect(seen[i], "%s was not provoked", table[i].code);
+        cr_expect(strstr(openapi, table[i].code), "openapi.yaml does not name %s", table[i].code);
+        cr_expect(strstr(openapi, format("%ld", table[i].status)), "openapi.yaml does not name %ld", table[i].status);
+    }
+    cr_expect(strstr(openapi, "validity_expired"), "openapi.yaml does not name validity_expired");
+}
+
+/* openapi.yaml names every route, and every route that it names is there. */
+Test(codes, every_route)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const char *openapi = get(agent, "/openapi.yaml")->body;
+    static const char *const routes[] = {"/locks/{key}", "/locks",   "/metrics",     "/livez",
+                                         "/readyz",      "/healthz", "/openapi.yaml", "/"};
+    for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++)
+        cr_assert_not_null(strstr(openapi, format("\n  %s:", routes[i])), "%s is not in openapi.yaml", routes[i]);
+    char *place = NULL;
+    size_t named = 0;
+    for (char *line = strtok_r(format("%s", openapi), "\n", &place); line; line = strtok_r(NULL, "\n", &place)) {
+        if (strncmp(line, "  /", 3) != 0)
+            continue;
+        char *path = format("%.*s", (int)strcspn(line + 2, ":"), line + 2);
+        const struct reply *reply = get(agent, strstr(path, "{key}") ? "/locks/k" : path);
+        cr_assert_eq(reply->status, 200, "%s: %ld", path, reply->status);
+        named++;
+    }
+    cr_assert_geq(named, sizeof(routes) / sizeof(*routes));
+}

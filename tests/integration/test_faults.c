@@ -1,0 +1,292 @@
+/* Masters that die, freeze, forget and return. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+TestSuite(faults, .init = world_open, .fini = world_close, .timeout = 90);
+
+static void expect_whole_life(struct agent *agent, const char *key, int64_t at_most_ms)
+{
+    const int64_t before = boottime_ms();
+    const struct reply *granted = acquire(agent, key, "ttl=20s");
+    expect(granted, 201, NULL);
+    expect(renew(agent, key, token(granted), NULL), 200, NULL);
+    expect(release(agent, key, token(granted)), 204, NULL);
+    cr_assert_leq(boottime_ms() - before, at_most_ms, "slow: %lld ms", (long long)(boottime_ms() - before));
+}
+
+/* One and two dead masters of five change nothing; a held lock goes on. */
+Test(faults, a_minority_killed)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *held = acquire(agent, "held", "ttl=1s&renew=agent");
+    expect(held, 201, NULL);
+    for (size_t dead = 0; dead < 2; dead++) {
+        master_kill(dead);
+        for (int i = 0; i < 20; i++)
+            expect_whole_life(agent, format("k%d", i), 5000);
+        cr_assert_eq(get(agent, "/readyz")->status, 200, "a quorum is enough to be ready");
+    }
+    const struct reply *granted = acquire(agent, "count", "ttl=20s");
+    cr_assert_eq(number(granted, "nodes.granted"), 3);
+    cr_assert_eq(number(granted, "nodes.total"), 5);
+    sleep_ms(1500);
+    cr_assert(held_here(agent, "held"));
+    expect(renew(agent, "held", token(held), NULL), 200, NULL);
+}
+
+/* One and two frozen masters: nobody waits for them longer than node_timeout, before and after the agent gives them up
+ * (R3). */
+Test(faults, a_minority_frozen)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.node_timeout = "300ms"});
+    const struct reply *held = acquire(agent, "held", "ttl=2s&renew=agent");
+    expect(held, 201, NULL);
+    for (size_t frozen = 1; frozen < 3; frozen++) {
+        master_freeze(frozen);
+        for (int i = 0; i < 10; i++)
+            expect_whole_life(agent, format("k%d", i), 2500);
+    }
+    sleep_ms(2500);
+    cr_assert(held_here(agent, "held"));
+    for (int i = 0; i < 10; i++)
+        expect_whole_life(agent, format("k%d", i), 2500);
+    for (size_t frozen = 1; frozen < 3; frozen++)
+        master_thaw(frozen);
+    /* What the frozen ones still had to run, and what the agent still owed them, leaves no lock behind (R5, R6). */
+    for (int i = 0; i < 10; i++)
+        cr_assert(eventually(masters_with(format("lock:k%d", i)) == 0), "k%d was orphaned", i);
+    expect(release(agent, "held", token(held)), 204, NULL);
+}
+
+/* A majority frozen: the answer comes all the same, and late replies of given-up attempts leave nothing behind. */
+Test(faults, a_majority_frozen)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.node_timeout = "300ms"});
+    for (size_t i = 0; i < 3; i++)
+        master_freeze(i);
+    const int64_t before = boottime_ms();
+    const struct reply *refused = acquire(agent, "k", "ttl=60s");
+    expect(refused, 503, "quorum_unavailable");
+    cr_assert_leq(boottime_ms() - before, 3000);
+    for (size_t i = 0; i < 3; i++)
+        master_thaw(i);
+    cr_assert(eventually(masters_with("lock:k") == 0), "an attempt that was given up left its key");
+    expect(acquire(agent, "k", "ttl=20s&wait=5s"), 201, NULL);
+}
+
+/* Wall-clock milliseconds of a JSON log line's "ts". */
+static int64_t logged_at_ms(const char *line)
+{
+    const char *stamp = strstr(line, "\"ts\":\"");
+    struct tm date = {0};
+    int milliseconds = 0;
+    cr_assert_not_null(stamp, "%s", line);
+    const char *rest = strptime(stamp + 6, "%Y-%m-%dT%H:%M:%S", &date);
+    cr_assert(rest && sscanf(rest, ".%3d", &milliseconds) == 1, "%s", line);
+    return (int64_t)timegm(&date) * 1000 + milliseconds;
+}
+
+/* Follows a hold until this agent does not report it any more; returns the last end of validity that was promised. */
+static int64_t follow_until_lost(struct agent *agent, const char *key, int64_t until)
+{
+    const int64_t give_up = boottime_ms() + PATIENCE_MS;
+    for (;;) {
+        const struct reply *seen = get(agent, format("/locks/%s", key));
+        if (!json_is_object(member(seen, "hold")))
+            return until;
+        const int64_t promised = number(seen, "hold.valid_until_boottime_ms");
+        cr_assert_gt(number(seen, "hold.valid_for_ms"), 0, "reported held after its validity: %s", seen->body);
+        if (promised > until)
+            until = promised;
+        cr_assert_lt(boottime_ms(), give_up, "never lost: %s", seen->body);
+        sleep_ms(10);
+    }
+}
+
+/* Three of five dead: no new locks, the held one is reported lost before its validity ends, and all is well within a
+ * second of their return. */
+Test(faults, a_majority_killed)
+{
+    masters_start(5, MASTERS_DURABLE);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *held = acquire(agent, "held", "ttl=3s&renew=agent");
+    const struct reply *owed = acquire(agent, "owed", "ttl=30s");
+    expect(held, 201, NULL);
+    expect(owed, 201, NULL);
+    for (size_t i = 0; i < 3; i++)
+        master_kill(i);
+
+    const struct reply *refused = acquire(agent, "other", "ttl=2s");
+    expect(refused, 503, "quorum_unavailable");
+    cr_assert_not_null(header(refused, "Retry-After"));
+    cr_assert_lt(number(refused, "nodes.granted"), 3);
+    cr_assert_geq(number(refused, "nodes.error"), 3);
+    cr_assert_geq(number(refused, "nodes.held"), 0);
+    cr_assert_eq(get(agent, "/readyz")->status, 503);
+    cr_assert_eq(get(agent, "/livez")->status, 200, "liveness never depends on Redis");
+    const struct reply *failed = renew(agent, "held", token(held), NULL);
+    expect(failed, 503, "renew_failed");
+    cr_assert_gt(number(failed, "valid_for_ms"), 0);
+    expect(release(agent, "owed", token(owed)), 202, "release_pending");
+
+    const int64_t until = follow_until_lost(agent, "held", number(held, "valid_until_boottime_ms"));
+    cr_assert(eventually(agent_log_line(agent, NULL, "quorum_lost") != NULL));
+    const int64_t lost_at = logged_at_ms(agent_log_line(agent, NULL, "quorum_lost")) - wall_ms() + boottime_ms();
+    cr_assert_lt(lost_at, until, "lost was said %lld ms too late", (long long)(lost_at - until));
+    const struct reply *lost = renew(agent, "held", token(held), NULL);
+    expect(lost, 410, "lock_lost");
+    cr_assert_str_eq(string(lost, "reason"), "quorum_lost");
+
+    for (size_t i = 0; i < 3; i++)
+        master_start(i);
+    const int64_t returned = boottime_ms();
+    cr_assert(eventually(acquire(agent, "other", "ttl=2s")->status == 201));
+    cr_assert_leq(boottime_ms() - returned, 1000, "recovery took %lld ms", (long long)(boottime_ms() - returned));
+    /* R6: what was released meanwhile is released there too, although those masters remember it. */
+    cr_assert(eventually_within(8000, masters_with("lock:owed") == 0));
+    cr_assert(eventually_within(8000, masters_with("lock:held") == 0));
+    cr_assert_eq(get(agent, "/readyz")->status, 200);
+}
+
+/* R6: a release reaches the masters that were down when it was made. */
+Test(faults, a_release_reaches_masters_that_return)
+{
+    masters_start(5, MASTERS_DURABLE);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=60s");
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    master_kill(0);
+    master_kill(4);
+    expect(release(agent, "k", token(granted)), 204, NULL);
+    master_start(0);
+    master_start(4);
+    cr_assert_leq(masters_with("lock:k"), 2u);
+    cr_assert(eventually_within(8000, masters_with("lock:k") == 0));
+}
+
+/* R7, repair: a master that returns empty gets the key again, with its fencing number, and counts again. */
+Test(faults, a_master_that_forgot_is_repaired)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=2s&renew=agent");
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    for (size_t i = 0; i < 5; i++) {
+        master_kill(i);
+        master_start(i);
+        cr_assert(eventually_within(10000, masters_with("lock:k") == 5), "master %zu was not repaired", i);
+        cr_assert_geq(strtoll(master_get(i, "lockagent:fence:k"), NULL, 10), number(granted, "fencing_token"));
+        /* The repaired copy counts from the next renewal on: let one pass before the next master forgets. */
+        sleep_ms(1000);
+    }
+    /* All five have forgotten in turn, and it is still the same hold. */
+    const struct reply *renewed = renew(agent, "k", token(granted), NULL);
+    expect(renewed, 200, NULL);
+    cr_assert_str_eq(token(renewed), token(granted));
+}
+
+/* R7: masters that had confirmed the token and now deny it end the hold at once, not when its validity does. */
+Test(faults, a_stolen_lock_is_lost_at_once)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=9s&renew=agent");
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    for (size_t i = 0; i < 3; i++)
+        master_do(i, "SET lock:k somebody-else PX 60000");
+    cr_assert(eventually_within(6000, !held_here(agent, "k")));
+    cr_assert_lt(boottime_ms(), number(granted, "valid_until_boottime_ms"));
+    const struct reply *lost = renew(agent, "k", token(granted), NULL);
+    expect(lost, 410, "lock_lost");
+    cr_assert_str_eq(string(lost, "reason"), "taken");
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_str_eq(master_get(i, "lock:k"), "somebody-else", "never touch what is not ours");
+}
+
+/* R12: 1,000 grants of one key, each with a greater number, while masters die, return empty, and take turns. */
+Test(faults, fencing_tokens_rise)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agents[2] = {agent_start(NULL), agent_start(NULL)};
+    int64_t last = 0;
+    for (int i = 0; i < 1000; i++) {
+        if (i % 100 == 50)
+            master_kill((size_t)(i / 100 % 5));
+        if (i % 100 == 90)
+            master_start((size_t)(i / 100 % 5));
+        const struct reply *granted = acquire(agents[i / 7 % 2], "k", "ttl=20s&wait=10s");
+        expect(granted, 201, NULL);
+        cr_assert_gt(number(granted, "fencing_token"), last, "grant %d", i);
+        last = number(granted, "fencing_token");
+        expect(release(agents[i / 7 % 2], "k", token(granted)), 204, NULL);
+    }
+}
+
+/* R12: a stored number from the future is passed, not repeated; and a number that only one master knows is raised on a
+ * quorum. */
+Test(faults, fencing_passes_what_is_stored)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const long long future = 1LL << 52;
+    for (size_t i = 0; i < 3; i++)
+        master_do(i, "SET lockagent:fence:k %s", format("%lld", future + (long long)i * 1000));
+    const struct reply *granted = acquire(agent, "k", "ttl=20s");
+    expect(granted, 201, NULL);
+    cr_assert_gt(number(granted, "fencing_token"), future);
+    size_t storing = 0;
+    for (size_t i = 0; i < 5; i++) {
+        const char *stored = master_get(i, "lockagent:fence:k");
+        cr_assert(!stored || !strchr(stored, 'e'), "%s", stored);
+        storing += stored && strtoll(stored, NULL, 10) >= number(granted, "fencing_token");
+    }
+    cr_assert_geq(storing, 3u, "the number is stored on a quorum before the grant");
+}
+
+/* D5.2: an agent whose masters are all down starts, says so, and is ready when they come. */
+Test(faults, masters_come_after_the_agent)
+{
+    masters_plan(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.not_ready = true});
+    cr_assert_eq(get(agent, "/readyz")->status, 503);
+    cr_assert_eq(get(agent, "/livez")->status, 200);
+    expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
+    cr_assert_str_eq(key_state(agent, "k"), "unknown");
+    /* A caller that waits gets the lock as soon as there is a quorum. */
+    const int wire = wire_request(agent, "POST", "/locks/k?ttl=20s&wait=30s", NULL);
+    for (size_t i = 0; i < 3; i++)
+        master_start(i);
+    expect(wire_receive(wire, PATIENCE_MS), 201, NULL);
+    wire_close(wire);
+    cr_assert(eventually(get(agent, "/readyz")->status == 200));
+    const int second = wire_request(agent, "POST", "/locks/k?ttl=20s&wait=200ms", NULL);
+    expect(wire_receive(second, PATIENCE_MS), 409, "wait_timeout");
+    wire_close(second);
+}
+
+/* Passwords come from a file that is read at every connect; a wrong one keeps masters down and never shows. */
+Test(faults, masters_with_a_password)
+{
+    masters_start_with(3, MASTERS_FORGETFUL, "--requirepass", "correct-horse");
+    const char *file = write_file("password", "wrong-battery\n");
+    struct agent *agent = agent_start(
+        &(struct agent_options){.not_ready = true, .group = format("      password_file: %s\n      db: 3\n", file)});
+    sleep_ms(500);
+    cr_assert_eq(get(agent, "/readyz")->status, 503);
+    expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
+    write_file("password", "correct-horse\n");
+    cr_assert(eventually(get(agent, "/readyz")->status == 200));
+    expect(acquire(agent, "k", "ttl=20s"), 201, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        master_do(i, "AUTH correct-horse");
+        master_do(i, "SELECT 3");
+    }
+    cr_assert_geq(masters_with("lock:k"), 2u, "db: 3 is where the keys are");
+    cr_assert_eq(agent_logged(agent, NULL, "wrong-battery") + agent_logged(agent, NULL, "correct-horse"), 0u);
+}

@@ -1,0 +1,139 @@
+/* The agent itself dies, freezes, returns and ends: adoption (D3), a late clock (R14), SIGTERM. */
+#include "harness.h"
+
+#include <signal.h>
+#include <string.h>
+
+TestSuite(restart, .init = world_open, .fini = world_close, .timeout = 60);
+
+/* A token outlives the agent that gave it: PUT and DELETE go on after SIGKILL. */
+Test(restart, old_tokens_are_adopted)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "policies:\n  - {match: 'plain/*', fencing: off}\n"});
+    const struct reply *first = acquire(agent, "first", "ttl=30s&label=before");
+    const struct reply *second = acquire(agent, "second", "ttl=30s");
+    const struct reply *plain = acquire(agent, "plain/1", "ttl=30s");
+    const struct reply *watched = acquire(agent, "watched", "ttl=30s");
+    expect(plain, 201, NULL);
+    agent_kill(agent);
+    agent_restart(agent);
+
+    expect(acquire(agent, "first", "ttl=2s"), 409, "lock_held");
+    cr_assert_not(held_here(agent, "first"));
+    const struct reply *adopted = renew(agent, "first", token(first), "ttl=20s");
+    expect(adopted, 200, NULL);
+    cr_assert_str_eq(token(adopted), token(first));
+    cr_assert_eq(number(adopted, "fencing_token"), number(first, "fencing_token"));
+    cr_assert(json_is_true(member(adopted, "continuous")), "%s", adopted->body);
+    cr_assert_str_eq(string(adopted, "renew"), "caller", "who adopts without a word gets a plain lease");
+    cr_assert(held_here(agent, "first"));
+    /* From then on it is a hold like any other. */
+    expect(renew(agent, "first", token(first), NULL), 200, NULL);
+    expect(release(agent, "first", token(first)), 204, NULL);
+
+    expect(release(agent, "second", token(second)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:first") + masters_with("lock:second") == 0));
+
+    /* Without fencing nothing proves that nobody was in between, and the answer says so. */
+    adopted = renew(agent, "plain/1", token(plain), "ttl=20s");
+    expect(adopted, 200, NULL);
+    cr_assert_str_eq(string(adopted, "continuous"), "unknown");
+
+    adopted = renew(agent, "watched", token(watched), "ttl=1s&renew=agent");
+    expect(adopted, 200, NULL);
+    cr_assert_str_eq(string(adopted, "renew"), "agent");
+}
+
+/* Where somebody else held the lock in between, an old token is worth nothing. */
+Test(restart, old_tokens_are_refused_after_another_holder)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL), *rival = agent_start(NULL);
+    const struct reply *held = acquire(agent, "held", "ttl=1s");
+    const struct reply *freed = acquire(agent, "freed", "ttl=1s");
+    const struct reply *numbered = acquire(agent, "numbered", "ttl=30s");
+    expect(held, 201, NULL);
+    expect(freed, 201, NULL);
+    cr_assert(eventually(masters_with("lock:numbered") == 5));
+    agent_kill(agent);
+
+    const struct reply *heir = acquire(rival, "held", "ttl=30s&wait=10s");
+    expect(heir, 201, NULL);
+    const struct reply *visitor = acquire(rival, "freed", "ttl=30s&wait=10s");
+    expect(visitor, 201, NULL);
+    expect(release(rival, "freed", token(visitor)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:freed") == 0));
+    /* As if there had been a holder whose key is gone and ours had come back: only the number tells. */
+    for (size_t i = 0; i < 5; i++)
+        master_do(i, "INCR lockagent:fence:numbered");
+    agent_restart(agent);
+
+    expect(renew(agent, "held", token(held), NULL), 412, "token_mismatch");
+    expect(release(agent, "held", token(held)), 412, "token_mismatch");
+    cr_assert(held_here(rival, "held"));
+    expect(renew(agent, "freed", token(freed), NULL), 404, "not_held");
+    expect(release(agent, "freed", token(freed)), 404, "not_held");
+    cr_assert_eq(masters_with("lock:freed"), 0u, "an adoption creates no key");
+    const struct reply *refused = renew(agent, "numbered", token(numbered), NULL);
+    cr_assert(refused->status == 404 || refused->status == 410 || refused->status == 412, "%ld %s", refused->status,
+              refused->body);
+}
+
+/* R14: an agent that was stopped beyond its leases first says what it lost, and takes nothing from the heir. */
+Test(restart, a_frozen_agent_has_lost_its_locks)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL), *rival = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent");
+    const struct reply *lasting = acquire(agent, "lasting", "ttl=30s&renew=agent");
+    expect(granted, 201, NULL);
+    expect(lasting, 201, NULL);
+    agent_signal(agent, SIGSTOP);
+    const struct reply *heir = acquire(rival, "k", "ttl=30s&wait=10s");
+    expect(heir, 201, NULL);
+    agent_signal(agent, SIGCONT);
+    cr_assert_not(held_here(agent, "k"));
+    const struct reply *lost = renew(agent, "k", token(granted), NULL);
+    expect(lost, 410, "lock_lost");
+    cr_assert_not_null(string(lost, "reason"));
+    expect(renew(agent, "lasting", token(lasting), NULL), 200, NULL);
+    sleep_ms(1500);
+    cr_assert(held_here(rival, "k"), "the heir's lock was taken from it");
+    cr_assert_geq(masters_with("lock:k"), 3u);
+    expect(renew(rival, "k", token(heir), NULL), 200, NULL);
+}
+
+/* SIGTERM: open requests are answered, nothing is taken on, the exit status is 0, and held locks run out by themselves.
+ */
+Test(restart, sigterm_ends_cleanly)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=20s&renew=agent");
+    expect(granted, 201, NULL);
+    const int waiter = wire_request(agent, "POST", "/locks/k?wait=60s", NULL);
+    const int idle = wire_open(agent);
+    sleep_ms(200);
+    cr_assert(wire_is_silent(waiter));
+    cr_assert_eq(agent_stop(agent), 0);
+    expect(wire_receive(waiter, PATIENCE_MS), 503, "draining");
+    wire_close(waiter);
+    wire_close(idle);
+    cr_assert_geq(masters_with("lock:k"), 3u, "unreleased: expire");
+
+    struct agent *tidy = agent_start(&(struct agent_options){.extra = "shutdown: {unreleased: release}\n"});
+    expect(acquire(tidy, "tidy", "ttl=20s&renew=agent"), 201, NULL);
+    cr_assert_eq(agent_stop(tidy), 0);
+    cr_assert_eq(masters_with("lock:tidy"), 0u, "unreleased: release");
+
+    /* SIGINT (Ctrl-C) is the same, also with every master dead or frozen. */
+    struct agent *last = agent_start(NULL);
+    expect(acquire(last, "last", "ttl=20s"), 201, NULL);
+    for (size_t i = 0; i < 4; i++)
+        master_freeze(i);
+    master_kill(4);
+    agent_signal(last, SIGINT);
+    cr_assert_eq(agent_stop(last), 0);
+}

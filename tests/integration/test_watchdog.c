@@ -1,0 +1,83 @@
+/* The watchdog: holds as long as it should, and no longer (R7, R8, max_hold). */
+#include "harness.h"
+
+#include <string.h>
+
+TestSuite(watchdog, .init = world_open, .fini = world_close, .timeout = 90);
+
+/* A 2 s lease, held for 20 s by the agent alone: at no moment may the key be free or the hold be invalid. */
+Test(watchdog, holds_a_short_lease_for_long)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL), *rival = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=2s&renew=agent");
+    expect(granted, 201, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    const int64_t until = boottime_ms() + 20000;
+    while (boottime_ms() < until) {
+        const struct reply *refused = acquire(rival, "k", "ttl=2s");
+        expect(refused, 409, "lock_held");
+        cr_assert_leq(number(refused, "retry_after_ms"), 2000);
+        cr_assert(held_here(agent, "k"), "%s", get(agent, "/locks/k")->body);
+        sleep_ms(200);
+    }
+    /* The number stays; the lease was extended, not taken anew. */
+    const struct reply *renewed = renew(agent, "k", token(granted), NULL);
+    expect(renewed, 200, NULL);
+    cr_assert_str_eq(token(renewed), token(granted));
+    /* With the agent dead nobody renews: the key is free after one ttl. */
+    agent_kill(agent);
+    const struct reply *heir = acquire(rival, "k", "ttl=2s&wait=10s");
+    expect(heir, 201, NULL);
+    cr_assert_gt(number(heir, "fencing_token"), number(granted, "fencing_token"));
+}
+
+/* A watchdog must never outlive its caller for ever. */
+Test(watchdog, max_hold_ends_it)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL), *rival = agent_start(NULL);
+    const int64_t before = boottime_ms();
+    const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent&max_hold=2500ms");
+    expect(granted, 201, NULL);
+    cr_assert_eq(number(granted, "max_hold_ms"), 2500);
+    const struct reply *heir = acquire(rival, "k", "ttl=20s&wait=10s");
+    const int64_t taken_after = boottime_ms() - before;
+    expect(heir, 201, NULL);
+    cr_assert_geq(taken_after, 2000, "ended early: after %lld ms", (long long)taken_after);
+    const struct reply *lost = renew(agent, "k", token(granted), NULL);
+    expect(lost, 410, "lock_lost");
+    cr_assert_str_eq(string(lost, "reason"), "max_hold");
+    cr_assert_not(held_here(agent, "k"));
+    cr_assert(eventually(agent_logged(agent, NULL, "max_hold") > 0));
+
+    /* max_hold also clips what one grant or one PUT promises. */
+    const struct reply *clipped = acquire(agent, "clipped", "ttl=20s&max_hold=2s");
+    expect(clipped, 201, NULL);
+    cr_assert_leq(number(clipped, "valid_for_ms"), 2000);
+    clipped = renew(agent, "clipped", token(clipped), "ttl=30s");
+    expect(clipped, 200, NULL);
+    cr_assert_leq(number(clipped, "valid_for_ms"), 2000);
+    cr_assert(eventually_within(4000, !held_here(agent, "clipped")));
+}
+
+/* Many locks are renewed in shared calls: all of them live, and all end when they are released. */
+Test(watchdog, renews_many)
+{
+    enum { LOCKS = 120 };
+    const char *tokens[LOCKS];
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    for (int i = 0; i < LOCKS; i++) {
+        const struct reply *granted = acquire(agent, format("many/%d", i), "ttl=2s&renew=agent");
+        expect(granted, 201, NULL);
+        tokens[i] = token(granted);
+    }
+    sleep_ms(4000);
+    for (int i = 0; i < LOCKS; i++) {
+        cr_assert_geq(masters_with(format("lock:many/%d", i)), 3u, "lock %d", i);
+        expect(release(agent, format("many/%d", i), tokens[i]), 204, NULL);
+    }
+    for (int i = 0; i < LOCKS; i++)
+        cr_assert(eventually(masters_with(format("lock:many/%d", i)) == 0));
+}

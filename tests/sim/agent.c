@@ -1,0 +1,292 @@
+/* The surroundings of one core: its clock, its timer, its requests, and the way of its effects. */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMER_JITTER_US = 1000 };
+
+struct instant agent_clock(const struct world *w, uint8_t index)
+{
+    const struct agent *agent = &w->agents[index];
+    return (struct instant){agent->boot_base_us + w->now + w->now * agent->rate_ppm / 1000000};
+}
+
+int64_t agent_wall_us(const struct world *w, uint8_t index)
+{
+    return 1700000000000000 + w->now + w->agents[index].wall_us;
+}
+
+int64_t agent_real_us(const struct world *w, uint8_t index, struct instant t)
+{
+    const struct agent *agent = &w->agents[index];
+    int64_t shown = t.us - agent->boot_base_us;
+    return shown - shown * agent->rate_ppm / (1000000 + agent->rate_ppm);
+}
+
+static void arm_timer(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    struct instant deadline = core_next_deadline(agent->core);
+    if (deadline.us == INT64_MAX)
+        return;
+    int64_t at = agent_real_us(w, index, deadline) + 1;
+    if (at <= w->now)
+        at = w->now + 1;
+    at += prng_between(&w->prng, 0, TIMER_JITTER_US);
+    if (at >= agent->timer_at)
+        return;
+    agent->timer_at = at;
+    world_plan(w, (struct happening){.at = at, .kind = HAPPEN_TIMER, .agent = index});
+}
+
+void agent_boot(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    if (agent->alive)
+        return;
+    w->config.seed = prng_next(&w->prng);
+    size_t bytes = core_size(&w->config);
+    if (bytes > agent->memory_bytes) {
+        free(agent->memory);
+        agent->memory = malloc(bytes);
+        agent->memory_bytes = bytes;
+    }
+    if (agent->memory == NULL)
+        abort();
+    memset(agent->memory, 0, bytes);
+    agent->core = core_init(agent->memory, &w->config);
+    agent->alive = true;
+    agent->ending = false;
+    agent->incarnation++;
+    agent->timer_at = INT64_MAX;
+    memset(agent->open, 0, sizeof agent->open);
+    memset(agent->held, 0, sizeof agent->held);
+    world_say(w, "a%u boots", index);
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        world_plan_in(
+            w, prng_between(&w->prng, 100, 20000),
+            (struct happening){
+                .kind = HAPPEN_CONNECT, .agent = index, .master = m, .number = agent->connections[m].generation});
+    arm_timer(w, index);
+}
+
+void agent_end(struct world *w, uint8_t index, bool release)
+{
+    struct event drain = {.kind = EVENT_DRAIN}, end = {.kind = EVENT_END};
+    if (release)
+        caller_end_all(w, index);
+    end.end.release = release;
+    w->agents[index].ending = true;
+    agent_step(w, index, &drain);
+    agent_step(w, index, &end);
+}
+
+void agent_crash(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    world_say(w, "a%u crashes", index);
+    agent->alive = agent->stalled = false;
+    agent->incarnation++;
+    size_t parked = agent->parked_count;
+    agent->parked_count = 0;
+    network_abandon(w, index);
+    for (size_t i = 0; i < parked; i++) {
+        struct request *request = agent->parked[i].what;
+        if (agent->parked[i].kind == HAPPEN_REQUEST && request->state == REQUEST_SENT)
+            caller_disconnected(w, request);
+    }
+    for (size_t i = 0; i < SIM_REQUESTS; i++) {
+        struct request *request = agent->open[i];
+        agent->open[i] = NULL;
+        if (request != NULL && request->state == REQUEST_OPEN)
+            caller_disconnected(w, request);
+    }
+}
+
+static void answer(struct world *w, uint8_t index, const struct effect_answer *answered)
+{
+    struct agent *agent = &w->agents[index];
+    struct request *request = answered->request < SIM_REQUESTS ? agent->open[answered->request] : NULL;
+    if (request == NULL) {
+        checker_fail(w, "C7 a%u answered request %u (%s), which is not open", index, answered->request,
+                     answer_code(answered->answer));
+        return;
+    }
+    agent->open[answered->request] = NULL;
+    request->state = REQUEST_ANSWERED;
+    request->lock = answered->lock;
+    request->granted = answered->answer == ANSWER_GRANTED;
+    checker_answer(w, index, request, answered);
+    if (w->violation[0] == '\0')
+        caller_answered(w, request, answered);
+}
+
+static void note_attempt(struct world *w, uint8_t index, const struct effect_send *send)
+{
+    const struct send_item *item = &w->effects->items[send->first];
+    memcpy(w->agents[index].attempt[item->key.at[1] - '0'], item->token.random, RANDOM_BYTES);
+}
+
+static void deliver(struct world *w, uint8_t index)
+{
+    struct effects *effects = w->effects;
+    for (size_t i = 0; i < effects->count && w->violation[0] == '\0'; i++) {
+        const struct effect *effect = &effects->list[i];
+        if (w->verbose)
+            timeline_effect(w, index, effect, effects->items);
+        switch (effect->kind) {
+        case EFFECT_SEND:
+            if (effect->send.op == OP_ACQUIRE)
+                note_attempt(w, index, &effect->send);
+            network_send(w, index, &effect->send, effects->items);
+            break;
+        case EFFECT_ANSWER:
+            answer(w, index, &effect->answer);
+            break;
+        case EFFECT_TRACE:
+            checker_trace(w, index, &effect->trace);
+            break;
+        }
+    }
+}
+
+void agent_step(struct world *w, uint8_t index, struct event *event)
+{
+    struct agent *agent = &w->agents[index];
+    if (!agent->alive || w->violation[0] != '\0')
+        return;
+    struct entropy *entropy = core_entropy(agent->core);
+    if (entropy->left < ENTROPY_BYTES / 2) {
+        prng_fill(&w->prng, entropy->bytes + entropy->left, ENTROPY_BYTES / 2);
+        entropy->left += ENTROPY_BYTES / 2;
+    }
+    event->now = agent_clock(w, index);
+    event->wall_us = agent_wall_us(w, index);
+    if (w->verbose)
+        timeline_event(w, index, event);
+    /* What a cancelled request's deadline owed it may still come in this step (R14: observe first), a grant never. */
+    struct request *cancelled = event->kind == EVENT_CANCEL ? agent->open[event->cancel.request] : NULL;
+    if (cancelled != NULL)
+        cancelled->cancelled = true;
+    bool taken = false;
+    for (unsigned turns = 0; !taken && w->violation[0] == '\0'; turns++) {
+        taken = core_step(agent->core, event, w->effects);
+        deliver(w, index);
+        if (turns > 100 || ++w->steps > SIM_STEPS)
+            checker_fail(w, "C8 a%u does not come to rest", index);
+    }
+    if (cancelled != NULL && cancelled->state == REQUEST_OPEN) {
+        cancelled->state = REQUEST_CANCELLED;
+        agent->open[cancelled->number] = NULL;
+    }
+    if (w->violation[0] == '\0')
+        checker_after_step(w, index);
+    arm_timer(w, index);
+}
+
+void agent_timer(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    if (!agent->alive || agent->timer_at > w->now)
+        return;
+    agent->timer_at = INT64_MAX;
+    struct instant deadline = core_next_deadline(agent->core);
+    if (deadline.us <= agent_clock(w, index).us) {
+        struct event event = {.kind = EVENT_TIME};
+        agent_step(w, index, &event);
+    } else {
+        arm_timer(w, index);
+    }
+}
+
+static struct text key_text(uint8_t key)
+{
+    static const char *const names[SIM_KEYS] = {"k0", "k1", "k2", "k3"};
+    return (struct text){names[key], 2};
+}
+
+/* The caller's number, as its public label. */
+static struct text label_text(uint8_t caller, char label[SIM_LABEL])
+{
+    label[0] = 'c';
+    label[1] = (char)('0' + caller / 10);
+    label[2] = (char)('0' + caller % 10);
+    return (struct text){label, 3};
+}
+
+static void fill_event(const struct request *request, char label[SIM_LABEL], struct event *event)
+{
+    event->kind = request->kind;
+    switch (request->kind) {
+    case EVENT_ACQUIRE:
+        event->acquire = (struct event_acquire){.request = request->number,
+                                                .key = key_text(request->key),
+                                                .ttl_ms = request->ttl_ms,
+                                                .wait_ms = request->wait_ms,
+                                                .max_hold_ms = request->max_hold_ms,
+                                                .renew = request->renew,
+                                                .label = label_text(request->caller, label)};
+        break;
+    case EVENT_RENEW:
+        event->renew = (struct event_renew){.request = request->number,
+                                            .key = key_text(request->key),
+                                            .token = request->token,
+                                            .ttl_ms = request->ttl_ms,
+                                            .renew = request->renew};
+        break;
+    case EVENT_RELEASE:
+        event->release =
+            (struct event_release){.request = request->number, .key = key_text(request->key), .token = request->token};
+        break;
+    default:
+        event->read = (struct event_read){.request = request->number, .key = key_text(request->key)};
+        break;
+    }
+}
+
+void agent_take_request(struct world *w, struct request *request)
+{
+    struct agent *agent = &w->agents[request->agent];
+    if (request->state != REQUEST_SENT)
+        return;
+    uint32_t number = 0;
+    while (number < SIM_REQUESTS && agent->open[number] != NULL)
+        number++;
+    if (!agent->alive || number == SIM_REQUESTS) {
+        caller_disconnected(w, request);
+        return;
+    }
+    request->number = number;
+    request->state = REQUEST_OPEN;
+    agent->open[number] = request;
+    struct event event = {.kind = request->kind};
+    char label[SIM_LABEL];
+    fill_event(request, label, &event);
+    agent_step(w, request->agent, &event);
+}
+
+/* The agent sees the caller's end of the connection close: before its answer, or while it was being written. */
+void agent_take_cancel(struct world *w, struct request *request)
+{
+    struct agent *agent = &w->agents[request->agent];
+    struct event event = {.kind = EVENT_CANCEL};
+    if (!agent->alive || request->state == REQUEST_DEAD)
+        return;
+    if (request->state == REQUEST_OPEN) {
+        event.cancel.request = request->number;
+        w->figures.cancels++;
+        agent_step(w, request->agent, &event);
+        return;
+    }
+    if (request->state == REQUEST_ANSWERED && request->granted) {
+        event.kind = EVENT_UNDELIVERED;
+        event.undelivered.lock = request->lock;
+        w->figures.undeliveries++;
+    } else {
+        request->state = REQUEST_CANCELLED;
+        return;
+    }
+    request->state = REQUEST_CANCELLED;
+    agent_step(w, request->agent, &event);
+}

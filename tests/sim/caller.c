@@ -1,0 +1,409 @@
+/* Callers of changing manners: they hold, renew, release, vanish, lose answers, come back with old tokens, and try
+ * wrong ones. */
+#include "world.h"
+
+#include <string.h>
+
+enum { CALLER_NOBODY = 255, PROBE_WAIT_MS = 120000, PROBE_SLACK_MS = 3000 };
+
+static struct caller *caller_of(struct world *w, uint8_t index)
+{
+    return &w->callers[index];
+}
+
+static void act_in(struct world *w, struct caller *caller, int64_t us)
+{
+    caller->turn++;
+    world_plan_in(w, us, (struct happening){.kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+}
+
+void caller_start(struct world *w, uint8_t index)
+{
+    struct caller *caller = caller_of(w, index);
+    *caller = (struct caller){.index = index, .agent = (uint8_t)prng_below(&w->prng, w->options.agents)};
+    if (index >= w->caller_count)
+        w->caller_count = (size_t)index + 1;
+    act_in(w, caller, prng_between(&w->prng, 20000, 300000));
+}
+
+/* ---- asking ---------------------------------------------------------------------------------------------------- */
+
+static struct request *new_request(struct world *w, uint8_t caller, uint8_t agent, enum event_kind kind, uint8_t key)
+{
+    struct request *request = world_allocate(w, sizeof *request);
+    request->kind = kind;
+    request->caller = caller;
+    request->agent = agent;
+    request->key = key;
+    request->asked_at = w->now;
+    return request;
+}
+
+static void send(struct world *w, struct request *request)
+{
+    if (request->caller != CALLER_NOBODY) {
+        struct caller *caller = caller_of(w, request->caller);
+        caller->request = request;
+        caller->state = CALLER_ASKING;
+        caller->turn++;
+    }
+    world_plan_in(w, 10, (struct happening){.kind = HAPPEN_REQUEST, .agent = request->agent, .what = request});
+}
+
+static uint32_t draw_ttl(struct world *w)
+{
+    return (uint32_t)prng_between(&w->prng, 1000, w->options.ttl_ms_max);
+}
+
+static void ask_for_lock(struct world *w, struct caller *caller)
+{
+    const struct options *o = &w->options;
+    struct request *request =
+        new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, (uint8_t)prng_below(&w->prng, o->keys));
+    request->ttl_ms = prng_percent(&w->prng, 30) ? 0 : draw_ttl(w);
+    request->wait_ms = prng_percent(&w->prng, o->waits) ? prng_between(&w->prng, 10, 6000) : 0;
+    request->renew = (enum renew)prng_below(&w->prng, 3);
+    request->max_hold_ms = prng_percent(&w->prng, 80) ? 0 : prng_between(&w->prng, 1000, 10000);
+    request->loses_answer = prng_percent(&w->prng, o->loses_answers);
+    send(w, request);
+    if (prng_percent(&w->prng, o->cancels)) /* its patience ends before the answer, perhaps */
+        world_plan_in(w, prng_between(&w->prng, 10, request->wait_ms == 0 ? 100000 : request->wait_ms * 1000),
+                      (struct happening){.kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+}
+
+static struct request *request_with_token(struct world *w, struct caller *caller, uint8_t agent, enum event_kind kind,
+                                          struct hold *hold)
+{
+    struct request *request = new_request(w, caller->index, agent, kind, hold->key);
+    const struct agent *at = &w->agents[agent];
+    request->token = hold->token;
+    request->hold = hold;
+    request->expects_hold = hold->agent == agent && hold->incarnation == at->incarnation && !hold->ended &&
+                            !hold->lost && hold->window_until > w->now;
+    return request;
+}
+
+static void renew(struct world *w, struct caller *caller)
+{
+    struct request *request = request_with_token(w, caller, caller->agent, EVENT_RENEW, caller->hold);
+    if (prng_percent(&w->prng, w->options.shortens))
+        request->ttl_ms = (uint32_t)prng_between(&w->prng, 1000, 1200);
+    else if (prng_percent(&w->prng, 40))
+        request->ttl_ms = draw_ttl(w);
+    if (prng_percent(&w->prng, 20))
+        request->renew = prng_percent(&w->prng, 50) ? RENEW_AGENT : RENEW_CALLER;
+    send(w, request);
+}
+
+/* From the moment of asking for its release a hold binds nobody any more. */
+static void release(struct world *w, struct caller *caller, uint8_t agent)
+{
+    struct request *request = request_with_token(w, caller, agent, EVENT_RELEASE, caller->hold);
+    caller->hold->ended = true;
+    send(w, request);
+    if (prng_percent(&w->prng, w->options.cancels) && !w->healed)
+        world_plan_in(w, prng_between(&w->prng, 10, 5000),
+                      (struct happening){.kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+}
+
+static void read_key(struct world *w, struct caller *caller)
+{
+    send(w, new_request(w, caller->index, caller->agent, EVENT_READ, (uint8_t)prng_below(&w->prng, w->options.keys)));
+}
+
+/* Some token that must not work: one bit off, renewed after its release, or (at an agent that does not know it) another
+ * number. A second release is answered in any way: the token is nobody's any more, and all have agreed on that. */
+static bool bother(struct world *w, struct caller *caller)
+{
+    if (w->hold_count <= 1)
+        return false;
+    uint16_t recent = w->hold_count - 1 < 6 ? w->hold_count - 1 : 6;
+    struct hold *hold = &w->holds[w->hold_count - 1 - prng_below(&w->prng, recent)];
+    bool renews = prng_percent(&w->prng, 50);
+    bool at_home = prng_percent(&w->prng, 70);
+    uint8_t agent = at_home ? hold->agent : (uint8_t)prng_below(&w->prng, w->options.agents);
+    bool known = hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
+    struct request *request = new_request(w, caller->index, agent, renews ? EVENT_RENEW : EVENT_RELEASE, hold->key);
+    request->token = hold->token;
+    request->wrong = renews || !hold->released;
+    request->bothers = true;
+    request->hold = hold;
+    if (!hold->released) {
+        if (renews && !known && w->options.fencing && prng_percent(&w->prng, 50)) {
+            request->token.fence += prng_percent(&w->prng, 50) ? 1 : (uint64_t)-1;
+        } else {
+            request->token.random[prng_below(&w->prng, RANDOM_BYTES)] ^= 1u << prng_below(&w->prng, 8);
+            request->hold = NULL;
+        }
+    }
+    send(w, request);
+    return true;
+}
+
+/* ---- moving ---------------------------------------------------------------------------------------------------- */
+
+static void forget(struct world *w, struct caller *caller)
+{
+    if (caller->hold != NULL)
+        caller->hold->used = false;
+    caller->hold = NULL;
+    caller->state = w->healed ? CALLER_GONE : CALLER_IDLE;
+    if (caller->state == CALLER_IDLE)
+        act_in(w, caller, prng_between(&w->prng, 100, w->options.think_us_max));
+}
+
+static void hold_on(struct world *w, struct caller *caller)
+{
+    caller->state = CALLER_HOLDING;
+    int64_t most = prng_percent(&w->prng, 50) ? 50000 : (int64_t)w->options.ttl_ms_max * 500;
+    act_in(w, caller, w->healed ? prng_between(&w->prng, 10, 1000) : prng_between(&w->prng, 10, most));
+}
+
+/* A token that somebody left behind, at an agent that may have restarted since. */
+static struct hold *find_abandoned(struct world *w, const struct caller *caller)
+{
+    for (uint16_t i = w->hold_count; i-- > 1 && w->hold_count - i < 8;) {
+        struct hold *hold = &w->holds[i];
+        if (!hold->used && !hold->ended && hold->agent == caller->agent && hold->window_until > w->now)
+            return hold;
+    }
+    return NULL;
+}
+
+static void act_idle(struct world *w, struct caller *caller)
+{
+    const struct options *o = &w->options;
+    struct hold *found = prng_percent(&w->prng, 20) ? find_abandoned(w, caller) : NULL;
+    if (found != NULL) {
+        found->used = true;
+        caller->hold = found;
+        renew(w, caller);
+    } else if (prng_percent(&w->prng, o->reads)) {
+        read_key(w, caller);
+    } else if (!prng_percent(&w->prng, o->bothers) || !bother(w, caller)) {
+        ask_for_lock(w, caller);
+    }
+}
+
+static void act_holding(struct world *w, struct caller *caller)
+{
+    const struct options *o = &w->options;
+    if (w->healed) {
+        release(w, caller, caller->agent);
+    } else if (prng_percent(&w->prng, o->renews)) {
+        renew(w, caller);
+    } else if (caller->hold->incarnation != w->agents[caller->agent].incarnation && prng_percent(&w->prng, 60)) {
+        renew(w, caller); /* its agent restarted, and is asked to go on */
+    } else if (prng_percent(&w->prng, o->bothers) && bother(w, caller)) {
+        return;
+    } else if (prng_percent(&w->prng, o->reads)) {
+        read_key(w, caller);
+    } else if (prng_percent(&w->prng, o->vanishes)) {
+        world_say(w, "c%u vanishes", caller->index);
+        forget(w, caller);
+    } else if (prng_percent(&w->prng, o->goes_elsewhere)) {
+        release(w, caller, (uint8_t)prng_below(&w->prng, o->agents));
+    } else {
+        release(w, caller, caller->agent);
+    }
+}
+
+/* It hangs up. What was asked for is not wanted any more, but a hold that it has stays its own. */
+static void hang_up(struct world *w, struct caller *caller)
+{
+    struct request *request = caller->request;
+    world_say(w, "c%u hangs up", caller->index);
+    caller->request = NULL;
+    world_plan_in(w, 10, (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+    forget(w, caller);
+}
+
+static void probe(struct world *w, struct caller *caller)
+{
+    struct request *request = new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, caller->key);
+    request->ttl_ms = w->options.ttl_ms_max;
+    request->wait_ms = PROBE_WAIT_MS;
+    send(w, request);
+    world_plan(w, (struct happening){
+                      .at = caller->due_at, .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+}
+
+void caller_act(struct world *w, uint8_t index)
+{
+    struct caller *caller = caller_of(w, index);
+    switch (caller->state) {
+    case CALLER_IDLE:
+        if (caller->probes)
+            probe(w, caller);
+        else
+            act_idle(w, caller);
+        break;
+    case CALLER_HOLDING:
+        act_holding(w, caller);
+        break;
+    case CALLER_ASKING:
+        if (caller->probes)
+            checker_fail(w, "C6 c%u at a%u waits for k%u in a healed world, and does not get it", index, caller->agent,
+                         caller->key);
+        else if (caller->request != NULL)
+            hang_up(w, caller);
+        break;
+    case CALLER_GONE:
+        break;
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------------------------- */
+
+static void granted(struct world *w, struct caller *caller, struct request *request, const struct effect_answer *answer)
+{
+    struct hold *hold = checker_find(w, answer->hold.token.random);
+    if (hold == NULL)
+        return;
+    if (request->loses_answer && !w->healed) {
+        hold->ended = true;
+        world_plan_in(w, prng_between(&w->prng, 10, 20000),
+                      (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+        forget(w, caller);
+        return;
+    }
+    hold->used = true;
+    caller->hold = hold;
+    hold_on(w, caller);
+}
+
+static void released(struct world *w, struct caller *caller, const struct effect_answer *answer)
+{
+    if (caller->probes && answer->answer != ANSWER_RELEASED)
+        checker_fail(w, "C6 in a healed world a release was answered %s", answer_code(answer->answer));
+    forget(w, caller);
+}
+
+/* Lost or refused for good; or only not now. */
+static void renewed(struct world *w, struct caller *caller, const struct effect_answer *answer)
+{
+    bool kept = answer->answer == ANSWER_RENEWED || answer->answer == ANSWER_RENEW_FAILED ||
+                answer->answer == ANSWER_QUORUM_UNAVAILABLE || answer->answer == ANSWER_BAD_TTL;
+    if (kept && caller->hold != NULL)
+        hold_on(w, caller);
+    else
+        forget(w, caller);
+}
+
+void caller_answered(struct world *w, struct request *request, const struct effect_answer *answer)
+{
+    if (request->caller == CALLER_NOBODY)
+        return;
+    struct caller *caller = caller_of(w, request->caller);
+    if (caller->request != request) { /* it has gone, and its agent will see it in a moment */
+        struct hold *hold = request->granted ? checker_find(w, answer->hold.token.random) : NULL;
+        if (hold != NULL)
+            hold->ended = true;
+        return;
+    }
+    caller->request = NULL;
+    if (request->granted)
+        granted(w, caller, request, answer);
+    else if (request->bothers || request->kind == EVENT_READ)
+        caller->hold != NULL ? hold_on(w, caller) : forget(w, caller);
+    else if (request->kind == EVENT_RENEW)
+        renewed(w, caller, answer);
+    else if (request->kind == EVENT_RELEASE)
+        released(w, caller, answer);
+    else if (caller->probes)
+        checker_fail(w, "C6 in a healed world a waiter was answered %s", answer_code(answer->answer));
+    else
+        forget(w, caller);
+}
+
+void caller_disconnected(struct world *w, struct request *request)
+{
+    request->state = REQUEST_DEAD;
+    if (request->caller == CALLER_NOBODY)
+        return;
+    struct caller *caller = caller_of(w, request->caller);
+    if (caller->request != request)
+        return;
+    caller->request = NULL;
+    if (caller->hold != NULL && !caller->hold->ended)
+        hold_on(w, caller);
+    else
+        forget(w, caller);
+}
+
+void caller_end_all(struct world *w, uint8_t agent)
+{
+    for (uint16_t i = 1; i < w->hold_count; i++)
+        if (w->holds[i].agent == agent)
+            w->holds[i].ended = true;
+    for (size_t i = 0; i < w->caller_count; i++)
+        if (w->callers[i].state == CALLER_HOLDING && w->callers[i].hold->ended)
+            forget(w, &w->callers[i]);
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------- */
+
+void caller_wind_down(struct world *w)
+{
+    for (size_t i = 0; i < w->caller_count; i++) {
+        struct caller *caller = &w->callers[i];
+        if (caller->state == CALLER_HOLDING)
+            act_in(w, caller, prng_between(&w->prng, 10, 100000));
+        else if (caller->state == CALLER_ASKING && caller->request != NULL && caller->request->kind == EVENT_ACQUIRE)
+            hang_up(w, caller);
+        else if (caller->state == CALLER_IDLE)
+            caller->state = CALLER_GONE;
+    }
+}
+
+/* Whatever is still held, nobody uses: most of it is released by hand, the rest has to end by max_hold. Returns when
+ * the last of it must have ended. */
+static int64_t clear_leftovers(struct world *w)
+{
+    int64_t latest = w->now;
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        for (uint8_t key = 0; key < w->options.keys; key++) {
+            struct hold *hold = w->agents[a].held[key];
+            if (hold == NULL)
+                continue;
+            int64_t until = agent_real_us(w, a, hold->max_hold_until);
+            if (until - w->now < 10000000 && prng_percent(&w->prng, 30)) {
+                latest = until > latest ? until : latest;
+                continue;
+            }
+            struct request *request = new_request(w, CALLER_NOBODY, a, EVENT_RELEASE, key);
+            request->token = hold->token;
+            request->hold = hold;
+            hold->ended = true;
+            send(w, request);
+        }
+    }
+    return latest;
+}
+
+void caller_probe_all(struct world *w)
+{
+    const struct options *o = &w->options;
+    int64_t latest = clear_leftovers(w);
+    unsigned each = o->agents > 1 ? 2 : 1;
+    for (unsigned i = 0; i < o->keys * each; i++) {
+        struct caller *caller = &w->callers[w->caller_count];
+        *caller = (struct caller){.index = (uint8_t)w->caller_count,
+                                  .agent = (uint8_t)(i % o->agents),
+                                  .key = (uint8_t)(i / each),
+                                  .probes = true};
+        caller->due_at = latest + (int64_t)(o->ttl_ms_max + 4 * o->retry_ms_max + PROBE_SLACK_MS) * 1000;
+        w->caller_count++;
+        act_in(w, caller, prng_between(&w->prng, 10, 20000));
+    }
+}
+
+bool caller_all_done(const struct world *w)
+{
+    if (w->caller_count == w->options.callers)
+        return false; /* the probes have not begun */
+    for (size_t i = w->options.callers; i < w->caller_count; i++)
+        if (w->callers[i].state != CALLER_GONE)
+            return false;
+    return true;
+}

@@ -1,0 +1,178 @@
+/* The model of a master: a clock of its own, and for each key a lock and a fencing number, changed only by the scripts.
+ */
+#include "world.h"
+
+#include <string.h>
+
+enum { FENCE_RETENTION_MS = 3600 * 1000 };
+
+void master_reset(struct world *w, uint8_t index)
+{
+    struct master *master = &w->masters[index];
+    memset(master, 0, sizeof *master);
+    master->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
+    master->wall_us = prng_percent(&w->prng, 80) ? prng_between(&w->prng, -5000, 5000)
+                                                 : prng_between(&w->prng, -100000000, 100000000);
+    master->epoch = (uint16_t)prng_between(&w->prng, 1, 1000);
+    master->parked_end = &master->parked;
+    /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds. */
+    if (index == 0 && w->options.masters >= 5 && prng_percent(&w->prng, 3))
+        master->keys[0].foreign = true;
+}
+
+int64_t master_wall_us(const struct world *w, uint8_t index)
+{
+    const struct master *master = &w->masters[index];
+    return 1700000000000000 + w->now + w->now * master->rate_ppm / 1000000 + master->wall_us + master->jumped_us;
+}
+
+/* Redis counts its expiries in whole milliseconds. */
+static int64_t clock_ms(const struct world *w, uint8_t index)
+{
+    return master_wall_us(w, index) / 1000;
+}
+
+static void expire(struct master_key *key, int64_t now_ms)
+{
+    if (key->locked && now_ms >= key->expires_ms)
+        key->locked = false;
+    if (key->fence != 0 && now_ms >= key->fence_expires_ms)
+        key->fence = 0;
+}
+
+static bool holds(const struct master_key *key, const uint8_t random[RANDOM_BYTES])
+{
+    return key->locked && memcmp(key->random, random, RANDOM_BYTES) == 0;
+}
+
+bool master_holds(const struct world *w, uint8_t index, uint8_t key, const uint8_t random[RANDOM_BYTES])
+{
+    struct master_key state = w->masters[index].keys[key];
+    expire(&state, clock_ms(w, index));
+    return holds(&state, random);
+}
+
+bool master_is_locked(const struct world *w, uint8_t index, uint8_t key)
+{
+    struct master_key state = w->masters[index].keys[key];
+    expire(&state, clock_ms(w, index));
+    return state.locked;
+}
+
+static void set_lock(struct master_key *key, const struct order *order, int64_t now_ms)
+{
+    key->locked = true;
+    memcpy(key->random, order->token.random, RANDOM_BYTES);
+    key->expires_ms = now_ms + order->ttl_ms;
+    key->label_len = order->label_len;
+    memcpy(key->label, order->label, sizeof key->label);
+}
+
+static void store_fence(struct master_key *key, uint64_t fence, int64_t now_ms, uint32_t ttl_ms)
+{
+    key->fence = fence;
+    key->fence_expires_ms = now_ms + ttl_ms + FENCE_RETENTION_MS;
+}
+
+/* What there is instead of the token that was asked for. */
+static struct verdict not_yours(const struct master_key *key, int64_t now_ms)
+{
+    if (!key->locked)
+        return (struct verdict){.vote = VOTE_ABSENT, .pttl_ms = -1};
+    struct verdict verdict = {.vote = VOTE_HELD, .pttl_ms = key->expires_ms - now_ms, .label_len = key->label_len};
+    memcpy(verdict.label, key->label, sizeof verdict.label);
+    return verdict;
+}
+
+static struct verdict acquire(struct master_key *key, const struct order *order, int64_t now_ms)
+{
+    if (key->locked && !holds(key, order->token.random))
+        return not_yours(key, now_ms);
+    if (!key->locked) {
+        set_lock(key, order, now_ms);
+        if (order->fencing)
+            store_fence(key, key->fence + 1 > order->token.fence ? key->fence + 1 : order->token.fence, now_ms,
+                        order->ttl_ms);
+    }
+    return (struct verdict){.vote = VOTE_YES, .fence = order->fencing ? key->fence : 0, .pttl_ms = -1};
+}
+
+/* Nothing shortens: the larger of what is left and the new ttl (R7). */
+static struct verdict extend(struct master_key *key, const struct order *order, int64_t now_ms)
+{
+    if (now_ms + order->ttl_ms > key->expires_ms)
+        key->expires_ms = now_ms + order->ttl_ms;
+    if (order->fencing && key->fence != 0)
+        store_fence(key, key->fence, now_ms, order->ttl_ms);
+    return (struct verdict){.vote = VOTE_YES, .fence = order->fencing ? key->fence : 0, .pttl_ms = -1};
+}
+
+static struct verdict raise_fence(struct master_key *key, const struct order *order, int64_t now_ms)
+{
+    if (!holds(key, order->token.random))
+        return not_yours(key, now_ms);
+    if (order->token.fence > key->fence)
+        store_fence(key, order->token.fence, now_ms, order->ttl_ms);
+    return (struct verdict){.vote = VOTE_YES, .fence = key->fence, .pttl_ms = -1};
+}
+
+static struct verdict repair(struct master_key *key, const struct order *order, int64_t now_ms)
+{
+    if (key->locked && !holds(key, order->token.random))
+        return not_yours(key, now_ms);
+    bool missing = !key->locked;
+    if (missing)
+        set_lock(key, order, now_ms);
+    if (order->fencing && order->token.fence > key->fence)
+        store_fence(key, order->token.fence, now_ms, order->ttl_ms);
+    struct verdict verdict = extend(key, order, now_ms);
+    verdict.vote = missing ? VOTE_REPAIRED : VOTE_YES;
+    return verdict;
+}
+
+static struct verdict adopt(struct master_key *key, const struct order *order, int64_t now_ms)
+{
+    if (!holds(key, order->token.random))
+        return not_yours(key, now_ms);
+    if (order->fencing && key->fence != order->token.fence)
+        return (struct verdict){.vote = VOTE_MISNUMBERED, .fence = key->fence, .pttl_ms = -1};
+    return extend(key, order, now_ms);
+}
+
+static struct verdict look(const struct master_key *key, int64_t now_ms)
+{
+    struct verdict verdict = not_yours(key, now_ms);
+    if (verdict.vote == VOTE_HELD)
+        verdict.vote = VOTE_YES;
+    return verdict;
+}
+
+struct verdict master_execute(struct world *w, uint8_t index, const struct message *message, const struct order *order)
+{
+    struct master_key *key = &w->masters[index].keys[order->key];
+    int64_t now_ms = clock_ms(w, index);
+    expire(key, now_ms);
+    if (key->foreign)
+        return (struct verdict){.vote = VOTE_FOREIGN, .pttl_ms = -1};
+    switch (message->op) {
+    case OP_ACQUIRE:
+        return acquire(key, order, now_ms);
+    case OP_RAISE:
+        return raise_fence(key, order, now_ms);
+    case OP_RENEW:
+        return holds(key, order->token.random) ? extend(key, order, now_ms) : not_yours(key, now_ms);
+    case OP_REPAIR:
+        return repair(key, order, now_ms);
+    case OP_ADOPT:
+        return adopt(key, order, now_ms);
+    case OP_READ:
+        return look(key, now_ms);
+    default: /* OP_RELEASE */
+        break;
+    }
+    if (!key->locked || (!holds(key, order->token.random) && !w->options.release_without_compare))
+        return not_yours(key, now_ms);
+    checker_deleted(w, index, order->key, key->random, message->sent_at);
+    key->locked = false;
+    return (struct verdict){.vote = VOTE_YES, .pttl_ms = -1};
+}

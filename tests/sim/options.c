@@ -1,0 +1,115 @@
+/* What a seed decides: each run turns on its own mix of faults and manners, so that rare pairs of them meet (swarm
+ * testing). */
+#include "world.h"
+
+#include <stdio.h>
+
+/* Half of the runs do without this fault or habit; in the others it comes in any strength up to `most`. */
+static unsigned maybe(struct prng *prng, unsigned most)
+{
+    return prng_percent(prng, 50) ? 0 : (unsigned)prng_between(prng, 1, most);
+}
+
+static void draw_sizes(struct options *o, struct prng *prng)
+{
+    static const uint8_t master_counts[] = {1, 2, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 9};
+    o->agents = (uint8_t)prng_between(prng, prng_percent(prng, 15) ? 1 : 2, SIM_AGENTS);
+    o->masters = master_counts[prng_below(prng, sizeof master_counts)];
+    o->keys = prng_percent(prng, 60) ? 1 : (uint8_t)prng_between(prng, 1, SIM_KEYS);
+    o->callers = (uint8_t)prng_between(prng, 2, SIM_CALLERS);
+    unsigned dice = (unsigned)prng_below(prng, 100);
+    o->algorithm = dice < 85 ? ALGORITHM_REDLOCK : dice < 95 ? ALGORITHM_MULTILOCK : ALGORITHM_SINGLE;
+    if (o->algorithm == ALGORITHM_SINGLE)
+        o->masters = 1;
+    if (o->algorithm == ALGORITHM_MULTILOCK && o->masters > 3)
+        o->masters = 3;
+}
+
+static void draw_policy(struct options *o, struct prng *prng)
+{
+    o->fencing = prng_percent(prng, 85);
+    o->renew = prng_percent(prng, 50) ? RENEW_AGENT : RENEW_CALLER;
+    o->node_timeout_ms = (uint32_t)prng_between(prng, 20, 100);
+    o->ttl_ms_max =
+        (uint32_t)(prng_percent(prng, 60) ? prng_between(prng, 1000, 3000) : prng_between(prng, 1000, 10000));
+    o->ttl_ms = (uint32_t)prng_between(prng, 1000, o->ttl_ms_max);
+    o->retry_ms_min = (uint32_t)prng_between(prng, 20, 100);
+    o->retry_ms_max = o->retry_ms_min + (uint32_t)prng_between(prng, 0, 400);
+    o->max_hold_ms = prng_percent(prng, 50) ? 600000 : prng_between(prng, 2000, 20000);
+}
+
+static void draw_network(struct options *o, struct prng *prng)
+{
+    static const int64_t delays[] = {200, 500, 2000, 10000, 50000};
+    o->out_us_max = delays[prng_below(prng, 4)];
+    o->back_us_max = delays[prng_below(prng, 5)];
+    o->late = (uint16_t)maybe(prng, 400);
+    o->late_us_max = prng_percent(prng, 50) ? 300000 : 3000 * (int64_t)o->ttl_ms_max;
+    o->silence_us = prng_percent(prng, 80) ? 1000000 : 20000000;
+    o->doubled = (uint16_t)maybe(prng, prng_percent(prng, 40) ? 4000 : 500);
+    o->refused = (uint16_t)maybe(prng, 300);
+    o->not_run = (uint16_t)maybe(prng, 100);
+    o->not_sent = (uint16_t)maybe(prng, 50);
+    o->down_first = prng_percent(prng, 70);
+}
+
+static void draw_faults(struct options *o, struct prng *prng)
+{
+    o->partitions = (uint8_t)maybe(prng, prng_percent(prng, 30) ? 60 : 12);
+    o->resets = (uint8_t)maybe(prng, 10);
+    o->pauses = (uint8_t)maybe(prng, 5);
+    o->restarts = (uint8_t)maybe(prng, 5);
+    o->stalls = (uint8_t)maybe(prng, 4);
+    o->crashes = (uint8_t)maybe(prng, 6);
+    o->ends = (uint8_t)maybe(prng, 3);
+    o->chaos_us = prng_between(prng, 4000000, 10000000) + (prng_percent(prng, 10) ? 20000000 : 0);
+    o->think_us_max = prng_percent(prng, 50) ? 100000 : 1000000;
+    /* Two clocks differ by less than the drift of 1 % when each is off by less than half of it (A1). */
+    o->rate_ppm = prng_percent(prng, 70) ? 4950 : 0;
+    o->wall_us = prng_percent(prng, 60) ? 900000 : prng_percent(prng, 50) ? 0 : 60000000;
+}
+
+static void draw_manners(struct options *o, struct prng *prng)
+{
+    o->waits = (uint8_t)prng_between(prng, 0, 100);
+    o->renews = (uint8_t)prng_between(prng, 0, 60);
+    o->shortens = (uint8_t)maybe(prng, 60);
+    o->vanishes = (uint8_t)(prng_percent(prng, 30) ? 0 : prng_between(prng, 5, 80));
+    o->cancels = (uint8_t)maybe(prng, 30);
+    o->loses_answers = (uint8_t)maybe(prng, 15);
+    o->bothers = (uint8_t)maybe(prng, 25);
+    o->goes_elsewhere = (uint8_t)maybe(prng, 20);
+    o->reads = (uint8_t)maybe(prng, 10);
+}
+
+void options_draw(struct options *options, struct prng *prng)
+{
+    draw_sizes(options, prng);
+    draw_policy(options, prng);
+    draw_network(options, prng);
+    draw_faults(options, prng);
+    draw_manners(options, prng);
+}
+
+void options_print(const struct options *o)
+{
+    printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, renew %s, node timeout %u ms, ttl %u..%u ms, "
+           "max_hold %lld ms, "
+           "retry %u..%u ms\n",
+           o->agents, o->masters, algorithm_name(o->algorithm), o->keys, o->callers, o->fencing ? "on" : "off",
+           renew_name(o->renew), o->node_timeout_ms, o->ttl_ms, o->ttl_ms_max, (long long)o->max_hold_ms,
+           o->retry_ms_min, o->retry_ms_max);
+    printf("delays up to %lld + %lld us; of 10,000: late %u (up to %lld us), doubled %u, refused %u, not run %u, not "
+           "sent %u; "
+           "silence %lld us\n",
+           (long long)o->out_us_max, (long long)o->back_us_max, o->late, (long long)o->late_us_max, o->doubled,
+           o->refused, o->not_run, o->not_sent, (long long)o->silence_us);
+    printf("%u partitions, %u resets, %u pauses, %u restarts, %u stalls, %u crashes, %u ends in %lld us; clock rates "
+           "within %lld ppm\n",
+           o->partitions, o->resets, o->pauses, o->restarts, o->stalls, o->crashes, o->ends, (long long)o->chaos_us,
+           (long long)o->rate_ppm);
+    printf("per cent: wait %u, renew %u, shorten %u, vanish %u, cancel %u, lose the answer %u, bother %u, elsewhere "
+           "%u, read %u\n",
+           o->waits, o->renews, o->shortens, o->vanishes, o->cancels, o->loses_answers, o->bothers, o->goes_elsewhere,
+           o->reads);
+}

@@ -1,0 +1,52 @@
+/* The one source of chance of a simulated run: a small seeded generator, so that a seed is a run. */
+#ifndef LOCKAGENT_SIM_PRNG_H
+#define LOCKAGENT_SIM_PRNG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* splitmix64: one word of state, any seed is a good one. */
+struct prng {
+    uint64_t state;
+};
+
+static inline uint64_t prng_next(struct prng *prng)
+{
+    uint64_t z = (prng->state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* 0..n-1; the bias is below one in four billion for what we draw. */
+static inline uint64_t prng_below(struct prng *prng, uint64_t n)
+{
+    return n == 0 ? 0 : prng_next(prng) % n;
+}
+
+/* low..high, both included. */
+static inline int64_t prng_between(struct prng *prng, int64_t low, int64_t high)
+{
+    return low + (int64_t)prng_below(prng, (uint64_t)(high - low) + 1);
+}
+
+static inline bool prng_percent(struct prng *prng, unsigned percent)
+{
+    return prng_below(prng, 100) < percent;
+}
+
+static inline bool prng_in_10000(struct prng *prng, unsigned share)
+{
+    return share != 0 && prng_below(prng, 10000) < share;
+}
+
+static inline void prng_fill(struct prng *prng, uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word = i % 8 == 0 ? prng_next(prng) : prng->state >> (i % 8 * 8);
+        bytes[i] = (uint8_t)(word ^ (word >> 32));
+    }
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* The simulator's clock: it plans what will happen, lets it happen in order, and so runs one seed from start to end.
+ *
+ *     callers --requests--> agent: glue around one unchanged core --orders--> connections --> model masters
+ *        ^                    |         (core_step, one timer)  <--replies--   (delay, order,    (scripts, own
+ *        +------answers-------+                                                 cuts, resets)     clocks, pauses)
+ *                             |
+ *                             +--> checker: windows, fencing numbers, answers; told by nobody but the seams
+ *
+ * Phases: chaos (0..chaos_us, faults strike) -> healed (nothing fails; holders release, waiters probe) -> end.
+ * One real time exists, `now`; every agent and master has a clock of its own over it, each with its own rate (A1). */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_BYTES = 64 << 20, PROBE_AFTER_US = 3000000 };
+
+void world_init(struct world *w)
+{
+    memset(w, 0, sizeof *w);
+    w->heap = calloc(SIM_HAPPENINGS, sizeof *w->heap);
+    w->arena = malloc(ARENA_BYTES);
+    w->effects = calloc(1, sizeof *w->effects);
+    if (w->heap == NULL || w->arena == NULL || w->effects == NULL)
+        abort();
+}
+
+void world_say(struct world *w, const char *format, ...)
+{
+    if (!w->verbose)
+        return;
+    va_list list;
+    va_start(list, format);
+    printf("%11.6f  ", (double)w->now / 1e6);
+    vprintf(format, list);
+    putchar('\n');
+    va_end(list);
+}
+
+void *world_allocate(struct world *w, size_t bytes)
+{
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (w->arena_used + bytes > ARENA_BYTES) {
+        checker_fail(w, "C8 bounded: one run filled the arena with messages");
+        w->arena_used = 0;
+    }
+    void *at = w->arena + w->arena_used;
+    w->arena_used += bytes;
+    return memset(at, 0, bytes);
+}
+
+static bool earlier(const struct happening *a, const struct happening *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+void world_plan(struct world *w, struct happening happening)
+{
+    if (w->heap_count == SIM_HAPPENINGS) {
+        checker_fail(w, "C8 bounded: too much is pending");
+        return;
+    }
+    happening.order = ++w->order;
+    size_t i = w->heap_count++;
+    while (i > 0 && earlier(&happening, &w->heap[(i - 1) / 2])) {
+        w->heap[i] = w->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    w->heap[i] = happening;
+}
+
+void world_plan_in(struct world *w, int64_t us, struct happening happening)
+{
+    happening.at = w->now + us;
+    world_plan(w, happening);
+}
+
+static struct happening next(struct world *w)
+{
+    struct happening top = w->heap[0];
+    struct happening moved = w->heap[--w->heap_count];
+    size_t i = 0;
+    for (size_t child = 1; child < w->heap_count; child = 2 * i + 1) {
+        if (child + 1 < w->heap_count && earlier(&w->heap[child + 1], &w->heap[child]))
+            child++;
+        if (!earlier(&w->heap[child], &moved))
+            break;
+        w->heap[i] = w->heap[child];
+        i = child;
+    }
+    w->heap[i] = moved;
+    return top;
+}
+
+/* What reaches a process that stands still waits until it goes on, in its order. */
+static void park(struct agent *agent, const struct happening *happening)
+{
+    if (agent->parked_count == agent->parked_room) {
+        agent->parked_room = agent->parked_room == 0 ? 64 : 2 * agent->parked_room;
+        agent->parked = realloc(agent->parked, agent->parked_room * sizeof *agent->parked);
+        if (agent->parked == NULL)
+            abort();
+    }
+    agent->parked[agent->parked_count++] = *happening;
+}
+
+static void reach_agent(struct world *w, const struct happening *h)
+{
+    struct agent *agent = &w->agents[h->agent];
+    if (agent->stalled) {
+        park(agent, h);
+        return;
+    }
+    switch (h->kind) {
+    case HAPPEN_REPLY:
+        network_reply(w, h->what, h->copy);
+        break;
+    case HAPPEN_TIMER:
+        agent_timer(w, h->agent);
+        break;
+    case HAPPEN_REQUEST:
+        agent_take_request(w, h->what);
+        break;
+    case HAPPEN_CANCEL:
+        agent_take_cancel(w, h->what);
+        break;
+    case HAPPEN_CHECK:
+        network_check(w, h->agent, h->master, h->number);
+        break;
+    case HAPPEN_DROP:
+        network_drop(w, h->agent, h->master, h->number);
+        break;
+    default: /* HAPPEN_CONNECT: nothing else reaches an agent */
+        network_connect(w, h->agent, h->master, h->number);
+        break;
+    }
+}
+
+static void wake(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    if (!agent->stalled)
+        return;
+    world_say(w, "a%u goes on", index);
+    agent->stalled = false;
+    agent->stalled_last = w->now;
+    size_t count = agent->parked_count;
+    agent->parked_count = 0;
+    for (size_t i = 0; i < count && w->violation[0] == '\0'; i++)
+        reach_agent(w, &agent->parked[i]);
+}
+
+static void happen(struct world *w, const struct happening *h)
+{
+    switch (h->kind) {
+    case HAPPEN_COMMAND:
+        network_arrive(w, h->what);
+        break;
+    case HAPPEN_CALLER:
+        if (w->callers[h->agent].turn == h->number)
+            caller_act(w, h->agent);
+        break;
+    case HAPPEN_FAULT:
+        fault_strike(w, h->what);
+        break;
+    case HAPPEN_RESUME:
+        fault_master_resumes(w, h->master);
+        break;
+    case HAPPEN_START:
+        fault_master_starts(w, h->master);
+        break;
+    case HAPPEN_WAKE:
+        wake(w, h->agent);
+        break;
+    case HAPPEN_BOOT:
+        agent_boot(w, h->agent);
+        break;
+    case HAPPEN_HEAL:
+        for (uint8_t a = 0; a < w->options.agents; a++)
+            wake(w, a);
+        fault_heal(w);
+        caller_wind_down(w);
+        break;
+    case HAPPEN_PROBE:
+        caller_probe_all(w);
+        break;
+    case HAPPEN_ORPHAN:
+        checker_orphan(w, h->master, h->what);
+        break;
+    default:
+        reach_agent(w, h);
+        break;
+    }
+}
+
+static void configure_core(struct world *w)
+{
+    static const char *const names[] = {"main"};
+    const struct options *o = &w->options;
+    w->group = (struct core_group){.masters = o->masters, .node_timeout_ms = o->node_timeout_ms, .drift_ppm = 10000};
+    w->policy = (struct core_policy){.match = "*",
+                                     .group_count = 1,
+                                     .algorithm = o->algorithm,
+                                     .renew = o->renew,
+                                     .ttl_ms = o->ttl_ms,
+                                     .max_hold_ms = o->max_hold_ms,
+                                     .fencing = o->fencing,
+                                     .retry_min_ms = o->retry_ms_min,
+                                     .retry_max_ms = o->retry_ms_max};
+    w->config = (struct core_config){.groups = &w->group,
+                                     .group_count = 1,
+                                     .group_names = names,
+                                     .policies = &w->policy,
+                                     .policy_count = 1,
+                                     .max_ttl_ms = o->ttl_ms_max,
+                                     .wait_ms_max = 300000,
+                                     .locks_max = SIM_LOCKS,
+                                     .requests_max = SIM_REQUESTS,
+                                     .waiters_max = SIM_REQUESTS / 2};
+}
+
+static void set_up(struct world *w, uint64_t seed)
+{
+    struct options before = w->options; /* what the command line broke stays broken */
+    w->seed = seed;
+    w->prng.state = seed * 0x2545f4914f6cdd1du + 1;
+    options_draw(&w->options, &w->prng);
+    w->options.broken = before.broken;
+    w->options.release_without_compare = before.release_without_compare;
+    if (before.broken == BREAK_DATA_LOSS)
+        w->options.restarts += 4;
+    if (before.broken == BREAK_DRIFT)
+        w->options.rate_ppm *= 8;
+    w->now = w->healed_at = 0;
+    w->healed = false;
+    w->order = w->steps = w->heap_count = w->arena_used = w->caller_count = 0;
+    configure_core(w);
+    checker_reset(w);
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        master_reset(w, m);
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        struct agent *agent = &w->agents[a];
+        agent->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
+        agent->boot_base_us = prng_between(&w->prng, 1000000, 1000000000);
+        agent->wall_us = prng_between(&w->prng, -w->options.wall_us, w->options.wall_us);
+        agent->stalled = agent->alive = false;
+        agent->incarnation = 0;
+        agent->stalled_last = 0;
+        agent->parked_count = 0;
+        memset(agent->connections, 0, sizeof agent->connections);
+        agent_boot(w, a);
+    }
+    for (uint8_t c = 0; c < w->options.callers; c++)
+        caller_start(w, c);
+    fault_plan_all(w);
+    world_plan_in(w, w->options.chaos_us, (struct happening){.kind = HAPPEN_HEAL});
+    world_plan_in(w, w->options.chaos_us + PROBE_AFTER_US, (struct happening){.kind = HAPPEN_PROBE});
+}
+
+void world_run(struct world *w, uint64_t seed)
+{
+    set_up(w, seed);
+    bool ending = false;
+    while (w->violation[0] == '\0') {
+        struct happening h = next(w);
+        w->now = h.at;
+        if (h.kind == HAPPEN_END) {
+            checker_end(w);
+            break;
+        }
+        happen(w, &h);
+        if (!ending && w->healed && caller_all_done(w)) {
+            ending = true;
+            world_plan_in(w, ((int64_t)w->options.ttl_ms_max + 1000) * 1000, (struct happening){.kind = HAPPEN_END});
+        }
+    }
+    w->figures.runs++;
+    w->figures.steps += w->steps;
+    w->figures.virtual_us += (uint64_t)w->now;
+}

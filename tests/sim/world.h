@@ -1,0 +1,331 @@
+/* The simulated world: what the parts of the simulator share. The picture is at the top of world.c. */
+#ifndef LOCKAGENT_SIM_WORLD_H
+#define LOCKAGENT_SIM_WORLD_H
+
+#include "agent/core/core.h"
+
+#include "prng.h"
+
+enum {
+    SIM_AGENTS = 5,
+    SIM_MASTERS = 9,
+    SIM_KEYS = 4,
+    SIM_CALLERS = 10,  /* of the faulty phase; as many again probe the healed one */
+    SIM_REQUESTS = 32, /* open at one agent */
+    SIM_LOCKS = 64,    /* slots of one agent's core */
+    SIM_HOLDS = 2048,  /* granted in one run */
+    SIM_HOLD_BUCKETS = 4096,
+    SIM_OPEN_WINDOWS = 32,  /* unexpired windows of one key */
+    SIM_HAPPENINGS = 65536, /* pending at once */
+    SIM_STEPS = 400000,     /* of all cores in one run: more is a core that spins */
+    SIM_LABEL = 8,
+};
+
+/* ---- what a seed decides --------------------------------------------------------------------------------------- */
+
+/* The assumptions of the promise (DESIGN 1) that a run can break on purpose; such a run may show violations. */
+enum assumption { ASSUME_ALL, BREAK_DATA_LOSS, BREAK_CLOCK_JUMP, BREAK_DRIFT };
+
+/* Shares are in 10,000 commands, habits in per cent. */
+struct options {
+    uint8_t agents, masters, keys, callers;
+    enum algorithm algorithm;
+    bool fencing;
+    enum renew renew;
+    uint32_t node_timeout_ms, ttl_ms, ttl_ms_max, retry_ms_min, retry_ms_max;
+    int64_t max_hold_ms;
+
+    int64_t out_us_max, back_us_max; /* usual delay of a command and of its reply */
+    int64_t late_us_max, silence_us; /* how late a late one is; when the agent gives a connection up (R3) */
+    uint16_t late, doubled, refused, not_run, not_sent;
+    bool down_first; /* a connection's end is told before the fate of what was in flight */
+    uint8_t partitions, resets, pauses, restarts, stalls, crashes, ends;
+    int64_t chaos_us, think_us_max, rate_ppm, wall_us;
+
+    uint8_t waits, renews, shortens, vanishes, cancels, loses_answers, bothers, goes_elsewhere, reads;
+
+    enum assumption broken;
+    bool release_without_compare; /* the rule that only the masters can break */
+};
+
+void options_draw(struct options *options, struct prng *prng);
+void options_print(const struct options *options);
+
+/* ---- time ------------------------------------------------------------------------------------------------------ */
+
+/* Everything that will happen, ordered by (at, order): equal times happen in the order of planning. */
+enum happening_kind {
+    HAPPEN_COMMAND, /* a flight reaches its master */
+    HAPPEN_REPLY,   /* a flight's reply reaches its agent */
+    HAPPEN_TIMER,   /* an agent's one timer */
+    HAPPEN_REQUEST, /* a caller's request reaches its agent */
+    HAPPEN_CANCEL,  /* its caller has gone */
+    HAPPEN_CHECK,   /* has a master been silent for too long? */
+    HAPPEN_DROP,    /* a connection ends */
+    HAPPEN_CONNECT, /* an attempt to connect */
+    HAPPEN_CALLER,  /* a caller's next move */
+    HAPPEN_FAULT,
+    HAPPEN_RESUME, /* a paused master goes on */
+    HAPPEN_START,  /* a stopped master is back */
+    HAPPEN_WAKE,   /* a stalled agent goes on */
+    HAPPEN_BOOT,   /* a crashed agent is back */
+    HAPPEN_HEAL,   /* the faults end */
+    HAPPEN_PROBE,  /* the liveness phase begins */
+    HAPPEN_ORPHAN, /* is anything left of a failed attempt? */
+    HAPPEN_END,
+};
+struct happening {
+    int64_t at;
+    uint64_t order;
+    enum happening_kind kind;
+    uint8_t agent, master;
+    bool copy;       /* REPLY: a second time */
+    uint32_t number; /* CALLER: turn; DROP, CONNECT, CHECK: generation of the connection */
+    void *what;
+};
+
+/* ---- network --------------------------------------------------------------------------------------------------- */
+
+/* A send item, copied out of the core. */
+struct order {
+    struct lock_ref ref;
+    struct token token;
+    uint32_t ttl_ms;
+    uint8_t key;
+    bool fencing;
+    uint8_t label_len;
+    char label[SIM_LABEL];
+};
+struct message {
+    enum op op;
+    uint8_t agent;
+    uint32_t incarnation; /* of the agent */
+    int64_t sent_at;
+    uint16_t count;
+    struct order orders[];
+};
+/* What a master says to one order. */
+struct verdict {
+    enum vote vote;
+    uint64_t fence;
+    int64_t pttl_ms;
+    uint8_t label_len;
+    char label[SIM_LABEL];
+};
+/* One message on its way to one master and back. */
+struct flight {
+    const struct message *message;
+    struct flight *next; /* in flight on the connection */
+    struct flight *next_parked;
+    struct verdict *verdicts;
+    int64_t extra_us; /* a command of a dead connection that is still on its way */
+    uint32_t generation, master_boot;
+    uint8_t master;
+    bool executed, lost, answered;
+};
+/* The ordered connection of one agent to one master (R5). */
+struct connection {
+    bool up, checking;
+    uint32_t generation;
+    int64_t arrival_last, reply_last; /* nothing overtakes */
+    int64_t cut_out_until, cut_back_until;
+    struct flight *first, *last;
+};
+
+/* ---- masters --------------------------------------------------------------------------------------------------- */
+
+struct master_key {
+    bool locked, foreign;
+    uint8_t random[RANDOM_BYTES];
+    int64_t expires_ms, fence_expires_ms;
+    uint64_t fence;
+    uint8_t label_len;
+    char label[SIM_LABEL];
+};
+struct master {
+    struct master_key keys[SIM_KEYS];
+    int64_t rate_ppm, wall_us, jumped_us;
+    bool paused, down;
+    uint32_t boot;
+    uint16_t epoch;
+    struct flight *parked, **parked_end;
+};
+
+/* ---- callers, agents, holds ------------------------------------------------------------------------------------ */
+
+enum request_state { REQUEST_SENT, REQUEST_OPEN, REQUEST_ANSWERED, REQUEST_CANCELLED, REQUEST_DEAD };
+struct request {
+    enum event_kind kind;
+    enum request_state state;
+    uint8_t caller, agent, key;
+    bool wrong;        /* its token must not succeed */
+    bool bothers;      /* its token is none of the caller's */
+    bool expects_hold; /* its token is the one of a hold that its agent reported as valid when it was sent */
+    bool loses_answer; /* the answer will not reach the caller */
+    bool granted, cancelled;
+    uint32_t number, ttl_ms;
+    struct token token;
+    struct hold *hold; /* whose token it is, if it is anybody's */
+    enum renew renew;
+    int64_t wait_ms, max_hold_ms, asked_at;
+    struct lock_ref lock;
+};
+
+enum caller_state { CALLER_IDLE, CALLER_ASKING, CALLER_HOLDING, CALLER_GONE };
+struct caller {
+    uint8_t index, agent, key;
+    enum caller_state state;
+    uint32_t turn; /* a planned move of an earlier turn is void */
+    struct request *request;
+    struct hold *hold;
+    bool probes, done;
+    int64_t due_at; /* probing: when the lock must have been granted */
+};
+
+/* A grant, as its callers know it. */
+struct hold {
+    struct token token;
+    uint8_t key, agent; /* the agent that reports it */
+    uint32_t incarnation;
+    bool ended;    /* its release was asked for, or it never reached its caller: its windows bind nobody */
+    bool released; /* and answered 204 */
+    bool lost;     /* its agent said so */
+    bool used;     /* a caller has it */
+    int64_t granted_at, window_from, window_until; /* real time */
+    struct instant valid_until, max_hold_until;    /* as its agent last said */
+    uint16_t next_in_bucket;
+};
+
+struct agent {
+    struct core *core;
+    void *memory;
+    size_t memory_bytes;
+    bool alive, stalled, ending;
+    uint32_t incarnation;
+    int64_t boot_base_us, rate_ppm, wall_us;
+    int64_t timer_at;     /* INT64_MAX: not armed */
+    int64_t stalled_last; /* real time at which the last stall ended */
+    struct happening *parked;
+    size_t parked_count, parked_room;
+    struct request *open[SIM_REQUESTS];
+    struct connection connections[SIM_MASTERS];
+    struct hold *held[SIM_KEYS];             /* what it reports */
+    uint8_t attempt[SIM_KEYS][RANDOM_BYTES]; /* the random part of the attempt under way or decided last */
+};
+
+struct figures {
+    uint64_t runs, steps, grants, renewals, renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels,
+        releases, releases_partial, releases_pending, refusals, unavailable, wait_timeouts, expired_grants, stalls,
+        second_phases, repairs, virtual_us;
+};
+
+struct world {
+    uint64_t seed;
+    struct prng prng;
+    struct options options;
+    bool verbose, healed;
+    int64_t now, healed_at;
+    uint64_t order, steps;
+
+    struct happening *heap;
+    size_t heap_count;
+    char *arena;
+    size_t arena_used;
+
+    struct master masters[SIM_MASTERS];
+    struct agent agents[SIM_AGENTS];
+    struct caller callers[2 * SIM_CALLERS];
+    size_t caller_count;
+
+    struct core_group group;
+    struct core_policy policy;
+    struct core_config config;
+    struct effects *effects;
+
+    struct hold holds[SIM_HOLDS];
+    uint16_t hold_count; /* holds[0] is nobody's */
+    uint16_t buckets[SIM_HOLD_BUCKETS];
+    struct hold *windows[SIM_KEYS][SIM_OPEN_WINDOWS];
+    uint8_t window_count[SIM_KEYS];
+    uint64_t fence_last[SIM_KEYS];
+    char violation[400]; /* "": none */
+
+    struct figures figures;
+};
+
+/* world.c: the clock and what happens next */
+void world_init(struct world *w);
+/* Runs one seed to its end or to the first violation. */
+void world_run(struct world *w, uint64_t seed);
+void world_plan(struct world *w, struct happening happening);
+void world_plan_in(struct world *w, int64_t us, struct happening happening);
+void *world_allocate(struct world *w, size_t bytes); /* until the end of the run */
+void world_say(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* fault.c: what goes wrong, and the end of it */
+void fault_plan_all(struct world *w);
+void fault_strike(struct world *w, const void *fault);
+void fault_heal(struct world *w);
+void fault_master_resumes(struct world *w, uint8_t master);
+void fault_master_starts(struct world *w, uint8_t master);
+
+/* network.c: ordered connections with delay */
+void network_send(struct world *w, uint8_t agent, const struct effect_send *send, const struct send_item *items);
+void network_arrive(struct world *w, struct flight *flight);
+void network_reply(struct world *w, struct flight *flight, bool copy);
+void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
+void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
+void network_connect(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
+/* The agent has died: its connections end without a word to it. */
+void network_abandon(struct world *w, uint8_t agent);
+
+/* master.c: the model of a master and of the scripts on it */
+void master_reset(struct world *w, uint8_t master);
+int64_t master_wall_us(const struct world *w, uint8_t master);
+struct verdict master_execute(struct world *w, uint8_t master, const struct message *message,
+                              const struct order *order);
+/* True when the key is locked there now with this random part. */
+bool master_holds(const struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES]);
+bool master_is_locked(const struct world *w, uint8_t master, uint8_t key);
+
+/* agent.c: the surroundings of one core */
+void agent_boot(struct world *w, uint8_t agent);
+/* The agent is told to end; `release`: its callers have ended. It dies a little later. */
+void agent_end(struct world *w, uint8_t agent, bool release);
+void agent_crash(struct world *w, uint8_t agent);
+void agent_step(struct world *w, uint8_t agent, struct event *event);
+void agent_timer(struct world *w, uint8_t agent);
+void agent_take_request(struct world *w, struct request *request);
+void agent_take_cancel(struct world *w, struct request *request);
+struct instant agent_clock(const struct world *w, uint8_t agent);
+int64_t agent_wall_us(const struct world *w, uint8_t agent);
+/* The last microsecond of real time at which the agent's clock is not past `t`. */
+int64_t agent_real_us(const struct world *w, uint8_t agent, struct instant t);
+
+/* caller.c: people of changing manners */
+void caller_start(struct world *w, uint8_t caller);
+void caller_act(struct world *w, uint8_t caller);
+void caller_answered(struct world *w, struct request *request, const struct effect_answer *answer);
+void caller_disconnected(struct world *w, struct request *request);
+/* Whoever holds something at this agent has ended. */
+void caller_end_all(struct world *w, uint8_t agent);
+void caller_wind_down(struct world *w);
+void caller_probe_all(struct world *w);
+bool caller_all_done(const struct world *w);
+
+/* checker.c: the promises, checked from the outside */
+void checker_reset(struct world *w);
+void checker_fail(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);
+void checker_answer(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer);
+void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
+void checker_after_step(struct world *w, uint8_t agent);
+void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);
+void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);
+void checker_end(struct world *w);
+
+/* timeline.c: what a replayed seed prints */
+void timeline_event(struct world *w, uint8_t agent, const struct event *event);
+void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect, const struct send_item *items);
+
+#endif

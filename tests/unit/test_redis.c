@@ -1,0 +1,362 @@
+/* The Redis room against real redis-servers: scripts, the connect sequence, error classes, loss and return of masters.
+ */
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include "redis_rig.h"
+
+/* hiredis's system calls for writing, counted: 0.14 calls write(), 1.x send(). */
+static unsigned writes;
+
+ssize_t write(int fd, const void *bytes, size_t len)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+    writes += len > 0 && *(const char *)bytes == '*' && getsockname(fd, (struct sockaddr *)&address, &size) == 0;
+    return syscall(SYS_write, fd, bytes, len);
+}
+
+ssize_t send(int fd, const void *bytes, size_t len, int flags)
+{
+    writes += len > 0 && *(const char *)bytes == '*';
+    return syscall(SYS_sendto, fd, bytes, len, flags, NULL, 0);
+}
+
+static struct server one, two;
+
+/* ---- connecting ---- */
+
+Test(connect, tcp_unix_names_and_databases)
+{
+    server_start(&one, NULL);
+    server_start(&two, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig_master(1, &two, false);
+    rig_master(2, &two, true);
+    strcpy(rig.config->groups[0].masters[2].address.host,
+           "localhost"); /* may resolve to ::1 first, where nobody listens */
+    rig.config->groups[0].masters[2].db = 3;
+    rig_start();
+    RUN_UNTIL(is_up(0) && is_up(1) && is_up(2), 3000);
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 7, &item, 1);
+    RUN_UNTIL(replies() == 3, 1000);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_eq(reply_to(slot, i)->vote, VOTE_YES);
+        cr_assert_eq(last_of(EVENT_MASTER_UP, i)->epoch, 1);
+        cr_assert_lt(llabs(last_of(EVENT_MASTER_UP, i)->clock_offset_us), 200000);
+    }
+    ask(&two, "SELECT 3");
+    cr_assert_str_eq(ask(&two, "GET lock:k"), A40 ":me");
+    struct redis_master_view view = redis_master(rig.redis, 0, 0);
+    cr_assert_str_eq(view.reason, "");
+    cr_assert_eq(strlen(view.run_id), 40);
+    cr_assert(strstr(ask(&one, "INFO server"), view.version));
+    cr_assert(strstr(ask(&one, "CLIENT LIST"), "name=lockagent"));
+    cr_assert(redis_is_idle(rig.redis));
+    rig_stop();
+    server_remove(&one);
+    server_remove(&two);
+}
+
+static void write_password(const char *password)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/password", one.dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    cr_assert_eq(write(fd, password, strlen(password)), (ssize_t)strlen(password));
+    close(fd);
+}
+
+Test(connect, a_password_file_is_read_anew_and_its_absence_is_told)
+{
+    server_start(&one, NULL);
+    ask(&one, "ACL SETUSER agent on >right-password ~* +@all");
+    ask(&one, "ACL SETUSER default resetpass >other");
+    rig_configure();
+    rig_master(0, &one, true);
+    struct config_group *group = &rig.config->groups[0];
+    strcpy(group->username, "agent");
+    snprintf(group->password_file, sizeof(group->password_file), "%s/password", one.dir);
+    rig_start();
+    RUN_UNTIL(is_down_with(0, "password_file: No such file"), 2000);
+    write_password("wrong-password");
+    RUN_UNTIL(is_down_with(0, "AUTH: wrongpass"), 2000);
+    write_password("right-password\n");
+    RUN_UNTIL(is_up(0), 1000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    cr_assert_not(state_was_told("-password"), "a secret was told");
+    end(&one);
+}
+
+Test(connect, a_password_from_the_url)
+{
+    server_start(&one, NULL);
+    ask(&one, "CONFIG SET requirepass from-url");
+    rig_configure();
+    rig_master(0, &one, false);
+    rig_start();
+    RUN_UNTIL(is_down_with(0, "noauth"), 2000);
+    cr_assert_eq(exchange(OP_READ, 0, plain_of("k", 1)).vote, VOTE_NOT_SENT);
+    strcpy(rig.config->groups[0].masters[0].password, "from-url");
+    RUN_UNTIL(is_up(0), 1000);
+    end(&one);
+}
+
+Test(connect, what_can_not_be_reached_is_down_with_a_reason)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    for (unsigned i = 0; i < 5; i++) {
+        rig_master(i, &one, true);
+    }
+    struct config_master *masters = rig.config->groups[0].masters;
+    masters[0].address.port = (uint16_t)free_port();
+    strcpy(masters[1].address.host, "no-such-name.invalid");
+    masters[2].address.is_unix = true;
+    strcpy(masters[2].address.host, "/nowhere/s");
+    masters[3].address.is_unix = true;
+    memset(masters[3].address.host, 'x', 200);
+    rig_start();
+    RUN_UNTIL(is_down_with(0, "connect: Connection refused") && is_down_with(1, "resolve: ") &&
+                  is_down_with(2, "connect: No such file") && is_down_with(3, "too long") && is_up(4),
+              5000);
+    cr_assert_eq(count_of(EVENT_MASTER_DOWN, 0), 0); /* it never was up */
+    RUN_UNTIL(redis_master(rig.redis, 0, 0).reconnects > 3, 5000);
+    struct send_item item = plain_of("k", 1);
+    uint32_t slot = rig_send(OP_ACQUIRE, 31, &item, 1);
+    RUN_UNTIL(replies() == 5, 1000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_NOT_SENT);
+    cr_assert_eq(reply_to(slot, 4)->vote, VOTE_YES);
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_NOT_SENT], 4);
+    end(&one);
+}
+
+Test(connect, a_loading_master_is_not_up)
+{
+    server_start(&one, NULL);
+    ask(&one, "DEBUG POPULATE 400");
+    ask(&one, "SAVE");
+    server_kill(&one);
+    static const char *const slow[] = {"--key-load-delay", "4000", "--loading-process-events-interval-bytes", "1024",
+                                       NULL};
+    server_run(&one, slow);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig_start();
+    RUN_UNTIL(is_down_with(0, "loading"), 3000);
+    RUN_UNTIL(is_up(0), 6000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    end(&one);
+}
+
+Test(connect, a_full_master_is_retried)
+{
+    server_start(&one, NULL);
+    ask(&one, "CONFIG SET maxclients 1");
+    rig_configure();
+    rig_master(0, &one, true);
+    rig_start();
+    RUN_UNTIL(is_down_with(0, "maxclients"), 2000);
+    ask(&one, "CONFIG SET maxclients 100");
+    RUN_UNTIL(is_up(0), 1000);
+    end(&one);
+}
+
+/* ---- masters that go and come ---- */
+
+Test(loss, sigkill_and_restart)
+{
+    begin(&one, NULL);
+    kill(one.pid, SIGSTOP);
+    struct send_item items[2] = {item_of("a", 1, BIG), item_of("b", 1, BIG)};
+    uint32_t slot = rig_send(OP_RENEW, 1, items, 2);
+    uv_run(&rig.loop, UV_RUN_ONCE); /* written */
+    uv_run(&rig.loop, UV_RUN_ONCE);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).in_flight, 1);
+    cr_assert_not(redis_is_idle(rig.redis));
+    uint32_t late = rig_send(OP_READ, 1, &items[0], 1); /* stays in the output buffer */
+    server_kill(&one);
+    RUN_UNTIL(reply_to(late, 0), 500);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_UNKNOWN);
+    cr_assert_eq(reply_to(slot + 1, 0)->vote, VOTE_UNKNOWN);
+    cr_assert_lt(last_of(EVENT_MASTER_DOWN, 0), reply_to(slot, 0), "down must be told first");
+    cr_assert_eq(reply_to(late, 0)->vote, VOTE_NOT_SENT);
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_LOST], 1);
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_NOT_SENT], 1);
+    cr_assert_eq(exchange(OP_READ, 0, items[0]).vote, VOTE_NOT_SENT);
+    RUN_UNTIL(redis_master(rig.redis, 0, 0).reconnects > 6, 5000); /* the back-off is at its cap */
+    server_run(&one, NULL);
+    server_control(&one);
+    RUN_UNTIL(is_up(0), 1000);
+    cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 2);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, items[0]).vote, VOTE_YES);
+    end(&one);
+}
+
+Test(loss, a_lost_connection_alone_keeps_the_epoch)
+{
+    begin(&one, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+        RUN_UNTIL(count_of(EVENT_MASTER_DOWN, 0) == i + 1, 500);
+        RUN_UNTIL(is_up(0), 1000);
+        cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 1);
+    }
+    ask(&one, "ACL SETUSER default -info"); /* who does not say who he is may have forgotten */
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+    RUN_UNTIL(count_of(EVENT_MASTER_UP, 0) == 5, 1000);
+    cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 2);
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+    RUN_UNTIL(count_of(EVENT_MASTER_UP, 0) == 6, 1000);
+    cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 3);
+    end(&one);
+}
+
+/* R3: silence ends a connection; nothing else waits for it. */
+Test(loss, a_frozen_master_is_disconnected_after_a_second_and_blocks_nobody)
+{
+    server_start(&one, NULL);
+    server_start(&two, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig_master(1, &two, false);
+    rig_start();
+    RUN_UNTIL(is_up(0) && is_up(1), 3000);
+    kill(one.pid, SIGSTOP);
+    uint64_t from = uv_hrtime();
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 3, &item, 1);
+    RUN_UNTIL(reply_to(slot, 1), 300);
+    cr_assert_null(reply_to(slot, 0));
+    RUN_UNTIL(reply_to(slot, 0), 2000);
+    uint64_t ms = (uv_hrtime() - from) / 1000000;
+    cr_assert(ms >= 1000 && ms < 1600, "%d ms", (int)ms);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_UNKNOWN);
+    cr_assert(is_down_with(0, "no reply for 1000 ms"));
+    for (unsigned i = 0; i < 20; i++) {
+        cr_assert_eq(exchange(OP_READ, 1, item).vote, VOTE_YES);
+    }
+    cr_assert_eq(exchange(OP_READ, 0, item).vote, VOTE_NOT_SENT);
+    kill(one.pid, SIGCONT);
+    RUN_UNTIL(is_up(0), 1000);
+    cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 1);
+    /* R5: what the old connection left ran before its CLIENT KILL or never; the release comes after both. */
+    enum vote vote = exchange(OP_RELEASE, 0, item).vote;
+    cr_assert(vote == VOTE_YES || vote == VOTE_ABSENT);
+    usleep(50000);
+    cr_assert_eq(exchange(OP_READ, 0, item).vote, VOTE_ABSENT);
+    cr_assert(strstr(ask(&one, "INFO commandstats"), "cmdstat_client|kill:calls=1,"));
+    rig_stop();
+    server_remove(&one);
+    server_remove(&two);
+}
+
+Test(loss, an_idle_frozen_master_is_found_by_the_probe, .timeout = 20)
+{
+    begin(&one, NULL);
+    RUN_UNTIL(count_of(EVENT_MASTER_CLOCK, 0) >= 1, 4000);
+    cr_assert_lt(llabs(last_of(EVENT_MASTER_CLOCK, 0)->clock_offset_us), 200000);
+    kill(one.pid, SIGSTOP);
+    RUN_UNTIL(is_down_with(0, "no reply"), 5000);
+    kill(one.pid, SIGCONT);
+    RUN_UNTIL(is_up(0), 1000);
+    end(&one);
+}
+
+Test(loss, sends_from_within_the_sink_are_safe_while_connections_die)
+{
+    begin(&one, NULL);
+    rig.resend = 2000;
+    struct send_item item = plain_of("k", 1);
+    for (unsigned i = 0; i < 40; i++) {
+        rig_send(OP_READ, 1, &item, 1);
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+        for (unsigned j = 0; j < 20; j++) {
+            uv_run(&rig.loop, UV_RUN_ONCE);
+        }
+    }
+    RUN_UNTIL(rig.resend == 0 && replies() == rig.expected, 5000);
+    end(&one);
+}
+
+/* ---- gathering ---- */
+
+Test(gather, many_commands_take_one_system_call_per_master)
+{
+    begin(&one, NULL);
+    unsigned before = writes;
+    struct send_item item = plain_of("k", 1);
+    for (unsigned i = 0; i < 500; i++) {
+        rig_send(OP_READ, 1, &item, 1);
+    }
+    RUN_UNTIL(replies() == 500, 2000);
+    cr_assert_leq(writes - before, 3, "%u writes", writes - before); /* 1, or few where the socket takes less at once */
+    cr_assert_geq(writes - before, 1);
+    end(&one);
+}
+
+/* libuv runs the prepare handles in the opposite order of their start: one that was started before the room runs after
+ * the room's flush, in the last moment before the loop would sleep. */
+Test(gather, what_is_sent_after_the_flush_does_not_wait_for_the_next_event)
+{
+    begin(&one, NULL);
+    uv_timer_stop(&rig.clock); /* now nothing wakes the loop but the tick, every 250 ms */
+    for (unsigned i = 1; i <= 5; i++) {
+        rig.send_before_sleep = true;
+        uint64_t from = uv_hrtime();
+        while (replies() < i) {
+            uv_run(&rig.loop, UV_RUN_ONCE);
+        }
+        cr_assert_lt((uv_hrtime() - from) / 1000000, 100, "slept on unwritten bytes");
+    }
+    uv_timer_start(&rig.clock, nothing, 5, 5);
+    end(&one);
+}
+
+/* ---- the end ---- */
+
+Test(stop, every_item_is_answered_once_also_at_the_end)
+{
+    server_start(&one, NULL);
+    server_start(&two, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig_master(1, &two, false);
+    rig_master(2, &two, true);
+    strcpy(rig.config->groups[0].masters[2].address.host, "no-such-name.invalid");
+    rig_start();
+    RUN_UNTIL(is_up(0) && is_up(1), 3000);
+    kill(one.pid, SIGSTOP);
+    struct send_item items[LIMIT_BATCH];
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        items[i] = item_of("k", 1, BIG);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        rig_send(OP_RENEW, 7, items, LIMIT_BATCH);
+        rig_send(OP_ACQUIRE, 5, items, 1);
+    }
+    rig.resend = 50; /* and the core goes on sending while it is told */
+    uint64_t from = uv_hrtime();
+    rig_stop();
+    cr_assert_lt((uv_hrtime() - from) / 1000000, 2000);
+    cr_assert_geq(rig.expected, 3 * 20 * LIMIT_BATCH + 2 * 20);
+    kill(one.pid, SIGCONT);
+    server_remove(&one);
+    server_remove(&two);
+}
+
+Test(stop, before_anything_is_connected)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig_start();
+    struct send_item item = plain_of("k", 1);
+    rig_send(OP_ACQUIRE, 1, &item, 1);
+    cr_assert_eq(replies(), 0);
+    end(&one);
+}

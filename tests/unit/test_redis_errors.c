@@ -1,0 +1,247 @@
+/* Every class of error reply (D5.5), as real redis-servers give it, and what the Redis room makes of it. */
+#include <sys/stat.h>
+
+#include "agent/redis/room.h"
+#include "redis_rig.h"
+
+static struct server one;
+
+Test(errors, script_flush_is_not_run_and_then_works)
+{
+    begin(&one, NULL);
+    ask(&one, "SCRIPT FLUSH");
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    rig_send(OP_RELEASE, 1, &item, 1);
+    RUN_UNTIL(replies() == 2, 1000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_NOT_RUN);
+    cr_assert_eq(reply_to(slot + 1, 0)->vote, VOTE_NOT_RUN);
+    cr_assert_null(ask(&one, "GET lock:k"), "resending it here would orphan a key");
+    cr_assert(is_up(0));
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_YES);
+    ask(&one, "SCRIPT FLUSH");
+    cr_assert_eq(exchange(OP_RENEW, 0, item).vote, VOTE_NOT_RUN);
+    cr_assert_eq(exchange(OP_RENEW, 0, item).vote, VOTE_YES);
+    end(&one);
+}
+
+/* An error refuses, is counted, and leaves the master up. */
+static void assert_refused(enum op op, struct send_item item, enum redis_outcome outcome)
+{
+    unsigned before = rig.outcomes[outcome];
+    struct record got = exchange(op, 0, item);
+    cr_assert_eq(got.vote, VOTE_REFUSED, "%s: %s", op_name(op), vote_name(got.vote));
+    cr_assert_eq(rig.outcomes[outcome], before + 1, "%s: not %s", op_name(op), redis_outcome_name(outcome));
+    cr_assert(is_up(0));
+}
+
+Test(errors, out_of_memory_refuses_acquires_only)
+{
+    begin(&one, NULL);
+    struct send_item item = item_of("k", 1, BIG);
+    exchange(OP_ACQUIRE, 0, item);
+    ask(&one, "CONFIG SET maxmemory 1");
+    assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_OOM);
+    assert_refused(OP_ACQUIRE, plain_of("other", 1), REDIS_OUTCOME_OOM);
+    assert_refused(OP_REPAIR, item_of("other", 1, BIG), REDIS_OUTCOME_OOM);
+    cr_assert(state_was_told("up oom: out of memory"));
+    cr_assert_eq(exchange(OP_RENEW, 0, item).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
+    ask(&one, "CONFIG SET maxmemory 0");
+    cr_assert_null(ask(&one, "GET lock:other"));
+    cr_assert_null(ask(&one, "GET lockagent:fence:lock:other"));
+    end(&one);
+}
+
+Test(errors, misconf_and_noreplicas_and_readonly_refuse)
+{
+    begin(&one, NULL);
+    struct send_item item = item_of("k", 1, BIG);
+    exchange(OP_ACQUIRE, 0, item);
+    ask(&one, "CONFIG SET min-replicas-to-write 1");
+    assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_NOREPLICAS);
+    assert_refused(OP_RELEASE, item, REDIS_OUTCOME_NOREPLICAS);
+    ask(&one, "CONFIG SET min-replicas-to-write 0");
+
+    ask(&one, "CONFIG SET rdbcompression no");
+    char missing[128];
+    snprintf(missing, sizeof(missing), "%s/dump.rdb", one.dir);
+    cr_assert_eq(mkdir(missing, 0700), 0); /* the snapshot can not be put there */
+    ask(&one, "CONFIG SET save %s", "1000 1000");
+    ask(&one, "BGSAVE");
+    for (int i = 0; i < 400 && !strstr(ask(&one, "INFO persistence"), "rdb_last_bgsave_status:err"); i++) {
+        usleep(5000);
+    }
+    assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_MISCONF);
+    assert_refused(OP_RENEW, item, REDIS_OUTCOME_MISCONF);
+    assert_refused(OP_RELEASE, item, REDIS_OUTCOME_MISCONF);
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+    RUN_UNTIL(is_down_with(0, "PING: misconf"), 1000);
+    rmdir(missing);
+    ask(&one, "CONFIG SET stop-writes-on-bgsave-error no");
+    RUN_UNTIL(is_up(0), 1000);
+
+    ask(&one, "REPLICAOF 127.0.0.1 %d", free_port());
+    assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_READONLY);
+    assert_refused(OP_RENEW, item, REDIS_OUTCOME_READONLY);
+    cr_assert_eq(exchange(OP_READ, 0, item).vote, VOTE_YES);
+    end(&one);
+}
+
+/* An error that marks the master: refused, down with its reason, up again on the same connection in the same epoch. */
+static void assert_marked(struct send_item item, enum redis_outcome outcome, const char *reason)
+{
+    unsigned downs = count_of(EVENT_MASTER_DOWN, 0);
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    RUN_UNTIL(reply_to(slot, 0), 1000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_REFUSED, "%s", vote_name(reply_to(slot, 0)->vote));
+    cr_assert_eq(rig.outcomes[outcome], 1);
+    cr_assert_eq(count_of(EVENT_MASTER_DOWN, 0), downs + 1);
+    cr_assert_lt(last_of(EVENT_MASTER_DOWN, 0), reply_to(slot, 0));
+    cr_assert(is_down_with(0, reason), "%s", redis_master(rig.redis, 0, 0).reason);
+    cr_assert_eq(exchange(OP_READ, 0, item).vote, VOTE_NOT_SENT);
+}
+
+Test(errors, a_busy_master_is_down_until_the_script_ends)
+{
+    static const char *const options[] = {"--busy-reply-threshold", "50", NULL};
+    begin(&one, options);
+    redisContext *stuck = redisConnectUnix(one.socket);
+    redisAppendCommand(stuck, "EVAL %s 0", "while true do end");
+    int done = 0;
+    cr_assert_eq(redisBufferWrite(stuck, &done), REDIS_OK);
+    usleep(100000);
+    assert_marked(item_of("k", 1, BIG), REDIS_OUTCOME_BUSY, "busy");
+    RUN_UNTIL(is_down_with(0, "busy"), 300);
+    ask(&one, "SCRIPT KILL");
+    RUN_UNTIL(is_up(0), 1000);
+    cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 1);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).reconnects, 0);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    redisFree(stuck);
+    end(&one);
+}
+
+Test(errors, a_replica_without_its_master_is_down)
+{
+    begin(&one, NULL);
+    ask(&one, "CONFIG SET replica-serve-stale-data no");
+    ask(&one, "REPLICAOF 127.0.0.1 %d", free_port());
+    assert_marked(item_of("k", 1, BIG), REDIS_OUTCOME_MASTERDOWN, "masterdown");
+    ask(&one, "REPLICAOF NO ONE");
+    RUN_UNTIL(is_up(0), 1000);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).reconnects, 0);
+    end(&one);
+}
+
+Test(errors, a_command_that_the_acl_forbids_marks_the_master)
+{
+    begin(&one, NULL);
+    ask(&one, "ACL SETUSER default -set");
+    assert_marked(item_of("k", 1, BIG), REDIS_OUTCOME_NOPERM, "noperm"); /* inside EVAL it comes as -ERR */
+    ask(&one, "ACL SETUSER default +set");
+    RUN_UNTIL(is_up(0), 1000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    ask(&one, "ACL SETUSER default -pexpire");
+    cr_assert_eq(exchange(OP_RENEW, 0,
+                          (struct send_item){
+                              .key = {"k", 1}, .token = item_of("k", 1, BIG).token, .ttl_ms = 50000, .fencing = true})
+                     .vote,
+                 VOTE_REFUSED);
+    cr_assert(is_down_with(0, "noperm"));
+    end(&one);
+}
+
+/* If it marked the master, any caller could take it down by naming such a key. */
+Test(errors, a_key_that_the_acl_forbids_leaves_the_master_up)
+{
+    begin(&one, NULL);
+    ask(&one, "ACL SETUSER default resetkeys ~lock:* ~lockagent:*");
+    assert_refused(OP_ACQUIRE, plain_of("k", 1), REDIS_OUTCOME_NOPERM);
+    cr_assert(state_was_told("up noperm"));
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    end(&one);
+}
+
+/* The least that the agent needs: what the README says. */
+Test(errors, the_acl_of_the_readme_is_enough)
+{
+    server_start(&one, NULL);
+    ask(&one, "ACL SETUSER agent on >p ~lock:* ~lockagent:* resetchannels -@all +get +set +del +pexpire +pttl +evalsha "
+              "+script|load +ping +info +time +client|setname +client|id +client|kill");
+    rig_configure();
+    rig_master(0, &one, false);
+    strcpy(rig.config->groups[0].masters[0].username, "agent");
+    strcpy(rig.config->groups[0].masters[0].password, "p");
+    rig_start();
+    RUN_UNTIL(is_up(0), 2000);
+    static const enum op ops[] = {OP_ACQUIRE, OP_RAISE, OP_RENEW, OP_REPAIR, OP_ADOPT, OP_READ, OP_RELEASE};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        cr_assert_eq(exchange(ops[i], 0, item_of("k", 1, BIG)).vote, VOTE_YES, "%s", op_name(ops[i]));
+    }
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_OK], 7);
+    end(&one);
+}
+
+Test(errors, a_command_that_the_acl_forbids_outside_of_scripts_marks_too)
+{
+    begin(&one, NULL);
+    ask(&one, "ACL SETUSER default -evalsha");
+    assert_marked(plain_of("k", 1), REDIS_OUTCOME_NOPERM, "noperm");
+    end(&one);
+}
+
+Test(errors, classes_with_and_without_what_eval_adds)
+{
+    static const struct {
+        const char *text;
+        enum redis_outcome outcome;
+    } cases[] = {
+        {"OOM command not allowed when used memory > 'maxmemory'. script: 0123, on @user_script:9.", REDIS_OUTCOME_OOM},
+        {"-OOM command not allowed when used memory > 'maxmemory'.", REDIS_OUTCOME_OOM},
+        {"@user_script: 12: OOM command not allowed", REDIS_OUTCOME_OOM},
+        {"ERR The user executing the script can't run this command or subcommand script: 01", REDIS_OUTCOME_NOPERM},
+        {"@user_script: 1: The user executing the script can't access at least one of the keys", REDIS_OUTCOME_NOPERM},
+        {"NOPERM this user has no permissions to run the 'evalsha' command", REDIS_OUTCOME_NOPERM},
+        {"ERR max number of clients reached", REDIS_OUTCOME_MAXCLIENTS},
+        {"ERR max number of clients + cluster connections reached", REDIS_OUTCOME_MAXCLIENTS},
+        {"NOSCRIPT No matching script. Please use EVAL.", REDIS_OUTCOME_NOSCRIPT},
+        {"NOREPLICAS Not enough good replicas to write. script: 01, on @user_script:1.", REDIS_OUTCOME_NOREPLICAS},
+        {"BUSYKEY Target key name already exists.", REDIS_OUTCOME_OTHER},
+        {"ERR value is not an integer", REDIS_OUTCOME_OTHER},
+        {"", REDIS_OUTCOME_OTHER},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cr_assert_eq(outcome_of_error(cases[i].text), cases[i].outcome, "%s", cases[i].text);
+    }
+    char says[160];
+    outcome_describe(REDIS_OUTCOME_OTHER, "ERR unknown command 'X', with args beginning with: 'secret'\n", says,
+                     sizeof(says));
+    cr_assert_str_eq(says, "unexpected answer: ERR unknown command 'X'");
+}
+
+/* Of what nobody has promised nothing is known: it may have been done. */
+Test(errors, a_reply_of_an_unknown_shape_is_unknown)
+{
+    redisReply word = {.type = REDIS_REPLY_STRING, .str = (char *)"held", .len = 4};
+    redisReply number = {.type = REDIS_REPLY_INTEGER, .integer = 5};
+    redisReply minus = {.type = REDIS_REPLY_INTEGER, .integer = -2};
+    redisReply absent = {.type = REDIS_REPLY_INTEGER, .integer = -1};
+    redisReply nil = {.type = REDIS_REPLY_NIL};
+    redisReply status = {.type = REDIS_REPLY_STATUS, .str = (char *)"OK", .len = 2};
+    redisReply *parts[] = {&word, &number, &nil};
+    redisReply empty = {.type = REDIS_REPLY_ARRAY, .elements = 0};
+    redisReply cut = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
+    redisReply unlabelled = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = parts};
+    static const enum op ops[] = {OP_ACQUIRE, OP_RENEW, OP_READ};
+    redisReply *shapes[] = {&minus, &nil, &status, &word, &empty, &cut, &unlabelled};
+    for (unsigned o = 0; o < 3; o++) {
+        struct item_reply got;
+        for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+            item_reply_read(ops[o], shapes[i], &got);
+            cr_assert(got.vote == VOTE_UNKNOWN && got.outcome == REDIS_OUTCOME_OTHER, "%u %u", o, i);
+        }
+        item_reply_read(ops[o], ops[o] == OP_ACQUIRE ? &absent : &word, &got);
+        cr_assert_eq(got.vote, VOTE_UNKNOWN);
+    }
+}

@@ -1,0 +1,251 @@
+/* The scripts of the Redis room, each path of them, on a real redis-server. */
+#include "redis_rig.h"
+
+static struct server one;
+
+Test(scripts, acquire_grants_once_and_refuses_with_label_and_ttl)
+{
+    begin(&one, NULL);
+    struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    cr_assert_eq(got.vote, VOTE_YES);
+    cr_assert_eq(got.fence, BIG);
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 ":me");
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000000"); /* R12: exact */
+    cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 9000);
+    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3590000);
+    got = exchange(OP_ACQUIRE, 0, item_of("k", 2, BIG + 5));
+    cr_assert_eq(got.vote, VOTE_HELD);
+    cr_assert_str_eq(got.holder, "me");
+    cr_assert(got.pttl_ms > 9000 && got.pttl_ms <= 10000);
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000000");
+    end(&one);
+}
+
+Test(scripts, a_doubled_acquire_is_a_grant_without_a_new_number)
+{
+    begin(&one, NULL);
+    exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG + 9));
+    cr_assert_eq(got.vote, VOTE_YES);
+    cr_assert_eq(got.fence, BIG);
+    end(&one);
+}
+
+Test(scripts, fencing_numbers_rise_also_when_the_proposals_fall)
+{
+    begin(&one, NULL);
+    uint64_t last = 0;
+    for (unsigned i = 0; i < 200; i++) {
+        struct send_item item = item_of("k", 1, BIG - 10 * i);
+        struct record got = exchange(OP_ACQUIRE, 0, item);
+        cr_assert_eq(got.vote, VOTE_YES);
+        cr_assert_gt(got.fence, last);
+        last = got.fence;
+        got = exchange(OP_RELEASE, 0, item);
+        cr_assert_eq(got.vote, VOTE_YES);
+        cr_assert_eq(got.fence, last);
+    }
+    cr_assert_eq(last, BIG + 199);
+    end(&one);
+}
+
+Test(scripts, without_fencing_no_fence_key_is_touched)
+{
+    begin(&one, NULL);
+    struct send_item item = plain_of("k", 1);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RENEW, 0, item).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_YES);
+    cr_assert_str_eq(ask(&one, "DBSIZE"), "1");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, plain_of("k", 2)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_REPAIRED);
+    cr_assert_str_eq(ask(&one, "DBSIZE"), "1");
+    end(&one);
+}
+
+Test(scripts, a_key_of_another_type_is_foreign_everywhere)
+{
+    begin(&one, NULL);
+    ask(&one, "LPUSH lock:k x");
+    static const enum op ops[] = {OP_ACQUIRE, OP_RAISE, OP_RENEW, OP_REPAIR, OP_ADOPT, OP_RELEASE, OP_READ};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct record got = exchange(ops[i], 0, item_of("k", 1, BIG));
+        cr_assert_eq(got.vote, VOTE_FOREIGN, "%s: %s", op_name(ops[i]), vote_name(got.vote));
+        cr_assert_eq(got.pttl_ms, -1);
+    }
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_WRONGTYPE], 7);
+    cr_assert_str_eq(ask(&one, "LLEN lock:k"), "1");
+    end(&one);
+}
+
+Test(scripts, a_foreign_fence_key_fails_the_acquire_before_anything_is_written)
+{
+    begin(&one, NULL);
+    ask(&one, "LPUSH lockagent:fence:lock:a x");
+    ask(&one, "SET lockagent:fence:lock:b 12x");
+    ask(&one, "SET lockagent:fence:lock:c 99999999999999999999");
+    static const char *const keys[] = {"a", "b", "c"};
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of(keys[i], 1, BIG)).vote, VOTE_FOREIGN);
+        cr_assert_eq(exchange(OP_REPAIR, 0, item_of(keys[i], 1, BIG)).vote, VOTE_FOREIGN);
+        cr_assert_null(ask(&one, "GET lock:%s", keys[i]));
+    }
+    ask(&one, "SET lock:a %s:me PX 1000", A40); /* the lease is what counts in a renewal */
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("a", 1, BIG)).vote, VOTE_MISNUMBERED);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
+    end(&one);
+}
+
+Test(scripts, nothing_but_the_label_is_told_of_other_holders)
+{
+    begin(&one, NULL);
+    static const struct {
+        const char *value, *label;
+    } cases[] = {{B40 ":web-1:x", "web-1:x"}, {B40 ":", ""}, {B40, ""},      {"abc:def", ""},
+                 {"x" B40 ":y", ""},          {"", ""},      {":secret", ""}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ask(&one, "SET lock:k %s", cases[i].value);
+        struct record got = exchange(OP_READ, 0, item_of("k", 1, 0));
+        cr_assert_eq(got.vote, VOTE_YES);
+        cr_assert_eq(got.pttl_ms, -1);
+        cr_assert_str_eq(got.holder, cases[i].label);
+        got = exchange(OP_RELEASE, 0, item_of("k", 1, 0));
+        cr_assert_eq(got.vote, VOTE_HELD);
+        cr_assert_str_eq(got.holder, cases[i].label);
+    }
+    ask(&one, "DEL lock:k");
+    cr_assert_eq(exchange(OP_READ, 0, item_of("k", 1, 0)).vote, VOTE_ABSENT);
+    end(&one);
+}
+
+/* R7: nothing shortens. */
+Test(scripts, no_renewal_shortens_a_lease_or_a_fence)
+{
+    begin(&one, NULL);
+    static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_ADOPT};
+    for (unsigned i = 0; i < 3; i++) {
+        struct send_item item = item_of("k", 1, 7);
+        ask(&one, "SET lock:k %s:me PX 60000", A40);
+        ask(&one, "SET lockagent:fence:lock:k 7 PX 9000000");
+        struct record got = exchange(ops[i], 0, item);
+        cr_assert_eq(got.vote, VOTE_YES);
+        cr_assert_eq(got.fence, 7);
+        cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 50000);
+        cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 8000000);
+        item.ttl_ms = 100000;
+        exchange(ops[i], 0, item);
+        cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 90000);
+        ask(&one, "PERSIST lock:k");
+        ask(&one, "PERSIST lockagent:fence:lock:k");
+        exchange(ops[i], 0, item);
+        cr_assert_eq(ask_number(&one, "PTTL", "lock:k"), -1);
+        cr_assert_eq(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), -1);
+        ask(&one, "PEXPIRE lockagent:fence:lock:k 1000");
+        exchange(ops[i], 0, item);
+        cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3500000);
+    }
+    end(&one);
+}
+
+Test(scripts, raise_only_lifts_and_only_where_the_token_is)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_RAISE, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
+    exchange(OP_ACQUIRE, 0, item_of("k", 1, 100));
+    struct record got = exchange(OP_RAISE, 0, item_of("k", 1, BIG + 1));
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG + 1);
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000001");
+    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3590000);
+    got = exchange(OP_RAISE, 0, item_of("k", 1, 5));
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG + 1);
+    cr_assert_eq(exchange(OP_RAISE, 0, item_of("k", 2, BIG + 9)).vote, VOTE_HELD);
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000001");
+    end(&one);
+}
+
+Test(scripts, repair_creates_what_is_missing_and_never_lowers_a_number)
+{
+    begin(&one, NULL);
+    struct record got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG));
+    cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 ":me");
+    ask(&one, "DEL lock:k");
+    got = exchange(OP_REPAIR, 0, item_of("k", 1, 50));
+    cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
+    ask(&one, "DEL lockagent:fence:lock:k"); /* the number alone was lost */
+    got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG + 3));
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG + 3);
+    cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 2, BIG + 4)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("absent", 2, BIG)).vote, VOTE_ABSENT);
+    cr_assert_null(ask(&one, "GET lock:absent"));
+    end(&one);
+}
+
+Test(scripts, adopt_needs_exactly_the_stored_number)
+{
+    begin(&one, NULL);
+    struct send_item item = item_of("k", 1, BIG);
+    exchange(OP_ACQUIRE, 0, item);
+    item.ttl_ms = 90000;
+    item.token.fence = BIG - 1;
+    struct record got = exchange(OP_ADOPT, 0, item);
+    cr_assert(got.vote == VOTE_MISNUMBERED && got.fence == BIG);
+    item.token.fence = 0;
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_MISNUMBERED);
+    cr_assert_leq(ask_number(&one, "PTTL", "lock:k"), 10000);
+    item.token.fence = BIG;
+    got = exchange(OP_ADOPT, 0, item);
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG);
+    cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 80000);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("k", 2, BIG)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("no", 1, BIG)).vote, VOTE_ABSENT);
+    end(&one);
+}
+
+Test(scripts, one_bad_item_does_not_spoil_a_batch)
+{
+    begin(&one, NULL);
+    struct send_item items[LIMIT_BATCH];
+    char keys[LIMIT_BATCH][600];
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        memset(keys[i], 'k', LIMIT_KEY_BYTES);
+        snprintf(keys[i] + LIMIT_KEY_BYTES - 3, 4, "%03u", i); /* the longest keys: the largest command */
+        items[i] = i % 3 == 2 ? plain_of(keys[i], 1) : item_of(keys[i], 1, BIG);
+        exchange(OP_ACQUIRE, 0, items[i]);
+    }
+    ask(&one, "DEL lock:%s", keys[0]);
+    ask(&one, "SET lock:%s %s:you PX 5000", keys[1], B40);
+    ask(&one, "DEL plain:%s", keys[2]);
+    ask(&one, "LPUSH plain:%s x", keys[2]);
+    static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_RELEASE};
+    for (unsigned o = 0; o < 3; o++) {
+        uint32_t first = rig_send(ops[o], 1, items, LIMIT_BATCH);
+        RUN_UNTIL(reply_to(first + LIMIT_BATCH - 1, 0), 3000);
+        enum vote want = ops[o] == OP_REPAIR ? VOTE_REPAIRED : ops[o] == OP_RENEW ? VOTE_ABSENT : VOTE_YES;
+        cr_assert_eq(reply_to(first, 0)->vote, want);
+        cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_HELD);
+        cr_assert_str_eq(reply_to(first + 1, 0)->holder, "you");
+        cr_assert_eq(reply_to(first + 2, 0)->vote, VOTE_FOREIGN);
+        for (unsigned i = 3; i < LIMIT_BATCH; i++) {
+            cr_assert_eq(reply_to(first + i, 0)->vote, VOTE_YES);
+            cr_assert_eq(reply_to(first + i, 0)->fence, i % 3 == 2 ? 0 : BIG);
+        }
+    }
+    end(&one);
+}
+
+/* R10: the random part as a whole, and nothing but it. */
+Test(scripts, release_compares_the_whole_random_part)
+{
+    begin(&one, NULL);
+    ask(&one, "SET lock:k %sx:me", A40);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_HELD);
+    ask(&one, "SET lock:k %s", A40);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_HELD);
+    ask(&one, "SET lock:k %s:another-label", A40);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_ABSENT);
+    end(&one);
+}
