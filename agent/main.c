@@ -10,6 +10,7 @@
 #include "agent/metrics.h"
 #include "agent/serve.h"
 #include "agent/version.h"
+#include "config/address.h"
 #include "config/config.h"
 
 enum { EXIT_USAGE = 2, OVERRIDES_MAX = 64 };
@@ -101,22 +102,17 @@ static int check(const struct arguments *arguments)
 
 static int run_healthcheck(const struct arguments *arguments)
 {
-    struct serve_source source = arguments->source;
-    const char *overrides[OVERRIDES_MAX + 1];
-    char address[320];
-    memcpy(overrides, arguments->overrides, sizeof(arguments->overrides));
-    source.overrides = overrides;
+    struct config_address address;
     if (arguments->address != NULL) {
-        snprintf(address, sizeof(address), "admin.listen=%s", arguments->address);
-        overrides[source.override_count++] = address;
+        const char *wrong = config_address_parse(arguments->address, &address);
+        return wrong == NULL ? healthcheck(&address, arguments->ready) : wrong_usage(arguments->address, wrong);
     }
-    struct config *config = load(&source);
+    struct config *config = load(&arguments->source);
     if (config == NULL)
         return EXIT_FAILURE;
-    const struct config_listener *listener = config->admin.count > 0 ? &config->admin : &config->listen;
-    int code = healthcheck(&listener->addresses[0], arguments->ready);
+    address = (config->admin.count > 0 ? &config->admin : &config->listen)->addresses[0];
     free(config);
-    return code;
+    return healthcheck(&address, arguments->ready);
 }
 
 /* The tables of the README, made from what the program uses: `lockagent docs config|sample|metrics`. */

@@ -71,6 +71,8 @@ const char *master_url(size_t index);
 redisReply *master_do(size_t index, const char *format, ...);
 /* On how many of the living masters the key (as stored, with prefix) is there. */
 size_t masters_with(const char *stored_key);
+/* Where masters keep the fencing number of a key under the default prefix (R12). */
+#define fence_key(key) ("lockagent:fence:lock:" key)
 /* The string stored there, or NULL. */
 const char *master_get(size_t index, const char *stored_key);
 int64_t master_pttl(size_t index, const char *stored_key);

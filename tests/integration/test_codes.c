@@ -161,6 +161,7 @@ static void refusals_of_one_who_leaves(struct agent *agent)
     agent_signal(agent, SIGTERM);
     saw(wire_receive(waiter, PATIENCE_MS), "draining");
     wire_close(waiter);
+    cr_assert_eq(agent_ended(agent), 0);
 }
 
 Test(codes, every_one)

@@ -181,7 +181,7 @@ Test(faults, a_master_that_forgot_is_repaired)
         master_kill(i);
         master_start(i);
         cr_assert(eventually_within(10000, masters_with("lock:k") == 5), "master %zu was not repaired", i);
-        cr_assert_geq(strtoll(master_get(i, "lockagent:fence:k"), NULL, 10), number(granted, "fencing_token"));
+        cr_assert_geq(stored_number(i, fence_key("k")), number(granted, "fencing_token"));
         /* The repaired copy counts from the next renewal on: let one pass before the next master forgets. */
         sleep_ms(1000);
     }
@@ -236,13 +236,13 @@ Test(faults, fencing_passes_what_is_stored)
     struct agent *agent = agent_start(NULL);
     const long long future = 1LL << 52;
     for (size_t i = 0; i < 3; i++)
-        master_do(i, "SET lockagent:fence:k %s", format("%lld", future + (long long)i * 1000));
+        master_do(i, "SET %s %s", fence_key("k"), format("%lld", future + (long long)i * 1000));
     const struct reply *granted = acquire(agent, "k", "ttl=20s");
     expect(granted, 201, NULL);
     cr_assert_gt(number(granted, "fencing_token"), future);
     size_t storing = 0;
     for (size_t i = 0; i < 5; i++) {
-        const char *stored = master_get(i, "lockagent:fence:k");
+        const char *stored = master_get(i, fence_key("k"));
         cr_assert(!stored || !strchr(stored, 'e'), "%s", stored);
         storing += stored && strtoll(stored, NULL, 10) >= number(granted, "fencing_token");
     }

@@ -67,7 +67,7 @@ Test(restart, old_tokens_are_refused_after_another_holder)
     cr_assert(eventually(masters_with("lock:freed") == 0));
     /* As if there had been a holder whose key is gone and ours had come back: only the number tells. */
     for (size_t i = 0; i < 5; i++)
-        master_do(i, "INCR lockagent:fence:numbered");
+        master_do(i, "INCR %s", fence_key("numbered"));
     agent_restart(agent);
 
     expect(renew(agent, "held", token(held), NULL), 412, "token_mismatch");
@@ -135,5 +135,5 @@ Test(restart, sigterm_ends_cleanly)
         master_freeze(i);
     master_kill(4);
     agent_signal(last, SIGINT);
-    cr_assert_eq(agent_stop(last), 0);
+    cr_assert_eq(agent_ended(last), 0);
 }

@@ -262,7 +262,7 @@ void world_open(void)
 void world_close(void)
 {
     http_close();
-    agents_close();
+    const bool clean = agents_close();
     masters_close();
     for (size_t i = 0; i < world.tree_count; i++)
         json_decref(world.trees[i]);
@@ -274,4 +274,6 @@ void world_close(void)
         fprintf(stderr, "kept: %s\n", world.folder);
     close(world.caretaker_pipe);
     waitpid(world.caretaker, NULL, 0);
+    if (!clean)
+        abort(); /* Criterion does not count what is asserted in here, but it counts a crash */
 }

@@ -18,7 +18,7 @@ bool reap(pid_t pid, int64_t ms, int *ret_status);
 void end_process(pid_t pid);
 
 void masters_close(void);
-void agents_close(void);
+bool agents_close(void); /* false: one did not end cleanly */
 void http_close(void);
 /* An unused TCP port of 127.0.0.1 outside the range that the kernel hands out, so that it stays free while its server
  * is down. */

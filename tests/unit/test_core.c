@@ -22,6 +22,7 @@ static struct {
     struct core_group group;
     struct core_policy policy;
     struct core_config config;
+    void *memory; /* the core's */
     struct core *core;
     struct effects *effects;
     int64_t now_us, epoch_us; /* since the beginning; what the boot clock shows then */
@@ -75,9 +76,12 @@ static void master_is(uint8_t master, enum event_kind kind, uint16_t epoch)
 static void prepare(uint8_t masters)
 {
     static const char *const names[] = {"main"};
+    static struct record records[RECORDS];
+    static struct effects effects;
+    free(rig.memory);
     memset(&rig, 0, sizeof rig);
-    rig.records = calloc(RECORDS, sizeof *rig.records);
-    rig.effects = calloc(1, sizeof *rig.effects);
+    rig.records = records;
+    rig.effects = &effects;
     rig.epoch_us = 5000000;
     rig.group = (struct core_group){.masters = masters, .node_timeout_ms = 50, .drift_ppm = 10000};
     rig.policy = (struct core_policy){.match = "*",
@@ -104,7 +108,8 @@ static void prepare(uint8_t masters)
 
 static void begin(void)
 {
-    rig.core = core_init(calloc(1, core_size(&rig.config)), &rig.config);
+    rig.memory = calloc(1, core_size(&rig.config));
+    rig.core = core_init(rig.memory, &rig.config);
     for (uint8_t m = 0; m < rig.group.masters; m++)
         master_is(m, EVENT_MASTER_UP, 1);
 }
