@@ -172,8 +172,7 @@ void exposition_render(const struct metrics *metrics, struct buffer *out)
         render_family(metrics, id, out);
 }
 
-/* ---- the README's table -------------------------------------------------------------------------------------------
- */
+/* ---- the README's table ---- */
 
 void metrics_print_markdown(struct buffer *out)
 {

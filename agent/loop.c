@@ -75,9 +75,10 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
     const char *group = loop->config->groups[trace->group].name;
     switch (trace->kind) {
     case TRACE_GRANTED:
-        log_event(LOG_INFO, trace->adopted ? "lock adopted" : "lock acquired", LOG_BYTES_FIELD("key", trace->key),
-                  LOG_BYTES_FIELD("label", trace->label), LOG_INT_FIELD("fencing_token", (int64_t)trace->fence),
-                  LOG_TEXT_FIELD("group", group), LOG_INT_FIELD("waited_us", trace->elapsed_us));
+        log_event(trace->adopted ? LOG_INFO : LOG_DEBUG, trace->adopted ? "lock adopted" : "lock acquired",
+                  LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("label", trace->label),
+                  LOG_INT_FIELD("fencing_token", (int64_t)trace->fence), LOG_TEXT_FIELD("group", group),
+                  LOG_INT_FIELD("waited_us", trace->elapsed_us));
         break;
     case TRACE_LOST:
         log_event(LOG_WARN, "lock lost", LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("label", trace->label),
@@ -85,8 +86,9 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_RELEASED:
-        log_event(LOG_INFO, "lock released", LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("label", trace->label),
-                  LOG_TEXT_FIELD("group", group), LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
+        log_event(LOG_DEBUG, "lock released", LOG_BYTES_FIELD("key", trace->key),
+                  LOG_BYTES_FIELD("label", trace->label), LOG_TEXT_FIELD("group", group),
+                  LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_RENEW_FAILED:
         log_event(LOG_WARN, "renewal failed", LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group));

@@ -12,8 +12,7 @@
 #include "agent/registry.h"
 #include "agent/version.h"
 
-/* ---- the tables ---------------------------------------------------------------------------------------------------
- */
+/* ---- the tables ---- */
 
 #define X(id, ...) static const int64_t bounds_##id[] = {__VA_ARGS__};
 BUCKET_SETS(X)
@@ -52,8 +51,7 @@ static const char *const reload_outcomes[] = {"ok", "failed"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- building -----------------------------------------------------------------------------------------------------
- */
+/* ---- building ---- */
 
 static bool add_fragment(struct label_values *values, struct buffer *fragment)
 {
@@ -212,8 +210,7 @@ static bool lay_out(struct metrics *metrics)
     return metrics->cells != NULL;
 }
 
-/* ---- cells --------------------------------------------------------------------------------------------------------
- */
+/* ---- cells ---- */
 
 static int64_t *cell(struct metrics *metrics, enum family_id id, size_t a, size_t b, size_t c)
 {
@@ -249,8 +246,7 @@ static size_t master_at(const struct metrics *metrics, uint8_t group, uint8_t ma
     return metrics->first_master[group] + master;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 struct metrics *metrics_new(const struct config *config)
 {
@@ -283,8 +279,7 @@ void metrics_free(struct metrics *metrics)
     free(metrics);
 }
 
-/* ---- counted as it happens ------------------------------------------------------------------------------------------
- */
+/* ---- counted as it happens ---- */
 
 static void count_renewal(struct metrics *metrics, const struct effect_trace *trace)
 {
@@ -340,10 +335,8 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
     }
 }
 
-void metrics_answered(struct metrics *metrics, const struct effect_answer *answer, bool was_acquire)
+void metrics_answered(struct metrics *metrics, const struct effect_answer *answer)
 {
-    if (!was_acquire)
-        return; /* how renewals, releases and reads are answered stands in the HTTP metrics */
     CORE_ASSERT(answer->policy < metrics->policy_count && metrics->outcome_of_answer[answer->answer] != UINT8_MAX);
     count(metrics, FAMILY_ACQUIRE_REQUESTS, answer->policy, metrics->outcome_of_answer[answer->answer], 0);
     observe(metrics, FAMILY_WAIT_SECONDS, answer->policy, answer->waited_us);
@@ -433,8 +426,7 @@ void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us)
         set(metrics, FAMILY_RELOAD_TIME, 0, wall_us);
 }
 
-/* ---- read at scrape time
- * ---------------------------------------------------------------------------------------------- */
+/* ---- read at scrape time ---- */
 
 static void read_core(struct metrics *metrics, const struct core_stats *core)
 {

@@ -25,8 +25,9 @@ struct metrics *metrics_new(const struct config *config);
 void metrics_free(struct metrics *metrics);
 
 /* ---- counted as it happens ---- */
-void metrics_traced(struct metrics *metrics, const struct effect_trace *trace);   /* every EFFECT_TRACE of the core */
-void metrics_answered(struct metrics *metrics, const struct effect_answer *answer, bool was_acquire); /* acquire and wait durations, by policy and outcome */
+void metrics_traced(struct metrics *metrics, const struct effect_trace *trace); /* every EFFECT_TRACE of the core */
+/* How a POST was answered in the end: acquire and wait durations, by policy and outcome. */
+void metrics_answered(struct metrics *metrics, const struct effect_answer *answer);
 void metrics_command(struct metrics *metrics, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
                      int64_t latency_us); /* latency_us < 0: not observed */
 void metrics_http(struct metrics *metrics, const char *route, const char *method, unsigned status, int64_t latency_us);

@@ -38,8 +38,7 @@ unsigned answer_status(enum answer answer)
     return table[answer].status;
 }
 
-/* ---- keeping ------------------------------------------------------------------------------------------------------
- */
+/* ---- keeping ---- */
 
 static void keep_text(struct text *text, char *copy, size_t size)
 {
@@ -61,8 +60,7 @@ void answer_keep(struct kept_answer *kept, const struct effect_answer *answer)
     }
 }
 
-/* ---- parts ---------------------------------------------------------------------------------------------------------
- */
+/* ---- parts ---- */
 
 static int64_t valid_for_ms(const struct hold_view *hold, struct instant now)
 {
@@ -99,8 +97,7 @@ json_t *answer_hold_json(const struct hold_view *hold, struct instant now)
                      (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "confirmed", hold->confirmed);
 }
 
-/* ---- granted, renewed ----------------------------------------------------------------------------------------------
- */
+/* ---- granted, renewed ---- */
 
 /* The hot path: written by hand. */
 static struct MHD_Response *hold_body(const struct request *request, const char *token, const char *fence,
@@ -165,8 +162,7 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
     return MHD_NO;
 }
 
-/* ---- what the masters say -------------------------------------------------------------------------------------------
- */
+/* ---- what the masters say ---- */
 
 static json_t *masters_json(const struct connection *connection)
 {
@@ -216,8 +212,7 @@ static enum MHD_Result write_state(struct connection *connection)
     return reply_json(connection, 200, body);
 }
 
-/* ---- refusals
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 static void say_limits(struct connection *connection, char *detail, size_t size)
 {
@@ -279,8 +274,7 @@ static enum MHD_Result write_pending(struct connection *connection)
                                 answer_text(answer->answer), "nodes", nodes_json(&answer->tally)));
 }
 
-/* ---- all of them
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- all of them ---- */
 
 /* The last look at the clock before a promise is made: a grant without validity is given back, a renewed lease that is
  * over is lost (R4, R14). */
@@ -306,6 +300,8 @@ enum MHD_Result answer_write(struct connection *connection)
     struct effect_answer *answer = &connection->request.kept.answer;
     int64_t valid_ms = valid_for_ms(&answer->hold, api->backend.now(api->backend.arg));
     mind_the_clock(connection, valid_ms);
+    if (connection->request.method == METHOD_POST)
+        metrics_answered(api->backend.metrics, answer);
     switch (answer->answer) {
     case ANSWER_GRANTED:
     case ANSWER_RENEWED:

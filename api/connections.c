@@ -1,14 +1,16 @@
 /* Connections: their pool, their deadlines, and who has hung up.
  *
  * libmicrohttpd does not look at a connection while it is suspended, so every connection is also registered, once, in
- * an epoll instance of our own (edge-triggered: nothing has to be done per request). Its events are the caller has
- * closed its sending side  -> no more requests will come; a wait is given up the connection is dead (reset)          ->
- * nobody will read an answer
+ * an epoll instance of our own (edge-triggered: nothing has to be done per request). Its events are
+ *
+ *   the caller has closed its sending side   no more requests will come; a wait is given up
+ *   the connection is dead (reset)           nobody will read an answer
  *
  * Timers, both run by one sweep, on the loop's clock:
- *   arriving  from the accept, or the request line, until the whole request is here: limits.header_timeout in total,
- * whatever trickles in (libmicrohttpd's own timeout starts anew with every byte) idle      between two requests of a
- * kept-alive connection: IDLE_MS */
+ *
+ *   arriving   from the accept, or the request line, until the whole request is here: limits.header_timeout in total,
+ *              whatever trickles in (libmicrohttpd's own timeout starts anew with every byte)
+ *   idle       between two requests of a kept-alive connection: IDLE_MS */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +62,9 @@ static void set_deadline(struct connection *connection, struct list_link *list, 
     struct api *api = connection->api;
     connection->deadline_ms = uv_now(api->loop) + ms;
     list_add(list, &connection->timed); /* all of a list have the same time, so it stays in order */
-    if (!uv_is_active((const uv_handle_t *)&api->sweep) && !uv_is_closing((const uv_handle_t *)&api->sweep))
+    const uv_handle_t *sweep = (const uv_handle_t *)&api->sweep;
+    bool sooner = !uv_is_active(sweep) || uv_timer_get_due_in(&api->sweep) > ms;
+    if (sooner && !uv_is_closing(sweep))
         uv_timer_start(&api->sweep, connections_sweep, ms, 0);
 }
 

@@ -69,8 +69,7 @@ static bool is_authorized(struct api *api, const struct headers *headers)
     return api->secret[0] != '\0' && same_secret(api->secret, offered + sizeof(scheme) - 1);
 }
 
-/* ---- Host ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Host ---- */
 
 /* The length of the name in `name`, `name:` and `name:123`; 0 where it is none of these. */
 static size_t name_len(const char *host)
@@ -113,8 +112,7 @@ static enum problem host_problem(const struct connection *connection, const stru
     return PROBLEM_NONE;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 static void refuse(struct refusal *refusal, enum problem problem, const char *detail)
 {

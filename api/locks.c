@@ -46,8 +46,7 @@ enum MHD_Result locks_read(struct connection *connection)
     return request_submit(connection, &event);
 }
 
-/* ---- the list: holds first, then those who wait -------------------------------------------------------------------
- */
+/* ---- the list: holds first, then those who wait ---- */
 
 struct page {
     struct instant now;

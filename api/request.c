@@ -1,26 +1,28 @@
 /* The life of a request, from its first line to the last byte of its reply.
  *
- *            request_line_came          header judged           whole request here
- *     IDLE -----------------> HEADER ----------------> BODY ---------------------+--> WRITING   pages, lists, refusals
- *       ^                        |                                               |
- *       |                        '--> WRITING   body larger than allowed         '--> CHECKED   calls that need the
- * core |                                                                                | |  request_completed
- * api_answer                                 |  request_submit: the next call of
- *       '---------------- WRITING <--- ANSWERED <--- WORKING <---------------------------'  the handler; suspended
- * unless |                                    the core answers at once | request_caller_gone: EVENT_CANCEL
- *                                                      '--> GONE --> closed, IDLE
+ *   IDLE --request_line_came--> HEADER --judge_header--> BODY --all_came--> WRITING   pages, lists, refusals
+ *                                 |                       |
+ *                                 |                       '--all_came--> CHECKED      calls that need the core
+ *                                 '--body too large--> WRITING
+ *
+ *   CHECKED --request_submit, suspended--> WORKING --api_answer--> ANSWERED --answer_write--> WRITING
+ *   CHECKED --the core answers at once---------------------------> ANSWERED
+ *                                          WORKING --request_caller_gone, EVENT_CANCEL--> GONE, closed
+ *
+ *   every phase --request_completed--> IDLE
  *
  * libmicrohttpd calls the handler when the header is here, for every piece of the body, when all is here, and again, in
  * every run, until a reply is queued or the connection is suspended. CHECKED waits for one such further call: by then
  * everything that arrived has been read, so that a caller that has closed its sending side still gets its reply. Only
  * the last phases queue replies: one queued earlier would cost the caller its connection. */
 #include <assert.h>
-#include <poll.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "agent/log.h"
 #include "api/key.h"
@@ -106,12 +108,12 @@ void *request_line_came(void *arg, const char *target, struct MHD_Connection *ht
     request->came_at = connection->api->backend.now(connection->api->backend.arg);
     connection->phase = PHASE_HEADER;
     connection_is_arriving(connection);
+    request->behind_target = (uintptr_t)target + strlen(target) + 1;
     read_target(connection, text_of(target));
     return connection;
 }
 
-/* ---- the header ---------------------------------------------------------------------------------------------------
- */
+/* ---- the header ---- */
 
 static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
@@ -188,6 +190,13 @@ static void judge_body(struct connection *connection, const struct headers *head
                       text_fault(text_of(type)) == NULL && type[0] != '\0' ? type : "none");
 }
 
+/* A NUL byte ends the target for libmicrohttpd, a shorter key than the caller named; but the version stands where the line goes on. */
+static bool target_was_cut(const struct request *request, const char *version)
+{
+    uintptr_t skipped = (uintptr_t)version - request->behind_target;
+    return skipped != 0 && skipped < POOL_BYTES;
+}
+
 /* The first thing that is wrong, from the outermost inwards: the caller, the path, the method, the answer's medium, the
  * target, the body. */
 static void judge_header(struct connection *connection, const struct headers *headers, const char *version)
@@ -225,6 +234,8 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     request->method = method_find(method, &request->is_head);
     request->operation = request->route == NULL ? NULL : route_operation(request->route, request->method);
     read_traceparent(request, headers.traceparent);
+    if (target_was_cut(request, version))
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "the request line is not well formed");
     judge_header(connection, &headers, version);
     if (headers.lock_token_doubled)
         refuse_saying(request, PROBLEM_BAD_REQUEST, "the Lock-Token header came twice");
@@ -236,8 +247,7 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     return reply_refusal(connection, &request->refusal);
 }
 
-/* ---- the body ------------------------------------------------------------------------------------------------------
- */
+/* ---- the body ---- */
 
 static void body_came(struct connection *connection, const char *bytes, size_t len)
 {
@@ -316,8 +326,7 @@ static enum MHD_Result all_came(struct connection *connection)
     return MHD_YES;
 }
 
-/* ---- the core ------------------------------------------------------------------------------------------------------
- */
+/* ---- the core ---- */
 
 static bool waits(const struct request *request)
 {
@@ -326,7 +335,9 @@ static bool waits(const struct request *request)
 
 static enum MHD_Result answer_here(struct connection *connection, enum answer answer)
 {
-    connection->request.kept.answer = (struct effect_answer){.answer = answer, .retry_after_ms = 1000};
+    struct request *request = &connection->request;
+    uint16_t policy = core_policy_of(connection->api->backend.core, (struct text){request->key, request->key_len});
+    request->kept.answer = (struct effect_answer){.answer = answer, .policy = policy, .retry_after_ms = 1000};
     return answer_write(connection);
 }
 
@@ -384,7 +395,10 @@ enum MHD_Result request_submit(struct connection *connection, struct event *even
 void api_answer(struct api *api, const struct effect_answer *answer)
 {
     struct connection *connection = answer->request < api->numbers ? api->by_number[answer->request] : NULL;
-    assert(connection != NULL && connection->phase == PHASE_WORKING);
+    assert(connection != NULL);
+    if (connection->phase == PHASE_GONE)
+        return; /* its time was up in the step that also cancels it: cancel() gives the number back */
+    assert(connection->phase == PHASE_WORKING);
     answer_keep(&connection->request.kept, answer);
     give_number_back(api, answer->request);
     connection->phase = PHASE_ANSWERED;
@@ -456,14 +470,16 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
     return MHD_NO;
 }
 
-/* The last byte was taken by the kernel. A caller that had closed its side before may have been gone altogether: then
- * the reset has come back by now. */
+/* The last byte was taken by the kernel. If the caller had closed its socket before, the reset has come back by now, and
+ * the kernel says EPIPE: its end of the stream came before the reset. (A reset alone may come from a caller that has read all of the reply and is
+ * in a hurry: it keeps its lock.) */
 static bool was_delivered(const struct connection *connection, enum MHD_RequestTerminationCode code)
 {
-    struct pollfd socket = {.fd = connection->fd};
+    int error = 0;
+    socklen_t len = sizeof(error);
     if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
         return false;
-    return !connection->peer_closed || poll(&socket, 1, 0) == 0 || (socket.revents & POLLERR) == 0;
+    return getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != EPIPE;
 }
 
 static void count(const struct connection *connection, unsigned status)

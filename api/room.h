@@ -78,8 +78,9 @@ struct request {
     size_t key_len;
     struct params params;
     struct refusal refusal;
-    const char *lock_token; /* the header, in libmicrohttpd's memory; NULL: none */
-    char trace_id[33];      /* of a traceparent header; "": none */
+    uintptr_t behind_target; /* where the request line goes on behind the target */
+    const char *lock_token;  /* the header, in libmicrohttpd's memory; NULL: none */
+    char trace_id[33];       /* of a traceparent header; "": none */
     enum body_kind body_kind;
     char *body; /* malloc'ed */
     size_t body_len, body_size;
@@ -168,8 +169,7 @@ bool socket_open(struct listener *listener, unsigned mode, char *error, size_t e
 /* Removes the file of a unix socket, if it is still ours. */
 void socket_remove(const struct listener *listener);
 
-/* ---- connections.c ------------------------------------------------------------------------------------------------
- */
+/* ---- connections.c ---- */
 
 bool connections_start(struct api *api);
 void connections_free(struct api *api);
@@ -190,8 +190,7 @@ void connections_sweep(uv_timer_t *timer);
 /* Answers what is in the core `draining`, and closes what is idle. */
 void connections_stop(struct api *api);
 
-/* ---- request.c ----------------------------------------------------------------------------------------------------
- */
+/* ---- request.c ---- */
 
 void *request_line_came(void *arg, const char *target, struct MHD_Connection *http);
 enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const char *url, const char *method,
@@ -204,8 +203,7 @@ enum MHD_Result request_submit(struct connection *connection, struct event *even
 /* Takes a request back from the core and answers it `draining`. */
 void request_drained(struct connection *connection);
 
-/* ---- guards.c -----------------------------------------------------------------------------------------------------
- */
+/* ---- guards.c ---- */
 
 /* The header fields that matter, in libmicrohttpd's memory; NULL: absent. */
 struct headers {
@@ -220,8 +218,7 @@ bool guard_secret_load(struct api *api, char *error, size_t error_size);
 bool guard_refuses(struct connection *connection, const struct headers *headers, const char *version, bool open,
                    struct refusal *refusal);
 
-/* ---- reply.c -------------------------------------------------------------------------------------------------------
- */
+/* ---- reply.c ---- */
 
 /* Each queues a reply; MHD_NO closes the connection. `owned` bytes are malloc'ed and given away, also on failure. */
 enum MHD_Result reply_queue(struct connection *connection, unsigned status, struct MHD_Response *response);
@@ -234,8 +231,7 @@ enum MHD_Result reply_refusal(struct connection *connection, const struct refusa
 /* A constant reply that is shared. */
 enum MHD_Result reply_shared(struct connection *connection, unsigned status, struct MHD_Response *response);
 
-/* ---- answer.c ------------------------------------------------------------------------------------------------------
- */
+/* ---- answer.c ---- */
 
 /* The status of each answer of the core. */
 unsigned answer_status(enum answer answer);
@@ -245,8 +241,7 @@ enum MHD_Result answer_write(struct connection *connection);
 /* {"key",...}: a hold as callers see it, never its token; NULL when its validity is over. */
 json_t *answer_hold_json(const struct hold_view *hold, struct instant now);
 
-/* ---- pages.c, status.c, locks.c: what routes lead to
- * ------------------------------------------------------------------ */
+/* ---- pages.c, status.c, locks.c: what routes lead to ---- */
 
 enum MHD_Result page_metrics(struct connection *connection);
 enum MHD_Result page_alive(struct connection *connection);

@@ -36,8 +36,7 @@ uint16_t api_port(const struct api *api, size_t listener)
     return listener < api->listener_count ? api->listeners[listener].port : 0;
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
 static void on_wake(uv_timer_t *timer)
 {
@@ -107,8 +106,7 @@ static void on_prepare(uv_prepare_t *prepare)
         stop_daemons(api);
 }
 
-/* ---- starting ------------------------------------------------------------------------------------------------------
- */
+/* ---- starting ---- */
 
 __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *format, va_list arguments)
 {
@@ -273,8 +271,7 @@ void api_drain(struct api *api)
     api->draining = true;
 }
 
-/* ---- stopping ------------------------------------------------------------------------------------------------------
- */
+/* ---- stopping ---- */
 
 static void closed_one(struct api *api)
 {

@@ -34,8 +34,7 @@ static bool read_number(struct text text, long max, long *ret)
     return number <= max;
 }
 
-/* ---- host and port -------------------------------------------------------------------------------------------------
- */
+/* ---- host and port ---- */
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -135,8 +134,7 @@ bool config_address_same(const struct config_address *a, const struct config_add
     return a->is_unix ? strcmp(a->host, b->host) == 0 : a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
-/* ---- Redis URLs ----------------------------------------------------------------------------------------------------
- */
+/* ---- Redis URLs ---- */
 
 static int hex(char c)
 {

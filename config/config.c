@@ -10,8 +10,7 @@
 #include "config/load.h"
 #include "config/values.h"
 
-/* ---- reload
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- reload ---- */
 
 struct comparison {
     const struct config *running, *next;
@@ -84,8 +83,7 @@ bool config_reloadable(const struct config *running, const struct config *next, 
     return ret_errors->count == 0;
 }
 
-/* ---- secrets
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- secrets ---- */
 
 /* Fills `bytes` as far as the file goes; -1 with errno set. */
 static ssize_t read_up_to(int fd, char *bytes, size_t size)
@@ -129,8 +127,7 @@ int config_read_secret(const char *path, char *secret, size_t size)
     return (int)len;
 }
 
-/* ---- the core's view
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the core's view ---- */
 
 void config_for_core(const struct config *config, uint64_t seed, struct core_group *groups,
                      struct core_policy *policies, const char **names, struct core_config *ret_core)

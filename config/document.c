@@ -11,8 +11,7 @@
 #include <unistd.h>
 #include <yaml.h>
 
-/* ---- memory --------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 struct config_chunk {
     struct config_chunk *next;
@@ -50,8 +49,7 @@ void config_arena_free(struct config_arena *arena)
     }
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ---- */
 
 void config_node_append(struct config_node *parent, struct config_node *child)
 {
@@ -153,8 +151,7 @@ struct config_node *config_document_scalar(struct config_report *report, struct 
     return node;
 }
 
-/* ---- the file's bytes ----------------------------------------------------------------------------------------------
- */
+/* ---- the file's bytes ---- */
 
 static void report_errno(struct config_report *report, const char *what, int error)
 {
@@ -222,8 +219,7 @@ static bool check_bytes(struct config_report *report, const char *bytes, size_t 
     return true;
 }
 
-/* ---- events -> tree ------------------------------------------------------------------------------------------------
- */
+/* ---- events -> tree ---- */
 
 struct builder {
     struct config_report *report;

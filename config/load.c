@@ -7,8 +7,7 @@
 
 #include "config/values.h"
 
-/* ---- settings
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 struct config_setting *config_setting_add(struct config_loading *loading, const struct config_key *key, size_t index,
                                           const struct config_node *node, struct config_place place, bool bad)
@@ -38,8 +37,7 @@ const struct config_setting *config_setting_find(const struct config_loading *lo
     return NULL;
 }
 
-/* ---- groups and policies
- * --------------------------------------------------------------------------------------------- */
+/* ---- groups and policies ---- */
 
 static void preset(struct config *config, enum config_scope scope, size_t index)
 {
@@ -94,8 +92,7 @@ int config_group_add(struct config_loading *loading, const char *name, struct co
     return (int)index;
 }
 
-/* ---- values
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* In the order of their discovery, so that flags have the last word, and a bad value in the file is told although the
  * environment overrides it. */
@@ -111,8 +108,7 @@ static void apply_settings(struct config_loading *loading)
     }
 }
 
-/* ---- all passes
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- all passes ---- */
 
 static void run_passes(struct config_loading *loading, char *const *environment, const char *const *overrides,
                        size_t override_count)

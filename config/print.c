@@ -7,8 +7,7 @@
 #include "config/address.h"
 #include "config/units.h"
 
-/* ---- values --------------------------------------------------------------------------------------------------------
- */
+/* ---- values ---- */
 
 void config_text_print(const char *text, FILE *out)
 {
@@ -107,8 +106,7 @@ void config_value_print(const struct config_key *key, const struct config *confi
     putc('\n', out);
 }
 
-/* ---- the effective configuration ------------------------------------------------------------------------------------
- */
+/* ---- the effective configuration ---- */
 
 struct printer {
     const struct config *config;

@@ -38,8 +38,7 @@ static const char *path_of(const struct config_loading *loading, const char *pat
     return config_key_path(config_key_find(path), loading->config, index, out);
 }
 
-/* ---- redis
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- redis ---- */
 
 static void report_no_group(struct config_loading *loading)
 {
@@ -88,8 +87,7 @@ static void check_group(struct config_loading *loading, size_t index)
         config_master_complete(&group->masters[i], group->username, group->db);
 }
 
-/* ---- policies: which groups
- * ------------------------------------------------------------------------------------------ */
+/* ---- policies: which groups ---- */
 
 static bool add_group(struct config_loading *loading, size_t index, const char *path, const struct config_node *name)
 {
@@ -177,8 +175,7 @@ static bool take_groups(struct config_loading *loading, size_t index, struct con
     return take_default_group(loading, index, place);
 }
 
-/* ---- policies: what is matched
- * --------------------------------------------------------------------------------------- */
+/* ---- policies: what is matched ---- */
 
 /* True when `wide` matches every key that `narrow` does. Matches one pattern against the other: what a `*` takes may
  * hold the other's `*` and `?`, what a `?` takes may not be a `*`. Some hidden policies are not found, but none is
@@ -241,8 +238,7 @@ static void check_prefix(struct config_loading *loading, size_t index)
                       "`%s` can lead into the agent's own keys, lockagent:*; allowed: any other prefix", prefix);
 }
 
-/* ---- policies: times
- * ------------------------------------------------------------------------------------------------- */
+/* ---- policies: times ---- */
 
 /* R1: a lease that four rounds could use up is refused. */
 static void check_ttl_floor(struct config_loading *loading, size_t index, const struct config_group *group,
@@ -382,8 +378,7 @@ static void check_policies(struct config_loading *loading)
     check_fence_retention(loading, last);
 }
 
-/* ---- the agent
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the agent ---- */
 
 /* D9: waiting callers leave room for a holder who comes to release. */
 static void check_waiters(struct config_loading *loading)

@@ -5,8 +5,7 @@
 
 #include "config/units.h"
 
-/* ---- what is allowed ------------------------------------------------------------------------------------------------
- */
+/* ---- what is allowed ---- */
 
 static void allowed_range(const struct config_key *key, const char *behind, char *allowed)
 {
@@ -87,8 +86,7 @@ const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG
     return allowed;
 }
 
-/* ---- the sample file ------------------------------------------------------------------------------------------------
- */
+/* ---- the sample file ---- */
 
 enum { SAMPLE_COLUMNS = 100 };
 
@@ -183,8 +181,7 @@ void config_print_sample(FILE *out)
     print_sample_children(NULL, 0, out);
 }
 
-/* ---- the README's table ---------------------------------------------------------------------------------------------
- */
+/* ---- the README's table ---- */
 
 /* `|` would end the cell. */
 static void print_cell(const char *text, FILE *out)

@@ -15,8 +15,7 @@ struct target {
     char group[64]; /* "": the key is the agent's */
 };
 
-/* ---- from a target to a setting -------------------------------------------------------------------------------------
- */
+/* ---- from a target to a setting ---- */
 
 static struct config_node *split_list(struct config_loading *loading, struct config_place place, const char *key,
                                       const char *text)
@@ -62,8 +61,7 @@ static void set(struct config_loading *loading, const struct target *target, str
         loading->out_of_memory = true;
 }
 
-/* ---- environment ----------------------------------------------------------------------------------------------------
- */
+/* ---- environment ---- */
 
 /* `redis.groups.main.node_timeout` -> `LOCKAGENT_REDIS_GROUPS_MAIN_NODE_TIMEOUT` */
 static const char *variable_of(const char *path, char name[NAME])
@@ -208,8 +206,7 @@ static void read_variable(struct config_loading *loading, const char *entry)
     set(loading, &target, place, path, entry + len + 1);
 }
 
-/* ---- flags ----------------------------------------------------------------------------------------------------------
- */
+/* ---- flags ---- */
 
 /* The key of `limits.wait` or `redis.groups.main.db`; false: there is none. */
 static bool find_path(const char *path, struct target *ret)

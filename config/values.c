@@ -41,8 +41,7 @@ static bool refuse_kind(const struct setter *setter, const struct config_node *n
     return false;
 }
 
-/* ---- single values -------------------------------------------------------------------------------------------------
- */
+/* ---- single values ---- */
 
 static bool set_number(const struct setter *setter, const struct config_node *node)
 {
@@ -107,8 +106,7 @@ static bool set_pattern(const struct setter *setter, const struct config_node *n
     return true;
 }
 
-/* ---- lists ---------------------------------------------------------------------------------------------------------
- */
+/* ---- lists ---- */
 
 static bool set_address(const struct setter *setter, const struct config_node *node)
 {
@@ -223,8 +221,7 @@ static bool set_list(const struct setter *setter, const struct config_node *node
     return count < setter->key->min ? refuse_kind(setter, node, "an empty list") : ok;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 static bool set_scalar(const struct setter *setter, const struct config_node *node)
 {
@@ -278,8 +275,7 @@ void config_value_preset(const struct config_key *key, void *field)
     (void)ok;
 }
 
-/* ---- comparison
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- comparison ---- */
 
 static bool same_addresses(const struct config_listener *a, const struct config_listener *b)
 {

@@ -34,8 +34,9 @@ enum {
     REMEMBER_LOST_MS = 60 * 1000, /* for so long a lost lock's token is answered lock_lost instead of not_held */
     OWED_RETRY_MS = 500,          /* a master that refused a release is asked again */
     BATCHES = 8,                  /* commands that a step gathers side by side */
-    NO_REQUEST = UINT32_MAX,
 };
+
+#define NO_REQUEST UINT32_MAX /* lock->contender: nobody */
 
 /* A doubly linked list, embedded in what it links. */
 struct link {

@@ -13,11 +13,13 @@
         return names[value];                                                                                           \
     }
 
-#define X(name, text, ...) text,
+#define X(name, text) text,
 NAMED(op_name, op, OP_COUNT, OPS)
 NAMED(vote_name, vote, VOTE_COUNT, VOTES)
-NAMED(answer_code, answer, ANSWER_COUNT, ANSWERS)
 NAMED(reason_name, reason, REASON_COUNT, REASONS)
+#undef X
+#define X(name, code, text) code,
+NAMED(answer_code, answer, ANSWER_COUNT, ANSWERS)
 #undef X
 #define X(name, code, text) text,
 NAMED(answer_text, answer, ANSWER_COUNT, ANSWERS)

@@ -150,6 +150,7 @@ heal() {
 }
 
 open_bench() {
+    local tool said
     case $appendonly in
     no | yes | always) ;;
     *) fail "APPENDONLY is no, yes or always" ;;
@@ -160,7 +161,10 @@ open_bench() {
     if [ ! -f "$build/build.ninja" ]; then
         meson setup --buildtype=release "$build" "$top" >/dev/null || fail "cannot configure $build"
     fi
-    ninja -C "$build" --quiet lockagent tests/bench/load tests/bench/bare || fail "cannot build in $build"
+    said=$(ninja -C "$build" lockagent tests/bench/load tests/bench/bare) || {
+        echo "$said" >&2
+        fail "cannot build in $build"
+    }
     dir=$(mktemp -d "${TMPDIR:-/tmp}/lockagent-bench.XXXXXX") || exit 1
     trap clean_up EXIT
     trap 'exit 130' INT TERM HUP

@@ -39,15 +39,15 @@ const char *agent_config(const struct agent_options *options)
     static const struct agent_options defaults;
     if (!options)
         options = &defaults;
-    return write_file(NULL, format("listen: %s\n%s"
-                                   "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s"
-                                   "log: {level: debug, format: json}\n%s%s",
-                                   listen_value(options), options->admin ? "admin: {listen: 127.0.0.1:0}\n" : "",
-                                   options->masters ? options->masters : all_masters(),
-                                   options->node_timeout ? options->node_timeout : "200ms",
-                                   options->group ? options->group : "",
-                                   options->extra && strstr(options->extra, "shutdown:") ? "" : "shutdown: {grace: 100ms}\n",
-                                   options->extra ? options->extra : ""));
+    return write_file(
+        NULL, format("listen: %s\n%s"
+                     "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s"
+                     "log: {level: debug, format: json}\n%s%s",
+                     listen_value(options), options->admin ? "admin: {listen: 127.0.0.1:0}\n" : "",
+                     options->masters ? options->masters : all_masters(),
+                     options->node_timeout ? options->node_timeout : "200ms", options->group ? options->group : "",
+                     options->extra && strstr(options->extra, "shutdown:") ? "" : "shutdown: {grace: 100ms}\n",
+                     options->extra ? options->extra : ""));
 }
 
 /* ---- the log ---------------------------------------------------------------------------------------------------- */
@@ -204,7 +204,8 @@ int agent_stop(struct agent *agent)
     return agent_ended(agent);
 }
 
-/* Every agent that still runs must end cleanly: that carries the reports of the sanitizers into the test's result too. */
+/* Every agent that still runs must end cleanly: that carries the reports of the sanitizers into the test's result too.
+ */
 bool agents_close(void)
 {
     bool clean = true;

@@ -95,7 +95,7 @@ struct agent_options {
     const char *unix_path;    /* listens there as well */
     const char *masters;      /* YAML list; NULL: all masters of the world */
     const char *group;        /* more lines of the group, indented by six spaces */
-    const char *extra;        /* more top-level YAML */
+    const char *extra;        /* more top-level YAML; where it says nothing of `shutdown`, the grace is short */
     const char *node_timeout; /* NULL: 200ms, generous for a busy machine; ttl must be 4 times that */
     bool admin;               /* with an admin listener */
     bool not_ready;           /* do not wait for /readyz */
@@ -106,8 +106,10 @@ struct agent *agent_start(const struct agent_options *options);
 const char *agent_config(const struct agent_options *options);
 void agent_restart(struct agent *agent); /* after agent_kill() or agent_stop(); the port is another one */
 void agent_kill(struct agent *agent);    /* SIGKILL */
-int agent_stop(
-    struct agent *agent); /* SIGTERM; returns the exit status, -1 if it had to be killed or was by a signal */
+/* SIGTERM and agent_ended(). */
+int agent_stop(struct agent *agent);
+/* Waits for the end; the exit status, or -1 if the agent had to be killed or ended by a signal. */
+int agent_ended(struct agent *agent);
 void agent_signal(struct agent *agent, int signal);
 /* How many log lines have this "msg" (NULL: any) and hold `part` (NULL: any). */
 size_t agent_logged(const struct agent *agent, const char *message, const char *part);

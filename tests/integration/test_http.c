@@ -355,7 +355,7 @@ Test(http, methods_paths_and_types)
         }
     }
     cr_assert_eq(masters_with("lock:k"), 0u);
-    static const char *const pages[] = {"/locks/k", "/locks",   "/metrics",     "/livez",
+    static const char *const pages[] = {"/locks/k", "/locks",   "/metrics",      "/livez",
                                         "/readyz",  "/healthz", "/openapi.yaml", "/"};
     for (size_t i = 0; i < sizeof(pages) / sizeof(*pages); i++) {
         const struct reply *head = http(agent, &(struct call){.method = "HEAD", .path = pages[i]});

@@ -258,6 +258,7 @@ void agent_take_request(struct world *w, struct request *request)
         return;
     }
     request->number = number;
+    request->incarnation = agent->incarnation;
     request->state = REQUEST_OPEN;
     agent->open[number] = request;
     struct event event = {.kind = request->kind};
@@ -271,7 +272,7 @@ void agent_take_cancel(struct world *w, struct request *request)
 {
     struct agent *agent = &w->agents[request->agent];
     struct event event = {.kind = EVENT_CANCEL};
-    if (!agent->alive || request->state == REQUEST_DEAD)
+    if (!agent->alive || agent->incarnation != request->incarnation)
         return;
     if (request->state == REQUEST_OPEN) {
         event.cancel.request = request->number;

@@ -342,8 +342,9 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
     case TRACE_LOST:
         check_lost(w, agent, key, trace->reason);
         break;
-    case TRACE_RELEASED:
-        w->agents[agent].held[key] = NULL;
+    case TRACE_RELEASED: /* perhaps of an older token that this agent does not hold any more */
+        if (w->agents[agent].held[key] != NULL && w->agents[agent].held[key]->ended)
+            w->agents[agent].held[key] = NULL;
         break;
     default:
         break;

@@ -108,7 +108,7 @@ static int run_many(uint64_t from, uint64_t runs, uint64_t keep_going)
         printf("%llu schedules, and the broken rule was not noticed\n", (unsigned long long)runs);
         return 1;
     }
-    failed += print_figures(runs, cpu_seconds() - begin);
+    failed += print_figures(world.figures.runs, cpu_seconds() - begin);
     printf("%llu passed, %llu failed\n", (unsigned long long)(runs > failed ? runs - failed : 0),
            (unsigned long long)failed);
     return failed != 0;

@@ -163,7 +163,7 @@ struct request {
     bool expects_hold; /* its token is the one of a hold that its agent reported as valid when it was sent */
     bool loses_answer; /* the answer will not reach the caller */
     bool granted, cancelled;
-    uint32_t number, ttl_ms;
+    uint32_t number, ttl_ms, incarnation; /* of the agent that took it */
     struct token token;
     struct hold *hold; /* whose token it is, if it is anybody's */
     enum renew renew;

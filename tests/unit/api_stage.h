@@ -1,5 +1,5 @@
-/* The stage of the API's tests: the real API on real sockets in a loop that the test itself turns, over a core that is played by the test, so that
- * every answer, delay and disconnect can be had at will. One stage per test process. */
+/* The stage of the API's tests: the real API on real sockets in a loop that the test itself turns, over a core that is
+ * played by the test, so that every answer, delay and disconnect can be had at will. One stage per test process. */
 #ifndef LOCKAGENT_TESTS_UNIT_API_STAGE_H
 #define LOCKAGENT_TESTS_UNIT_API_STAGE_H
 
@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/log.h"
 #include "api/routes.h"
 
 enum { PATIENCE = 8000 /* ms */, PENDING = 2048 };
@@ -46,7 +47,7 @@ static struct stage {
     uint32_t undelivered_slot;
 } stage;
 
-/* ---- the core as the test plays it --------------------------------------------------------------------------------- */
+/* ---- the core as the test plays it ---- */
 
 static struct instant stage_now(void *arg)
 {
@@ -164,7 +165,7 @@ static struct effect_answer a_hold(enum answer answer)
 
 #define A_TOKEN "abcd000000000000000000000000000000000000.1795226400000001"
 
-/* ---- turning the loop ---------------------------------------------------------------------------------------------- */
+/* ---- turning the loop ---- */
 
 static void turn(void)
 {
@@ -175,9 +176,12 @@ static void turn(void)
 #define until_within(ms, condition)                                                                                    \
     __extension__({                                                                                                    \
         int64_t end_ = stage_ms() + (ms);                                                                              \
-        while (!(condition) && stage_ms() < end_)                                                                      \
+        bool holds_ = (condition);                                                                                     \
+        while (!holds_ && stage_ms() < end_) {                                                                         \
             turn();                                                                                                    \
-        (condition);                                                                                                   \
+            holds_ = (condition);                                                                                      \
+        }                                                                                                              \
+        holds_;                                                                                                        \
     })
 #define until(condition) until_within(PATIENCE, condition)
 
@@ -186,7 +190,7 @@ static void turn_for(int64_t ms)
     (void)until_within(ms, false);
 }
 
-/* ---- setting up ---------------------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 static void add_address(struct config_listener *listener, bool is_unix, const char *host)
 {
@@ -252,10 +256,27 @@ static void make_core(void)
     stage.core = core_init(calloc(1, core_size(&config)), &config);
 }
 
+/* Nobody hears of the master that is never there. */
+static void no_event(void *arg, struct event *event)
+{
+    (void)arg, (void)event;
+}
+
+static void no_command(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
+                       int64_t latency_us)
+{
+    (void)arg, (void)group, (void)master, (void)op, (void)outcome, (void)latency_us;
+}
+
+static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
+{
+    (void)arg, (void)group, (void)master, (void)state, (void)text;
+}
+
 /* What is changed in `stage.config` counts if it is changed before this. */
 static void stage_start(void)
 {
-    static const struct redis_sink nobody;
+    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state};
     struct api_backend backend = {NULL, stage_submit, stage_now, NULL, NULL, NULL, stage_not_ready};
     make_core();
     log_setup(stage.config->log_level, LOG_TEXT);
@@ -318,7 +339,7 @@ static void stage_play(void)
     cr_assert_not_null(stage.api, "%s", stage.error);
 }
 
-/* ---- callers ------------------------------------------------------------------------------------------------------- */
+/* ---- callers ---- */
 
 enum { API, UNIX, ADMIN };
 
@@ -371,7 +392,8 @@ static size_t received_len; /* also what is there of the next reply */
 static const char *header(const char *name)
 {
     static char value[4096];
-    for (const char *line = reply.head; line != NULL && *line != '\0'; line = strstr(line, "\r\n"), line += line ? 2 : 0) {
+    for (const char *line = reply.head; line != NULL && *line != '\0';
+         line = strstr(line, "\r\n"), line += line ? 2 : 0) {
         size_t len = strlen(name);
         if (strncasecmp(line, name, len) != 0 || line[len] != ':')
             continue;
@@ -460,7 +482,8 @@ __attribute__((format(printf, 2, 3))) static int call(int listener, const char *
 /* A request line with further header lines (each with its line end) and a body. */
 static int ask(const char *line, const char *headers, const char *body)
 {
-    return call(API, "%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n%s", line, headers, strlen(body), body);
+    return call(API, "%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n%s", line, headers, strlen(body),
+                body);
 }
 
 static const char *code(void)
@@ -481,7 +504,7 @@ static json_int_t number(const char *name)
 }
 
 #define expect(wanted_status, wanted_code)                                                                             \
-    cr_assert(reply.status == (wanted_status) && strcmp(code(), wanted_code) == 0, "expected %d %s, got %d %s: %s%s",   \
+    cr_assert(reply.status == (wanted_status) && strcmp(code(), wanted_code) == 0, "expected %d %s, got %d %s: %s%s",  \
               (wanted_status), (wanted_code), reply.status, code(), reply.head, reply.body)
 
 #endif

@@ -121,8 +121,7 @@ static size_t for_each_yaml(void (*each)(const char *name))
     return count;
 }
 
-/* ---- bad files
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- bad files ---- */
 
 static void expect_in_file_order(const char *name)
 {
@@ -218,8 +217,7 @@ Test(config, cut_and_scrambled_files_are_survived)
     unlink(path);
 }
 
-/* ---- good files
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- good files ---- */
 
 static char *printed(const struct config *what)
 {
@@ -404,8 +402,7 @@ Test(config, defaults_follow_the_keys_they_depend_on)
     cr_expect_str_eq(config.policies[1].core.match, "*");
 }
 
-/* ---- environment and flags
- * ------------------------------------------------------------------------------------------- */
+/* ---- environment and flags ---- */
 
 Test(config, an_agent_runs_without_any_file)
 {
@@ -541,8 +538,7 @@ Test(config, the_environment_completes_an_empty_file)
     unlink(path);
 }
 
-/* ---- durations
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- durations ---- */
 
 static int64_t duration_of(const char *text)
 {
@@ -607,8 +603,7 @@ Test(config, durations)
     cr_expect_eq(ms, 5000);
 }
 
-/* ---- reload
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- reload ---- */
 
 static void expect_reload(const char *before, const char *after, const char *expected)
 {
@@ -681,8 +676,7 @@ Test(config, groups_and_policies_that_come_and_go)
                   "f.yaml: policies[2].group: has changed; that needs a restart\n");
 }
 
-/* ---- documentation
- * --------------------------------------------------------------------------------------------------- */
+/* ---- documentation ---- */
 
 static char *written(void (*print)(FILE *out))
 {
@@ -754,8 +748,7 @@ Test(config, every_key_is_in_every_document)
     free(sample);
 }
 
-/* ---- the rest
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 static int secret_of(const char *bytes, size_t len, char *secret, size_t size)
 {

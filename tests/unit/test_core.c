@@ -444,7 +444,7 @@ Test(acquire, held_by_another_with_its_label_and_the_time_that_it_has)
     expect_send(OP_RELEASE, 0x18); /* R5: all but those that answered held */
 }
 
-Test(acquire, granted_and_held_together_decide_between_409_and_503)
+Test(acquire, unavailable_where_the_failed_alone_make_a_quorum_impossible)
 {
     begin_five();
     at_ms(0), acquire(1, "k");
@@ -452,16 +452,22 @@ Test(acquire, granted_and_held_together_decide_between_409_and_503)
     reply(OP_ACQUIRE, 0x03, VOTE_YES);
     reply(OP_ACQUIRE, 0x04, VOTE_HELD);
     at_ms(1), reply(OP_ACQUIRE, 0x18, VOTE_REFUSED);
-    expect_answer(1, ANSWER_LOCK_HELD); /* 2 + 1 */
+    expect_answer(1, ANSWER_LOCK_HELD); /* 2 granted + 1 held */
     expect_send(OP_RELEASE, 0x1b);
 
     at_ms(100), acquire(2, "l");
     expect_send(OP_ACQUIRE, ALL);
-    reply(OP_ACQUIRE, 0x01, VOTE_YES);
     reply(OP_ACQUIRE, 0x02, VOTE_HELD);
-    at_ms(101), reply(OP_ACQUIRE, 0x1c, VOTE_UNKNOWN);
-    expect_answer(2, ANSWER_QUORUM_UNAVAILABLE); /* 1 + 1 */
+    reply(OP_ACQUIRE, 0x0c, VOTE_UNKNOWN);
+    expect_answer(2, ANSWER_LOCK_HELD); /* without the holder there would be three */
     expect_send(OP_RELEASE, 0x1d);
+
+    at_ms(200), acquire(3, "m");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x01, VOTE_YES);
+    at_ms(201), reply(OP_ACQUIRE, 0x1c, VOTE_UNKNOWN);
+    expect_answer(3, ANSWER_QUORUM_UNAVAILABLE);
+    expect_send(OP_RELEASE, ALL);
 }
 
 Test(acquire, r5_nothing_is_undone_where_nothing_can_have_been_done)

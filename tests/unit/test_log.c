@@ -30,6 +30,14 @@ static void catch_stderr(void)
     fcntl(reader, F_SETFL, O_NONBLOCK);
 }
 
+/* The same numbers in every run. */
+static uint32_t random_from(uint32_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    return *state ^= *state << 5;
+}
+
 /* What was written to stderr since the last look. */
 static const char *caught(void)
 {
@@ -56,8 +64,7 @@ static const char *caught_json(void)
 
 TestSuite(log, .init = catch_stderr, .timeout = 20);
 
-/* ---- golden lines
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- golden lines ---- */
 
 Test(log, text_line)
 {
@@ -147,12 +154,12 @@ Test(log, json_values_are_escaped)
 Test(log, random_bytes_make_one_line_of_valid_json)
 {
     char bytes[6000];
-    srand(1);
+    uint32_t state = 1;
     log_setup(LOG_INFO, LOG_JSON);
     for (int round = 0; round < 2000; round++) {
-        size_t len = (size_t)rand() % (round % 10 == 0 ? sizeof(bytes) : 200);
+        size_t len = random_from(&state) % (round % 10 == 0 ? sizeof(bytes) : 200);
         for (size_t i = 0; i < len; i++)
-            bytes[i] = (char)rand();
+            bytes[i] = (char)random_from(&state);
         log_event(LOG_INFO, "m", LOG_BYTES_FIELD("v", ((struct text){bytes, len})), LOG_INT_FIELD("n", round));
         const char *line = caught();
         size_t end = strlen(line);
@@ -167,12 +174,12 @@ Test(log, random_bytes_make_one_line_of_valid_json)
 Test(log, random_bytes_make_one_printable_line_of_text)
 {
     char bytes[300];
-    srand(2);
+    uint32_t state = 2;
     log_setup(LOG_INFO, LOG_TEXT);
     for (int round = 0; round < 2000; round++) {
-        size_t len = (size_t)rand() % sizeof(bytes);
+        size_t len = random_from(&state) % sizeof(bytes);
         for (size_t i = 0; i < len; i++)
-            bytes[i] = (char)rand();
+            bytes[i] = (char)random_from(&state);
         log_event(LOG_INFO, "m", LOG_BYTES_FIELD("v", ((struct text){bytes, len})));
         const char *line = caught();
         size_t end = strlen(line);
@@ -183,8 +190,7 @@ Test(log, random_bytes_make_one_printable_line_of_text)
     }
 }
 
-/* ---- long lines
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- long lines ---- */
 
 /* Every length around the limit, so that the cut falls on each part of a field once. */
 Test(log, long_lines_are_cut_and_say_so)
@@ -231,8 +237,7 @@ Test(log, a_cut_never_falls_inside_a_character)
     }
 }
 
-/* ---- levels, formats, time
- * ----------------------------------------------------------------------------------------------- */
+/* ---- levels, formats, time ---- */
 
 Test(log, levels_below_the_chosen_one_are_silent)
 {
@@ -295,8 +300,7 @@ Test(log, the_time_is_now_in_utc)
     }
 }
 
-/* ---- who does not read
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- who does not read ---- */
 
 /* The loop must not wait for a reader: whatever does not fit is dropped, whole, and counted. */
 Test(log, a_full_pipe_drops_whole_lines_and_counts_them)
