@@ -202,7 +202,9 @@ static void release_known(struct core *core, struct lock *lock, struct request *
         if (lock->reason != REASON_NONE)
             request_answer(core, request, (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
         else
-            request_answer(core, request, answer_for_lock(ANSWER_RELEASE_PENDING, lock));
+            request_answer(
+                core, request,
+                answer_for_lock(release_is_pending(core, lock) ? ANSWER_RELEASE_PENDING : ANSWER_NOT_HELD, lock));
         break;
     case LOCK_FREE:
     case LOCK_ACQUIRING:

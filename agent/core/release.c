@@ -86,6 +86,11 @@ void release_owed_timer(struct core *core, struct lock *lock)
     lock_settled(core, lock);
 }
 
+bool release_is_pending(const struct core *core, const struct lock *lock)
+{
+    return core->groups[lock->group].config.masters - set_size(lock->owed) < lock->quorum;
+}
+
 void release_master_up(struct core *core, uint8_t group, uint8_t master)
 {
     struct link *end_of_list = &core->locks_ended.head;

@@ -275,7 +275,7 @@ void attempt_abandoned(struct core *core, struct lock *lock);
 
 /* ---- holds [watchdog.c] ---- */
 void hold_begun(struct core *core, struct lock *lock, struct instant from);
-/* Notes what a vote says about where the token is, whichever round it belongs to. */
+/* Notes what a vote says about where the token is. */
 void hold_heard(struct core *core, struct lock *lock, const struct event_reply *reply);
 void hold_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 void hold_timer(struct core *core, struct lock *lock);
@@ -303,6 +303,8 @@ void release_timer(struct core *core, struct lock *lock);
 /* Ends a lock and asks the masters that may have its key to delete it (R5, R6). */
 void release_undone(struct core *core, struct lock *lock, master_set except);
 void release_owed_timer(struct core *core, struct lock *lock);
+/* True while an ended lock's key may still stand on so many masters that nobody else can have it. */
+bool release_is_pending(const struct core *core, const struct lock *lock);
 void release_master_up(struct core *core, uint8_t group, uint8_t master);
 void lock_settled(struct core *core, struct lock *lock);
 

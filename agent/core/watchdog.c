@@ -81,14 +81,14 @@ void hold_begun(struct core *core, struct lock *lock, struct instant from)
     arm(core, lock);
 }
 
-/* Whatever round a vote belongs to, a yes shows that the master has the token in its present epoch, and a no after such
- * a yes that it has not any more: one connection keeps the order. */
+/* A yes shows that the master has the token in its present epoch, and a no after such a yes that it has not any more. Only
+ * replies to the latest round count: an older one that comes late may contradict what the master said since. */
 void hold_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     uint8_t m = reply->master;
     uint16_t epoch = core->groups[lock->group].masters[m].epoch;
-    bool creates_or_extends = reply->op != OP_RELEASE && reply->op != OP_READ;
-    if (!creates_or_extends)
+    bool is_latest = reply->ref.round == lock->round.number || MUTANT(STALE_VOTES_COUNT);
+    if (!is_latest || reply->op == OP_RELEASE)
         return;
     if (reply->vote == VOTE_YES || reply->vote == VOTE_REPAIRED) {
         lock->confirmed[m] = epoch;

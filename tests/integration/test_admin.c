@@ -175,7 +175,11 @@ Test(admin, the_list_of_locks)
     }
     cr_assert_eq(found, (size_t)LOCKS);
     cr_assert_geq(pages, 3u);
-    cr_assert_not_null(strstr(get(agent, "/locks")->body, "waiting"), "%s", get(agent, "/locks")->body);
+    const struct reply *all = get(agent, "/locks");
+    cr_assert_eq(json_array_size(member(all, "held")), (size_t)LOCKS);
+    const json_t *first = json_array_get(member(all, "waiting"), 0);
+    cr_assert_str_eq(json_string_value(json_object_get(first, "key")), "list/0");
+    cr_assert_geq(json_integer_value(json_object_get(first, "waited_ms")), 0);
     for (int i = 0; i < 5; i++)
         expect(get(agent, format("/locks?%s",
                                  (const char *[]){"limit=0", "limit=x", "limit=-1", "x=1", "limit=1&limit=1"}[i])),
