@@ -78,7 +78,8 @@ enum event_kind {
 };
 
 /* `request` is a number below core_config.requests_max that the sender chooses, unique among its unanswered requests.
- * Each is answered by exactly one EFFECT_ANSWER, unless it is cancelled first. */
+ * Each is answered by exactly one EFFECT_ANSWER, unless it is cancelled first. A request whose time is up in the very step
+ * that cancels it is still answered: first comes what has expired. */
 struct event_acquire {
     uint32_t request;
     struct text key;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -290,6 +291,10 @@ static void stage_start(void)
 
 static void stage_open(void)
 {
+    struct rlimit files;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max; /* a thousand callers, both ends in this process */
+    setrlimit(RLIMIT_NOFILE, &files);
     snprintf(stage.folder, sizeof(stage.folder), "/tmp/lockagent-api.XXXXXX");
     cr_assert_not_null(mkdtemp(stage.folder));
     uv_loop_init(&stage.loop);

@@ -16,7 +16,7 @@ static char *read_source(const char *path)
     FILE *file = fopen(name, "r");
     cr_assert_not_null(file, "%s", name);
     char *text = calloc(1, 1 << 20);
-    fread(text, 1, (1 << 20) - 1, file);
+    cr_assert_gt(fread(text, 1, (1 << 20) - 1, file), 0);
     fclose(file);
     return text;
 }
@@ -1216,6 +1216,24 @@ Test(api, slow_headers_end_in_time, .init = short_header_time, .fini = stage_clo
     receive(fd);
     expect(408, "request_timeout");
     close(fd);
+}
+
+/* The deadline of an idle connection is far away, and must not hide one that is near. */
+Test(api, a_slow_header_is_noticed_beside_idle_connections, .init = short_header_time, .fini = stage_close)
+{
+    int idle = caller_open(API);
+    caller_say(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert_eq(receive(idle), 200);
+    turn_for(700); /* nobody is on the way any more */
+    int slow = caller_open(API);
+    caller_say(slow, "GET /livez HTTP/1.1\r\n");
+    cr_assert_eq(receive_within(slow, 700, false), 408);
+    caller_say(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert_eq(receive(idle), 200);
+    caller_say(idle, "GET /livez HTTP/1.1\r\nHo"); /* and the same for a later request of a connection */
+    cr_assert_eq(receive_within(idle, 700, false), 408);
+    close(slow);
+    close(idle);
 }
 
 Test(api, a_wait_may_be_longer_than_the_header_time, .init = short_header_time, .fini = stage_close)

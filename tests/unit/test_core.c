@@ -1144,6 +1144,81 @@ Test(adoption, a_release_by_an_old_token_reaches_every_master)
     expect_answer(2, ANSWER_NOT_HELD);
 }
 
+/* ---- once found by the simulator ------------------------------------------------------------------------------- */
+
+Test(found, an_adopted_hold_that_expired_released_what_an_earlier_agent_had_promised)
+{
+    begin_five();
+    at_ms(0), renew_as(1, "k", old_token, .ttl_ms = 2000); /* which was granted for longer, before the restart */
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    at_us(1978000);
+    expect_lost(REASON_EXPIRED);
+    at_ms(9000);
+    expect_nothing();
+}
+
+Test(found, a_lease_given_to_the_watchdog_in_its_last_moment_was_lost_at_once)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 1000);
+    at_ms(960), renew_as(1, "k", token, .renew = RENEW_AGENT); /* the margin of a watchdog's hold has begun 72 ms ago */
+    expect_send(OP_RENEW, ALL);
+    at_ms(970);
+    expect_nothing();
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
+    cr_assert_eq(valid_until_us(), 960000 + 988000);
+}
+
+Test(found, the_agents_end_released_a_lost_lock_within_its_validity)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    for (uint8_t m = 0; m < 3; m++)
+        master_is(m, EVENT_MASTER_DOWN, 0);
+    at_ms(2668);
+    expect_lost(REASON_QUORUM_LOST);
+    rig.count = 0;
+    at_ms(2700), step((struct event){.kind = EVENT_END});
+    at_us(2967999);
+    expect_nothing();
+}
+
+Test(found, a_second_copy_of_an_old_denial_took_the_lock)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    reply(OP_ACQUIRE, 0x18, VOTE_REFUSED);
+    at_ms(1000), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x07);
+    expect_send(OP_REPAIR, 0x18);
+    struct lock_ref old = rig.sent[OP_REPAIR].ref;
+    reply(OP_REPAIR, 0x18, VOTE_HELD); /* a dead holder's keys */
+    reply(OP_RENEW, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    at_ms(2000), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x07);
+    expect_send(OP_REPAIR, 0x18);
+    reply(OP_REPAIR, 0x18, VOTE_REPAIRED);
+    reply(OP_RENEW, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    at_ms(3000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x1e, VOTE_YES);
+    reply(OP_RENEW, 0x01, VOTE_ABSENT); /* one of five says no */
+    expect_answer(1, ANSWER_RENEWED);
+    at_ms(3001), rig.sent[OP_REPAIR].ref = old, reply(OP_REPAIR, 0x18, VOTE_HELD);
+    expect_nothing();
+    cr_assert(is_listed("k"));
+}
+
 /* ---- read -------------------------------------------------------------------------------------------------------- */
 
 Test(read, says_held_free_or_unknown_per_master)
