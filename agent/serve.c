@@ -1,8 +1,10 @@
 /* Boot order, signals, reload and drain.
  *
  *   boot:  configuration -> log -> limits of the process -> metrics -> core -> Redis -> API
- *   end:   SERVING --SIGTERM, SIGINT--> DRAINING --no holds left, or shutdown.grace over--> ENDING --releases sent-->
- * STOPPING A second signal ends at once. */
+ *
+ *   end:   SERVING --SIGTERM, SIGINT--> DRAINING --no holds left, or shutdown.grace over--> ENDING
+ *          ENDING --releases sent, or ENDING_MS over--> STOPPING --replies written--> the loop is empty
+ *          A second signal ends at once. */
 #include "agent/serve.h"
 
 #include <signal.h>

@@ -188,7 +188,7 @@ struct hold_view {
     uint8_t confirmed; /* masters that have confirmed the token */
 };
 
-struct tally { /* of the round that decided */
+struct tally { /* of the round that decided; all zero where none was needed */
     uint8_t granted, held, failed, total, quorum;
 };
 

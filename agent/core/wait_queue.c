@@ -1,9 +1,9 @@
 /* The queue of a key (R9): requests in order of arrival, and one contender at a time that talks to the masters for all
  * of them.
  *
- *   waiters: want to wait. The first of them contends; after a failed attempt it tries again after a jittered back-off,
- * or when the other holder's lease has run out, whichever comes first. once:    want one answer now. They share the
- * fate of the attempt that is under way, or cause one. */
+ *   waiters   want to wait. The first of them contends; after a failed attempt it tries again after a jittered
+ *             back-off, or when the other holder's lease has run out, whichever comes first.
+ *   once      want one answer now. They share the fate of the attempt that is under way, or cause one. */
 #include <string.h>
 
 #include "core_assert.h"
@@ -14,7 +14,6 @@ static struct effect_answer refusal_of_hold(const struct core *core, const struc
     struct instant until = instant_max(live->valid_until, core->now);
     return (struct effect_answer){
         .answer = answer,
-        .tally = round_tally(&live->round),
         .retry_after_ms = instant_us_between(core->now, until) / 1000,
         .holder = {live->label, live->label_len},
     };

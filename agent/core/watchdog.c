@@ -1,9 +1,9 @@
 /* A hold and its watchdog: how long it is valid, when it is renewed, when it is lost.
  *
- *   acquired        ttl/3           ttl/3              valid_until - lost_margin      valid_until   lease_until
- *      |--------------|---------------|------ ... -----------|---------------------------|--------------|
- *                  renewal         renewal, retried       LOST: said, keys stay      keys are released  gone on the
- * masters
+ *   acquired      ttl/3         ttl/3            valid_until - lost_margin    valid_until   lease_until
+ *      |------------|-------------|----- ... ----------|------------------------|------------|
+ *                renewal       renewal, retried      LOST: said,          keys are       gone on
+ *                                                    keys stay            released       the masters
  *
  * Timers of a hold: the next renewal, the deadline of the round that is out, the moment of loss; lock->timer is the
  * earliest.
