@@ -28,7 +28,7 @@ test: ## All tests
 
 lint: ## Formatting, clang-tidy, warnings of both compilers as errors, shellcheck, the core's boundary
 	@deploy/install-deps.sh lint
-	@CC=clang $(call configure,build-lint,)
+	@export CC=clang; $(call configure,build-lint,)
 	@tests/lint/run build-lint
 
 asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer

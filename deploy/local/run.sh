@@ -105,6 +105,7 @@ redis:
   groups:
     main:
       masters: [$(IFS=, && echo "${urls[*]}")]
+shutdown: {grace: 500ms}
 CONF
 
 setsid setpriv --pdeathsig TERM "$agent" serve --config "$dir/lockagent.yaml" </dev/null &
@@ -124,9 +125,20 @@ Five Redis masters on 127.0.0.1, ports ${ports[*]}; configuration in $dir/lockag
   $url/locks/demo -X PUT    -H 'Lock-Token: TOKEN'           # renew it
   $url/locks/demo -X DELETE -H 'Lock-Token: TOKEN'           # release it
   $url/metrics
-  redis-cli -p ${ports[0]} shutdown                                   # lose a master: nothing changes
+  redis-cli -p ${ports[0]} shutdown                                       # lose a master: nothing changes
 
 Ctrl-C stops everything."
+# A closed terminal is told to the leader of its session alone, and where that is make, make tells nobody: hence the look at stdin.
+terminal=false
+[ ! -t 0 ] || terminal=true
+mkfifo "$dir/never"
+exec {never}<>"$dir/never"
+while kill -0 "$agent_pid" 2>/dev/null; do
+    read -rt 0.5 -u "$never"
+    if $terminal && [ ! -t 0 ]; then
+        exit 0
+    fi
+done
 wait "$agent_pid"
 code=$?
 agent_pid=

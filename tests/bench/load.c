@@ -39,6 +39,7 @@ struct answer {
 static struct window window = {.callers = 1, .prefix = "bench-", .seconds = 2, .warmup_s = .3};
 static struct caller *callers[CALLERS_MAX];
 static int busy, port, epoll_fd;
+static bool only_http; /* two GET /livez in place of each pair: what HTTP alone costs */
 static uint64_t statuses[STATUS_MAX], broken, unanswered;
 
 static void open_connection(struct caller *caller)
@@ -69,7 +70,9 @@ static void send_request(struct caller *caller, enum caller_state state)
     char request[512];
     int length;
 
-    if (state == ACQUIRING)
+    if (only_http)
+        length = snprintf(request, sizeof request, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    else if (state == ACQUIRING)
         length = snprintf(request, sizeof request,
                           "POST /locks/%s%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", window.prefix,
                           caller->number);
@@ -141,15 +144,15 @@ static void take_answer(struct caller *caller, const struct answer *answer, int6
 {
     if (window.phase == PHASE_OPEN)
         statuses[answer->status]++;
-    if (caller->state == ACQUIRING && answer->status == 201) {
-        if (!answer->token[0])
+    if (caller->state == ACQUIRING && answer->status == (only_http ? 200 : 201)) {
+        if (!only_http && !answer->token[0])
             die("load: a 201 without Lock-Token");
         window_acquired(&window, caller->began_ns, now);
         memcpy(caller->token, answer->token, sizeof caller->token);
         send_request(caller, RELEASING);
         return;
     }
-    if (caller->state == RELEASING && (answer->status == 204 || answer->status == 202))
+    if (caller->state == RELEASING && answer->status / 100 == 2)
         window_paired(&window, caller->began_ns, now);
     begin_pair(caller, now);
 }
@@ -218,6 +221,7 @@ static void parse_arguments(int argc, char **argv)
 {
     static const struct option options[] = {
         {"port", required_argument, NULL, 'p'},
+        {"only-http", no_argument, NULL, 'h'},
         WINDOW_OPTIONS,
         {NULL, 0, NULL, 0},
     };
@@ -226,11 +230,13 @@ static void parse_arguments(int argc, char **argv)
     for (int option; good && (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p')
             port = atoi(optarg);
+        else if (option == 'h')
+            only_http = true;
         else
             good = window_option(&window, option, optarg);
     }
     if (!good || optind != argc || port < 1 || port > 65535)
-        die("usage: load --port PORT " WINDOW_USAGE);
+        die("usage: load --port PORT [--only-http] " WINDOW_USAGE);
 }
 
 int main(int argc, char **argv)

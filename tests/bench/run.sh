@@ -12,8 +12,8 @@ fi
 . "$(dirname "$0")/lib.sh" "$@"
 rounds=${ROUNDS:-3}
 seconds=${SECONDS_EACH:-2}
-read -ra callers_list <<<"${CALLERS:-1 16 64}"
-read -ra fault_callers_list <<<"${FAULT_CALLERS:-1 64}"
+read -ra callers_list <<<"${CALLERS-1 16 64}"
+read -ra fault_callers_list <<<"${FAULT_CALLERS-1 64}"
 
 watches=()
 watch_all() {
@@ -39,6 +39,12 @@ agent() { # agent SECTION ROUND FENCING CALLERS MASTERS [FAULT...]
     watch_all
     "$build/tests/bench/load" --port "$agent_port" --prefix "$prefix" --callers "$4" --seconds "$seconds" "${watches[@]}" \
         "${faults[@]}" | record "section=$1" "round=$2" client=agent "fencing=$3" "callers=$4" "masters=$5" || exit 1
+}
+
+http() { # http ROUND CALLERS: requests that the agent answers without a master
+    watch_all
+    "$build/tests/bench/load" --port "$agent_port" --only-http --callers "$2" --seconds "$seconds" "${watches[@]}" |
+        record section=http "round=$1" client=http fencing=off "callers=$2" masters=up || exit 1
 }
 
 bare() { # bare ROUND FENCING CALLERS
@@ -84,6 +90,7 @@ for ((round = 1; round <= rounds; round++)); do
         for fencing in on off; do
             compare "$round" "$fencing" "$callers"
         done
+        http "$round" "$callers"
     done
     for callers in "${fault_callers_list[@]}"; do
         fault "$round" "$callers"

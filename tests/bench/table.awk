@@ -56,19 +56,21 @@ END {
     print ""
     print "Acquire + release over five masters: the agent over HTTP next to the bare client. Times in us; CPU in us per pair."
     print ""
-    format = "%-7s %7s | %9s %7s %7s %7s %7s | %9s %7s %7s | %9s | %9s %9s %9s %9s\n"
-    printf format, "", "", "agent", "acquire", "", "pair", "", "bare", "acquire", "", "ratio", "agent", "redis", "bare", "redis"
-    printf format, "fencing", "callers", "pairs/s", "p50", "p99", "p50", "p99", "pairs/s", "p50", "p99", "of rates", "CPU", "CPU", "CPU", "CPU"
+    format = "%-7s %7s | %9s %7s %7s %7s %7s | %9s %7s %7s | %9s | %9s %9s %9s %9s %9s\n"
+    printf format, "", "", "agent", "acquire", "", "pair", "", "bare", "acquire", "", "ratio", "agent", "only", "redis", "bare", "redis"
+    printf format, "fencing", "callers", "pairs/s", "p50", "p99", "p50", "p99", "pairs/s", "p50", "p99", "of rates", "CPU", "HTTP", "CPU", \
+        "CPU", "CPU"
     for (i = 1; i <= row_count; i++) {
         row = rows[i]
         split(row, part, " ")
         if (part[1] != "bare")
             continue
-        printf "%-7s %7s | %9.0f %7.0f %7.0f %7.0f %7.0f | %9.0f %7.0f %7.0f | %9.2f | %9.1f %9.1f %9.1f %9.1f\n", part[2], part[3], \
+        printf "%-7s %7s | %9.0f %7.0f %7.0f %7.0f %7.0f | %9.0f %7.0f %7.0f | %9.2f | %9.1f %9.1f %9.1f %9.1f %9.1f\n", part[2], part[3], \
             of(row, "agent", "pairs_per_s"), of(row, "agent", "acquire_p50_us"), of(row, "agent", "acquire_p99_us"), \
             of(row, "agent", "pair_p50_us"), of(row, "agent", "pair_p99_us"), of(row, "bare", "pairs_per_s"), \
             of(row, "bare", "acquire_p50_us"), of(row, "bare", "acquire_p99_us"), ratio(row, "agent", row, "bare", "pairs_per_s"), \
-            of(row, "agent", "agent_cpu_us"), of(row, "agent", "redis_cpu_us"), of(row, "bare", "client_cpu_us"), \
+            of(row, "agent", "agent_cpu_us"), of("http off " part[3] " up", "http", "agent_cpu_us"), \
+            of(row, "agent", "redis_cpu_us"), of(row, "bare", "client_cpu_us"), \
             of(row, "bare", "redis_cpu_us")
     }
     print ""

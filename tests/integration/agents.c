@@ -141,17 +141,29 @@ static void launch(struct agent *agent, bool tcp, bool admin)
     cr_assert(eventually(listens(agent, tcp, admin)), "the agent does not listen:\n%s", last_words(agent));
 }
 
-/* Ready, and with every master up that can be: else the first rounds of a test would see a smaller world than it wants.
- */
-static bool is_settled(const struct agent *agent)
+static bool is_ready(const struct agent *agent)
 {
     return get(agent, "/readyz")->status == 200;
 }
 
+static bool every_master_is_up(const struct agent *agent)
+{
+    const struct reply *reply = get(agent, "/readyz");
+    const json_t *groups = member(reply, "groups"), *group;
+    size_t index, missing = 0;
+    json_array_foreach(groups, index, group)
+    {
+        missing += json_array_size(json_object_get(group, "not_up"));
+    }
+    return missing == 0;
+}
+
+/* Ready, and with every master up that can be: else the first rounds of a test would see a smaller world than it made. */
 static void wait_until_ready(const struct agent *agent)
 {
-    cr_assert(eventually(is_settled(agent)), "the agent does not become ready:\n%s\n%s", get(agent, "/readyz")->body,
+    cr_assert(eventually(is_ready(agent)), "the agent does not become ready:\n%s\n%s", get(agent, "/readyz")->body,
               last_words(agent));
+    (void)eventually_within(5000, every_master_is_up(agent));
 }
 
 struct agent *agent_start(const struct agent_options *options)

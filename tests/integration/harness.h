@@ -27,6 +27,7 @@ void world_close(void);
 
 /* Formats into memory of the world. */
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *repeat(const char *unit, size_t count);
 int64_t boottime_ms(void);
 int64_t wall_ms(void);
 void sleep_ms(int64_t ms);
@@ -171,6 +172,10 @@ bool wire_is_silent(int wire); /* nothing to read, and not closed */
 int wire_request(const struct agent *agent, const char *method, const char *path, const char *headers);
 /* Connects, sends, receives one reply, closes. */
 struct reply *wire_exchange(const struct agent *agent, const char *bytes);
+
+/* The same for a request put together from its parts; `headers` are whole lines with their ends, or NULL, as may be `body`. */
+struct reply *wire_ask(const struct agent *agent, const char *method, const char *target, const char *headers,
+                       const char *body);
 
 /* Fails the test unless the reply has this status and code (NULL: any). */
 void expect_reply(const struct reply *reply, long status, const char *expected_code, const char *file, int line);

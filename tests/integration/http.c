@@ -343,3 +343,11 @@ struct reply *wire_exchange(const struct agent *agent, const char *bytes)
     wire_close(wire);
     return reply;
 }
+
+struct reply *wire_ask(const struct agent *agent, const char *method, const char *target, const char *headers,
+                       const char *body)
+{
+    const char *length = body ? format("Content-Length: %zu\r\n", strlen(body)) : "";
+    return wire_exchange(agent, format("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n%s", method, target,
+                                       headers ? headers : "", length, body ? body : ""));
+}

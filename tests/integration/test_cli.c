@@ -192,7 +192,7 @@ Test(cli, policies)
     expect(release(agent, "unfenced/1", token(unfenced)), 204, NULL);
 
     master_kill(0);
-    const struct reply *refused = acquire(agent, "all/2", "ttl=2s");
+    const struct reply *refused = acquire(agent, "all/2", "ttl=60s");
     expect(refused, 503, "quorum_unavailable");
     cr_assert(eventually(masters_with("lock:all/2") == 0), "R5: what was granted is undone");
     const struct reply *majority = acquire(agent, "majority", "ttl=2s");

@@ -202,6 +202,40 @@ Test(faults, a_master_that_forgot_is_repaired)
     cr_assert_str_eq(token(renewed), token(granted));
 }
 
+/* R7: a key that is gone from a master which had confirmed it was released there; only what a master forgot is repaired. */
+Test(faults, a_key_that_was_deleted_is_not_repaired)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=1500ms&renew=agent");
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    sleep_ms(1000);
+    master_do(0, "DEL lock:k");
+    master_do(1, "DEL lock:k");
+    sleep_ms(2000);
+    cr_assert_eq(masters_with("lock:k"), 3u);
+    cr_assert(held_here(agent, "k"), "three of five still say yes");
+    expect(release(agent, "k", token(granted)), 204, NULL);
+}
+
+/* R4: validity counts from before the first request was sent, not from when the masters answered. */
+Test(faults, slow_masters_cost_validity)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.node_timeout = "5s"});
+    for (size_t i = 0; i < 5; i++)
+        master_freeze(i);
+    const int wire = wire_request(agent, "POST", "/locks/k?ttl=30s", NULL);
+    sleep_ms(700);
+    for (size_t i = 0; i < 5; i++)
+        master_thaw(i);
+    const struct reply *granted = wire_receive(wire, PATIENCE_MS);
+    wire_close(wire);
+    expect(granted, 201, NULL);
+    cr_assert_leq(number(granted, "valid_for_ms"), 30000 - 302 - 600);
+    cr_assert_gt(number(granted, "valid_for_ms"), 0);
+}
+
 /* R7: masters that had confirmed the token and now deny it end the hold at once, not when its validity does. */
 Test(faults, a_stolen_lock_is_lost_at_once)
 {

@@ -2,29 +2,9 @@
  * all (D3, D9). */
 #include "harness.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 TestSuite(http, .init = world_open, .fini = world_close, .timeout = 60);
-
-static char *repeat(const char *unit, size_t count)
-{
-    const size_t length = strlen(unit);
-    char *text = calloc(length * count + 1, 1);
-    for (size_t i = 0; i < count; i++)
-        memcpy(text + i * length, unit, length);
-    char *kept = format("%s", text);
-    free(text);
-    return kept;
-}
-
-static const struct reply *exchange(const struct agent *agent, const char *method, const char *target,
-                                    const char *headers, const char *body)
-{
-    const char *length = body ? format("Content-Length: %zu\r\n", strlen(body)) : "";
-    return wire_exchange(agent, format("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n%s", method, target,
-                                       headers ? headers : "", length, body ? body : ""));
-}
 
 /* Every refusal is problem+json (RFC 9457) with the status repeated and a stable code. */
 static void expect_problem(const struct reply *reply, long status, const char *what)
@@ -76,10 +56,10 @@ Test(http, keys)
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         static const char *const methods[] = {"POST", "GET", "PUT", "DELETE"};
-        const struct reply *reply = exchange(agent, methods[i % 4], format("/locks/%s", bad[i]), NULL, NULL);
+        const struct reply *reply = wire_ask(agent, methods[i % 4], format("/locks/%s", bad[i]), NULL, NULL);
         expect_problem(reply, 400, bad[i]);
         cr_assert_str_eq(code(reply), "bad_request", "%s", bad[i]);
-        expect_problem(exchange(agent, "POST", format("/locks/%s", bad[i]), NULL, NULL), 400, bad[i]);
+        expect_problem(wire_ask(agent, "POST", format("/locks/%s", bad[i]), NULL, NULL), 400, bad[i]);
     }
     cr_assert_eq(master_do(0, "DBSIZE")->integer, 0, "a bad key reached a master");
 
@@ -101,7 +81,7 @@ Test(http, keys)
         {"%F0%9F%94%92", "\xf0\x9f\x94\x92"},
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-        const struct reply *granted = exchange(agent, "POST", format("/locks/%s?ttl=5s", good[i].target), NULL, NULL);
+        const struct reply *granted = wire_ask(agent, "POST", format("/locks/%s?ttl=5s", good[i].target), NULL, NULL);
         cr_assert_eq(granted->status, 201, "%s: %ld %s", good[i].target, granted->status, granted->body);
         cr_assert_str_eq(string(granted, "key"), good[i].key);
         cr_assert_geq(master_do(0, "EXISTS lock:%s", good[i].key)->integer, 1);
@@ -173,12 +153,12 @@ Test(http, bad_parameters)
         {"bind=rope", "bind"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        const struct reply *reply = exchange(agent, "POST", format("/locks/k?%s", bad[i].parameters), NULL, NULL);
+        const struct reply *reply = wire_ask(agent, "POST", format("/locks/k?%s", bad[i].parameters), NULL, NULL);
         expect_problem(reply, 400, bad[i].parameters);
         cr_assert_str_eq(code(reply), "bad_request", "%s", bad[i].parameters);
         if (bad[i].named)
             cr_assert_not_null(strstr(reply->body, bad[i].named), "%s is not named: %s", bad[i].named, reply->body);
-        const struct reply *form = exchange(agent, "POST", "/locks/k",
+        const struct reply *form = wire_ask(agent, "POST", "/locks/k",
                                             "Content-Type: application/x-www-form-urlencoded\r\n", bad[i].parameters);
         expect_problem(form, 400, bad[i].parameters);
     }
@@ -273,19 +253,19 @@ Test(http, bad_bodies)
         "\xff\xfe",
     };
     for (size_t i = 0; i < sizeof(json) / sizeof(*json); i++)
-        expect_problem(exchange(agent, "POST", "/locks/k", "Content-Type: application/json\r\n", json[i]), 400,
+        expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: application/json\r\n", json[i]), 400,
                        json[i]);
-    expect_problem(exchange(agent, "POST", "/locks/k", "Content-Type: application/json\r\n",
+    expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: application/json\r\n",
                             format("%s%s", repeat("[", 3000), repeat("]", 3000))),
                    400, "deep nesting");
-    expect_problem(exchange(agent, "POST", "/locks/k?ttl=5s", "Content-Type: application/json\r\n", "{\"ttl\":\"5s\"}"),
+    expect_problem(wire_ask(agent, "POST", "/locks/k?ttl=5s", "Content-Type: application/json\r\n", "{\"ttl\":\"5s\"}"),
                    400, "doubled between query and body");
-    expect_problem(exchange(agent, "POST", "/locks/k", "Content-Type: application/xml\r\n", "<ttl>5s</ttl>"), 415,
+    expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: application/xml\r\n", "<ttl>5s</ttl>"), 415,
                    "xml");
-    expect_problem(exchange(agent, "POST", "/locks/k", "Content-Type: multipart/form-data; boundary=x\r\n", "--x--"),
+    expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: multipart/form-data; boundary=x\r\n", "--x--"),
                    415, "multipart");
     expect_problem(
-        exchange(agent, "POST", "/locks/k", "Content-Type: application/x-www-form-urlencoded\r\n", repeat("x", 70000)),
+        wire_ask(agent, "POST", "/locks/k", "Content-Type: application/x-www-form-urlencoded\r\n", repeat("x", 70000)),
         413, "large body");
     /* The same without a declared length. */
     const char *chunk = format("1000\r\n%s\r\n", repeat("x", 4096));
@@ -344,7 +324,7 @@ Test(http, methods_paths_and_types)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const char *what = format("%s %s", cases[i].method, cases[i].target);
-        const struct reply *reply = exchange(agent, cases[i].method, cases[i].target, cases[i].headers, NULL);
+        const struct reply *reply = wire_ask(agent, cases[i].method, cases[i].target, cases[i].headers, NULL);
         cr_assert_eq(reply->status, cases[i].status, "%s: expected %ld, got %ld %s", what, cases[i].status,
                      reply->status, reply->body);
         if (reply->status >= 400)
@@ -425,106 +405,4 @@ Test(http, hosts_and_origins)
         wire_exchange(agent, "POST /locks/doubled HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")->status;
     cr_assert(doubled == 400 || doubled == 421 || doubled == 0, "%ld", doubled);
     cr_assert_eq(masters_with("lock:without") + masters_with("lock:doubled"), 0u);
-}
-
-/* Sizes: the reply says which part was too large, or the connection ends; the agent does not care. */
-Test(http, oversized)
-{
-    masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(NULL);
-    static const size_t sizes[] = {7000, 8192, 8400, 8600, 9000, 16384, 100000};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        const char *filler = repeat("x", sizes[i]);
-        const long uri = exchange(agent, "GET", format("/locks/%s", filler), NULL, NULL)->status;
-        cr_assert(uri == 414 || uri == 400 || uri == 431 || uri == 0, "URI of %zu: %ld", sizes[i], uri);
-        const long field = exchange(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", filler), NULL)->status;
-        if (sizes[i] > 8500)
-            cr_assert(field == 431 || field == 0, "header of %zu: %ld", sizes[i], field);
-        else
-            cr_assert(field == 431 || field == 200 || field == 0, "header of %zu: %ld", sizes[i], field);
-    }
-    expect(wire_exchange(agent, format("GET /locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", repeat("x", 100000))), 414,
-           NULL);
-    expect(exchange(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", repeat("x", 100000)), NULL), 431, NULL);
-    expect(exchange(agent, "GET", "/locks/k", repeat("X-Small: 1\r\n", 2000), NULL), 431, NULL);
-    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
-}
-
-/* Bytes that are not HTTP: any refusal will do, but never a lock, a crash, or a connection that stays for ever. */
-Test(http, rubbish)
-{
-    masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
-    static const struct {
-        const char *bytes;
-        size_t length;
-    } rubbish[] = {
-#define BYTES(text) {text, sizeof(text) - 1}
-        BYTES("\r\n\r\n\r\n\r\n"),
-        BYTES("GARBAGE\r\n\r\n"),
-        BYTES("POST\r\n\r\n"),
-        BYTES("POST /locks/k\r\n\r\n"),
-        BYTES("POST /locks/k HTTP/3.7\r\nHost: localhost\r\n\r\n"),
-        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n"),
-        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n"),
-        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: abc\r\n\r\n"),
-        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-        BYTES("POST /lo\0cks/k HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        BYTES("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
-        BYTES("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n"),
-        BYTES("\0\0\0\0\0\0\0\0\r\n\r\n"),
-#undef BYTES
-    };
-    for (size_t i = 0; i < sizeof(rubbish) / sizeof(*rubbish); i++) {
-        const int wire = wire_open(agent);
-        wire_send(wire, rubbish[i].bytes, rubbish[i].length);
-        const struct reply *reply = wire_receive(wire, 6000);
-        cr_assert(reply->status == 0 || reply->status >= 400, "rubbish %zu: %ld", i, reply->status);
-        wire_close(wire);
-    }
-    cr_assert_eq(masters_with("lock:k"), 0u);
-    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
-}
-
-/* D9: the header has a deadline as a whole; dripping does not buy more time. */
-Test(http, a_slow_header)
-{
-    masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
-    const int silent = wire_open(agent), dripping = wire_open(agent);
-    const int64_t before = boottime_ms();
-    wire_say(dripping, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n");
-    while (wire_is_silent(dripping) && boottime_ms() - before < 8000) {
-        wire_say(dripping, "X");
-        sleep_ms(100);
-    }
-    const struct reply *reply = wire_receive(dripping, 100);
-    cr_assert(reply->status == 408 || reply->status == 0, "%ld", reply->status);
-    cr_assert_lt(boottime_ms() - before, 5000);
-    reply = wire_receive(silent, 5000);
-    cr_assert(reply->status == 408 || reply->status == 0, "%ld", reply->status);
-    wire_close(silent);
-    wire_close(dripping);
-    /* A request whose header came in time is not hurried: it may wait as long as it asked for. */
-    expect(acquire(agent, "k", "ttl=20s"), 201, NULL);
-    expect(acquire(agent, "k", "wait=2500ms"), 409, "wait_timeout");
-}
-
-/* Several requests over one connection, also after refusals and in two packets. */
-Test(http, one_connection_many_requests)
-{
-    masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(NULL);
-    const int wire = wire_open(agent);
-    for (int i = 0; i < 5; i++) {
-        wire_say(wire, format("POST /locks/k%d?ttl=20s HTTP/1.1\r\nHost: localhost\r\n\r\n", i));
-        expect(wire_receive(wire, PATIENCE_MS), 201, NULL);
-        wire_say(wire, format("POST /locks/k%d?ttl=20s HTTP/1.1\r\nHo", i));
-        sleep_ms(20);
-        wire_say(wire, "st: localhost\r\n\r\n");
-        expect(wire_receive(wire, PATIENCE_MS), 409, "lock_held");
-    }
-    wire_close(wire);
-    for (int i = 0; i < 5; i++)
-        cr_assert(held_here(agent, format("k%d", i)), "a lock belongs to its token, not to a connection");
 }

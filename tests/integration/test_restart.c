@@ -137,3 +137,21 @@ Test(restart, sigterm_ends_cleanly)
     agent_signal(last, SIGINT);
     cr_assert_eq(agent_ended(last), 0);
 }
+
+/* Until the grace ends a holder can still release, and nobody can acquire; the agent ends as soon as nothing is held. */
+Test(restart, a_holder_releases_while_the_agent_drains)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "shutdown: {grace: 20s}\n"});
+    const struct reply *granted = acquire(agent, "k", "ttl=60s");
+    expect(granted, 201, NULL);
+    agent_signal(agent, SIGTERM);
+    cr_assert(eventually(get(agent, "/readyz")->status == 503));
+    const struct reply *refused = acquire(agent, "other", "ttl=5s");
+    expect(refused, 503, "draining");
+    cr_assert_not_null(header(refused, "Retry-After"));
+    expect(renew(agent, "k", token(granted), NULL), 200, NULL);
+    expect(release(agent, "k", token(granted)), 204, NULL);
+    cr_assert_eq(agent_ended(agent), 0);
+    cr_assert_eq(masters_with("lock:k") + masters_with("lock:other"), 0u);
+}

@@ -107,16 +107,19 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
     cr_assert_eq(metric(agent, "lockagent_waiters"), 0);
 }
 
-/* The same while its first round is out, with every vote still to come. */
+/* The same while its first round is out, with every vote still to come. One who would wait is never granted the lock; one who does not
+ * wait could have closed only its sending side, and gets an answer, but a lock that nobody took is given back. */
 Test(wait, a_caller_that_goes_away_in_the_first_round)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){.node_timeout = "900ms"});
-    for (int round = 0; round < 3; round++) {
-        const char *key = format("k%d", round);
+    for (int round = 0; round < 6; round++) {
+        const bool waits = round % 2 == 0;
+        const char *key = format("round%d", round);
         for (size_t i = 0; i < 5; i++)
             master_freeze(i);
-        const int gone = wire_request(agent, "POST", format("/locks/%s?ttl=60s", key), NULL);
+        const int gone =
+            wire_request(agent, "POST", format("/locks/%s?ttl=60s%s", key, waits ? "&wait=30s" : ""), NULL);
         sleep_ms(100);
         wire_close(gone);
         sleep_ms(50);
@@ -125,6 +128,8 @@ Test(wait, a_caller_that_goes_away_in_the_first_round)
         sleep_ms(100);
         cr_assert(eventually(masters_with(format("lock:%s", key)) == 0), "left behind by a caller that had gone");
         cr_assert_not(held_here(agent, key));
+        cr_assert(!waits || !agent_logged(agent, "lock acquired", key), "granted to nobody: %s",
+                  agent_log_line(agent, "lock acquired", key));
         cr_assert(eventually(get(agent, "/readyz")->status == 200));
         expect(acquire(agent, key, "ttl=20s&wait=5s"), 201, NULL);
     }

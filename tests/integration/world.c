@@ -61,6 +61,15 @@ char *format(const char *format, ...)
     return keep(text);
 }
 
+char *repeat(const char *unit, size_t count)
+{
+    const size_t length = strlen(unit);
+    char *text = keep(calloc(length * count + 1, 1));
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + i * length, unit, length);
+    return text;
+}
+
 static int64_t clock_ms(clockid_t clock)
 {
     struct timespec now;

@@ -1,0 +1,108 @@
+/* What is not decent HTTP: too large, too slow, in pieces, or not HTTP at all (D9). */
+#include "harness.h"
+
+#include <string.h>
+
+TestSuite(wire, .init = world_open, .fini = world_close, .timeout = 60);
+
+/* Sizes: the reply says which part was too large, or the connection ends; the agent does not care. */
+Test(wire, oversized)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    static const size_t sizes[] = {7000, 8192, 8400, 8600, 9000, 16384, 100000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        const char *filler = repeat("x", sizes[i]);
+        const long uri = wire_ask(agent, "GET", format("/locks/%s", filler), NULL, NULL)->status;
+        cr_assert(uri == 414 || uri == 400 || uri == 431 || uri == 0, "URI of %zu: %ld", sizes[i], uri);
+        const long field = wire_ask(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", filler), NULL)->status;
+        if (sizes[i] > 8500)
+            cr_assert(field == 431 || field == 0, "header of %zu: %ld", sizes[i], field);
+        else
+            cr_assert(field == 431 || field == 200 || field == 0, "header of %zu: %ld", sizes[i], field);
+    }
+    expect(wire_exchange(agent, format("GET /locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", repeat("x", 100000))), 414,
+           NULL);
+    expect(wire_ask(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", repeat("x", 100000)), NULL), 431, NULL);
+    expect(wire_ask(agent, "GET", "/locks/k", repeat("X-Small: 1\r\n", 2000), NULL), 431, NULL);
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+}
+
+/* Bytes that are not HTTP: any refusal will do, but never a lock, a crash, or a connection that stays for ever. */
+Test(wire, rubbish)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } rubbish[] = {
+#define BYTES(text) {text, sizeof(text) - 1}
+        BYTES("\r\n\r\n\r\n\r\n"),
+        BYTES("GARBAGE\r\n\r\n"),
+        BYTES("POST\r\n\r\n"),
+        BYTES("POST /locks/k\r\n\r\n"),
+        BYTES("POST /locks/k HTTP/3.7\r\nHost: localhost\r\n\r\n"),
+        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n"),
+        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n"),
+        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: abc\r\n\r\n"),
+        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+        BYTES("POST /lo\0cks/k HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        BYTES("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+        BYTES("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        BYTES("\0\0\0\0\0\0\0\0\r\n\r\n"),
+#undef BYTES
+    };
+    for (size_t i = 0; i < sizeof(rubbish) / sizeof(*rubbish); i++) {
+        const int wire = wire_open(agent);
+        wire_send(wire, rubbish[i].bytes, rubbish[i].length);
+        const struct reply *reply = wire_receive(wire, 6000);
+        cr_assert(reply->status == 0 || reply->status >= 400, "rubbish %zu: %ld", i, reply->status);
+        wire_close(wire);
+    }
+    cr_assert_eq(masters_with("lock:k"), 0u);
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+}
+
+/* D9: the header has a deadline as a whole; dripping does not buy more time. */
+Test(wire, a_slow_header)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
+    const int silent = wire_open(agent), dripping = wire_open(agent);
+    const int64_t before = boottime_ms();
+    wire_say(dripping, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n");
+    while (wire_is_silent(dripping) && boottime_ms() - before < 8000) {
+        wire_say(dripping, "X");
+        sleep_ms(100);
+    }
+    const struct reply *reply = wire_receive(dripping, 100);
+    cr_assert(reply->status == 408 || reply->status == 0, "%ld", reply->status);
+    cr_assert_lt(boottime_ms() - before, 5000);
+    reply = wire_receive(silent, 5000);
+    cr_assert(reply->status == 408 || reply->status == 0, "%ld", reply->status);
+    wire_close(silent);
+    wire_close(dripping);
+    /* A request whose header came in time is not hurried: it may wait as long as it asked for. */
+    expect(acquire(agent, "k", "ttl=20s"), 201, NULL);
+    expect(acquire(agent, "k", "wait=2500ms"), 409, "wait_timeout");
+}
+
+/* Several requests over one connection, also after refusals and in two packets. */
+Test(wire, one_connection_many_requests)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const int wire = wire_open(agent);
+    for (int i = 0; i < 5; i++) {
+        wire_say(wire, format("POST /locks/k%d?ttl=20s HTTP/1.1\r\nHost: localhost\r\n\r\n", i));
+        expect(wire_receive(wire, PATIENCE_MS), 201, NULL);
+        wire_say(wire, format("POST /locks/k%d?ttl=20s HTTP/1.1\r\nHo", i));
+        sleep_ms(20);
+        wire_say(wire, "st: localhost\r\n\r\n");
+        expect(wire_receive(wire, PATIENCE_MS), 409, "lock_held");
+    }
+    wire_close(wire);
+    for (int i = 0; i < 5; i++)
+        cr_assert(held_here(agent, format("k%d", i)), "a lock belongs to its token, not to a connection");
+}
