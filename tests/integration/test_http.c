@@ -1,5 +1,4 @@
-/* What the API takes and what it refuses: keys, parameters, bodies, headers, methods, and bytes that are not HTTP at
- * all (D3, D9). */
+/* What the API takes and what it refuses: keys, parameters, bodies, headers and methods (D3, D9). */
 #include "harness.h"
 
 #include <string.h>
