@@ -241,6 +241,8 @@ Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, label");
     refused("POST /locks/k?maxhold=3s", "", "", "maxhold", "did you mean max_hold?");
     refused("POST /locks/k?zebra=1", "", "", "zebra", "parameter zebra is not known here");
+    refused("POST /locks/k?=3s", "", "", "", "parameter without a readable name is not known here");
+    refused("POST /locks/k?%ff=3s", "", "", "", "parameter without a readable name is not known here");
     refused("POST /locks/k?TTL=3s", "", "", "TTL", "not known here");
     refused("POST /locks/k?ttl=3", "", "", "ttl", "3 came");
     refused("POST /locks/k?ttl=", "", "", "ttl", "allowed: a duration with its unit");
