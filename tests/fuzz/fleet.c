@@ -332,6 +332,16 @@ static void note_asked(struct member *member, enum event_kind kind, uint32_t req
     member->asked_count++;
 }
 
+/* Adoption is for a hold whose agent has ended (D3). Renewed at a second agent while the first still has it, a hold has two
+ * agents that do not know of each other, and the first deletes its keys when the lease that it knows of runs out: its windows
+ * bind nobody any more. */
+static void note_renewed_elsewhere(unsigned agent, const struct token *token)
+{
+    struct window *window = find_window(token->random);
+    if (window != NULL && window->agent != agent)
+        window->ended = true;
+}
+
 /* What the surroundings owe the checker before the core sees the event. */
 static void note_event(struct member *member, const struct event *event)
 {
@@ -341,6 +351,7 @@ static void note_event(struct member *member, const struct event *event)
         break;
     case EVENT_RENEW:
         note_asked(member, event->kind, event->renew.request, event->renew.key, &event->renew.token);
+        note_renewed_elsewhere((unsigned)(member - fleet.members), &event->renew.token);
         break;
     case EVENT_RELEASE:
         note_asked(member, event->kind, event->release.request, event->release.key, &event->release.token);
