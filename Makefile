@@ -29,7 +29,7 @@ test: ## All tests
 
 lint: ## Formatting, clang-tidy, warnings of both compilers as errors, shellcheck, the core's boundary
 	@deploy/install-deps.sh lint
-	@CC=clang $(call configure,build-lint,)
+	@export CC=clang; $(call configure,build-lint,)
 	@tests/lint/run build-lint
 
 asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
@@ -53,7 +53,7 @@ sim: ## The core under a virtual clock, with lost, late and doubled replies
 
 fuzz: ## All that parses, whole conversations and the core's schedule under libFuzzer, FUZZ_SECONDS=60 each
 	@deploy/install-deps.sh fuzz
-	@CC=clang $(call configure,build-fuzz,-Dfuzz=true -Db_sanitize=address$(,)undefined -Db_lundef=false)
+	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true -Db_sanitize=address$(,)undefined -Db_lundef=false)
 	@ninja -C build-fuzz --quiet fuzz_targets
 	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS)
 
