@@ -1,8 +1,9 @@
 # One entry point for people and for CI, thin over Meson. Each target first installs what it lacks, on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim compose install clean
+.PHONY: help build run test lint asan bench sim fuzz compose install clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
 
 # $(call configure,FOLDER,OPTIONS): once; ninja does it again by itself when a meson.build changes.
 configure = [ -f $(1)/build.ninja ] || { meson setup $(2) $(1) >$(1).log 2>&1 || { cat $(1).log; rm -f $(1).log; exit 1; }; rm -f $(1).log; }
@@ -50,6 +51,12 @@ sim: ## The core under a virtual clock, with lost, late and doubled replies
 	@ninja -C build-test --quiet
 	@tests/run build-test --suite sim
 
+fuzz: ## All that parses, whole conversations and the core's schedule under libFuzzer, FUZZ_SECONDS=60 each
+	@deploy/install-deps.sh fuzz
+	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true -Db_sanitize=address$(,)undefined -Db_lundef=false)
+	@ninja -C build-fuzz --quiet fuzz_targets
+	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS)
+
 compose: ## The containers: images, five masters, the agent, an app; a smoke test of it all
 	@deploy/install-deps.sh compose
 	@tests/compose/smoke.sh
@@ -61,6 +68,6 @@ install: ## The program, its manual page, completions and systemd unit, below PR
 	@meson install -C build-install
 
 clean: ## Removes what the targets above have built
-	@rm -rf build build-test build-lint build-asan build-bench build-install
+	@rm -rf build build-test build-lint build-asan build-bench build-fuzz build-install
 
 , := ,

@@ -294,12 +294,18 @@ static const char *nearest(const char *name, unsigned allowed)
     return best;
 }
 
+/* A name that is empty, or nothing that can be shown, still needs a word. */
+static const char *readable(const char *name)
+{
+    return name[0] == '\0' ? "without a readable name" : name;
+}
+
 static void say_not_allowed(const char *name, unsigned allowed, char *detail, size_t size)
 {
     char list[128];
     const char *meant = nearest(name, allowed);
     list_allowed(allowed, list, sizeof(list));
-    snprintf(detail, size, "parameter %s is not known here; allowed: %s%s%s%s", name, list,
+    snprintf(detail, size, "parameter %s is not known here; allowed: %s%s%s%s", readable(name), list,
              meant == NULL ? "" : "; did you mean ", meant == NULL ? "" : meant, meant == NULL ? "" : "?");
 }
 
@@ -334,7 +340,8 @@ bool params_are_fine(const struct params *params, const struct config *config, u
     } else if (params->fault == PARAM_DOUBLED) {
         snprintf(detail, size, "parameter %s came twice; allowed is once, in the query, the body or the header", name);
     } else if (find(text_of(params->name)) == PARAM_COUNT) {
-        snprintf(detail, size, "parameter %s: its name is not encoded as UTF-8 and percent-encoding demand", name);
+        snprintf(detail, size, "parameter %s: its name is not encoded as UTF-8 and percent-encoding demand",
+                 readable(name));
     } else {
         say_bad_value(params, config, detail, size);
     }

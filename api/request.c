@@ -48,6 +48,7 @@ __attribute__((format(printf, 3, 4))) static void refuse_saying(struct request *
     va_start(arguments, format);
     vsnprintf(request->refusal.detail, sizeof(request->refusal.detail), format, arguments);
     va_end(arguments);
+    text_tame(request->refusal.detail);
 }
 
 /* Keys of ours would be locks of theirs where nothing stands before the key (D3). */

@@ -82,6 +82,17 @@ const char *text_fault(struct text text)
     return NULL;
 }
 
+void text_tame(char *text)
+{
+    for (size_t left = strlen(text), len; left > 0; text += len, left -= len) {
+        len = character_len((const unsigned char *)text, left);
+        bool tame = len > 0 && text_fault((struct text){text, len}) == NULL;
+        len = len == 0 ? 1 : len;
+        if (!tame)
+            memset(text, '?', len);
+    }
+}
+
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
 static bool stands_for_itself(char c)

@@ -10,6 +10,9 @@ const char *text_percent_decode(struct text raw, bool plus_is_blank, char *out, 
 /* NULL when `text` is UTF-8 without control characters (C0, DEL, C1); else what is wrong with it. */
 const char *text_fault(struct text text);
 
+/* Puts question marks in the place of what text_fault() finds wrong: what strangers sent can then be quoted in JSON. */
+void text_tame(char *text);
+
 /* Writes `text` as it may stand in the path of a URI, terminated; `size` must hold 3 * text.len + 1. Returns its
  * length. */
 size_t text_percent_encode(struct text text, char *out, size_t size);

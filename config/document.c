@@ -96,8 +96,7 @@ static struct config_node *node_new(struct config_arena *arena, enum config_node
     return node;
 }
 
-/* Reads one character of at most `len` bytes; returns its length, 0 where it is not UTF-8. */
-static size_t decode(const unsigned char *at, size_t len, uint32_t *ret_code)
+size_t config_utf8_decode(const unsigned char *at, size_t len, uint32_t *ret_code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t size = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
@@ -116,7 +115,7 @@ static size_t decode(const unsigned char *at, size_t len, uint32_t *ret_code)
     return size;
 }
 
-static bool is_control(uint32_t code)
+bool config_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0);
 }
@@ -125,10 +124,10 @@ static const char *text_fault(const char *text, size_t len)
 {
     for (size_t i = 0, size; i < len; i += size) {
         uint32_t code = 0;
-        size = decode((const unsigned char *)text + i, len - i, &code);
+        size = config_utf8_decode((const unsigned char *)text + i, len - i, &code);
         if (size == 0)
             return "is not UTF-8";
-        if (is_control(code))
+        if (config_is_control(code))
             return "holds a control character or a line break";
     }
     return NULL;
@@ -195,7 +194,7 @@ static bool is_yaml_character(uint32_t code)
 {
     if (code == '\t' || code == '\n' || code == '\r' || code == 0x85)
         return true;
-    return !is_control(code) && code != 0xfeff && code != 0xfffe && code != 0xffff;
+    return !config_is_control(code) && code != 0xfeff && code != 0xfffe && code != 0xffff;
 }
 
 static bool check_bytes(struct config_report *report, const char *bytes, size_t len)
@@ -203,7 +202,7 @@ static bool check_bytes(struct config_report *report, const char *bytes, size_t 
     struct config_place place = {.line = 1, .column = 1};
     for (size_t i = 0, size; i < len; i += size) {
         uint32_t code = 0;
-        size = decode((const unsigned char *)bytes + i, len - i, &code);
+        size = config_utf8_decode((const unsigned char *)bytes + i, len - i, &code);
         if (size == 0) {
             config_report_add(report, place, NULL, "the file is not UTF-8 here (byte 0x%02x)", (unsigned char)bytes[i]);
             return false;

@@ -39,6 +39,11 @@ void config_arena_free(struct config_arena *arena);
  * reported, when there is no tree to go on with. Anchors, tags and the like are reported too, but leave a tree. */
 bool config_document_read(struct config_report *report, struct config_arena *arena, struct config_node **ret_root);
 
+/* Reads one character of at most `len` bytes; returns its length, 0 where it is not UTF-8. */
+size_t config_utf8_decode(const unsigned char *at, size_t len, uint32_t *ret_code);
+/* C0, DEL and C1. */
+bool config_is_control(uint32_t code);
+
 /* One scalar with its checks; `key` names it in a message (NULL where the place says enough). NULL: out of memory. */
 struct config_node *config_document_scalar(struct config_report *report, struct config_arena *arena,
                                            struct config_place place, const char *key, const char *text, size_t len);

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "config/document.h"
+
 enum { PATH_SHOWN = 200, LIST = sizeof(((struct config_errors *)0)->list) / sizeof(struct config_error) };
 
 /* What comes from the environment or from flags has no line: it stands behind the file, in the order of its discovery.
@@ -47,6 +49,20 @@ static size_t print_place(const struct config_report *report, struct config_plac
     return (size_t)snprintf(out, size, "%s:%d:%d: ", tail, place.line, place.column);
 }
 
+/* A message may quote the name of a file, a variable or a flag, in which anything can stand, and be cut within a
+ * character: what a terminal can not take becomes a question mark. */
+static void make_presentable(char *text)
+{
+    uint32_t code = 0;
+    for (size_t left = strlen(text), size; left > 0; text += size, left -= size) {
+        size = config_utf8_decode((const unsigned char *)text, left, &code);
+        if (size == 0 || config_is_control(code)) {
+            memset(text, '?', size == 0 ? 1 : size);
+            size = size == 0 ? 1 : size;
+        }
+    }
+}
+
 void config_report_add(struct config_report *report, struct config_place place, const char *key, const char *format,
                        ...)
 {
@@ -57,12 +73,13 @@ void config_report_add(struct config_report *report, struct config_place place, 
     size_t used = print_place(report, place, error->text, size);
     if (key && used < size)
         used += (size_t)snprintf(error->text + used, size - used, "%s: ", key);
-    if (used >= size)
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(error->text + used, size - used, format, args);
-    va_end(args);
+    if (used < size) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error->text + used, size - used, format, args);
+        va_end(args);
+    }
+    make_presentable(error->text);
 }
 
 const char *config_quote(const char *text, bool is_url, char quoted[CONFIG_QUOTED])

@@ -29,11 +29,12 @@ static uint32_t power_of_two_from(uint32_t least)
     return size;
 }
 
-/* As many ended locks are remembered as there may be live ones. */
+/* As many ended locks are remembered as there may be live ones. What is freed is used again only after the step, and within
+ * a step every request begins one lock at most, so these are enough. */
 static size_t lay_out(struct core *core, const struct core_config *config, uint8_t *memory)
 {
     struct layout layout = {.at = memory, .size = sizeof(struct core)};
-    uint32_t locks = 2 * config->locks_max + 1, keys = locks + config->requests_max;
+    uint32_t locks = 2 * config->locks_max + config->requests_max + 1, keys = locks + config->requests_max;
     uint32_t buckets = power_of_two_from(keys);
     struct lock *lock_table = place(&layout, locks, sizeof(struct lock));
     struct key *key_table = place(&layout, keys, sizeof(struct key));

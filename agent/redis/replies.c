@@ -146,7 +146,7 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
 {
     const redisReply *word = element(list, 0, REDIS_REPLY_STRING), *number = element(list, 1, REDIS_REPLY_INTEGER);
     const redisReply *label = element(list, 2, REDIS_REPLY_STRING);
-    if (!word || !number) {
+    if (!word || !number || number->integer < -1) {
         return false;
     }
     if (strcmp(word->str, "foreign") == 0) {

@@ -241,6 +241,8 @@ Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, label");
     refused("POST /locks/k?maxhold=3s", "", "", "maxhold", "did you mean max_hold?");
     refused("POST /locks/k?zebra=1", "", "", "zebra", "parameter zebra is not known here");
+    refused("POST /locks/k?=3s", "", "", "", "parameter without a readable name is not known here");
+    refused("POST /locks/k?%ff=3s", "", "", "", "parameter without a readable name is not known here");
     refused("POST /locks/k?TTL=3s", "", "", "TTL", "not known here");
     refused("POST /locks/k?ttl=3", "", "", "ttl", "3 came");
     refused("POST /locks/k?ttl=", "", "", "ttl", "allowed: a duration with its unit");
@@ -278,7 +280,14 @@ Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k", JSON, "{\"label\":\"a\\u0000b\"}", "", "the body is no JSON");
     refused("POST /locks/k?%FF=1", "", "", "", "not known here");
     refused("POST /locks/k?%zz=1", "", "", "%zz", "percent-encoding");
+    refused("POST /locks/k", JSON, "{\"a\":\"\\u\xd0\x9c\"}", "", "the body is no JSON");
     cr_assert_eq(stage.submitted, 0);
+    ask("POST /locks/k",
+        "Content-Type: 123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+        "123456789\xc3\xa9\r\n",
+        "x");
+    expect(415, "unsupported_media_type"); /* its hundredth byte is half a character */
+    cr_assert_not_null(strstr(detail(), "789?;"), "%s", detail());
     ask("POST /locks/k?label=1234567890123456789012345678901234567890123456789012345678901234", "", "");
     cr_assert_eq(strlen(stage.last_label), LIMIT_LABEL_BYTES);
 }

@@ -513,6 +513,16 @@ Test(config, bad_values_name_their_source)
         "must always find room to release\n");
 }
 
+Test(config, a_message_never_holds_what_a_terminal_can_not_take)
+{
+    cr_expect_not(config_load(NULL, ENVIRONMENT(ONE_MASTER, "LOCKAGENT_A\x1b[2J=1"),
+                              FLAGS("log\nlevel=info", "\xff\xc2\x85=1"), &config, &errors));
+    expect_messages("environment: LOCKAGENT_A?[2J: unknown variable; allowed: LOCKAGENT_ and a key's path in upper "
+                    "case, as LOCKAGENT_LIMITS_MAX_TTL\n"
+                    "flag: log?level: unknown key; did you mean log.level?\n"
+                    "flag: ???: unknown key; allowed: a path such as log.level\n");
+}
+
 Test(config, a_bad_value_in_the_file_is_told_although_it_is_overridden)
 {
     static const char text[] = "redis: {groups: {main: {masters: [redis://a]}}}\nlog: {level: loud}\n";

@@ -645,6 +645,25 @@ Test(acquire, a_full_table_says_so)
     expect_nothing();
 }
 
+/* A place that is left within a step is free only after it, and a step may leave many: there are enough. */
+Test(acquire, many_attempts_may_fail_in_one_step_of_a_small_table)
+{
+    static const char *const keys[] = {"a", "b", "c", "d"};
+    prepare(5);
+    rig.config.locks_max = 1;
+    begin();
+    for (uint8_t m = 0; m < 5; m++)
+        master_is(m, EVENT_MASTER_DOWN, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        acquire_as(i, keys[i], .wait_ms = 5000);
+    stalled_until_ms(1000);
+    step((struct event){.kind = EVENT_TIME});
+    cr_assert_eq(core_stats(rig.core)->waiters, 4);
+    at_ms(5000);
+    for (uint32_t i = 0; i < 4; i++)
+        expect_answer(i, ANSWER_QUORUM_UNAVAILABLE);
+}
+
 Test(acquire, a_draining_agent_takes_no_locks_and_lets_waiters_go)
 {
     begin_five();

@@ -233,8 +233,11 @@ Test(errors, a_reply_of_an_unknown_shape_is_unknown)
     redisReply empty = {.type = REDIS_REPLY_ARRAY, .elements = 0};
     redisReply cut = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
     redisReply unlabelled = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = parts};
+    redisReply foreign = {.type = REDIS_REPLY_STRING, .str = (char *)"foreign", .len = 7};
+    redisReply *beyond_expiry_parts[] = {&foreign, &minus}; /* -1 says that there is no expiry, and -2 nothing */
+    redisReply beyond_expiry = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = beyond_expiry_parts};
     static const enum op ops[] = {OP_ACQUIRE, OP_RENEW, OP_READ};
-    redisReply *shapes[] = {&minus, &nil, &status, &word, &empty, &cut, &unlabelled};
+    redisReply *shapes[] = {&minus, &nil, &status, &word, &empty, &cut, &unlabelled, &beyond_expiry};
     for (unsigned o = 0; o < 3; o++) {
         struct item_reply got;
         for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {

@@ -1,0 +1,692 @@
+/* The fleet's moves, and the checker that watches them.
+ *
+ *   agent --send--> [on its way ... | executed, reply on its way ...] --reply--> agent     one per agent and master, in order
+ *                        | the connection ends
+ *                        '--> ghosts of the master: may still arrive, in any order, or never (R5)
+ *
+ * C1 one holder per key inside the windows that agents report; C2 fencing numbers rise; C4 no wrong token succeeds; C7 one
+ * answer per request; C8 all comes to rest and is counted; C10 no key is deleted inside a window but at its holder's wish. */
+#include "tests/fuzz/fleet.h"
+
+#include "tests/sim/world.h"
+
+enum { WINDOWS = 4096, GHOSTS = 256, QUEUE = 256, REST_STEPS = 20000 };
+
+struct parcel { /* one command to one master */
+    struct parcel *next;
+    bool executed;
+    struct verdict verdicts[LIMIT_BATCH];
+    struct message *message; /* in the same block */
+    uint8_t master;
+};
+struct link {
+    bool up;
+    struct parcel *first, **last;
+};
+struct asked {
+    bool open, cancelled;
+    enum event_kind kind;
+    uint8_t key;
+    struct token token;
+};
+struct member {
+    struct core *core;
+    struct link links[SIM_MASTERS];
+    struct asked asked[FLEET_REQUESTS];
+    uint32_t asked_count;
+    struct window *delivering; /* the latest grant, while its answer may still get lost */
+};
+/* What an agent has reported of one grant. */
+struct window {
+    struct token token;
+    unsigned agent;
+    struct lock_ref lock;
+    uint8_t key;
+    bool ended; /* its release was asked for, or it never reached its caller */
+    struct instant until;
+};
+
+static struct fleet {
+    struct world world; /* the masters' half of it */
+    struct core_config config;
+    struct member members[FLEET_AGENTS_MAX];
+    unsigned count;
+    fleet_answered_fn *answered;
+    int64_t epoch_us; /* when this run began */
+    struct window windows[WINDOWS];
+    unsigned window_count;
+    uint64_t fence_last[SIM_KEYS];
+    struct parcel *ghosts[GHOSTS];
+    unsigned ghost_count;
+    struct text keys[SIM_KEYS];
+    char key_bytes[SIM_KEYS][LIMIT_KEY_BYTES];
+    unsigned key_count;
+    struct effects effects;
+    bool stepping;
+    struct {
+        unsigned agent;
+        struct event event;
+    } queue[QUEUE];
+    unsigned queued;
+} fleet;
+
+struct instant fleet_now(void)
+{
+    return (struct instant){fleet.epoch_us + fleet.world.now};
+}
+
+struct core *fleet_core(unsigned agent)
+{
+    return fleet.members[agent].core;
+}
+
+bool fleet_is_open(unsigned agent, uint32_t request)
+{
+    return fleet.members[agent].asked[request].open;
+}
+
+bool fleet_token(unsigned i, struct token *ret_token)
+{
+    if (i >= fleet.window_count)
+        return false;
+    *ret_token = fleet.windows[i].token;
+    return true;
+}
+
+/* The number of a key; the masters refuse whatever concerns more keys than they have room for. */
+static uint8_t key_number(struct text key)
+{
+    for (unsigned i = 0; i < fleet.key_count; i++)
+        if (fleet.keys[i].len == key.len && memcmp(fleet.keys[i].at, key.at, key.len) == 0)
+            return (uint8_t)i;
+    if (fleet.key_count == SIM_KEYS)
+        return SIM_KEYS;
+    unsigned i = fleet.key_count++;
+    memcpy(fleet.key_bytes[i], key.at, key.len);
+    fleet.keys[i] = (struct text){fleet.key_bytes[i], key.len};
+    return (uint8_t)i;
+}
+
+/* ---- the checker ------------------------------------------------------------------------------------------------- */
+
+static struct window *find_window(const uint8_t random[RANDOM_BYTES])
+{
+    for (unsigned i = fleet.window_count; i-- > 0;)
+        if (memcmp(fleet.windows[i].token.random, random, RANDOM_BYTES) == 0)
+            return &fleet.windows[i];
+    return NULL;
+}
+
+static void end_window(const struct token *token)
+{
+    struct window *window = find_window(token->random);
+    if (window != NULL)
+        window->ended = true;
+}
+
+static void end_undelivered(unsigned agent, struct lock_ref lock)
+{
+    for (unsigned i = 0; i < fleet.window_count; i++) {
+        struct window *window = &fleet.windows[i];
+        if (window->agent == agent && window->lock.slot == lock.slot && window->lock.generation == lock.generation)
+            window->ended = true;
+    }
+}
+
+static bool is_open_window(const struct window *window)
+{
+    return !window->ended && instant_before(fleet_now(), window->until);
+}
+
+/* C1 */
+static void report_window(struct window *window, struct instant until)
+{
+    window->until = instant_max(window->until, until);
+    if (!is_open_window(window))
+        return;
+    for (unsigned i = 0; i < fleet.window_count; i++) {
+        const struct window *other = &fleet.windows[i];
+        FUZZ_CHECK(other == window || other->key != window->key || !is_open_window(other), "C1 two holders of key %u",
+                   window->key);
+    }
+}
+
+static void check_granted(uint8_t key, const struct hold_view *hold)
+{
+    FUZZ_CHECK(find_window(hold->token.random) == NULL, "C4 a token was granted twice");
+    FUZZ_CHECK(instant_before(fleet_now(), hold->valid_until), "R4 a grant without validity");
+    FUZZ_CHECK(!instant_before(hold->max_hold_until, hold->valid_until), "C9 valid beyond max_hold");
+    if (key < SIM_KEYS && hold->token.fence != 0) {
+        FUZZ_CHECK(hold->token.fence > fleet.fence_last[key], "C2 number %llu after %llu",
+                   (unsigned long long)hold->token.fence, (unsigned long long)fleet.fence_last[key]);
+        fleet.fence_last[key] = hold->token.fence;
+    }
+    FUZZ_CHECK(fleet.window_count < WINDOWS, "more grants than moves");
+    struct window *window = &fleet.windows[fleet.window_count++];
+    *window = (struct window){.token = hold->token, .key = key};
+    report_window(window, hold->valid_until);
+}
+
+static void check_fits(const struct asked *asked, const struct effect_answer *answer)
+{
+    const struct window *window = find_window(asked->token.random);
+    switch (answer->answer) {
+    case ANSWER_GRANTED:
+        FUZZ_CHECK(asked->kind == EVENT_ACQUIRE && !asked->cancelled, "C7 granted to who has gone or not asked");
+        check_granted(asked->key, &answer->hold);
+        break;
+    case ANSWER_RENEWED:
+    case ANSWER_RELEASED:
+        FUZZ_CHECK(asked->kind == (answer->answer == ANSWER_RENEWED ? EVENT_RENEW : EVENT_RELEASE), "C7 wrong kind");
+        FUZZ_CHECK(window != NULL && window->token.fence == asked->token.fence && window->key == asked->key,
+                   "C4 a wrong token succeeded");
+        break;
+    case ANSWER_STATE:
+        FUZZ_CHECK(asked->kind == EVENT_READ, "C7 wrong kind");
+        FUZZ_CHECK(answer->tally.total == fleet.config.groups[0].masters && answer->masters != NULL, "no masters");
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_answer(unsigned agent, const struct effect_answer *answer)
+{
+    struct member *member = &fleet.members[agent];
+    FUZZ_CHECK(answer->request < FLEET_REQUESTS && member->asked[answer->request].open,
+               "C7 request %u is answered, but not open", answer->request);
+    struct asked *asked = &member->asked[answer->request];
+    check_fits(asked, answer);
+    asked->open = false;
+    member->asked_count--;
+    if (answer->answer == ANSWER_GRANTED) {
+        member->delivering = &fleet.windows[fleet.window_count - 1];
+        member->delivering->agent = agent;
+        member->delivering->lock = answer->lock;
+    }
+    if (fleet.answered != NULL && !asked->cancelled)
+        fleet.answered(agent, answer);
+}
+
+bool fleet_take_undelivered(unsigned agent, struct lock_ref *ret_lock)
+{
+    struct member *member = &fleet.members[agent];
+    if (member->delivering == NULL)
+        return false;
+    *ret_lock = member->delivering->lock;
+    member->delivering = NULL;
+    return true;
+}
+
+static void check_after_step(const struct member *member)
+{
+    const struct core_stats *stats = core_stats(member->core);
+    struct hold_view view;
+    uint32_t cursor = 0, holds = 0;
+    while (core_next_hold(member->core, fleet_now(), &cursor, &view)) {
+        struct window *window = find_window(view.token.random);
+        FUZZ_CHECK(instant_before(fleet_now(), view.valid_until), "C5 held beyond its validity");
+        FUZZ_CHECK(window != NULL && window->token.fence == view.token.fence, "C4 held, but never granted");
+        report_window(window, view.valid_until);
+        holds++;
+    }
+    FUZZ_CHECK(stats->locks_held == holds, "C8 %u are counted, %u are held", stats->locks_held, holds);
+    FUZZ_CHECK(stats->requests == member->asked_count, "C8 %u are counted, %u are open", stats->requests,
+               member->asked_count);
+    FUZZ_CHECK(stats->waiters <= fleet.config.waiters_max && stats->locks_held <= fleet.config.locks_max, "C8 limits");
+}
+
+/* C10: the model masters tell of every key that they delete. */
+void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at)
+{
+    const struct window *window = find_window(random);
+    (void)w, (void)master, (void)sent_at;
+    FUZZ_CHECK(window == NULL || !is_open_window(window), "C10 key %u is deleted while it is held", key);
+}
+
+/* ---- agents ------------------------------------------------------------------------------------------------------ */
+
+static void send_one(struct member *member, unsigned master, const struct effect_send *send,
+                     const struct send_item *items)
+{
+    struct link *link = &member->links[master];
+    struct parcel *parcel = calloc(1, sizeof(*parcel) + sizeof(*parcel->message) + send->count * sizeof(struct order));
+    FUZZ_CHECK(parcel != NULL, "no memory");
+    parcel->message = (struct message *)(parcel + 1);
+    parcel->master = (uint8_t)master;
+    parcel->message->op = send->op;
+    parcel->message->agent = (uint8_t)(member - fleet.members);
+    parcel->message->sent_at = fleet.world.now;
+    parcel->message->count = send->count;
+    for (size_t i = 0; i < send->count; i++) {
+        const struct send_item *item = &items[i];
+        struct order *order = &parcel->message->orders[i];
+        *order = (struct order){.ref = item->ref,
+                                .token = item->token,
+                                .ttl_ms = item->ttl_ms,
+                                .key = key_number(item->key),
+                                .fencing = item->fencing,
+                                .label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL)};
+        if (order->label_len > 0)
+            memcpy(order->label, item->label.at, order->label_len);
+    }
+    if (!link->up) { /* it never leaves; said later, as the Redis room does */
+        parcel->executed = true;
+        for (size_t i = 0; i < send->count; i++)
+            parcel->verdicts[i] = (struct verdict){.vote = VOTE_NOT_SENT, .pttl_ms = -1};
+    }
+    *link->last = parcel;
+    link->last = &parcel->next;
+}
+
+static void send_all(struct member *member, const struct effect_send *send)
+{
+    bool batched = send->op == OP_RENEW || send->op == OP_REPAIR || send->op == OP_RELEASE;
+    FUZZ_CHECK(send->count >= 1 && send->count <= (batched ? LIMIT_BATCH : 1), "%u items in one %s", send->count,
+               op_name(send->op));
+    FUZZ_CHECK(send->masters != 0 && send->masters >> fleet.config.groups[0].masters == 0, "to masters that are not");
+    FUZZ_CHECK(send->first + send->count <= fleet.effects.item_count, "items that are not");
+    for (unsigned m = 0; m < fleet.config.groups[0].masters; m++)
+        if (send->masters >> m & 1)
+            send_one(member, m, send, &fleet.effects.items[send->first]);
+}
+
+static void step(unsigned agent, struct event *event)
+{
+    struct member *member = &fleet.members[agent];
+    bool taken = false;
+    for (unsigned turns = 0; !taken; turns++) {
+        struct entropy *entropy = core_entropy(member->core);
+        if (entropy->left < ENTROPY_BYTES / 2) {
+            prng_fill(&fleet.world.prng, entropy->bytes, ENTROPY_BYTES);
+            entropy->left = ENTROPY_BYTES;
+        }
+        event->now = fleet_now();
+        event->wall_us = master_wall_us(&fleet.world, 0);
+        taken = core_step(member->core, event, &fleet.effects);
+        FUZZ_CHECK(turns < 100, "C8 does not come to rest");
+        for (size_t i = 0; i < fleet.effects.count; i++) {
+            const struct effect *effect = &fleet.effects.list[i];
+            if (effect->kind == EFFECT_SEND)
+                send_all(member, &effect->send);
+            else if (effect->kind == EFFECT_ANSWER)
+                take_answer(agent, &effect->answer);
+        }
+    }
+}
+
+static struct asked *asked_of(struct member *member, uint32_t request)
+{
+    FUZZ_CHECK(request < FLEET_REQUESTS && request < fleet.config.requests_max, "request %u", request);
+    return &member->asked[request];
+}
+
+static void note_asked(struct member *member, enum event_kind kind, uint32_t request, struct text key,
+                       const struct token *token)
+{
+    struct asked *asked = asked_of(member, request);
+    FUZZ_CHECK(!asked->open, "request %u is open already", request);
+    *asked = (struct asked){.open = true, .kind = kind, .key = key_number(key)};
+    if (token != NULL)
+        asked->token = *token;
+    member->asked_count++;
+}
+
+/* Adoption is for a hold whose agent has ended (D3). Renewed at a second agent while the first still has it, a hold has two
+ * agents that do not know of each other, and the first deletes its keys when the lease that it knows of runs out: its windows
+ * bind nobody any more. */
+static void note_renewed_elsewhere(unsigned agent, const struct token *token)
+{
+    struct window *window = find_window(token->random);
+    if (window != NULL && window->agent != agent)
+        window->ended = true;
+}
+
+/* What the surroundings owe the checker before the core sees the event. */
+static void note_event(struct member *member, const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_ACQUIRE:
+        note_asked(member, event->kind, event->acquire.request, event->acquire.key, NULL);
+        break;
+    case EVENT_RENEW:
+        note_asked(member, event->kind, event->renew.request, event->renew.key, &event->renew.token);
+        note_renewed_elsewhere((unsigned)(member - fleet.members), &event->renew.token);
+        break;
+    case EVENT_RELEASE:
+        note_asked(member, event->kind, event->release.request, event->release.key, &event->release.token);
+        end_window(&event->release.token);
+        break;
+    case EVENT_READ:
+        note_asked(member, event->kind, event->read.request, event->read.key, NULL);
+        break;
+    case EVENT_CANCEL:
+        FUZZ_CHECK(asked_of(member, event->cancel.request)->open, "what is not open is cancelled");
+        member->asked[event->cancel.request].cancelled = true;
+        break;
+    case EVENT_UNDELIVERED:
+        end_undelivered((unsigned)(member - fleet.members), event->undelivered.lock);
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_event(unsigned agent, struct event *event)
+{
+    struct member *member = &fleet.members[agent];
+    note_event(member, event);
+    step(agent, event);
+    if (event->kind == EVENT_CANCEL && member->asked[event->cancel.request].open) {
+        member->asked[event->cancel.request].open = false;
+        member->asked_count--;
+    }
+    check_after_step(member);
+}
+
+void fleet_submit(unsigned agent, struct event *event)
+{
+    if (fleet.stepping) {
+        FUZZ_CHECK(fleet.queued < QUEUE, "too much is answered at once");
+        fleet.queue[fleet.queued].agent = agent;
+        fleet.queue[fleet.queued++].event = *event;
+        return;
+    }
+    fleet.stepping = true;
+    take_event(agent, event);
+    for (unsigned i = 0; i < fleet.queued; i++) {
+        struct event queued = fleet.queue[i].event;
+        take_event(fleet.queue[i].agent, &queued);
+    }
+    fleet.queued = 0;
+    fleet.stepping = false;
+}
+
+/* ---- moves ------------------------------------------------------------------------------------------------------- */
+
+/* How a master takes a command. */
+enum manner { MANNER_WELL, MANNER_REFUSED, MANNER_NOT_RUN, MANNER_UNKNOWN, MANNERS };
+
+static void execute(struct parcel *parcel, enum manner manner)
+{
+    static const enum vote votes[MANNERS] = {VOTE_YES, VOTE_REFUSED, VOTE_NOT_RUN, VOTE_UNKNOWN};
+    parcel->executed = true;
+    for (size_t i = 0; i < parcel->message->count; i++) {
+        const struct order *order = &parcel->message->orders[i];
+        bool fits = order->key < SIM_KEYS, runs = fits && manner != MANNER_REFUSED && manner != MANNER_NOT_RUN;
+        struct verdict verdict = {.vote = fits ? votes[manner] : VOTE_REFUSED, .pttl_ms = -1};
+        if (runs)
+            verdict = master_execute(&fleet.world, parcel->master, parcel->message, order);
+        if (runs && manner == MANNER_UNKNOWN)
+            verdict = (struct verdict){.vote = VOTE_UNKNOWN, .pttl_ms = -1};
+        parcel->verdicts[i] = verdict;
+    }
+}
+
+static void arrive(struct link *link, enum manner manner)
+{
+    for (struct parcel *parcel = link->first; parcel != NULL; parcel = parcel->next)
+        if (!parcel->executed) {
+            execute(parcel, manner);
+            return;
+        }
+}
+
+static void report(unsigned agent, unsigned master, const struct parcel *parcel, int64_t pttl_more_ms)
+{
+    for (size_t i = 0; i < parcel->message->count; i++) {
+        const struct verdict *verdict = &parcel->verdicts[i];
+        struct event event = {.kind = EVENT_REPLY};
+        bool has_ttl = verdict->pttl_ms >= 0 && pttl_more_ms >= 0;
+        event.reply = (struct event_reply){.master = (uint8_t)master,
+                                           .op = parcel->message->op,
+                                           .ref = parcel->message->orders[i].ref,
+                                           .vote = verdict->vote,
+                                           .fence = verdict->fence,
+                                           .pttl_ms = has_ttl ? verdict->pttl_ms + pttl_more_ms : verdict->pttl_ms,
+                                           .holder = {verdict->label, verdict->label_len}};
+        fleet_submit(agent, &event);
+    }
+}
+
+/* The oldest reply on its way. `pttl_more_ms`: somebody else has given the key a longer life than its holder asked for. */
+static bool reply(unsigned agent, unsigned master, int64_t pttl_more_ms)
+{
+    struct link *link = &fleet.members[agent].links[master];
+    struct parcel *parcel = link->first;
+    if (parcel == NULL || !parcel->executed)
+        return false;
+    link->first = parcel->next;
+    if (link->first == NULL)
+        link->last = &link->first;
+    report(agent, master, parcel, pttl_more_ms);
+    free(parcel);
+    return true;
+}
+
+static void become_ghost(struct parcel *parcel)
+{
+    if (parcel->executed || fleet.ghost_count == GHOSTS)
+        free(parcel);
+    else
+        fleet.ghosts[fleet.ghost_count++] = parcel;
+}
+
+static void disconnect(unsigned agent, unsigned master, bool down_first)
+{
+    struct link *link = &fleet.members[agent].links[master];
+    struct event down = {.kind = EVENT_MASTER_DOWN, .master.master = (uint8_t)master};
+    if (!link->up)
+        return;
+    struct parcel *parcel = link->first;
+    link->up = false;
+    link->first = NULL;
+    link->last = &link->first;
+    if (down_first)
+        fleet_submit(agent, &down);
+    while (parcel != NULL) {
+        struct parcel *next = parcel->next;
+        bool never_sent = parcel->executed && parcel->verdicts[0].vote == VOTE_NOT_SENT;
+        for (size_t i = 0; i < parcel->message->count; i++)
+            parcel->verdicts[i] = (struct verdict){.vote = never_sent ? VOTE_NOT_SENT : VOTE_UNKNOWN, .pttl_ms = -1};
+        report(agent, master, parcel, 0);
+        become_ghost(parcel);
+        parcel = next;
+    }
+    if (!down_first)
+        fleet_submit(agent, &down);
+}
+
+static void connect(unsigned agent, unsigned master, bool new_epoch)
+{
+    struct link *link = &fleet.members[agent].links[master];
+    if (link->up)
+        return;
+    if (new_epoch && ++fleet.world.masters[master].epoch == 0)
+        fleet.world.masters[master].epoch = 1;
+    link->up = true;
+    struct event up = {.kind = EVENT_MASTER_UP,
+                       .master = {.master = (uint8_t)master, .epoch = fleet.world.masters[master].epoch}};
+    fleet_submit(agent, &up);
+}
+
+static void haunt(unsigned which, bool lost)
+{
+    if (fleet.ghost_count == 0)
+        return;
+    unsigned i = which % fleet.ghost_count;
+    struct parcel *ghost = fleet.ghosts[i];
+    fleet.ghosts[i] = fleet.ghosts[--fleet.ghost_count];
+    if (!lost)
+        execute(ghost, MANNER_WELL);
+    free(ghost);
+}
+
+/* To the next deadline of an agent and `late_us` beyond, at most a minute at once. */
+static void tick(unsigned agent, int64_t late_us)
+{
+    struct instant due = core_next_deadline(fleet.members[agent].core);
+    int64_t us = due.us == INSTANT_NEVER.us ? 0 : instant_us_between(fleet_now(), due);
+    us = us < 0 ? 0 : us > 60000000 ? 60000000 : us;
+    fleet.world.now += us + late_us;
+    fleet_submit(agent, &(struct event){.kind = EVENT_TIME});
+}
+
+void fleet_move(struct fuzz_bytes *bytes)
+{
+    uint8_t kind = fuzz_byte(bytes), what = fuzz_byte(bytes);
+    unsigned agent = what % fleet.count, master = what / 4 % fleet.config.groups[0].masters;
+    switch (kind % 12) {
+    case 0:
+    case 1:
+        arrive(&fleet.members[agent].links[master], (enum manner)(kind / 12 % MANNERS));
+        break;
+    case 2:
+    case 3:
+        reply(agent, master, kind < 240 ? 0 : (int64_t)(fuzz_number(bytes, 8) >> 2));
+        break;
+    case 4:
+        disconnect(agent, master, kind & 128);
+        break;
+    case 5:
+        connect(agent, master, kind & 128);
+        break;
+    case 6:
+        fleet_submit(agent,
+                     &(struct event){.kind = EVENT_MASTER_CLOCK,
+                                     .master = {.master = (uint8_t)master,
+                                                .clock_offset_us = (int64_t)(int32_t)fuzz_number(bytes, 4) * 1000}});
+        break;
+    case 7:
+        fleet.world.now += what * 100;
+        break;
+    case 8:
+        fleet.world.now += what * 20000;
+        break;
+    case 9:
+        tick(agent, kind & 128 ? what * 10000 : what);
+        break;
+    case 10:
+        haunt(what, kind & 128);
+        break;
+    default:
+        fleet_calm();
+        break;
+    }
+}
+
+/* ---- a run ------------------------------------------------------------------------------------------------------- */
+
+static void forget(void)
+{
+    for (unsigned agent = 0; agent < FLEET_AGENTS_MAX; agent++)
+        for (unsigned m = 0; m < SIM_MASTERS; m++) {
+            struct link *link = &fleet.members[agent].links[m];
+            while (link->first != NULL) {
+                struct parcel *parcel = link->first;
+                link->first = parcel->next;
+                free(parcel);
+            }
+            *link = (struct link){.up = false, .first = NULL};
+            link->last = &link->first;
+        }
+    while (fleet.ghost_count > 0)
+        free(fleet.ghosts[--fleet.ghost_count]);
+    fleet.window_count = fleet.key_count = 0;
+    memset(fleet.fence_last, 0, sizeof(fleet.fence_last));
+}
+
+void fleet_start(const struct core_config *config, unsigned agents, fleet_answered_fn *answered)
+{
+    FUZZ_CHECK(agents <= FLEET_AGENTS_MAX && config->requests_max <= FLEET_REQUESTS && config->group_count == 1,
+               "a larger fleet");
+    forget();
+    fleet.config = *config;
+    fleet.count = agents;
+    fleet.answered = answered;
+    fleet.epoch_us += fleet.world.now + 1000000;
+    fleet.world.now = 0;
+    fleet.world.prng.state = 1;
+    fleet.world.options = (struct options){.masters = config->groups[0].masters};
+    for (uint8_t m = 0; m < config->groups[0].masters; m++)
+        master_reset(&fleet.world, m);
+    for (unsigned agent = 0; agent < agents; agent++) {
+        struct member *member = &fleet.members[agent];
+        size_t size = core_size(config);
+        if (member->core == NULL)
+            member->core = malloc(size);
+        FUZZ_CHECK(member->core != NULL, "no memory");
+        memset(member->core, 0, size);
+        FUZZ_CHECK(core_init(member->core, config) == member->core, "the core stands elsewhere");
+        memset(member->asked, 0, sizeof(member->asked));
+        member->asked_count = 0;
+        member->delivering = NULL;
+    }
+}
+
+void fleet_calm(void)
+{
+    bool moved = true;
+    for (unsigned turns = 0; moved; turns++) {
+        FUZZ_CHECK(turns < REST_STEPS, "C8 agents and masters talk for ever");
+        moved = false;
+        for (unsigned agent = 0; agent < fleet.count; agent++)
+            for (unsigned m = 0; m < fleet.config.groups[0].masters; m++) {
+                connect(agent, m, false);
+                arrive(&fleet.members[agent].links[m], MANNER_WELL);
+                moved |= reply(agent, m, 0);
+            }
+    }
+}
+
+static unsigned next_due(void)
+{
+    unsigned first = 0;
+    for (unsigned agent = 1; agent < fleet.count; agent++)
+        if (instant_before(core_next_deadline(fleet.members[agent].core),
+                           core_next_deadline(fleet.members[first].core)))
+            first = agent;
+    return first;
+}
+
+static bool all_answered(void)
+{
+    unsigned open = 0;
+    for (unsigned agent = 0; agent < fleet.count; agent++)
+        open += fleet.members[agent].asked_count;
+    return open == 0;
+}
+
+void fleet_settle(void)
+{
+    fleet_calm();
+    for (unsigned steps = 0; !all_answered(); steps++) {
+        FUZZ_CHECK(steps < REST_STEPS, "C7 a request is never answered");
+        tick(next_due(), 1);
+        fleet_calm();
+    }
+}
+
+void fleet_end(void)
+{
+    for (unsigned agent = 0; agent < fleet.count; agent++) {
+        fleet_submit(agent, &(struct event){.kind = EVENT_DRAIN});
+        fleet_submit(agent, &(struct event){.kind = EVENT_END});
+    }
+    fleet_settle();
+    int64_t end = fleet.world.now + (FLEET_TTL_MS_MAX + 1000) * 1000;
+    for (unsigned steps = 0; fleet.world.now < end; steps++) {
+        FUZZ_CHECK(steps < REST_STEPS, "C8 does not come to rest");
+        unsigned agent = next_due();
+        if (core_next_deadline(fleet.members[agent].core).us > fleet.epoch_us + end)
+            fleet.world.now = end;
+        else
+            tick(agent, 1);
+        fleet_calm();
+    }
+    for (unsigned m = 0; m < fleet.config.groups[0].masters; m++)
+        for (uint8_t key = 0; key < SIM_KEYS; key++)
+            FUZZ_CHECK(!master_is_locked(&fleet.world, (uint8_t)m, key), "C6 key %u is left on master %u", key, m);
+    for (unsigned agent = 0; agent < fleet.count; agent++)
+        FUZZ_CHECK(core_stats(fleet.members[agent].core)->locks_held == 0, "C8 held by an agent that has ended");
+}
