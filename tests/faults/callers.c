@@ -25,7 +25,7 @@
 enum {
     CALLERS_MAX = 256,
     AGENTS_MAX = 8,
-    CONTESTED_KEYS = 6,
+    CONTESTED_KEYS = 8,
     WRITE_US = 3000,
     WRITE_MARGIN_US = 10000, /* no write begins that late before the end of the validity */
     PATIENCE_US = 4000000,   /* for an answer, beyond the wait that was asked for */
@@ -123,7 +123,7 @@ static void ask_for_the_lock(struct caller *caller)
         caller->ending = BY_VANISHING;
     else if (!caller->solo && chance(50))
         caller->ending = BY_FORGETTING;
-    caller->watchdog = !caller->solo && caller->ending != BY_FORGETTING && chance(400);
+    caller->watchdog = !caller->solo && caller->ending != BY_FORGETTING && chance(150);
     caller->adopts = false;
     /* Who vanishes from a watchdog's lock says how long that one may go on alone. */
     snprintf(path, sizeof(path), "/locks/%s?ttl=%" PRId64 "ms&wait=%dms&renew=%s&max_hold=%" PRId64 "ms&label=c%d",
@@ -173,10 +173,8 @@ static void granted(struct caller *caller, const struct answer *answer)
     snprintf(caller->token, sizeof(caller->token), "%s", answer->token);
     caller->fence = answer->fence;
     caller->until_us = answer->until_ms * 1000;
-    const bool is_long = !caller->solo && chance(400);
-    caller->leave_us = now + (caller->solo ? 0
-                              : is_long    ? draw(ttl_us, 5 * ttl_us / 2)
-                                           : draw(ttl_us / 50, ttl_us / 5));
+    const bool is_long = !caller->solo && chance(150);
+    caller->leave_us = now + (caller->solo ? 0 : is_long ? draw(ttl_us, 2 * ttl_us) : draw(ttl_us / 50, ttl_us / 5));
     caller->renew_us = caller->ending == BY_FORGETTING ? INT64_MAX : now + ttl_us / 3;
     caller->look_us = now + ttl_us / 5;
     caller->probe_us = now + draw(0, 4 * ttl_us);
@@ -197,7 +195,7 @@ static void expired(struct caller *caller)
 {
     struct operation over = operation(caller, "expire");
     over.began_us = over.ended_us;
-    over.note = caller->ending == BY_FORGETTING ? "meant" : NULL;
+    over.note = caller->ending == BY_RELEASE ? NULL : "meant";
     history_add(&over);
     rest(caller, 5000, 50000);
 }

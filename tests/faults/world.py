@@ -18,7 +18,7 @@ MASTERS, AGENTS = 5, 3
 TTL_MS = 1000
 NODE_TIMEOUT_MS = 250  # the most that the shortest ttl allows, for a machine that does other things too
 RECOVERY_MS = TTL_MS + 3000  # ttl, a second of silence until a reconnect, half a second of back-off, and as much again
-CONTENDERS, SOLOISTS = 18, 9
+CONTENDERS, SOLOISTS = 24, 6
 PATIENCE_S = 15
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -52,8 +52,8 @@ class Failure(Exception):
 
 
 class World:
-    def __init__(self, build, seed, durable, vanish_permille, limits):
-        self.build, self.random, self.durable = build, random.Random(seed), durable
+    def __init__(self, build, seed, durable, clocks, vanish_permille, limits):
+        self.build, self.random, self.durable, self.clocks = build, random.Random(seed), durable, clocks
         self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
         self.processes, self.marks, self.ports = {}, [], [free_port() for _ in range(AGENTS)]
         self.history = self.path("history")
@@ -66,6 +66,7 @@ class World:
     def open(self, seed, vanish_permille, limits):
         for master in range(MASTERS):
             os.mkdir(self.path(f"master{master}"))
+            self.set_clock(master, 0)
             self.launch_master(master)
         sockets = [self.socket(master) for _ in range(AGENTS) for master in range(MASTERS)]
         self.start("proxy", [f"{self.build}/tests/faults/fault-proxy", *sockets], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -86,7 +87,7 @@ class World:
 
     # ---- processes
 
-    def start(self, name, arguments, **streams):
+    def start(self, name, arguments, more_environment=(), **streams):
         def with_us():
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
@@ -97,6 +98,7 @@ class World:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **streams}
             # What configures this suite must not configure the agents.
             environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKAGENT_")}
+            environment.update(more_environment)
             # A session of its own: Ctrl-C is for this process, which then ends the others.
             self.processes[name] = subprocess.Popen(arguments, start_new_session=True, preexec_fn=with_us, env=environment, text=True, **streams)
 
@@ -129,9 +131,14 @@ class World:
         return self.path(f"master{master}.sock")
 
     def launch_master(self, master):
+        clock = {"LD_PRELOAD": f"{self.build}/tests/faults/fault-clock.so", "FAULT_CLOCK": self.path(f"clock{master}")}
         self.start(f"master{master}", ["redis-server", "--port", "0", "--unixsocket", self.socket(master), "--dir", self.path(f"master{master}"),
                                        "--save", "", "--appendonly", "yes" if self.durable else "no", "--appendfsync", "always",
-                                       "--maxmemory-policy", "noeviction"])
+                                       "--maxmemory-policy", "noeviction"], more_environment=clock if self.clocks else {})
+
+    def set_clock(self, master, offset_ms):
+        with open(self.path(f"clock{master}"), "r+b" if os.path.exists(self.path(f"clock{master}")) else "wb") as clock:
+            clock.write(offset_ms.to_bytes(8, "little", signed=True))
 
     def ask_master(self, master, *command):
         done = subprocess.run(["redis-cli", "-e", "-s", self.socket(master), *command], capture_output=True, text=True, check=False)
