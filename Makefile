@@ -1,6 +1,6 @@
 # One entry point for people and for CI, thin over Meson. Each target first installs what it lacks, on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim fuzz compose install clean
+.PHONY: help build run test lint asan bench sim fuzz faults faults-long compose install clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 configure = [ -f $(1)/build.ninja ] || { meson setup $(2) $(1) >$(1).log 2>&1 || { cat $(1).log; rm -f $(1).log; exit 1; }; rm -f $(1).log; }
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## The program, at build/lockagent
 	@deploy/install-deps.sh build
@@ -56,6 +56,18 @@ fuzz: ## All that parses, whole conversations and the core's schedule under libF
 	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true -Db_sanitize=address$(,)undefined -Db_lundef=false)
 	@ninja -C build-fuzz --quiet fuzz_targets
 	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS)
+
+faults: ## Real agents and masters under every fault, and a checker over what their callers were told (SEED=1)
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@tests/faults/run.py build-test --seed $(or $(SEED),1)
+
+faults-long: ## The same in random order with new seeds, for TIME=3600 seconds from SEED=(random)
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@tests/faults/run.py build-test --for $(or $(TIME),3600) --seed $(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 
 compose: ## The containers: images, five masters, the agent, an app; a smoke test of it all
 	@deploy/install-deps.sh compose

@@ -1,0 +1,470 @@
+/* The callers of the fault suite: each takes locks from its agent, writes to the register of the key while it holds one,
+ * renews, looks, releases, forgets to, or vanishes; and whatever they are told goes to the history.
+ *
+ *   callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY PORT...      (the ports of the agents)
+ *
+ * Contenders share a few keys; a soloist has a key of its own, so that only a fault can keep the lock from it. One process
+ * with one loop: a register is a plain variable, and what the callers do has one order. On `stop` on stdin each gives back
+ * what it holds and the program ends; at the end of stdin it ends at once.
+ *
+ *   state -> state [by]
+ *   RESTING -> ASKING [a POST]      ASKING -> HOLDING [201], RESTING [anything else]
+ *   HOLDING -> WRITING [a register's read] -> HOLDING [its write, some ms later]
+ *   HOLDING -> ASKING [PUT, GET, DELETE, a probe] -> HOLDING or RESTING [the answer]
+ *   HOLDING -> RESTING [the validity has ended, or the caller vanishes] */
+#include "tests/faults/callers.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    CALLERS_MAX = 256,
+    AGENTS_MAX = 8,
+    CONTESTED_KEYS = 8,
+    WRITE_US = 3000,
+    WRITE_MARGIN_US = 10000, /* no write begins that late before the end of the validity */
+    PATIENCE_US = 4000000,   /* for an answer, beyond the wait that was asked for */
+    RETRY_US = 50000,
+    STOPPED_US_MAX = 5000000,
+};
+
+enum state { RESTING, ASKING, HOLDING, WRITING };
+enum question { ACQUIRE, RENEW, LOOK, RELEASE, PROBE };
+/* How a hold is meant to end. */
+enum ending { BY_RELEASE, BY_VANISHING, BY_FORGETTING };
+
+struct caller {
+    int number, agent, key;
+    bool solo;
+    enum state state;
+    enum question question;
+    int64_t due_us; /* of the next deed, or the end of the patience for an answer */
+    int64_t began_us;
+    struct conversation conversation;
+    /* of the hold */
+    bool watchdog, adopts;
+    enum ending ending;
+    char token[TOKEN_BYTES], spent[TOKEN_BYTES], probed[TOKEN_BYTES];
+    int64_t fence, until_us, leave_us, renew_us, look_us, probe_us, write_us, saw;
+};
+
+static struct caller callers[CALLERS_MAX];
+static size_t caller_count;
+static struct shared_register registers[KEYS_MAX];
+static char keys[KEYS_MAX][KEY_BYTES];
+static int agent_ports[AGENTS_MAX], agent_count;
+static int64_t ttl_us, stopped_us;
+static long vanish_permille;
+static uint64_t random_state;
+
+static int64_t draw(int64_t least, int64_t most)
+{
+    random_state += 0x9e3779b97f4a7c15u;
+    uint64_t mixed = (random_state ^ (random_state >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    return least + (int64_t)((mixed ^ (mixed >> 31)) % (uint64_t)(most - least + 1));
+}
+
+static bool chance(long permille)
+{
+    return draw(0, 999) < permille;
+}
+
+static struct operation operation(const struct caller *caller, const char *name)
+{
+    return (struct operation){.name = name,
+                              .caller = caller->number,
+                              .agent = caller->agent,
+                              .key = keys[caller->key],
+                              .hold = caller->token,
+                              .began_us = caller->began_us,
+                              .ended_us = boottime_us()};
+}
+
+static void rest(struct caller *caller, int64_t least_us, int64_t most_us)
+{
+    caller->state = RESTING;
+    caller->token[0] = '\0';
+    caller->due_us = boottime_us() + draw(least_us, most_us);
+    if (!caller->solo)
+        caller->key = (int)draw(0, CONTESTED_KEYS - 1);
+}
+
+/* ---- questions -------------------------------------------------------------------------------------------------- */
+
+/* False when the agent is not there; then nothing was asked. */
+static bool ask(struct caller *caller, enum question question, const char *method, const char *path, const char *token)
+{
+    caller->began_us = boottime_us();
+    if (!conversation_open(&caller->conversation) || !conversation_ask(&caller->conversation, method, path, token)) {
+        conversation_close(&caller->conversation);
+        caller->due_us = boottime_us() + RETRY_US;
+        return false;
+    }
+    caller->state = ASKING;
+    caller->question = question;
+    caller->due_us = caller->began_us + PATIENCE_US;
+    return true;
+}
+
+static void ask_for_the_lock(struct caller *caller)
+{
+    static const int waits_ms[] = {0, 200, 1000};
+    const int wait_ms = caller->solo ? 1000 : waits_ms[draw(0, 2)];
+    const int64_t ttl_ms = ttl_us / 1000;
+    char path[256];
+    caller->ending = BY_RELEASE;
+    if (!caller->solo && chance(vanish_permille))
+        caller->ending = BY_VANISHING;
+    else if (!caller->solo && chance(50))
+        caller->ending = BY_FORGETTING;
+    caller->watchdog = !caller->solo && caller->ending != BY_FORGETTING && chance(150);
+    caller->adopts = false;
+    /* Who vanishes from a watchdog's lock says how long that one may go on alone. */
+    snprintf(path, sizeof(path), "/locks/%s?ttl=%" PRId64 "ms&wait=%dms&renew=%s&max_hold=%" PRId64 "ms&label=c%d",
+             keys[caller->key], ttl_ms, wait_ms, caller->watchdog ? "agent" : "caller",
+             caller->ending == BY_VANISHING ? ttl_ms : 10 * ttl_ms, caller->number);
+    if (!ask(caller, ACQUIRE, "POST", path, ""))
+        return;
+    caller->due_us += wait_ms * 1000;
+    /* Some of those who vanish do so while they wait for the answer. */
+    if (caller->ending == BY_VANISHING && chance(300))
+        caller->due_us = caller->began_us + draw(0, 20000);
+}
+
+static bool ask_about_hold(struct caller *caller, enum question question, const char *method, const char *suffix)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "/locks/%s%s", keys[caller->key], suffix);
+    const char *token = question == LOOK ? "" : question == PROBE ? caller->probed : caller->token;
+    return ask(caller, question, method, path, token);
+}
+
+/* A token that must not work: one that this caller has given back, or its own with another digit in the random part. */
+static bool probe(struct caller *caller)
+{
+    const bool spent = caller->spent[0] != '\0' && strcmp(caller->spent, caller->token) != 0 && chance(500);
+    snprintf(caller->probed, sizeof(caller->probed), "%s", spent ? caller->spent : caller->token);
+    if (!spent) {
+        char *digit = &caller->probed[draw(0, 39)];
+        *digit = *digit == '0' ? '1' : '0';
+    }
+    caller->probe_us = boottime_us() + draw(ttl_us / 2, 2 * ttl_us);
+    return ask_about_hold(caller, PROBE, chance(500) ? "PUT" : "DELETE", "");
+}
+
+/* ---- a hold ----------------------------------------------------------------------------------------------------- */
+
+static void hold_on(struct caller *caller)
+{
+    const int64_t now = boottime_us();
+    caller->state = HOLDING;
+    caller->due_us = now;
+}
+
+static void granted(struct caller *caller, const struct answer *answer)
+{
+    const int64_t now = boottime_us();
+    snprintf(caller->token, sizeof(caller->token), "%s", answer->token);
+    caller->fence = answer->fence;
+    caller->until_us = answer->until_ms * 1000;
+    const bool is_long = !caller->solo && chance(150);
+    caller->leave_us = now + (caller->solo ? 0 : is_long ? draw(ttl_us, 2 * ttl_us) : draw(ttl_us / 50, ttl_us / 5));
+    caller->renew_us = caller->ending == BY_FORGETTING ? INT64_MAX : now + ttl_us / 3;
+    caller->look_us = now + ttl_us / 5;
+    caller->probe_us = now + draw(0, 4 * ttl_us);
+    caller->write_us = now;
+    hold_on(caller);
+}
+
+static void vanish(struct caller *caller)
+{
+    struct operation vanished = operation(caller, "vanish");
+    vanished.began_us = vanished.ended_us;
+    history_add(&vanished);
+    conversation_close(&caller->conversation);
+    rest(caller, 10000, 100000);
+}
+
+static void expired(struct caller *caller)
+{
+    struct operation over = operation(caller, "expire");
+    over.began_us = over.ended_us;
+    over.note = caller->ending == BY_RELEASE ? NULL : "meant";
+    history_add(&over);
+    rest(caller, 5000, 50000);
+}
+
+static void begin_write(struct caller *caller)
+{
+    caller->began_us = boottime_us();
+    caller->write_us = caller->began_us + draw(10000, 40000);
+    if (!register_read(&registers[caller->key], caller->fence, &caller->saw)) {
+        struct operation refused = operation(caller, "write");
+        refused.outcome = OUTCOME_FAIL;
+        refused.fence = caller->fence;
+        history_add(&refused);
+        return;
+    }
+    caller->state = WRITING;
+    caller->due_us = caller->began_us + WRITE_US;
+}
+
+static void end_write(struct caller *caller)
+{
+    const bool taken = register_write(&registers[caller->key], caller->fence, caller->saw + 1);
+    struct operation write = operation(caller, "write");
+    write.outcome = taken ? OUTCOME_OK : OUTCOME_FAIL;
+    write.fence = caller->fence;
+    write.saw = caller->saw;
+    write.wrote = caller->saw + 1;
+    history_add(&write);
+    hold_on(caller);
+}
+
+/* From the first DELETE on the lock is not used any more, whatever becomes of the DELETE. */
+static void give_back(struct caller *caller)
+{
+    caller->write_us = INT64_MAX;
+    caller->leave_us = 0;
+    ask_about_hold(caller, RELEASE, "DELETE", "");
+}
+
+static void leave(struct caller *caller)
+{
+    if (caller->ending == BY_VANISHING && stopped_us == 0)
+        vanish(caller);
+    else if (caller->ending == BY_FORGETTING && stopped_us == 0)
+        caller->leave_us = INT64_MAX;
+    else
+        give_back(caller);
+}
+
+static void go_on_holding(struct caller *caller)
+{
+    const int64_t now = boottime_us();
+    if (now >= caller->until_us) {
+        expired(caller);
+    } else if (stopped_us != 0 || (now >= caller->leave_us && caller->write_us > now)) {
+        leave(caller);
+    } else if (caller->adopts || (!caller->watchdog && now >= caller->renew_us)) {
+        caller->renew_us = now + ttl_us / 3;
+        ask_about_hold(caller, RENEW, "PUT", caller->watchdog ? "?renew=agent" : "");
+    } else if (caller->watchdog && now >= caller->look_us) {
+        caller->look_us = now + ttl_us / 5;
+        ask_about_hold(caller, LOOK, "GET", "");
+    } else if (now >= caller->probe_us) {
+        probe(caller);
+    } else if (now >= caller->write_us && caller->until_us - now > WRITE_US + WRITE_MARGIN_US) {
+        begin_write(caller);
+    } else {
+        caller->due_us = now + 2000;
+    }
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------------- */
+
+static const char *const question_names[] = {"acquire", "renew", "look", "release", "probe"};
+
+static void record(struct caller *caller, enum outcome outcome, const struct answer *answer)
+{
+    struct operation asked = operation(caller, question_names[caller->question]);
+    asked.outcome = outcome;
+    asked.answer = answer;
+    if (caller->question == PROBE) {
+        asked.hold = caller->probed;
+        asked.note = strcmp(caller->probed, caller->spent) == 0 ? "spent" : "wrong";
+    }
+    if (caller->question == ACQUIRE) {
+        asked.hold = answer != NULL ? answer->token : "";
+        asked.note = caller->solo ? "solo" : NULL;
+    }
+    history_add(&asked);
+}
+
+static void renewed(struct caller *caller, const struct answer *answer)
+{
+    const bool is_ours = answer->is_hold && answer->fence == caller->fence;
+    caller->adopts = false;
+    if (is_ours && answer->until_ms * 1000 > caller->until_us)
+        caller->until_us = answer->until_ms * 1000;
+    if (is_ours || answer->status == 503)
+        hold_on(caller);
+    else
+        rest(caller, 5000, 50000); /* lost: whoever hears so stops at once */
+}
+
+static void answered(struct caller *caller, const struct answer *answer)
+{
+    const bool good = answer->status >= 200 && answer->status < 300;
+    /* A look that finds no hold of this fencing number has found that the hold is gone. */
+    const bool ok = caller->question == LOOK ? answer->is_hold && answer->fence == caller->fence : good;
+    record(caller, ok ? OUTCOME_OK : OUTCOME_FAIL, answer);
+    switch (caller->question) {
+    case ACQUIRE:
+        if (good)
+            granted(caller, answer);
+        else
+            rest(caller, 5000, 50000);
+        break;
+    case RENEW:
+    case LOOK:
+        renewed(caller, answer);
+        break;
+    case RELEASE:
+        if (answer->status == 204)
+            snprintf(caller->spent, sizeof(caller->spent), "%s", caller->token);
+        rest(caller, 5000, caller->solo ? 15000 : 50000);
+        break;
+    case PROBE:
+        hold_on(caller);
+        break;
+    }
+}
+
+/* No answer will come: what was asked for may have happened. */
+static void unanswered(struct caller *caller)
+{
+    record(caller, OUTCOME_INFO, NULL);
+    conversation_close(&caller->conversation);
+    if (caller->question == ACQUIRE) {
+        rest(caller, 10000, 100000);
+        return;
+    }
+    hold_on(caller);
+    caller->due_us += RETRY_US;
+    caller->adopts = caller->question != RELEASE;
+}
+
+static void hear(struct caller *caller)
+{
+    struct answer answer;
+    switch (conversation_hear(&caller->conversation, &answer)) {
+    case ANSWER_WHOLE:
+        answered(caller, &answer);
+        break;
+    case ANSWER_BROKEN:
+        unanswered(caller);
+        break;
+    case ANSWER_NONE_YET:
+        break;
+    }
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
+
+static void act(struct caller *caller)
+{
+    switch (caller->state) {
+    case RESTING:
+        if (stopped_us == 0)
+            ask_for_the_lock(caller);
+        else
+            caller->due_us = INT64_MAX;
+        break;
+    case ASKING:
+        unanswered(caller);
+        break;
+    case HOLDING:
+        go_on_holding(caller);
+        break;
+    case WRITING:
+        end_write(caller);
+        break;
+    }
+}
+
+/* Everybody gives back what it holds; who waits for a lock goes away. */
+static void stop(void)
+{
+    stopped_us = boottime_us();
+    for (size_t i = 0; i < caller_count; i++)
+        if (callers[i].state != WRITING && !(callers[i].state == ASKING && callers[i].question != ACQUIRE))
+            callers[i].due_us = stopped_us;
+}
+
+static bool all_rest(void)
+{
+    for (size_t i = 0; i < caller_count; i++)
+        if (callers[i].state != RESTING)
+            return false;
+    return true;
+}
+
+static void read_command(void)
+{
+    char line[16];
+    const ssize_t length = read(STDIN_FILENO, line, sizeof(line));
+    if (length <= 0)
+        exit(1);
+    if (stopped_us == 0)
+        stop();
+}
+
+/* Polls stdin and every connection; returns after the first of them is readable or the next deed is due. */
+static void wait_for_something(void)
+{
+    struct pollfd polled[CALLERS_MAX + 1];
+    int64_t next_us = INT64_MAX;
+    for (size_t i = 0; i < caller_count; i++) {
+        polled[i] =
+            (struct pollfd){.fd = callers[i].state == ASKING ? callers[i].conversation.fd : -1, .events = POLLIN};
+        if (callers[i].due_us < next_us)
+            next_us = callers[i].due_us;
+    }
+    polled[caller_count] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+    const int64_t left_us = next_us - boottime_us();
+    poll(polled, caller_count + 1, left_us <= 0 ? 0 : left_us > 100000 ? 100 : (int)(left_us / 1000) + 1);
+    if (polled[caller_count].revents != 0)
+        read_command();
+    for (size_t i = 0; i < caller_count; i++)
+        if (polled[i].revents != 0 && callers[i].state == ASKING)
+            hear(&callers[i]);
+}
+
+static void add_caller(bool solo)
+{
+    struct caller *caller = &callers[caller_count];
+    *caller = (struct caller){.number = (int)caller_count, .agent = (int)caller_count % agent_count, .solo = solo};
+    if (solo) {
+        caller->key = CONTESTED_KEYS + caller->number;
+        snprintf(keys[caller->key], KEY_BYTES, "solo/%d", caller->number);
+    }
+    caller->conversation = (struct conversation){.fd = -1, .port = agent_ports[caller->agent]};
+    rest(caller, 0, 50000);
+    caller_count++;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 8 || argc - 7 > AGENTS_MAX || !history_open(argv[6])) {
+        fprintf(stderr, "usage: callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY PORT...\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    random_state = strtoull(argv[1], NULL, 10);
+    ttl_us = strtoll(argv[2], NULL, 10) * 1000;
+    vanish_permille = strtol(argv[5], NULL, 10);
+    for (; agent_count < argc - 7; agent_count++)
+        agent_ports[agent_count] = (int)strtol(argv[7 + agent_count], NULL, 10);
+    const long contenders = strtol(argv[3], NULL, 10), soloists = strtol(argv[4], NULL, 10);
+    if (contenders < 0 || soloists < 0 || contenders + soloists > KEYS_MAX - CONTESTED_KEYS)
+        return 2;
+    for (long i = 0; i < soloists + contenders; i++)
+        add_caller(i < soloists);
+    for (int key = 0; key < CONTESTED_KEYS; key++)
+        snprintf(keys[key], KEY_BYTES, "shared/%d", key);
+    while (stopped_us == 0 || (!all_rest() && boottime_us() - stopped_us < STOPPED_US_MAX)) {
+        for (size_t i = 0; i < caller_count; i++)
+            if (callers[i].due_us <= boottime_us())
+                act(&callers[i]);
+        wait_for_something();
+    }
+    history_close();
+    return 0;
+}

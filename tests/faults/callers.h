@@ -1,0 +1,81 @@
+/* What the parts of the callers share: the HTTP conversation with an agent, the register that locks protect, and the
+ * history that the checker reads. All times are microseconds of CLOCK_BOOTTIME, the clock of the agents' promises. */
+#ifndef LOCKAGENT_TESTS_FAULTS_CALLERS_H
+#define LOCKAGENT_TESTS_FAULTS_CALLERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+    TOKEN_BYTES = 96,
+    KEY_BYTES = 32,
+    CODE_BYTES = 32,
+    ANSWER_BYTES = 8192,
+    KEYS_MAX = 64,
+    CONNECT_PATIENCE_MS = 100,
+};
+
+int64_t boottime_us(void);
+
+/* ---- conversation ---------------------------------------------------------------------------------------------- */
+
+struct conversation {
+    int fd; /* -1: not connected */
+    int port;
+    size_t filled;
+    char bytes[ANSWER_BYTES];
+};
+
+enum answer_state { ANSWER_NONE_YET, ANSWER_WHOLE, ANSWER_BROKEN };
+
+struct answer {
+    int status;
+    bool is_hold; /* it reports a lock as held: by this token and number, until then */
+    char code[CODE_BYTES];
+    char token[TOKEN_BYTES];
+    int64_t fence, until_ms, for_ms;
+};
+
+/* Connects if it is not connected; false when nobody listens. */
+bool conversation_open(struct conversation *conversation);
+void conversation_close(struct conversation *conversation);
+/* One request without a body; `token` may be "". False when the connection is gone. */
+bool conversation_ask(struct conversation *conversation, const char *method, const char *path, const char *token);
+/* Reads what has come. The connection is closed when it broke or the agent closes it. */
+enum answer_state conversation_hear(struct conversation *conversation, struct answer *ret_answer);
+
+/* ---- register -------------------------------------------------------------------------------------------------- */
+
+/* One per key: read with a fencing number, later written with it. It refuses numbers below the largest that it has seen. */
+struct shared_register {
+    int64_t value, largest_fence;
+};
+
+bool register_read(struct shared_register *shared, int64_t fence, int64_t *ret_value);
+bool register_write(struct shared_register *shared, int64_t fence, int64_t value);
+
+/* ---- history --------------------------------------------------------------------------------------------------- */
+
+/* What became of an operation; info: no answer came, it may have happened. */
+enum outcome { OUTCOME_OK, OUTCOME_FAIL, OUTCOME_INFO };
+
+struct operation {
+    const char *name; /* acquire, renew, look, release, probe, write, vanish, expire */
+    int caller, agent;
+    const char *key;
+    const char *hold; /* the token that it is about, or that it got; "" where there is none */
+    int64_t began_us, ended_us;
+    enum outcome outcome;
+    const struct answer *answer; /* NULL: none */
+    const char *note;            /* of a probe: wrong or spent; of an acquire: solo; NULL: none */
+    int64_t fence, saw, wrote;   /* of a write */
+};
+
+/* Writes to `path`, a whole line at a time, so that a reader never sees half of one. */
+bool history_open(const char *path);
+void history_add(const struct operation *operation);
+void history_close(void);
+
+#endif

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Holds the promises of DESIGN 1 over a history of real operations: checker.py HISTORY...
+
+A history is JSON lines. Those of the callers (history.c) say who asked what when (t0) and was told what when (t1), in microseconds of the boot
+clock that all of them share, with the outcome ok, fail or info (no answer: it may have happened). Those of the runner say when a
+fault began (`fault`) and ended (`heal`), and which keys were on the masters at the end (`keys`).
+
+  C1  at most one holder per key inside the validity that was reported
+  C2  the fencing numbers of a key's grants rise, and no number is given twice
+  C3  a register that refuses smaller fencing numbers than it has seen never loses a write
+  C4  no wrong token ever succeeds
+  C5  nothing is reported held after its validity, nor after it was reported lost
+  C6  after healing every agent grants again within a bound, and no key without a holder outlives its ttl by a second
+
+A window begins when the caller has read the answer and ends with the validity that it was told, or when it asks for the release. It
+does not matter whether the agent has said `lost` meanwhile: nobody else may have the lock before the window is over.
+"""
+import collections
+import json
+import sys
+
+ROUNDING_US = 2000  # milliseconds, cut off, on both sides of a subtraction
+
+
+class Verdict:
+    """What a history shows: the violations as text, and the figures."""
+
+    def __init__(self):
+        self.violations = []
+        self.grants = self.take_overs = self.losses = self.operations = self.unknown = 0
+        self.recovery_ms = None  # from healing to the next grant of the slowest agent
+        self.orphans = 0
+        self.solo_asked = self.solo_granted = 0  # between fault and heal
+
+    def violated(self, rule, event, text):
+        self.violations.append(f"{rule} {event.get('key', '')} at {event.get('t1', event.get('t0'))}: {text}")
+
+
+def short(token):
+    return token[:6] or "nobody"
+
+
+def reports_hold(event):
+    return event["outcome"] == "ok" and event.get("until_ms") and event["op"] in ("acquire", "renew", "look")
+
+
+def windows_by_key(operations):
+    """key -> [(from, until, token)], sorted. The first attempt to release ends all windows of a hold."""
+    given_back = {}
+    for event in operations:
+        if event["op"] == "release":
+            given_back.setdefault((event["key"], event["hold"]), event["t0"])
+    windows = collections.defaultdict(list)
+    for event in operations:
+        if reports_hold(event):
+            until = min(event["until_ms"] * 1000, given_back.get((event["key"], event["hold"]), sys.maxsize))
+            if event["t1"] < until:
+                windows[event["key"]].append((event["t1"], until, event["hold"]))
+    for each in windows.values():
+        each.sort()
+    return windows
+
+
+def check_exclusion(operations, verdict):
+    """C1. Of the windows before, only the one that ends last matters, but for those of the same hold: so keep one end per hold."""
+    for key, windows in windows_by_key(operations).items():
+        ends = {}
+        for start, until, hold in windows:
+            for other, end in list(ends.items()):
+                if end <= start:
+                    del ends[other]
+                elif other != hold:
+                    verdict.violated("C1", {"key": key, "t0": start},
+                                     f"{short(hold)} holds it, and {short(other)} is valid for {(end - start) / 1000:.1f} ms more")
+            ends[hold] = max(until, ends.get(hold, 0))
+
+
+def check_fencing(operations, verdict):
+    """C2. Grants in the order of their answers; one that was read after its end proves no order."""
+    largest, given = {}, {}
+    grants = [event for event in operations if event["op"] == "acquire" and event["outcome"] == "ok"]
+    for event in sorted(grants, key=lambda event: event["t1"]):
+        key, fence = event["key"], event.get("fence", 0)
+        if (key, fence) in given:
+            verdict.violated("C2", event, f"{fence} was given to {short(given[key, fence])} and to {short(event['hold'])}")
+        given[key, fence] = event["hold"]
+        if event["t1"] >= event["until_ms"] * 1000:
+            continue
+        if fence < largest.get(key, 0):
+            verdict.violated("C2", event, f"{fence} comes after {largest[key]}")
+        largest[key] = max(fence, largest.get(key, 0))
+
+
+def check_register(operations, verdict):
+    """C3. Every write that was taken saw the one before it. The callers are one process: their lines are in the order of their deeds."""
+    last, writer = collections.defaultdict(int), {}
+    for event in operations:
+        if event["op"] != "write" or event["outcome"] != "ok":
+            continue
+        key = event["key"]
+        if event["saw"] != last[key]:
+            verdict.violated("C3", event, f"{short(event['hold'])} wrote over {last[key]} of {short(writer.get(key, ''))}, it had seen {event['saw']}")
+        last[key], writer[key] = event["wrote"], event["hold"]
+
+
+def check_tokens(operations, verdict):
+    """C4. 202 is no success: the agent says that it does not know yet."""
+    for event in operations:
+        if event["op"] == "probe" and event["outcome"] == "ok" and event.get("status") in (200, 201, 204):
+            verdict.violated("C4", event, f"a {event.get('note')} token was answered {event.get('status')}")
+
+
+def check_validity(operations, verdict):
+    """C5. An answer says until when and for how long: the difference is when it was written, and lies between question and answer."""
+    lost = {}
+    for event in operations:
+        hold = (event["key"], event["hold"], event["agent"])
+        if event.get("code") == "lock_lost" and event["op"] != "probe":
+            lost.setdefault(hold, event["t1"])
+        if not reports_hold(event):
+            continue
+        written = (event["until_ms"] - event["for_ms"]) * 1000
+        if event["for_ms"] <= 0:
+            verdict.violated("C5", event, f"{short(event['hold'])} is reported held for {event['for_ms']} ms")
+        if not event["t0"] - ROUNDING_US <= written <= event["t1"] + ROUNDING_US:
+            verdict.violated("C5", event, f"what is reported was true {(event['t0'] - written) / 1000:.1f} ms before the question")
+        if event["t0"] > lost.get(hold, sys.maxsize):
+            verdict.violated("C5", event, f"{short(event['hold'])} is reported held after it was reported lost")
+
+
+def check_recovery(operations, marks, verdict):
+    """C6. The bound stands in the heal mark, with the agents that must grant again."""
+    for mark in marks:
+        if mark["op"] == "keys":
+            verdict.orphans += len(mark["keys"])
+            for key in mark["keys"]:
+                verdict.violated("C6", {"key": key, "t0": mark["t0"]}, f"is still on master {mark['master']}")
+        if mark["op"] != "heal":
+            continue
+        for agent in mark["agents"]:
+            took = min((event["t1"] - mark["t0"] for event in operations if event["op"] == "acquire" and event["outcome"] == "ok"
+                        and event["agent"] == agent and event["t1"] >= mark["t0"]), default=None)
+            if took is None or took > mark["within_ms"] * 1000:
+                verdict.violated("C6", mark, f"agent {agent} granted nothing within {mark['within_ms']} ms of healing")
+            else:
+                verdict.recovery_ms = max(verdict.recovery_ms or 0, took / 1000)
+
+
+def count(operations, marks, verdict):
+    """The figures. A take-over is a grant after a holder that did not release; a loss is one that did not expect its end."""
+    began = min((mark["t0"] for mark in marks if mark["op"] == "fault"), default=sys.maxsize)
+    ended = min((mark["t0"] for mark in marks if mark["op"] == "heal"), default=sys.maxsize)
+    released, last = set(), {}
+    verdict.operations = len(operations)
+    for event in sorted(operations, key=lambda event: event["t1"]):
+        op, ok = event["op"], event["outcome"] == "ok"
+        verdict.unknown += event["outcome"] == "info"
+        if op == "release" and ok:
+            released.add(event["hold"])
+        if op in ("renew", "look") and event["outcome"] == "fail" and event.get("code") != "renew_failed":
+            verdict.losses += event.get("status") != 503
+        if op == "expire" and event.get("note") != "meant":
+            verdict.losses += 1
+        if op != "acquire":
+            continue
+        if event.get("note") == "solo" and began <= event["t0"] and event["t1"] <= ended:
+            verdict.solo_asked += 1
+            verdict.solo_granted += ok
+        if ok:
+            verdict.grants += 1
+            verdict.take_overs += event["key"] in last and last[event["key"]] not in released
+            last[event["key"]] = event["hold"]
+
+
+def check(history):
+    """`history`: the events as dicts, those of the callers in the order in which they were written."""
+    marks = [event for event in history if event["op"] in ("fault", "heal", "keys")]
+    operations = [event for event in history if event["op"] not in ("fault", "heal", "keys")]
+    verdict = Verdict()
+    for rule in (check_exclusion, check_fencing, check_register, check_tokens, check_validity):
+        rule(operations, verdict)
+    check_recovery(operations, marks, verdict)
+    count(operations, marks, verdict)
+    return verdict
+
+
+def read(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.endswith("}\n")]
+
+
+def main():
+    verdict = check([event for path in sys.argv[1:] for event in read(path)])
+    for violation in verdict.violations:
+        print(violation)
+    print(f"{verdict.operations} operations, {verdict.grants} grants, {verdict.take_overs} take-overs, {verdict.losses} losses, "
+          f"{len(verdict.violations)} violations")
+    return 1 if verdict.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

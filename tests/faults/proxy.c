@@ -1,0 +1,477 @@
+/* The fault proxy: one process, one epoll loop, one TCP listener per link between an agent and a master, and on each link
+ * what a network can do to it.
+ *
+ *   proxy SOCKET...     the unix sockets of the masters, one per link; prints `ports P...`, the TCP port of each link
+ *
+ * Commands come on stdin, one per line, each answered by `ok` or `error ...` once it is in force; the end of stdin ends the
+ * proxy. A command is `LINKS NAME=VALUE...`, where LINKS is `all` or numbers with commas, and a name of the table below holds
+ * for both directions, or after `up.` (agent to master) or `down.` for one. Besides these: `refuse=1` refuses connections,
+ * `cut=1` resets those that are there.
+ *
+ * The model is that of TCP: bytes are late, or the connection breaks, but none is dropped from the middle. So loss is a
+ * stall until the retransmission that gets through, and a hole delivers what was sent into it when it is over, also
+ * on connections that one side has long given up. */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LINKS_MAX = 64,
+    PAIRS_MAX = 1024,
+    READ_BYTES = 16384,
+    QUEUED_BYTES_MAX = 1 << 20,
+    EVENTS_MAX = 128,
+    RETRANSMIT_MS = 200, /* of the first retransmission, twice as long for each further one */
+    RETRANSMIT_MS_MAX = 1600,
+    FIRST_PORT = 12000, /* below the range that the kernel hands out, so that nobody takes a port while it refuses */
+    PORTS = 20000,
+};
+
+enum direction { UP, DOWN, DIRECTIONS };
+
+/* What happens to the bytes of one direction of a link. */
+struct weather {
+    int64_t delay_us, jitter_us; /* each read's worth is delayed by delay +- jitter */
+    int64_t loss_permille;       /* of segments, which stalls whatever comes after them too */
+    int64_t rate_bytes;          /* per second; 0: unlimited */
+    int64_t slice_us;            /* one byte at a time with this pause between; 0: whole */
+    int64_t reset_permille;      /* of reads after half of which the connection is reset */
+    int64_t hole;                /* nothing passes */
+};
+
+static const struct setting {
+    const char *name;
+    size_t offset;
+    int64_t max;
+} settings[] = {
+    {"delay_us", offsetof(struct weather, delay_us), 60000000},
+    {"jitter_us", offsetof(struct weather, jitter_us), 60000000},
+    {"loss_permille", offsetof(struct weather, loss_permille), 999},
+    {"rate_bytes", offsetof(struct weather, rate_bytes), 1000000000},
+    {"slice_us", offsetof(struct weather, slice_us), 1000000},
+    {"reset_permille", offsetof(struct weather, reset_permille), 1000},
+    {"hole", offsetof(struct weather, hole), 1},
+};
+
+enum parcel_kind { PARCEL_DATA, PARCEL_END, PARCEL_RESET };
+
+struct parcel {
+    struct parcel *next;
+    enum parcel_kind kind;
+    int64_t due_ns;
+    size_t length, sent;
+    char bytes[];
+};
+
+/* One direction of a connection: read from its source, delivered in order when due. */
+struct stream {
+    struct parcel *first, *last;
+    size_t queued_bytes;
+    int64_t last_due_ns;
+    bool watched; /* its source is in the epoll set */
+    bool drained; /* the source has ended */
+    bool ended;   /* ... and its end was delivered */
+};
+
+struct link {
+    int listener;
+    struct sockaddr_un master;
+    struct weather weather[DIRECTIONS];
+    bool refuses;
+};
+
+/* Stream d reads from fds[d] and writes to fds[!d]: fds[UP] is the agent's connection, fds[DOWN] the master's. */
+struct pair {
+    struct link *link; /* NULL: unused */
+    int fds[DIRECTIONS];
+    struct stream streams[DIRECTIONS];
+    bool is_reset;
+};
+
+static struct link links[LINKS_MAX];
+static size_t link_count;
+static struct pair pairs[PAIRS_MAX];
+static int epoll;
+static uint64_t random_state = 88172645463325252u;
+
+static _Noreturn void die(const char *what)
+{
+    fprintf(stderr, "proxy: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Uniform in [0, below). */
+static int64_t draw(int64_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (int64_t)(random_state % (uint64_t)below);
+}
+
+static bool chance(int64_t permille)
+{
+    return draw(1000) < permille;
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t pair_event(const struct pair *pair, enum direction direction)
+{
+    return LINKS_MAX + (uint64_t)(pair - pairs) * DIRECTIONS + direction;
+}
+
+static void watch(struct pair *pair, enum direction direction, bool on)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = pair_event(pair, direction)};
+    struct stream *stream = &pair->streams[direction];
+    if (stream->watched == on)
+        return;
+    if (epoll_ctl(epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, pair->fds[direction], &event) != 0)
+        die("epoll_ctl");
+    stream->watched = on;
+}
+
+/* When what is sent now arrives: never before what was sent earlier. */
+static int64_t due_ns(const struct stream *stream, const struct weather *weather, size_t length)
+{
+    int64_t delay_us = weather->delay_us, retransmit_ms = RETRANSMIT_MS;
+    if (weather->jitter_us > 0)
+        delay_us += draw(2 * weather->jitter_us + 1) - weather->jitter_us;
+    while (retransmit_ms <= RETRANSMIT_MS_MAX && chance(weather->loss_permille)) {
+        delay_us += retransmit_ms * 1000;
+        retransmit_ms *= 2;
+    }
+    int64_t due = now_ns() + (delay_us > 0 ? delay_us : 0) * 1000;
+    if (due < stream->last_due_ns)
+        due = stream->last_due_ns;
+    if (weather->rate_bytes > 0)
+        due += (int64_t)length * 1000000000 / weather->rate_bytes;
+    return due;
+}
+
+static void enqueue(struct pair *pair, enum direction direction, enum parcel_kind kind, const char *bytes,
+                    size_t length)
+{
+    struct stream *stream = &pair->streams[direction];
+    struct parcel *parcel = malloc(sizeof(*parcel) + length);
+    if (parcel == NULL)
+        die("malloc");
+    *parcel = (struct parcel){.kind = kind, .length = length};
+    parcel->due_ns = stream->last_due_ns = due_ns(stream, &pair->link->weather[direction], length);
+    if (length > 0)
+        memcpy(parcel->bytes, bytes, length);
+    *(stream->first != NULL ? &stream->last->next : &stream->first) = parcel;
+    stream->last = parcel;
+    stream->queued_bytes += length;
+}
+
+static void source_is_readable(struct pair *pair, enum direction direction)
+{
+    char bytes[READ_BYTES];
+    struct stream *stream = &pair->streams[direction];
+    if (pair->link == NULL || stream->drained)
+        return;
+    const ssize_t length = recv(pair->fds[direction], bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (length > 0) {
+        const bool breaks = chance(pair->link->weather[direction].reset_permille);
+        enqueue(pair, direction, PARCEL_DATA, bytes, breaks ? ((size_t)length + 1) / 2 : (size_t)length);
+        if (!breaks) {
+            watch(pair, direction, stream->queued_bytes < QUEUED_BYTES_MAX);
+            return;
+        }
+    }
+    stream->drained = true;
+    watch(pair, direction, false);
+    enqueue(pair, direction, length == 0 ? PARCEL_END : PARCEL_RESET, NULL, 0);
+}
+
+static void drop_first(struct stream *stream)
+{
+    struct parcel *parcel = stream->first;
+    stream->first = parcel->next;
+    stream->queued_bytes -= parcel->length;
+    free(parcel);
+}
+
+/* Sends a piece of the first parcel; false when the other side takes no more for now. A side that has gone takes everything. */
+static bool send_data(const struct pair *pair, enum direction direction, struct parcel *parcel)
+{
+    const int64_t slice_us = pair->link->weather[direction].slice_us;
+    const size_t left = parcel->length - parcel->sent;
+    const ssize_t sent =
+        send(pair->fds[!direction], parcel->bytes + parcel->sent, slice_us > 0 ? 1 : left, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+        parcel->due_ns = now_ns() + 1000000;
+        return false;
+    }
+    parcel->sent += sent < 0 ? left : (size_t)sent;
+    parcel->due_ns += slice_us * 1000;
+    return true;
+}
+
+static void deliver(struct pair *pair, enum direction direction, int64_t now)
+{
+    struct stream *stream = &pair->streams[direction];
+    while (stream->first != NULL && stream->first->due_ns <= now && !pair->link->weather[direction].hole) {
+        struct parcel *parcel = stream->first;
+        if (parcel->kind == PARCEL_DATA && !send_data(pair, direction, parcel))
+            return;
+        if (parcel->sent < parcel->length)
+            continue;
+        pair->is_reset |= parcel->kind == PARCEL_RESET;
+        if (parcel->kind == PARCEL_END) {
+            shutdown(pair->fds[!direction], SHUT_WR);
+            stream->ended = true;
+        }
+        drop_first(stream);
+    }
+    if (!stream->drained && stream->queued_bytes < QUEUED_BYTES_MAX / 2)
+        watch(pair, direction, true);
+}
+
+/* ---- connections ------------------------------------------------------------------------------------------------ */
+
+static void close_hard(int fd)
+{
+    const struct linger hard = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close(fd);
+}
+
+static void close_pair(struct pair *pair)
+{
+    for (int direction = UP; direction < DIRECTIONS; direction++) {
+        while (pair->streams[direction].first != NULL)
+            drop_first(&pair->streams[direction]);
+        if (pair->is_reset)
+            close_hard(pair->fds[direction]);
+        else
+            close(pair->fds[direction]);
+    }
+    *pair = (struct pair){0};
+}
+
+/* A blocking connect to a unix socket could wait for a stopped master: a full queue there is a refusal. */
+static int connect_to_master(const struct link *link)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&link->master, sizeof(link->master)) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static struct pair *unused_pair(void)
+{
+    for (size_t i = 0; i < PAIRS_MAX; i++)
+        if (pairs[i].link == NULL)
+            return &pairs[i];
+    return NULL;
+}
+
+static void listener_is_readable(struct link *link)
+{
+    const int on = 1, agent = accept4(link->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (agent < 0)
+        return;
+    struct pair *pair = unused_pair();
+    const int master = pair != NULL ? connect_to_master(link) : -1;
+    if (master < 0) {
+        close_hard(agent);
+        return;
+    }
+    setsockopt(agent, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    *pair = (struct pair){.link = link, .fds = {[UP] = agent, [DOWN] = master}};
+    watch(pair, UP, true);
+    watch(pair, DOWN, true);
+}
+
+/* Delivers what is due everywhere; returns how long there is nothing more to do. */
+static int sweep(void)
+{
+    int64_t now = now_ns(), next = INT64_MAX;
+    for (struct pair *pair = pairs; pair < pairs + PAIRS_MAX; pair++) {
+        if (pair->link == NULL)
+            continue;
+        for (int direction = UP; direction < DIRECTIONS; direction++) {
+            deliver(pair, direction, now);
+            const struct parcel *parcel = pair->streams[direction].first;
+            if (parcel != NULL && !pair->link->weather[direction].hole && parcel->due_ns < next)
+                next = parcel->due_ns;
+        }
+        if (pair->is_reset || (pair->streams[UP].ended && pair->streams[DOWN].ended))
+            close_pair(pair);
+    }
+    if (next == INT64_MAX)
+        return -1;
+    now = now_ns();
+    return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
+}
+
+/* A listening socket that is shut down refuses, and keeps its port. */
+static void refuse(struct link *link, bool on)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)(link - links)};
+    if (link->refuses == on)
+        return;
+    link->refuses = on;
+    if (epoll_ctl(epoll, on ? EPOLL_CTL_DEL : EPOLL_CTL_ADD, link->listener, &event) != 0)
+        die("epoll_ctl");
+    if (on ? shutdown(link->listener, SHUT_RD) != 0 : listen(link->listener, 64) != 0)
+        die("listen");
+}
+
+static void cut(const struct link *link)
+{
+    for (struct pair *pair = pairs; pair < pairs + PAIRS_MAX; pair++)
+        pair->is_reset |= pair->link == link;
+}
+
+static void open_link(struct link *link, const char *master)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int on = 1;
+    link->master.sun_family = AF_UNIX;
+    if (strlen(master) >= sizeof(link->master.sun_path)) {
+        errno = ENAMETOOLONG;
+        die(master);
+    }
+    memcpy(link->master.sun_path, master, strlen(master) + 1);
+    link->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    setsockopt(link->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    do
+        address.sin_port = htons((uint16_t)(FIRST_PORT + draw(PORTS)));
+    while (bind(link->listener, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == EADDRINUSE);
+    link->refuses = true;
+    refuse(link, false);
+    printf(" %d", ntohs(address.sin_port));
+}
+
+/* ---- commands --------------------------------------------------------------------------------------------------- */
+
+static bool set_weather(struct link *link, const char *name, int64_t value)
+{
+    const bool up = strncmp(name, "up.", 3) == 0, down = strncmp(name, "down.", 5) == 0;
+    name += up ? 3 : down ? 5 : 0;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+        if (strcmp(name, settings[i].name) != 0 || value < 0 || value > settings[i].max)
+            continue;
+        if (!down)
+            *(int64_t *)(void *)((char *)&link->weather[UP] + settings[i].offset) = value;
+        if (!up)
+            *(int64_t *)(void *)((char *)&link->weather[DOWN] + settings[i].offset) = value;
+        return true;
+    }
+    return false;
+}
+
+static bool change(struct link *link, const char *name, int64_t value)
+{
+    if (strcmp(name, "refuse") == 0)
+        refuse(link, value != 0);
+    else if (strcmp(name, "cut") == 0)
+        cut(link);
+    else
+        return set_weather(link, name, value);
+    return true;
+}
+
+static bool is_named(const char *list, size_t number)
+{
+    char *end;
+    if (strcmp(list, "all") == 0)
+        return true;
+    for (; *list != '\0'; list = *end == ',' ? end + 1 : "") {
+        if (strtoul(list, &end, 10) == number && end != list)
+            return true;
+    }
+    return false;
+}
+
+static const char *obey(char *line)
+{
+    char *place = NULL, *list = strtok_r(line, " ", &place), *word;
+    while (list != NULL && (word = strtok_r(NULL, " ", &place)) != NULL) {
+        char *value = strchr(word, '=');
+        if (value == NULL)
+            return "error: NAME=VALUE is wanted";
+        *value++ = '\0';
+        for (size_t i = 0; i < link_count; i++)
+            if (is_named(list, i) && !change(&links[i], word, strtoll(value, NULL, 10)))
+                return "error: no such setting, or its value is out of range";
+    }
+    return "ok";
+}
+
+static void commands_are_readable(void)
+{
+    static char text[4096];
+    static size_t filled;
+    const ssize_t length = read(STDIN_FILENO, text + filled, sizeof(text) - 1 - filled);
+    if (length <= 0)
+        exit(0);
+    filled += (size_t)length;
+    text[filled] = '\0';
+    for (char *end; (end = memchr(text, '\n', filled)) != NULL;) {
+        *end = '\0';
+        puts(obey(text));
+        fflush(stdout);
+        filled -= (size_t)(end + 1 - text);
+        memmove(text, end + 1, filled + 1);
+    }
+    if (filled == sizeof(text) - 1)
+        exit(1);
+}
+
+static void handle(uint64_t source)
+{
+    if (source == UINT64_MAX)
+        commands_are_readable();
+    else if (source < LINKS_MAX)
+        listener_is_readable(&links[source]);
+    else
+        source_is_readable(&pairs[(source - LINKS_MAX) / DIRECTIONS], (source - LINKS_MAX) % DIRECTIONS);
+}
+
+int main(int argc, char **argv)
+{
+    struct epoll_event events[EVENTS_MAX] = {{.events = EPOLLIN, .data.u64 = UINT64_MAX}};
+    random_state ^= (uint64_t)now_ns() * 2654435761u;
+    epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0 || argc < 2 || argc - 1 > LINKS_MAX || epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, events) != 0)
+        die("usage: proxy SOCKET...");
+    printf("ports");
+    for (; link_count < (size_t)argc - 1; link_count++)
+        open_link(&links[link_count], argv[link_count + 1]);
+    puts("");
+    fflush(stdout);
+    for (;;) {
+        const int count = epoll_wait(epoll, events, EVENTS_MAX, sweep());
+        for (int i = 0; i < count; i++)
+            handle(events[i].data.u64);
+    }
+}

@@ -1,0 +1,274 @@
+"""The stage of the fault suite: five redis-servers, the proxy, three agents that reach the masters through it, and the callers.
+
+Everything lives in a folder of its own and dies with this process (PR_SET_PDEATHSIG), whatever ends it; what was started is ended by its pid."""
+import contextlib
+import ctypes
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+MASTERS, AGENTS = 5, 3
+TTL_MS = 1000
+NODE_TIMEOUT_MS = 250  # the most that the shortest ttl allows, for a machine that does other things too
+RECOVERY_MS = TTL_MS + 3000  # ttl, a second of silence until a reconnect, half a second of back-off, and as much again
+CONTENDERS, SOLOISTS = 24, 6
+PATIENCE_S = 15
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+
+
+def boottime_us():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def free_port():
+    """Outside the range that the kernel hands out, so that it stays free while its server is down."""
+    while True:
+        port = random.randrange(10000, 12000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def eventually(condition, seconds=PATIENCE_S):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+class Failure(Exception):
+    """What must hold besides the checker's properties, and did not."""
+
+
+class World:
+    def __init__(self, build, seed, durable, clocks, vanish_permille, limits):
+        self.build, self.random, self.durable, self.clocks = build, random.Random(seed), durable, clocks
+        self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
+        self.processes, self.marks, self.ports = {}, [], [free_port() for _ in range(AGENTS)]
+        self.history = self.path("history")
+        try:
+            self.open(seed, vanish_permille, limits)
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, seed, vanish_permille, limits):
+        for master in range(MASTERS):
+            os.mkdir(self.path(f"master{master}"))
+            self.set_clock(master, 0)
+            self.launch_master(master)
+        sockets = [self.socket(master) for _ in range(AGENTS) for master in range(MASTERS)]
+        self.start("proxy", [f"{self.build}/tests/faults/fault-proxy", *sockets], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        links = self.processes["proxy"].stdout.readline().split()[1:]
+        for agent in range(AGENTS):
+            self.configure(agent, links[agent * MASTERS:(agent + 1) * MASTERS], limits)
+        for master in range(MASTERS):
+            self.await_master(master)
+        for agent in range(AGENTS):
+            self.launch_agent(agent)
+        for agent in range(AGENTS):
+            self.await_agent(agent)
+        self.start("callers", [f"{self.build}/tests/faults/fault-callers", str(seed), str(TTL_MS), str(CONTENDERS), str(SOLOISTS),
+                               str(vanish_permille), self.history, *map(str, self.ports)], stdin=subprocess.PIPE)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    # ---- processes
+
+    def start(self, name, arguments, more_environment=(), **streams):
+        def with_us():
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(126)
+
+        parent = os.getpid()
+        with open(self.path(f"{name}.log"), "ab") as log:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **streams}
+            # What configures this suite must not configure the agents.
+            environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKAGENT_")}
+            environment.update(more_environment)
+            # A session of its own: Ctrl-C is for this process, which then ends the others.
+            self.processes[name] = subprocess.Popen(arguments, start_new_session=True, preexec_fn=with_us, env=environment, text=True, **streams)
+
+    def signal(self, name, number):
+        self.processes[name].send_signal(number)
+
+    def kill(self, name):
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                stream.close()
+
+    def close(self):
+        for name in list(self.processes):
+            self.kill(name)
+        if "LOCKAGENT_KEEP" in os.environ:
+            print(f"kept: {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self, name):
+        with open(self.path(f"{name}.log"), encoding="utf-8", errors="replace") as log:
+            return "".join(log.readlines()[-20:])
+
+    # ---- masters
+
+    def socket(self, master):
+        return self.path(f"master{master}.sock")
+
+    def launch_master(self, master):
+        clock = {"LD_PRELOAD": f"{self.build}/tests/faults/fault-clock.so", "FAULT_CLOCK": self.path(f"clock{master}")}
+        self.start(f"master{master}", ["redis-server", "--port", "0", "--unixsocket", self.socket(master), "--dir", self.path(f"master{master}"),
+                                       "--save", "", "--appendonly", "yes" if self.durable else "no", "--appendfsync", "always",
+                                       "--maxmemory-policy", "noeviction"], more_environment=clock if self.clocks else {})
+
+    def set_clock(self, master, offset_ms):
+        with open(self.path(f"clock{master}"), "r+b" if os.path.exists(self.path(f"clock{master}")) else "wb") as clock:
+            clock.write(offset_ms.to_bytes(8, "little", signed=True))
+
+    def ask_master(self, master, *command):
+        done = subprocess.run(["redis-cli", "-e", "-s", self.socket(master), *command], capture_output=True, text=True, check=False)
+        return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
+
+    def await_master(self, master):
+        if not eventually(lambda: self.ask_master(master, "PING") == ["PONG"]):
+            raise Failure(f"master {master} does not start:\n{self.log(f'master{master}')}")
+
+    def masters(self, count):
+        return self.random.sample(range(MASTERS), count)
+
+    def kill_masters(self, masters):
+        for master in masters:
+            self.kill(f"master{master}")
+            self.weather(self.links(masters=[master]), refuse=1)
+
+    def restart_masters(self, masters, empty=False):
+        for master in masters:
+            if empty:
+                shutil.rmtree(self.path(f"master{master}"))
+                os.mkdir(self.path(f"master{master}"))
+            self.launch_master(master)
+        for master in masters:
+            self.await_master(master)
+            self.weather(self.links(masters=[master]), refuse=0)
+
+    def lock_keys(self):
+        return {master: self.ask_master(master, "KEYS", "lock:*") for master in range(MASTERS)}
+
+    # ---- agents
+
+    def configure(self, agent, links, limits):
+        with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
+            config.write(f"listen: 127.0.0.1:{self.ports[agent]}\n"
+                         f"redis: {{groups: {{main: {{masters: [{', '.join(f'redis://127.0.0.1:{port}' for port in links)}], "
+                         f"node_timeout: {NODE_TIMEOUT_MS}ms}}}}}}\n"
+                         f"limits: {json.dumps(limits)}\nlog: {{level: info, format: json}}\nshutdown: {{grace: 100ms}}\n")
+
+    def launch_agent(self, agent):
+        self.start(f"agent{agent}", [f"{self.build}/lockagent", "serve", "--config", self.path(f"agent{agent}.yaml")])
+
+    def is_ready(self, agent):
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[agent], timeout=5)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        return False
+
+    def await_agent(self, agent):
+        if not eventually(lambda: self.is_ready(agent)):
+            raise Failure(f"agent {agent} is not ready:\n{self.log(f'agent{agent}')}")
+
+    def agent(self):
+        return self.random.randrange(AGENTS)
+
+    def pause(self, names, seconds):
+        for name in names:
+            self.signal(name, signal.SIGSTOP)
+        time.sleep(seconds)
+        for name in names:
+            self.signal(name, signal.SIGCONT)
+
+    def connect(self, agent):
+        connection = socket.create_connection(("127.0.0.1", self.ports[agent]), timeout=PATIENCE_S)
+        return connection
+
+    # ---- the network
+
+    @staticmethod
+    def links(agents=range(AGENTS), masters=range(MASTERS)):
+        return ",".join(str(agent * MASTERS + master) for agent in agents for master in masters)
+
+    def weather(self, links, **settings):
+        """`up_hole=1` is the proxy's up.hole=1."""
+        words = [f"{name.replace('up_', 'up.').replace('down_', 'down.')}={value}" for name, value in settings.items()]
+        proxy = self.processes["proxy"]
+        proxy.stdin.write(f"{links} {' '.join(words)}\n")
+        proxy.stdin.flush()
+        answer = proxy.stdout.readline().strip()
+        if answer != "ok":
+            raise Failure(f"proxy: {answer}")
+
+    def clear_weather(self):
+        self.weather("all", delay_us=0, jitter_us=0, loss_permille=0, rate_bytes=0, slice_us=0, reset_permille=0, hole=0, refuse=0)
+
+    # ---- the history
+
+    def mark(self, op, **more):
+        self.marks.append({"op": op, "t0": boottime_us(), **more})
+
+    def grants_since(self, mark_us):
+        """The agents that have granted since then."""
+        agents = set()
+        with open(self.history, encoding="utf-8") as lines:
+            for line in lines:
+                if '"op":"acquire"' in line and '"outcome":"ok"' in line and line.endswith("}\n"):
+                    event = json.loads(line)
+                    if event["t1"] >= mark_us:
+                        agents.add(event["agent"])
+        return agents
+
+    def await_grants(self):
+        """Every agent grants again, or the checker will say so."""
+        healed_us = self.marks[-1]["t0"]
+        eventually(lambda: len(self.grants_since(healed_us)) == AGENTS, RECOVERY_MS / 1000)
+
+    def stop_callers(self):
+        callers = self.processes["callers"]
+        callers.stdin.write("stop\n")
+        callers.stdin.flush()
+        try:
+            ended = callers.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            ended = None
+        if ended != 0:
+            raise Failure(f"the callers ended with {ended}:\n{self.log('callers')}")
+        self.kill("callers")
+
+    def look_for_orphans(self):
+        """What is still there a ttl and a second after the last caller went."""
+        eventually(lambda: not any(self.lock_keys().values()), TTL_MS / 1000 + 1)
+        for master, found in self.lock_keys().items():
+            self.mark("keys", master=master, keys=["not there"] if found is None else [key for key in found if key])
+
+    def stop_agents(self):
+        for agent in range(AGENTS):
+            process = self.processes[f"agent{agent}"]
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_S)
+            if process.returncode != 0:
+                raise Failure(f"agent {agent} ended with {process.returncode}:\n{self.log(f'agent{agent}')}")
