@@ -105,6 +105,7 @@ redis:
   groups:
     main:
       masters: [$(IFS=, && echo "${urls[*]}")]
+      durable: true
 CONF
 
 setsid setpriv --pdeathsig TERM "$agent" serve --config "$dir/lockagent.yaml" </dev/null &
