@@ -60,11 +60,11 @@ void masters_start(size_t count, enum masters_kind kind);
 void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value);
 /* Reserves `count` addresses without starting anything: master_start() does that later. */
 void masters_plan(size_t count, enum masters_kind kind);
-void master_start(size_t index);  /* and waits until it answers */
-void master_kill(size_t index);   /* SIGKILL */
+void master_start(size_t index);     /* and waits until it answers */
+void master_kill(size_t index);      /* SIGKILL */
 void master_lose_data(size_t index); /* of one that does not run: its volume is gone */
-void master_freeze(size_t index); /* SIGSTOP */
-void master_thaw(size_t index);   /* SIGCONT */
+void master_freeze(size_t index);    /* SIGSTOP */
+void master_thaw(size_t index);      /* SIGCONT */
 size_t master_count(void);
 const char *master_url(size_t index);
 
