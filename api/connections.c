@@ -247,8 +247,11 @@ bool connections_start(struct api *api)
 void connections_free(struct api *api)
 {
     assert(list_is_empty(&api->open));
-    while (!list_is_empty(&api->spare))
-        free(take_spare(api));
+    struct list_link *next;
+    for (struct list_link *at = api->spare.next; at != &api->spare; at = next) {
+        next = at->next;
+        free(CONTAINER_OF(at, struct connection, all));
+    }
     if (api->gone_fd >= 0)
         close(api->gone_fd);
 }

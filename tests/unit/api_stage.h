@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -321,9 +322,14 @@ static void stage_stop(void)
     stage.api = NULL;
 }
 
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
+    (void)info, (void)kind, (void)walk;
+    return remove(path);
+}
+
 static void stage_close(void)
 {
-    char command[128];
     bool stopped = false;
     if (stage.api != NULL)
         stage_stop();
@@ -338,8 +344,7 @@ static void stage_close(void)
         metrics_free(stage.metrics);
     free(stage.core);
     free(stage.config);
-    snprintf(command, sizeof(command), "rm -rf %s", stage.folder);
-    cr_assert_eq(system(command), 0);
+    cr_assert_eq(nftw(stage.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 static void stage_play(void)
