@@ -196,13 +196,14 @@ struct lock *lock_by_ref(struct core *core, struct lock_ref ref)
     return lock->state != LOCK_FREE && lock->generation == ref.generation ? lock : NULL;
 }
 
-/* A lock that still waits for its first quorum has a token that no caller can know: it is not found. */
+/* A lock that still waits for its first quorum has a token that no caller can know: it is not found. What is left of a
+ * stranger's release says nothing about the token: the masters are asked anew. */
 struct lock *lock_by_token(const struct key *key, const struct token *token)
 {
     for (struct link *at = key->locks.head.next; at != &key->locks.head; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, of_key);
         bool known = lock->state == LOCK_HELD || lock->state == LOCK_LOST || lock->state == LOCK_RELEASING ||
-                     lock->state == LOCK_ENDED;
+                     (lock->state == LOCK_ENDED && !lock->stranger);
         if (known && lock->token.fence == token->fence && token_same_random(&lock->token, token))
             return lock;
     }

@@ -1215,6 +1215,19 @@ Test(found, an_adopted_hold_that_expired_released_what_an_earlier_agent_had_prom
     expect_nothing();
 }
 
+Test(found, a_put_behind_a_delete_with_the_same_strange_token_was_answered_without_the_masters)
+{
+    begin_five();
+    at_ms(0), release(1, "k", old_token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x07, VOTE_HELD);
+    expect_answer(1, ANSWER_TOKEN_MISMATCH);
+    renew(2, "k", old_token); /* while two masters have not answered the release yet */
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, 0x07, VOTE_HELD);
+    expect_answer(2, ANSWER_TOKEN_MISMATCH);
+}
+
 Test(found, a_lease_given_to_the_watchdog_in_its_last_moment_was_lost_at_once)
 {
     begin_five();
