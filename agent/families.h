@@ -85,10 +85,18 @@
     X(GROUP_MASTERS, "lockagent_group_masters", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN, "Masters of the group.")       \
     X(GROUP_UP, "lockagent_group_masters_up", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,                                  \
       "Masters of the group that are up.")                                                                             \
+    X(GROUP_VOTING, "lockagent_group_masters_voting", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,                          \
+      "Masters of the group that are up and have a vote on new locks (are not guarded).")                              \
+    X(AGENT_CLOCK, "lockagent_agent_clock_offset_seconds", GAUGE, MICRO, GROUP, NONE, NONE, PLAIN,                     \
+      "What most masters of the group agree this agent's clock to be off by; 0 below a second.")                       \
     X(MASTER_UP, "lockagent_master_up", GAUGE, WHOLE, MASTER, NONE, NONE, PLAIN,                                       \
       "1 when the master is connected, ready and serving, else 0.")                                                    \
     X(MASTER_STATE, "lockagent_master_state", GAUGE, WHOLE, MASTER, STATE, NONE, PLAIN,                                \
       "1 for the state that the master is in, 0 for the others.")                                                      \
+    X(MASTER_GUARDED, "lockagent_master_guarded_seconds", GAUGE, MICRO, MASTER, NONE, NONE, PLAIN,                     \
+      "Time until the master has a vote on new locks, because it may have forgotten keys; 0: it has one.")             \
+    X(MASTER_DEGRADED, "lockagent_master_degraded", GAUGE, WHOLE, MASTER, NONE, NONE, PLAIN,                           \
+      "1 when the master is a replica, evicts keys, is another master's double or has another time, else 0.")          \
     X(COMMANDS, "lockagent_master_commands_total", COUNTER, WHOLE, MASTER, OP, RESULT, PLAIN,                          \
       "Commands by what came of them: ok, error (an error reply), lost (the connection ended first), not_sent.")       \
     X(ERRORS, "lockagent_master_error_replies_total", COUNTER, WHOLE, MASTER, CLASS, NONE, PLAIN,                      \

@@ -8,6 +8,7 @@
 #include "agent/core/core_assert.h"
 #include "agent/healthcheck.h"
 #include "agent/metrics.h"
+#include "agent/redis/redis.h"
 #include "agent/serve.h"
 #include "agent/version.h"
 #include "config/address.h"
@@ -23,6 +24,7 @@ static const char usage[] =
     "  lockagent [serve] [--config FILE] [--set KEY=VALUE]... [--print-config]\n"
     "                            serve locks; with --print-config print the whole configuration instead\n"
     "  lockagent check FILE      check a configuration file; every error is printed\n"
+    "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have forgotten\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
     "                            ask a running agent whether it lives, or with --ready whether it can grant locks\n"
     "  lockagent --version | --help\n"
@@ -100,6 +102,25 @@ static int check(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
+static void say_trusted(const char *group, const char *master, const char *error)
+{
+    printf("%s: %s: %s\n", group, master, error == NULL ? "trusted" : error);
+}
+
+static int trust(const struct arguments *arguments)
+{
+    if (arguments->word_count != 2)
+        return wrong_usage("trust takes one file", NULL);
+    struct serve_source source = arguments->source;
+    source.path = arguments->words[1];
+    struct config *config = load(&source);
+    if (config == NULL)
+        return EXIT_FAILURE;
+    size_t failed = redis_trust(config, say_trusted);
+    free(config);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 static int run_healthcheck(const struct arguments *arguments)
 {
     struct config_address address;
@@ -139,6 +160,8 @@ static int run(const struct arguments *arguments)
     const char *command = arguments->word_count == 0 ? "serve" : arguments->words[0];
     if (strcmp(command, "check") == 0)
         return check(arguments);
+    if (strcmp(command, "trust") == 0)
+        return trust(arguments);
     if (strcmp(command, "docs") == 0)
         return docs(arguments);
     if (arguments->word_count > 1)

@@ -444,26 +444,36 @@ static void read_limits(struct metrics *metrics, const struct config *config)
     set(metrics, FAMILY_HTTP_CONNECTIONS_LIMIT, 0, config->connections_max);
 }
 
-static bool read_master(struct metrics *metrics, const struct metrics_scrape *scrape, uint8_t group, uint8_t master)
+static struct redis_master_view read_master(struct metrics *metrics, const struct metrics_scrape *scrape, uint8_t group,
+                                            uint8_t master)
 {
     struct redis_master_view view = redis_master(scrape->redis, group, master);
     size_t at = master_at(metrics, group, master);
     for (enum redis_state state = 0; state < REDIS_STATE_COUNT; state++)
         *cell(metrics, FAMILY_MASTER_STATE, at, state, 0) = view.state == state;
-    set(metrics, FAMILY_MASTER_UP, at, view.state == REDIS_UP);
+    /* Where it is not known how long the guard lasts: as long as one that begins now. */
+    int64_t longest_ms = (int64_t)scrape->config->max_ttl_ms + 1000;
+    set(metrics, FAMILY_MASTER_UP, at, view.serves);
+    set(metrics, FAMILY_MASTER_GUARDED, at, (view.guarded_ms < 0 ? longest_ms : view.guarded_ms) * 1000);
+    set(metrics, FAMILY_MASTER_DEGRADED, at, view.degraded);
     set(metrics, FAMILY_RECONNECTS, at, (int64_t)view.reconnects);
     set(metrics, FAMILY_CLOCK_OFFSET, at, view.clock_offset_us);
     set(metrics, FAMILY_IN_FLIGHT, at, view.in_flight);
     set(metrics, FAMILY_DEBT, at, scrape->core->debt[group][master]);
-    return view.state == REDIS_UP;
+    return view;
 }
 
 static void read_groups(struct metrics *metrics, const struct metrics_scrape *scrape)
 {
     for (size_t g = 0; g < metrics->group_count; g++) {
-        size_t up = 0, quorum = config_group_quorum(scrape->config, g);
-        for (size_t m = 0; m < metrics->master_count[g]; m++)
-            up += read_master(metrics, scrape, (uint8_t)g, (uint8_t)m);
+        size_t up = 0, voting = 0, quorum = config_group_quorum(scrape->config, g);
+        for (size_t m = 0; m < metrics->master_count[g]; m++) {
+            struct redis_master_view view = read_master(metrics, scrape, (uint8_t)g, (uint8_t)m);
+            up += view.serves;
+            voting += view.votes;
+        }
+        set(metrics, FAMILY_GROUP_VOTING, g, (int64_t)voting);
+        set(metrics, FAMILY_AGENT_CLOCK, g, redis_clock_off_us(scrape->redis, (uint8_t)g));
         set(metrics, FAMILY_GROUP_MASTERS, g, (int64_t)metrics->master_count[g]);
         set(metrics, FAMILY_GROUP_UP, g, (int64_t)up);
         set(metrics, FAMILY_GROUP_QUORUM, g, (int64_t)quorum);

@@ -66,9 +66,48 @@ static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_st
 {
     const struct agent *agent = arg;
     const struct config_group *config = &agent->config->groups[group];
-    log_event(state == REDIS_DOWN ? LOG_WARN : LOG_INFO, "master", LOG_TEXT_FIELD("group", config->name),
+    enum log_level level = state == REDIS_UP || state == REDIS_CONNECTING ? LOG_INFO : LOG_WARN;
+    int64_t guarded_ms = redis_master(agent->redis, group, master).guarded_ms;
+    if (state == REDIS_GUARDED && guarded_ms > 0) {
+        log_event(level, "master", LOG_TEXT_FIELD("group", config->name),
+                  LOG_TEXT_FIELD("master", config->masters[master].url),
+                  LOG_TEXT_FIELD("state", redis_state_name(state)), LOG_TEXT_FIELD("reason", text),
+                  LOG_INT_FIELD("guarded_ms", guarded_ms));
+        return;
+    }
+    log_event(level, "master", LOG_TEXT_FIELD("group", config->name),
               LOG_TEXT_FIELD("master", config->masters[master].url), LOG_TEXT_FIELD("state", redis_state_name(state)),
               LOG_TEXT_FIELD("reason", text));
+}
+
+/* D5.4: where most masters agree, this agent is the one that is off. */
+static void clock_is_off(void *arg, uint8_t group, int64_t offset_us)
+{
+    const struct agent *agent = arg;
+    log_event(offset_us == 0 ? LOG_INFO : LOG_WARN,
+              offset_us == 0 ? "this agent's clock agrees with most masters' again"
+                             : "this agent's clock is off from most masters'",
+              LOG_TEXT_FIELD("group", agent->config->groups[group].name), LOG_INT_FIELD("offset_ms", offset_us / 1000));
+}
+
+/* What a group lacks to be able to grant locks; "" when it can. */
+static void group_lacks(const struct agent *agent, size_t g, char *text, size_t size)
+{
+    const struct config_group *group = &agent->config->groups[g];
+    size_t serving = 0, voting = 0, quorum = config_group_quorum(agent->config, g);
+    for (size_t m = 0; m < group->master_count; m++) {
+        struct redis_master_view view = redis_master(agent->redis, (uint8_t)g, (uint8_t)m);
+        serving += view.serves;
+        voting += view.votes;
+    }
+    text[0] = '\0';
+    if (serving < quorum)
+        snprintf(text, size, "group %s: %zu of %zu masters are up, %zu are needed", group->name, serving,
+                 group->master_count, quorum);
+    else if (voting < quorum)
+        snprintf(text, size,
+                 "group %s: %zu of %zu masters are guarded, so that %zu vote on new locks and %zu are needed",
+                 group->name, serving - voting, group->master_count, voting, quorum);
 }
 
 static const char *not_ready(void *arg)
@@ -77,15 +116,9 @@ static const char *not_ready(void *arg)
     if (agent->stage != SERVING)
         return "draining";
     for (size_t g = 0; g < agent->config->group_count; g++) {
-        const struct config_group *group = &agent->config->groups[g];
-        size_t up = 0, quorum = config_group_quorum(agent->config, g);
-        for (size_t m = 0; m < group->master_count; m++)
-            up += redis_master(agent->redis, (uint8_t)g, (uint8_t)m).state == REDIS_UP;
-        if (up < quorum) {
-            snprintf(agent->not_ready, sizeof(agent->not_ready), "group %s: %zu of %zu masters are up, %zu are needed",
-                     group->name, up, group->master_count, quorum);
+        group_lacks(agent, g, agent->not_ready, sizeof(agent->not_ready));
+        if (agent->not_ready[0] != '\0')
             return agent->not_ready;
-        }
     }
     return NULL;
 }
@@ -226,7 +259,7 @@ static bool boot(struct agent *agent)
         log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
         return false;
     }
-    struct redis_sink sink = {agent, submit, observe_command, master_state};
+    struct redis_sink sink = {agent, submit, observe_command, master_state, clock_is_off};
     agent->redis = redis_start(&agent->uv, agent->config, &sink);
     struct api_backend backend = {agent, submit, now, loop_core(agent->loop), agent->redis, agent->metrics, not_ready};
     agent->api = agent->redis == NULL ? NULL : api_start(&agent->uv, agent->config, &backend, error, sizeof(error));

@@ -8,7 +8,7 @@
 #include "api/text.h"
 
 /* With what status each answer goes out, and what its problem says beyond code and title. */
-enum { NODES = 1, RETRY = 2, HOLDER = 4, VALID_FOR = 8, REASON = 16, LIMITS = 32 };
+enum { NODES = 1, RETRY = 2, HOLDER = 4, VALID_FOR = 8, REASON = 16, LIMITS = 32, GUARD = 64 };
 
 static const struct {
     uint16_t status;
@@ -21,7 +21,7 @@ static const struct {
     [ANSWER_STATE] = {200, NODES},
     [ANSWER_LOCK_HELD] = {409, RETRY | HOLDER},
     [ANSWER_WAIT_TIMEOUT] = {409, RETRY | HOLDER},
-    [ANSWER_QUORUM_UNAVAILABLE] = {503, NODES | RETRY},
+    [ANSWER_QUORUM_UNAVAILABLE] = {503, NODES | RETRY | GUARD},
     [ANSWER_VALIDITY_EXPIRED] = {503, NODES},
     [ANSWER_RENEW_FAILED] = {503, NODES | VALID_FOR},
     [ANSWER_LOCK_LOST] = {410, REASON},
@@ -74,8 +74,8 @@ static int64_t max_hold_ms(const struct hold_view *hold)
 
 static json_t *nodes_json(const struct tally *tally)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "granted", tally->granted, "held", tally->held, "error",
-                     tally->failed, "total", tally->total, "quorum", tally->quorum);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i}", "granted", tally->granted, "held", tally->held, "error",
+                     tally->failed, "guarded", tally->guarded, "total", tally->total, "quorum", tally->quorum);
 }
 
 /* Labels come from masters too, where anybody may have written them. */
@@ -224,9 +224,28 @@ static void say_limits(struct connection *connection, char *detail, size_t size)
              text_duration(answer->ttl_ms_min, min, sizeof(min)), text_duration(answer->ttl_ms_max, max, sizeof(max)));
 }
 
-static json_t *members_json(const struct effect_answer *answer, unsigned says, int64_t valid_ms)
+/* D5.3: which masters have no vote yet, and for how long. */
+static json_t *guarded_json(const struct connection *connection)
 {
+    const struct effect_answer *answer = &connection->request.kept.answer;
+    const struct config_group *group = &connection->api->config->groups[answer->group];
+    json_t *list = json_array();
+    for (size_t m = 0; m < group->master_count; m++) {
+        if ((answer->guarded >> m & 1) == 0)
+            continue;
+        uint32_t ms = answer->guarded_ms[m];
+        json_array_append_new(list, json_pack("{s:s, s:o}", "master", group->masters[m].url, "guarded_ms",
+                                              ms == UINT32_MAX ? json_null() : json_integer(ms)));
+    }
+    return list;
+}
+
+static json_t *members_json(const struct connection *connection, unsigned says, int64_t valid_ms)
+{
+    const struct effect_answer *answer = &connection->request.kept.answer;
     json_t *members = json_object();
+    if (says & GUARD && answer->guarded != 0)
+        json_object_set_new(members, "guarded", guarded_json(connection));
     if (says & NODES)
         json_object_set_new(members, "nodes", nodes_json(&answer->tally));
     if (says & HOLDER)
@@ -256,11 +275,17 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
                                     .retry_after_ms = -1};
     if (says & RETRY)
         report.retry_after_ms = answer->retry_after_ms > 0 ? answer->retry_after_ms : 0;
+    if (says & GUARD && answer->guarded != 0) {
+        snprintf(detail, sizeof(detail),
+                 "%u of %u masters may have forgotten keys and have no vote on new locks yet; %u votes are needed",
+                 answer->tally.guarded, answer->tally.total, answer->tally.quorum);
+        report.detail = detail;
+    }
     if (says & LIMITS) {
         say_limits(connection, detail, sizeof(detail));
         report.detail = detail;
     }
-    report.members = members_json(answer, says, valid_ms);
+    report.members = members_json(connection, says, valid_ms);
     return reply_problem(connection, &report);
 }
 

@@ -32,24 +32,28 @@ enum MHD_Result page_openapi(struct connection *connection)
 static json_t *master_json(const struct api *api, size_t group, size_t master)
 {
     struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)group, (uint8_t)master);
-    return json_pack("{s:s, s:s, s:s}", "master", api->config->groups[group].masters[master].url, "state",
-                     redis_state_name(view.state), "reason", view.reason);
+    json_t *json = json_pack("{s:s, s:s, s:s}", "master", api->config->groups[group].masters[master].url, "state",
+                             redis_state_name(view.state), "reason", view.reason);
+    if (view.guarded_ms != 0)
+        json_object_set_new(json, "guarded_ms", view.guarded_ms < 0 ? json_null() : json_integer(view.guarded_ms));
+    return json;
 }
 
 static json_t *group_json(const struct api *api, size_t g)
 {
     const struct config_group *group = &api->config->groups[g];
-    size_t up = 0, quorum = config_group_quorum(api->config, g);
-    json_t *down = json_array();
+    size_t up = 0, voting = 0, quorum = config_group_quorum(api->config, g);
+    json_t *not_up = json_array();
     for (size_t m = 0; m < group->master_count; m++) {
-        if (redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m).state == REDIS_UP)
-            up++;
-        else
-            json_array_append_new(down, master_json(api, g, m));
+        struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
+        up += view.serves;
+        voting += view.votes;
+        if (view.state != REDIS_UP)
+            json_array_append_new(not_up, master_json(api, g, m));
     }
-    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:o}", "group", group->name, "ready", up >= quorum, "up",
-                     (json_int_t)up, "total", (json_int_t)group->master_count, "quorum", (json_int_t)quorum, "not_up",
-                     down);
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:o}", "group", group->name, "ready", voting >= quorum, "up",
+                     (json_int_t)up, "voting", (json_int_t)voting, "total", (json_int_t)group->master_count, "quorum",
+                     (json_int_t)quorum, "not_up", not_up);
 }
 
 enum MHD_Result page_ready(struct connection *connection)

@@ -45,6 +45,10 @@ static void add_master(struct buffer *page, const struct api *api, size_t g, siz
     buffer_printf(page, "<tr class=\"%s\">", redis_state_name(view.state));
     add_cell(page, api->config->groups[g].masters[m].url);
     add_cell(page, redis_state_name(view.state));
+    if (view.guarded_ms > 0)
+        buffer_printf(page, "<td>in %lld s</td>", (long long)((view.guarded_ms + 999) / 1000));
+    else
+        add_cell(page, view.votes ? "yes" : "no");
     add_cell(page, view.version);
     buffer_printf(page, "<td>%lld</td><td>%llu</td>", (long long)(view.clock_offset_us / 1000),
                   (unsigned long long)view.reconnects);
@@ -55,14 +59,25 @@ static void add_master(struct buffer *page, const struct api *api, size_t g, siz
 static void add_group(struct buffer *page, const struct api *api, size_t g)
 {
     const struct config_group *group = &api->config->groups[g];
-    size_t up = 0, quorum = config_group_quorum(api->config, g);
-    for (size_t m = 0; m < group->master_count; m++)
-        up += redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m).state == REDIS_UP;
+    size_t up = 0, voting = 0, quorum = config_group_quorum(api->config, g);
+    for (size_t m = 0; m < group->master_count; m++) {
+        struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
+        up += view.serves;
+        voting += view.votes;
+    }
     add(page, "<h2>Group ");
     add_escaped(page, group->name);
-    buffer_printf(page, "</h2>\n<p>%zu of %zu masters are up; %zu are needed: <strong>%s</strong></p>\n", up,
-                  group->master_count, quorum, up >= quorum ? "ready" : "no quorum");
-    add(page, "<table><tr><th>master</th><th>state</th><th>version</th><th>clock offset (ms)</th><th>reconnects</th>"
+    buffer_printf(
+        page, "</h2>\n<p>%zu of %zu masters are up, %zu vote on new locks; %zu are needed: <strong>%s</strong></p>\n",
+        up, group->master_count, voting, quorum,
+        voting >= quorum ? "ready"
+        : up >= quorum   ? "guarded"
+                         : "no quorum");
+    if (redis_clock_off_us(api->backend.redis, (uint8_t)g) != 0)
+        buffer_printf(page, "<p>Most of them agree that this agent's clock is off by %lld ms.</p>\n",
+                      (long long)(redis_clock_off_us(api->backend.redis, (uint8_t)g) / 1000));
+    add(page, "<table><tr><th>master</th><th>state</th><th>votes</th><th>version</th><th>clock offset "
+              "(ms)</th><th>reconnects</th>"
               "<th>reason</th></tr>\n");
     for (size_t m = 0; m < group->master_count; m++)
         add_master(page, api, g, m);
@@ -87,7 +102,8 @@ enum MHD_Result page_status(struct connection *connection)
     struct buffer page = {0};
     add(&page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>lockagent</title>\n"
                "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}"
-               "td,th{border:1px solid #ccc;padding:.3em .7em;text-align:left}tr.down td{background:#fdd}</style>"
+               "td,th{border:1px solid #ccc;padding:.3em .7em;text-align:left}tr.down td{background:#fdd}tr.guarded "
+               "td,tr.degraded td{background:#ffd}</style>"
                "</head><body>\n");
     add_summary(&page, api);
     for (size_t g = 0; g < api->config->group_count; g++)

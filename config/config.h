@@ -31,6 +31,8 @@ struct config_master {
     char password[256]; /* from the URL; "": none, or password_file of the group */
 };
 
+enum on_degraded { ON_DEGRADED_WARN, ON_DEGRADED_DOWN };
+
 struct config_group {
     char name[64];
     struct config_master masters[LIMIT_MASTERS];
@@ -40,6 +42,9 @@ struct config_group {
     char username[128];              /* for masters whose URL names none */
     char password_file[CONFIG_TEXT]; /* read at every connect; "" for none */
     int db;                          /* for masters whose URL names none */
+    bool durable;                 /* the masters keep their data whatever happens, none is a promoted replica (D5.3) */
+    bool guard;                   /* a master that may have forgotten keys has no vote until they have run out */
+    enum on_degraded on_degraded; /* a master that should not be one (D5.4) */
 };
 
 struct config_policy {

@@ -60,6 +60,18 @@ const struct config_key config_keys[] = {
               "password can be changed without a restart. Empty for none."},
     {.path = "redis.groups.<name>.db", .type = TYPE_COUNT, GROUP(db), .preset = "0", .min = 0, .max = 65535,
      .prose = "Database number for the masters whose URL names none."},
+    {.path = "redis.groups.<name>.durable", .type = TYPE_FLAG, GROUP(durable), .preset = "false",
+     .prose = "Promises that these masters never forget a key over a restart: appendfsync always, volumes that "
+              "survive, and no replica that is promoted. A restart then costs no vote, and a group that was never "
+              "used before votes at once."},
+    {.path = "redis.groups.<name>.guard", .type = TYPE_SWITCH, GROUP(guard), .preset = "on",
+     .prose = "Gives a master that may have forgotten keys (restarted, emptied, replaced) no vote on new locks until "
+              "every lease that it may have known has run out: limits.max_ttl and 1s. off only where something else "
+              "sees to that."},
+    {.path = "redis.groups.<name>.on_degraded", .type = TYPE_CHOICE, GROUP(on_degraded), .preset = "warn",
+     .min = ON_DEGRADED_WARN, .words = {"warn", "down"},
+     .prose = "What to do with a master that is a replica, evicts keys, or is the same server as another one of the "
+              "group: show it as degraded, or do without it as well."},
 
     {.path = "policies", .type = TYPE_ITEMS, .min = 0, .max = LIMIT_POLICIES,
      .prose = "How keys are locked: the first policy whose pattern matches the key applies. A last one for `*` with "

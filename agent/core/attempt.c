@@ -18,15 +18,15 @@ static struct request *contender_of(struct core *core, struct lock *lock)
     return lock->contender == NO_REQUEST ? NULL : &core->requests[lock->contender];
 }
 
-/* When the other holders' leases will have run out on enough masters, as they say: the time after which a retry can
- * win. */
-static int64_t free_in_ms(const struct lock *lock)
+/* When as many of `masters` as are needed will have let go of the other holders' leases, or of their guard, as they say:
+ * the time after which a retry can win. */
+static int64_t free_in_ms(const struct lock *lock, master_set masters)
 {
     const struct round *round = &lock->round;
     uint32_t sorted[LIMIT_MASTERS];
     size_t count = 0, needed = 0;
     for (uint8_t m = 0; m < round->total; m++) {
-        if (!set_has(round->no, m))
+        if (!set_has(masters, m))
             continue;
         size_t i = count++;
         for (; i > 0 && sorted[i - 1] > lock->held_ms[m]; i--)
@@ -41,12 +41,23 @@ static int64_t free_in_ms(const struct lock *lock)
     return free_in == UINT32_MAX ? -1 : (int64_t)free_in;
 }
 
+/* D5.3: where the masters that are guarded would make a quorum with those that vote. */
+static int64_t guard_ends_in_ms(const struct lock *lock)
+{
+    const struct round *round = &lock->round;
+    bool would_do = set_size(round->guarded | round->yes | round->no) >= round->quorum;
+    return would_do ? free_in_ms(lock, round->guarded | round->no) : -1;
+}
+
 static void attempt_failed(struct core *core, struct lock *lock, enum answer answer)
 {
     struct key *key = lock->key;
     struct request *contender = contender_of(core, lock);
     key->last_answer = answer;
-    key->last_retry_ms = answer == ANSWER_LOCK_HELD ? free_in_ms(lock) : -1;
+    key->last_retry_ms = answer == ANSWER_LOCK_HELD            ? free_in_ms(lock, lock->round.no)
+                         : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
+                                                               : -1;
+    key->last_guarded = lock->round.guarded;
     if (answer != ANSWER_LOCK_HELD)
         key->last_holder_len = 0;
     release_undone(core, lock, /* except= */ lock->round.op == OP_ACQUIRE ? lock->round.no : 0);
@@ -168,12 +179,23 @@ void attempt_begun(struct core *core, struct key *key, struct request *request)
     }
 }
 
+static uint32_t clipped_ms(int64_t ms)
+{
+    return ms < 0 || ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+}
+
+/* D5.3: it has no vote yet; the answer says for how long. */
+static void heard_guard(struct core *core, struct lock *lock, const struct event_reply *reply)
+{
+    struct master *master = &lock_group(core, lock)->masters[reply->master];
+    lock->held_ms[reply->master] = clipped_ms(reply->pttl_ms);
+    master->guarded_until = reply->pttl_ms < 0 ? INSTANT_NEVER : instant_after_ms(core->now, reply->pttl_ms);
+}
+
 static void heard_holder(struct lock *lock, const struct event_reply *reply)
 {
     struct key *key = lock->key;
-    lock->held_ms[reply->master] = reply->pttl_ms < 0            ? UINT32_MAX
-                                   : reply->pttl_ms > UINT32_MAX ? UINT32_MAX
-                                                                 : (uint32_t)reply->pttl_ms;
+    lock->held_ms[reply->master] = clipped_ms(reply->pttl_ms);
     key->last_holder_len = (uint8_t)(reply->holder.len <= LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES);
     if (key->last_holder_len > 0)
         memcpy(key->last_holder, reply->holder.at, key->last_holder_len);
@@ -194,6 +216,8 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
         fence_heard(lock, reply->master, reply->fence);
     if (reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN)
         heard_holder(lock, reply);
+    if (reply->vote == VOTE_GUARDED)
+        heard_guard(core, lock, reply);
     if (reply->vote == VOTE_FOREIGN)
         outbox_trace(core, (struct effect_trace){.kind = TRACE_FOREIGN, .master = reply->master}, lock);
     round_vote(round, reply->master, reply->vote);

@@ -111,12 +111,14 @@ struct event_reply {
     struct lock_ref ref; /* of the item */
     enum vote vote;
     uint64_t fence;     /* YES, REPAIRED, MISNUMBERED: the number that the master stores now (0: none) */
-    int64_t pttl_ms;    /* HELD, FOREIGN, and YES of READ: remaining ttl there; -1: none */
+    int64_t pttl_ms;    /* HELD, FOREIGN, and YES of READ: remaining ttl there; -1: none.
+                           GUARDED: how long the guard still lasts; -1: not known */
     struct text holder; /* HELD, and YES of READ: label of the holder */
 };
 struct event_master {
     uint8_t group, master;
-    uint16_t epoch;          /* UP: never 0; another number than before where the master may have forgotten keys */
+    uint16_t epoch;          /* UP: never 0; another number than before where the master may have forgotten keys.
+                                UP may come for a master that is up, when its epoch has changed */
     int64_t clock_offset_us; /* UP, CLOCK: the master's wall clock minus ours */
 };
 
@@ -190,6 +192,7 @@ struct hold_view {
 
 struct tally { /* of the round that decided; all zero where none was needed */
     uint8_t granted, held, failed, total, quorum;
+    uint8_t guarded; /* have no vote yet (D5.3); for a grant as good as failed, but not counted among the failed */
 };
 
 struct effect_answer {
@@ -203,10 +206,12 @@ struct effect_answer {
                                VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
     int64_t waited_us;      /* since the request came */
     int64_t retry_after_ms; /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */
-    struct text holder;     /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty */
-    enum reason reason;     /* LOCK_LOST */
-    bool adopted;           /* RENEWED: the token was not known here */
-    bool continuous;        /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
+    master_set guarded;     /* QUORUM_UNAVAILABLE: the masters of tally.guarded, */
+    uint32_t guarded_ms[LIMIT_MASTERS]; /* and for how long each of them still is; UINT32_MAX: not known */
+    struct text holder;                 /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty */
+    enum reason reason;                 /* LOCK_LOST */
+    bool adopted;                       /* RENEWED: the token was not known here */
+    bool continuous; /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
     uint32_t ttl_ms_min, ttl_ms_max;    /* BAD_TTL: what is allowed */
     bool local;                         /* STATE: this agent holds it */
     enum key_state state;               /* STATE */

@@ -89,6 +89,7 @@ struct key *key_get(struct core *core, struct text name)
     key->group = policy_group(core, key->policy, name);
     key->last_answer = ANSWER_LOCK_HELD;
     key->last_retry_ms = -1;
+    key->last_guarded = 0;
     key->retry.owner = TIMER_OF_KEY;
     list_init(&key->locks);
     list_init(&key->waiters);

@@ -43,6 +43,7 @@ static enum side side_of(enum op op, enum vote vote)
     case VOTE_MISNUMBERED:
         return op == OP_RELEASE ? SIDE_YES : SIDE_NO;
     case VOTE_REPAIRED:
+    case VOTE_GUARDED:
     case VOTE_REFUSED:
     case VOTE_NOT_RUN:
     case VOTE_NOT_SENT:
@@ -69,6 +70,7 @@ void round_vote(struct round *round, uint8_t master, enum vote vote)
         break;
     case SIDE_FAILED:
         round->failed |= set_of(master);
+        round->guarded |= vote == VOTE_GUARDED ? set_of(master) : 0;
         break;
     }
 }
@@ -102,13 +104,14 @@ enum verdict round_verdict(const struct round *round)
 
 struct tally round_tally(const struct round *round)
 {
-    uint8_t granted = set_size(round->yes), held = set_size(round->no);
+    uint8_t granted = set_size(round->yes), held = set_size(round->no), guarded = set_size(round->guarded);
     return (struct tally){
         .granted = granted,
         .held = held,
-        .failed = (uint8_t)(round->total - granted - held - set_size(round_pending(round))),
+        .failed = (uint8_t)(round->total - granted - held - guarded - set_size(round_pending(round))),
         .total = round->total,
         .quorum = round->quorum,
+        .guarded = guarded,
     };
 }
 

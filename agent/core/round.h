@@ -17,10 +17,12 @@ struct round {
     uint8_t total, quorum;
     struct instant started, deadline; /* started: before the first byte was sent (R4) */
     master_set asked;
-    master_set yes;    /* did what was asked */
-    master_set no;     /* another holder, or the token is not there */
-    master_set failed; /* refused, lost, late, repaired only now: counts for neither */
-    master_set rerun;  /* asked a second time after VOTE_NOT_RUN */
+    master_set yes;     /* did what was asked */
+    master_set no;      /* another holder, or the token is not there */
+    master_set guarded; /* have no vote on new locks yet (D5.3); among the failed */
+    master_set failed;  /* refused, lost, late, repaired only now: counts for neither */
+    master_set rerun;   /* asked a second time after VOTE_NOT_RUN */
+    master_set heard;   /* have said where the token is, in time or not: what comes twice was true at most once */
 };
 
 enum verdict { VERDICT_OPEN, VERDICT_WON, VERDICT_LOST };

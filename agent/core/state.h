@@ -69,6 +69,7 @@ struct key {
     enum answer last_answer;
     struct tally last_tally;
     int64_t last_retry_ms;
+    master_set last_guarded;
     uint8_t last_holder_len;
     char last_holder[LIMIT_LABEL_BYTES];
     char name[LIMIT_KEY_BYTES];
@@ -117,7 +118,7 @@ struct lock {
     master_set written; /* may have the key: something that creates it was sent */
     master_set owed;    /* have not confirmed the release (R6) */
     master_set strange; /* ADOPTING, or RELEASING a stranger: said that somebody else holds or held the key */
-    uint32_t held_ms[LIMIT_MASTERS];   /* ACQUIRING: how long the other holder's lease still runs there */
+    uint32_t held_ms[LIMIT_MASTERS];   /* ACQUIRING: how long the other holder's lease, or the guard, lasts there */
     uint16_t confirmed[LIMIT_MASTERS]; /* the epoch in which the master confirmed the token; 0: never */
     uint16_t denied[LIMIT_MASTERS];    /* the epoch in which it denied it after that; 0: never */
 
@@ -158,6 +159,7 @@ struct request {
 struct master {
     bool up;
     bool clock_known;
+    struct instant guarded_until; /* as it last said; NEVER: it did not say */
     uint16_t epoch;
     int64_t clock_offset_us;
 };

@@ -92,10 +92,11 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(FOREIGN, "foreign")         /* the key is there with another type: held by a stranger */                         \
     X(ABSENT, "absent")           /* the key is not there */                                                           \
     X(MISNUMBERED, "misnumbered") /* ADOPT: the token is there, but another number is stored */                        \
-    X(REFUSED, "refused")         /* an error reply: certainly not done */                                             \
-    X(NOT_RUN, "not_run")         /* certainly not done, and worth asking again at once (script was flushed) */        \
-    X(NOT_SENT, "not_sent")       /* never left this process */                                                        \
-    X(UNKNOWN, "unknown")         /* the connection ended or the deadline passed: may have been done */
+    X(GUARDED, "guarded")   /* ACQUIRE: may have forgotten keys a while ago, so it has no vote on new locks yet */     \
+    X(REFUSED, "refused")   /* an error reply: certainly not done */                                                   \
+    X(NOT_RUN, "not_run")   /* certainly not done, and worth asking again at once (script was flushed) */              \
+    X(NOT_SENT, "not_sent") /* never left this process */                                                              \
+    X(UNKNOWN, "unknown")   /* the connection ended or the deadline passed: may have been done */
 
 /* How a request can end, with the code that callers see. The API maps each to an HTTP status. */
 #define ANSWERS(X)                                                                                                     \

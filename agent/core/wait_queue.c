@@ -19,14 +19,25 @@ static struct effect_answer refusal_of_hold(const struct core *core, const struc
     };
 }
 
-static struct effect_answer refusal_of_attempt(const struct key *key, enum answer answer)
+static struct effect_answer refusal_of_attempt(const struct core *core, const struct key *key, enum answer answer)
 {
-    return (struct effect_answer){
+    struct effect_answer refusal = {
         .answer = answer,
         .tally = key->last_tally,
         .retry_after_ms = key->last_retry_ms,
+        .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->last_guarded : 0,
         .holder = {key->last_holder, key->last_holder_len},
     };
+    for (uint8_t m = 0; m < LIMIT_MASTERS; m++) {
+        struct instant until = core->groups[key->group].masters[m].guarded_until;
+        if (!set_has(refusal.guarded, m))
+            continue;
+        int64_t left_us = instant_us_between(core->now, instant_max(until, core->now));
+        refusal.guarded_ms[m] = until.us == INSTANT_NEVER.us || left_us / 1000 >= UINT32_MAX
+                                    ? UINT32_MAX
+                                    : (uint32_t)((left_us + 999) / 1000);
+    }
+    return refusal;
 }
 
 static bool is_taken_here(const struct key *key)
@@ -108,7 +119,7 @@ void queue_attempt_failed(struct core *core, struct key *key, struct request *co
 {
     CORE_ASSERT(contender != NULL && contender->key == key);
     key->references++;
-    answer_once(core, key, refusal_of_attempt(key, key->last_answer));
+    answer_once(core, key, refusal_of_attempt(core, key, key->last_answer));
     if (core->draining)
         requests_answer(core, &key->waiters, ANSWER_DRAINING, REASON_NONE);
     if (!list_is_empty(&key->waiters))
@@ -138,7 +149,7 @@ void queue_wait_over(struct core *core, struct request *request)
     } else {
         enum answer answer = key->last_answer == ANSWER_LOCK_HELD ? ANSWER_WAIT_TIMEOUT : key->last_answer;
         uint32_t number = request->slot;
-        request_answer(core, request, refusal_of_attempt(key, answer));
+        request_answer(core, request, refusal_of_attempt(core, key, answer));
         if (live != NULL && live->contender == number)
             attempt_abandoned(core, live);
         queue_left(core, key);

@@ -82,14 +82,17 @@ void hold_begun(struct core *core, struct lock *lock, struct instant from)
 }
 
 /* A yes shows that the master has the token in its present epoch, and a no after such a yes that it has not any more. Only
- * replies to the latest round count: an older one that comes late may contradict what the master said since. */
+ * the first reply to the latest round counts: an older one that comes late may contradict what the master said since. */
 void hold_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     uint8_t m = reply->master;
     uint16_t epoch = core->groups[lock->group].masters[m].epoch;
     bool is_latest = reply->ref.round == lock->round.number || MUTANT(STALE_VOTES_COUNT);
-    if (!is_latest || reply->op == OP_RELEASE)
+    if (!is_latest || reply->op == OP_RELEASE || reply->vote == VOTE_NOT_RUN)
         return;
+    if (set_has(lock->round.heard, m) && !MUTANT(STALE_VOTES_COUNT))
+        return;
+    lock->round.heard |= set_of(m);
     if (reply->vote == VOTE_YES || reply->vote == VOTE_REPAIRED) {
         lock->confirmed[m] = epoch;
         lock->denied[m] = 0;

@@ -1,7 +1,21 @@
 -- Takes one lock and numbers the grant (R1, R12).
--- KEYS: lock key, fence key where the policy fences. ARGV: value, ttl, fence retention (0: no fencing), proposed number.
+-- KEYS: lock key, fence key where the policy fences, marker where the group is guarded. ARGV: value, ttl, fence retention (0: no fencing), proposed number.
 -- The fence key is read first, so that whatever is wrong with it fails before anything is written.
+local function guard_left(marker)
+    local was = redis.pcall('HMGET', marker, 'since', 'max_ttl')
+    local since, max_ttl = tonumber(was[1] or nil), tonumber(was[2] or nil)
+    if not (since and max_ttl) then return -1 end
+    local time = redis.call('TIME')
+    local left = since + max_ttl + 1001 - (time[1] * 1000 + math.floor(time[2] / 1000))
+    return left > 0 and left
+end
+
 local value, retention = ARGV[1], tonumber(ARGV[3])
+local marker = KEYS[retention > 0 and 3 or 2]
+if marker then -- D5.3: who may have forgotten has no vote until whatever it forgot has run out
+    local left = guard_left(marker)
+    if left then return {'guarded', left} end
+end
 local stored = 0
 if retention > 0 then
     stored = stored_number(KEYS[2])

@@ -1,7 +1,9 @@
 -- Renews, repairs or adopts locks; nothing is ever shortened (R7).
 -- ARGV: renew|repair|adopt, then per item: '<random>:<label>', ttl, fence retention (0: no fencing), number.
--- KEYS per item: lock key, fence key where the item fences. Answers a list; no item can make another one fail.
-local mode = ARGV[1]
+-- KEYS per item: lock key, fence key where the item fences; behind them the marker where the group is guarded. Answers a list; no item
+-- can make another one fail. Where a key is missing and the group is guarded, the marker's epoch ('': no marker) is its last entry:
+-- a master that forgot since says so by that (R7).
+local mode, missing = ARGV[1], false
 
 local function keep(key, ms)
     local left = redis.call('PTTL', key)
@@ -47,6 +49,7 @@ local function extend(key, fence, value, ttl, retention, number)
         return renew(key, fence, stored, ttl, retention, number)
     end
     if held ~= false then return seen('held', key, held) end
+    missing = true
     if mode ~= 'repair' then return -1 end
     return repair(key, fence, stored, value, ttl, retention, number)
 end
@@ -62,5 +65,9 @@ for i = 2, #ARGV, 4 do
     local well, entry = pcall(extend, key, fence, ARGV[i], tonumber(ARGV[i + 1]), retention, tonumber(ARGV[i + 3]))
     if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
     replies[#replies + 1] = entry
+end
+if missing and KEYS[at] then
+    local epoch = redis.pcall('HGET', KEYS[at], 'epoch')
+    replies[#replies + 1] = type(epoch) == 'string' and epoch or ''
 end
 return replies

@@ -19,6 +19,8 @@ struct step {
     /* Takes a reply that is not an error; false when it makes no sense. NULL: any will do. */
     bool (*take)(struct master *master, const struct command *command, const redisReply *reply);
     bool optional;
+    /* True where the greeting may go on after this error. NULL: never. */
+    bool (*waits)(struct master *master, enum redis_outcome outcome);
     bool secret; /* what the server says to it is not repeated */
 };
 
@@ -130,21 +132,11 @@ static int ask_info(struct master *master, char *why, size_t why_size)
 {
     (void)why, (void)why_size;
     master->view.run_id[0] = master->view.version[0] = '\0';
+    master->sanity.role[0] = master->sanity.policy[0] = '\0';
     ASK(master, heard_step, "INFO", "server");
-    return 1;
-}
-
-/* The value of `name:` in the text of INFO. */
-static void copy_field(const char *info, const char *name, char *into, size_t size)
-{
-    size_t len = strlen(name);
-    for (const char *line = info; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, len) == 0 && line[len] == ':') {
-            snprintf(into, size, "%.*s", (int)strcspn(line + len + 1, "\r\n"), line + len + 1);
-            return;
-        }
-    }
+    ASK(master, heard_step, "INFO", "replication");
+    ASK(master, heard_step, "INFO", "memory");
+    return 3;
 }
 
 static bool take_info(struct master *master, const struct command *command, const redisReply *reply)
@@ -153,8 +145,9 @@ static bool take_info(struct master *master, const struct command *command, cons
     if (reply->type != REDIS_REPLY_STRING) {
         return false;
     }
-    copy_field(reply->str, "run_id", master->view.run_id, sizeof(master->view.run_id));
-    copy_field(reply->str, "redis_version", master->view.version, sizeof(master->view.version));
+    copy_info_field(reply->str, "run_id", master->view.run_id, sizeof(master->view.run_id));
+    copy_info_field(reply->str, "redis_version", master->view.version, sizeof(master->view.version));
+    sanity_take_info(master, reply->str);
     return true;
 }
 
@@ -208,6 +201,7 @@ static bool take_time(struct master *master, const struct command *command, cons
     int64_t round_trip_us = (int64_t)((uv_hrtime() - command->sent_at_ns) / 1000);
     int64_t master_us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 + strtoll(reply->element[1]->str, NULL, 10);
     master->view.clock_offset_us = master_us - (wall_us - round_trip_us / 2);
+    master->sanity.clock_known = true;
     return true;
 }
 
@@ -218,6 +212,33 @@ static int ask_name(struct master *master, char *why, size_t why_size)
     return 1;
 }
 
+/* D5.3: behind CLIENT KILL, so that what an earlier connection left behind does not run between marker and locks. */
+static int ask_marker(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    if (!master->group_config->guard) {
+        return 0;
+    }
+    guard_greet(master, heard_step);
+    return 1;
+}
+
+static bool take_marker(struct master *master, const struct command *command, const redisReply *reply)
+{
+    (void)command;
+    return guard_take(master, reply);
+}
+
+/* A master that can not write the marker now can still serve holders. */
+static bool marker_waits(struct master *master, enum redis_outcome outcome)
+{
+    if (outcome != REDIS_OUTCOME_OOM && outcome != REDIS_OUTCOME_READONLY && outcome != REDIS_OUTCOME_NOREPLICAS) {
+        return false;
+    }
+    guard_refused(master);
+    return true;
+}
+
 static const struct step steps[] = {
     {"AUTH", ask_auth, NULL, .secret = true},
     {"SELECT", ask_select, NULL, .optional = false},
@@ -225,6 +246,7 @@ static const struct step steps[] = {
     {"SCRIPT LOAD", ask_scripts, take_script, .optional = false},
     {"INFO", ask_info, take_info, .optional = true},
     {"CLIENT KILL", ask_kill, NULL, .optional = true},
+    {"marker", ask_marker, take_marker, .waits = marker_waits},
     {"CLIENT ID", ask_client_id, take_client_id, .optional = true},
     {"TIME", ask_time, take_time, .optional = true},
     {"CLIENT SETNAME", ask_name, NULL, .optional = true},
@@ -298,7 +320,8 @@ static void heard_step(struct master *master, const struct command *command, con
     }
     const struct step *step = &steps[master->step];
     bool is_error = reply->type == REDIS_REPLY_ERROR;
-    if (is_error && (!step->optional || passes_by_itself(outcome_of_error(reply->str)))) {
+    bool waits = is_error && step->waits && step->waits(master, outcome_of_error(reply->str));
+    if (is_error && !waits && (!step->optional || passes_by_itself(outcome_of_error(reply->str)))) {
         step_refused(master, step, reply->str);
         return;
     }
@@ -367,8 +390,18 @@ static void heard_time(struct master *master, const struct command *command, con
     sink->event(sink->arg, &event);
 }
 
+static void heard_info(struct master *master, const struct command *command, const redisReply *reply, bool sent)
+{
+    (void)command, (void)sent;
+    if (reply && reply->type == REDIS_REPLY_STRING && master->phase == PHASE_READY) {
+        sanity_take_info(master, reply->str);
+    }
+}
+
 void greeting_probe(struct master *master)
 {
+    ASK(master, heard_info, "INFO", "replication");
+    ASK(master, heard_info, "INFO", "memory");
     ASK(master, heard_ping, "PING");
     ASK(master, heard_time, "TIME");
 }

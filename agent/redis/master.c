@@ -34,20 +34,79 @@ static void tell_core(struct master *master, enum event_kind kind)
     sink->event(sink->arg, &event);
 }
 
-/* Another server process than before, or one that does not say who it is, may have forgotten keys (D5.3). */
+/* Where the marker begins a new epoch, the master may have forgotten keys (D5.3). With `guard: off` it is another server
+ * process than before, or one that does not say who it is. */
 static bool may_have_forgotten(const struct master *master)
 {
     if (master->epoch == 0) {
         return true;
     }
+    if (master->group_config->guard) {
+        return master->guard.changed || !*master->guard.epoch;
+    }
     const char *run_id = master->view.run_id;
     return !master->was_ready && (!*run_id || strcmp(run_id, master->last_run_id) != 0);
+}
+
+static void begin_epoch(struct master *master)
+{
+    master->epoch = master->epoch == UINT16_MAX ? 1 : master->epoch + 1;
+    master->guard.changed = false;
+}
+
+void master_new_epoch(struct master *master)
+{
+    begin_epoch(master);
+    if (master->told_up) {
+        tell_core(master, EVENT_MASTER_UP);
+    }
+}
+
+/* What a master that is READY looks like now. */
+static enum redis_state state_now(const struct master *master, char *reason, size_t size)
+{
+    const char *fault = master->sanity.fault;
+    bool guarded = guard_left_ms(master) != 0;
+    snprintf(reason, size, "%s%s%s",
+             !guarded                ? ""
+             : master->guard.unsure  ? "its marker can not be written: no vote on new locks"
+             : master->guard.missing ? "its marker is missing: no vote on new locks"
+                                     : "may have forgotten keys: no vote on new locks yet",
+             guarded && *fault ? "; " : "", fault);
+    return guarded ? REDIS_GUARDED : *fault ? REDIS_DEGRADED : REDIS_UP;
+}
+
+static bool is_served(const struct master *master)
+{
+    return !(master->sanity.grave && master->group_config->on_degraded == ON_DEGRADED_DOWN);
+}
+
+void master_show(struct master *master)
+{
+    char reason[sizeof(master->view.reason)];
+    if (master->phase != PHASE_READY) {
+        return;
+    }
+    enum redis_state state = state_now(master, reason, sizeof(reason));
+    bool serves = is_served(master);
+    if (!serves) {
+        state = REDIS_DEGRADED;
+    }
+    if (state != master->view.state || strcmp(reason, master->view.reason) != 0) {
+        master->view.state = state;
+        memcpy(master->view.reason, reason, sizeof(reason));
+        tell_state(master);
+    }
+    if (serves != master->told_up) {
+        master->told_up = serves;
+        tell_core(master, serves ? EVENT_MASTER_UP : EVENT_MASTER_DOWN);
+    }
 }
 
 void master_up(struct master *master)
 {
     if (may_have_forgotten(master)) {
-        master->epoch = master->epoch == UINT16_MAX ? 1 : master->epoch + 1;
+        begin_epoch(master);
     }
     memcpy(master->last_run_id, master->view.run_id, sizeof(master->last_run_id));
     master->phase = PHASE_READY;
@@ -55,15 +114,15 @@ void master_up(struct master *master)
     master->reloading = false;
     master->probe_ticks = 0;
     master->noticed = 0;
-    master->view.state = REDIS_UP;
-    master->view.reason[0] = '\0';
-    tell_state(master);
-    tell_core(master, EVENT_MASTER_UP);
+    sanity_look(master->redis, master->group);
+    if (master->phase == PHASE_READY && master->group_config->guard) {
+        guard_settle(master);
+    }
 }
 
 void master_down(struct master *master, const char *why)
 {
-    bool was_up = master->view.state == REDIS_UP;
+    bool was_up = master->told_up;
     bool news = master->view.state != REDIS_DOWN || strcmp(why, master->view.reason) != 0;
     master->view.state = REDIS_DOWN;
     if (why != master->view.reason) {
@@ -73,6 +132,7 @@ void master_down(struct master *master, const char *why)
         tell_state(master);
     }
     if (was_up) {
+        master->told_up = false;
         tell_core(master, EVENT_MASTER_DOWN);
     }
 }
@@ -80,7 +140,7 @@ void master_down(struct master *master, const char *why)
 /* A remark about a master whose state does not change: once per kind and connection. */
 void master_notice(struct master *master, enum redis_outcome outcome, const char *text)
 {
-    if (master->view.state != REDIS_UP || (master->noticed & 1u << outcome)) {
+    if (!master->told_up || (master->noticed & 1u << outcome)) {
         return;
     }
     master->noticed |= 1u << outcome;
@@ -301,6 +361,9 @@ void master_tick(struct master *master)
     } else if (master->phase == PHASE_READY && ++master->probe_ticks >= PROBE_TICKS) {
         master->probe_ticks = 0;
         greeting_probe(master);
+    }
+    if (master->connection && master->phase == PHASE_READY && master->probe_ticks % GUARD_TICKS == 0) {
+        guard_probe(master);
     }
 }
 

@@ -104,13 +104,22 @@ static void report_all(struct master *master, const struct command *command, enu
     }
 }
 
+/* The marker's epoch behind the entries of a batch in which a key was missing; NULL where there is none (D5.3). */
+static const char *epoch_of(const redisReply *reply)
+{
+    const redisReply *last =
+        reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 ? reply->element[reply->elements - 1] : NULL;
+    return last && last->type == REDIS_REPLY_STRING ? last->str : NULL;
+}
+
 /* The entry of item `i`; NULL where the reply has another shape than the script's. */
 static const redisReply *entry_of(const struct command *command, const redisReply *reply, unsigned i)
 {
     if (reply->type == REDIS_REPLY_ERROR || !op_is_batched(command->op)) {
         return reply;
     }
-    bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == command->count;
+    bool fits = reply->type == REDIS_REPLY_ARRAY &&
+                (reply->elements == command->count || (reply->elements == command->count + 1u && epoch_of(reply)));
     return fits ? reply->element[i] : NULL;
 }
 
@@ -148,11 +157,18 @@ void op_heard(struct master *master, const struct command *command, const redisR
         return;
     }
     observe(master, command, judge(master, command, reply));
+    const char *epoch = op_is_batched(command->op) ? epoch_of(reply) : NULL;
+    if (epoch) {
+        guard_heard_epoch(master, epoch); /* before the votes: they are of that epoch (R7) */
+    }
     for (unsigned i = 0; i < command->count; i++) {
         const redisReply *entry = entry_of(command, reply, i);
         struct item_reply item = {.vote = VOTE_UNKNOWN, .pttl_ms = -1};
         if (entry) {
             item_reply_read(command->op, entry, &item);
+        }
+        if (item.vote == VOTE_GUARDED) {
+            guard_heard_guarded(master, item.pttl_ms);
         }
         report_item(master, command, i, &item);
     }
@@ -177,7 +193,7 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
                  send->count <= (op_is_batched(send->op) && send->op != OP_ADOPT ? LIMIT_BATCH : 1));
     REDIS_ASSERT(send->masters != 0 && send->masters >> config->groups[send->group].master_count == 0);
     struct wire *wire = &redis->wire;
-    wire_op(wire, config, send->op, items, send->count);
+    wire_op(wire, config, send->group, send->op, items, send->count);
     struct command *command = command_new(redis, op_heard, send->count);
     command->op = send->op;
     command->group = send->group;
@@ -191,7 +207,8 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
             continue;
         }
         struct master *master = &redis->by_group[send->group][i];
-        if (master->phase != PHASE_READY || !connection_append(master->connection, command, wire->bytes, wire->len)) {
+        bool asks = master->phase == PHASE_READY && !(send->op == OP_ACQUIRE && master->guard.unsure);
+        if (!asks || !connection_append(master->connection, command, wire->bytes, wire->len)) {
             command->unsent |= (master_set)(1u << i);
         }
     }
@@ -308,6 +325,12 @@ static void on_tick(uv_timer_t *timer)
     for (size_t i = 0; i < redis->master_count; i++) {
         master_tick(&redis->masters[i]);
     }
+    for (uint8_t group = 0; group < redis->config->group_count; group++) {
+        sanity_look(redis, group);
+        if (redis->config->groups[group].guard) {
+            guard_missing(redis, group, /* patient= */ true);
+        }
+    }
 }
 
 uint64_t redis_random(struct redis *redis)
@@ -378,9 +401,18 @@ struct redis_master_view redis_master(const struct redis *redis, uint8_t group, 
     REDIS_ASSERT(group < redis->config->group_count && master < redis->config->groups[group].master_count);
     const struct master *at = &redis->by_group[group][master];
     struct redis_master_view view = at->view;
+    view.serves = at->told_up;
+    view.guarded_ms = guard_left_ms(at);
+    view.votes = view.serves && view.guarded_ms == 0;
+    view.degraded = at->phase == PHASE_READY && *at->sanity.fault;
     view.reconnects = at->attempts > 0 ? at->attempts - 1 : 0;
     view.in_flight = at->connection ? at->connection->in_flight : 0;
     return view;
+}
+
+int64_t redis_clock_off_us(const struct redis *redis, uint8_t group)
+{
+    return redis->clock_off_us[group];
 }
 
 bool redis_is_idle(const struct redis *redis)

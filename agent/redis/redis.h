@@ -8,8 +8,13 @@
 #include "agent/core/core.h"
 #include "config/config.h"
 
-/* MASTER_DOWN stands for "was up, or never answered, and is being reconnected with back-off". */
-#define REDIS_STATES(X) X(CONNECTING, "connecting") X(UP, "up") X(DOWN, "down")
+/* DOWN stands for "was up, or never answered, and is being reconnected with back-off". */
+#define REDIS_STATES(X)                                                                                                \
+    X(CONNECTING, "connecting")                                                                                        \
+    X(UP, "up")                                                                                                        \
+    X(GUARDED, "guarded")   /* serves holders, and has no vote on new locks yet (D5.3) */                              \
+    X(DEGRADED, "degraded") /* not what a master should be (D5.4); `on_degraded` says whether it serves */             \
+    X(DOWN, "down")
 #define X(name, ...) REDIS_##name,
 enum redis_state { REDIS_STATES(X) REDIS_STATE_COUNT };
 #undef X
@@ -53,13 +58,20 @@ struct redis_sink {
     /* A master changed state: text says why, for people (never a secret). Called with REDIS_UP and a text for a master
      * that stays up but refuses something: once per kind of refusal. */
     void (*state)(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text);
+    /* Most masters of the group agree that this agent's clock is off; offset_us is theirs minus ours, 0 when it is well
+     * again. */
+    void (*clock)(void *arg, uint8_t group, int64_t offset_us);
 };
 
 /* One master as people and metrics see it. */
 struct redis_master_view {
     enum redis_state state;
-    char reason[160]; /* why it is not up; "" when up */
-    char version[24]; /* of the server; "" while unknown */
+    bool serves;        /* takes commands: up, guarded, or degraded where that is only warned of */
+    bool votes;         /* serves, and has a vote on new locks */
+    bool degraded;      /* also while it is guarded */
+    int64_t guarded_ms; /* until it has a vote; 0: it is not guarded; -1: not known */
+    char reason[160];   /* why it is not up; "" when up */
+    char version[24];   /* of the server; "" while unknown */
     char run_id[48];
     int64_t clock_offset_us; /* its wall clock minus ours */
     uint64_t reconnects;     /* connection attempts after the first */
@@ -79,6 +91,9 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
 
 struct redis_master_view redis_master(const struct redis *redis, uint8_t group, uint8_t master);
 
+/* How far most masters of the group agree this agent's clock to be off; 0: they do not, or by less than a second. */
+int64_t redis_clock_off_us(const struct redis *redis, uint8_t group);
+
 /* True once nothing that was sent waits for a reply or for being written. */
 bool redis_is_idle(const struct redis *redis);
 
@@ -86,5 +101,10 @@ bool redis_is_idle(const struct redis *redis);
  * handle of the room any more; then redis_free(). */
 void redis_stop(struct redis *redis, void (*done)(void *arg), void *arg);
 void redis_free(struct redis *redis);
+
+/* Marks the masters of every guarded group as trusted: they vote at once, whatever they may have forgotten (D5.3). Asks
+ * one after the other and blocks meanwhile; says how each went through `say` (`error` NULL: well). Returns how many
+ * could not be marked. */
+size_t redis_trust(const struct config *config, void (*say)(const char *group, const char *master, const char *error));
 
 #endif

@@ -141,7 +141,7 @@ static const redisReply *element(const redisReply *list, size_t i, int type)
     return i < list->elements && list->element[i]->type == type ? list->element[i] : NULL;
 }
 
-/* ['held', pttl, label], ['yes', pttl, label], ['foreign', pttl], ['repaired', number], ['misnumbered', number] */
+/* ['guarded', ms left], ['held', pttl, label], ['yes', pttl, label], ['foreign', pttl], ['repaired', number], ['misnumbered', number] */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
     const redisReply *word = element(list, 0, REDIS_REPLY_STRING), *number = element(list, 1, REDIS_REPLY_INTEGER);
@@ -154,6 +154,11 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         reply->outcome = REDIS_OUTCOME_WRONGTYPE;
         reply->pttl_ms = number->integer;
         return true;
+    }
+    if (op == OP_ACQUIRE && strcmp(word->str, "guarded") == 0) {
+        reply->vote = VOTE_GUARDED;
+        reply->pttl_ms = number->integer;
+        return number->integer >= -1;
     }
     bool held = strcmp(word->str, "held") == 0;
     if (held || (op == OP_READ && strcmp(word->str, "yes") == 0)) {

@@ -3,13 +3,16 @@
  *   redis.c       the public face; the turn of the loop: what was not sent is reported, then what is dirty is written
  *   master.c      one master's way through its phases, its back-off, its silence (R3) and its probes
  *   connection.c  hiredis on libuv: one socket, one ordered stream of commands
+ *   guard.c       the marker of a master: its epoch, and until when it has no vote (D5.3)
+ *   sanity.c      what makes a master degraded (D5.4)
+ *   trust.c       markers written by hand, without a loop
  *   greeting.c    what is asked of a master before it counts as up, as a table of steps
  *   wire.c        effects -> bytes          replies.c  replies -> votes
  *
  * Invariants
  *   1. Every command appended to a connection is heard exactly once, in order, at the latest when the connection ends.
- *   2. Only a master that is REDIS_UP is sent commands of the core; its connection is then in phase READY.
- *   3. A master leaves REDIS_UP, and says so, before the replies that its end makes unknown are reported.
+ *   2. Only a master that the core believes up (told_up) is sent commands of the core; its connection is then READY.
+ *   3. The core hears that a master is down before the replies that its end makes unknown are reported.
  *   4. A connection is ended from the loop's own callbacks only, never from inside hiredis: there it is condemned, and
  * the turn ends it.
  *
@@ -35,7 +38,8 @@
 enum {
     TICK_MS = 250,              /* how often silence is looked for */
     SILENCE_MS_MIN = 1000,      /* R3: max(this, 4 x node_timeout) without a reply ends a connection */
-    PROBE_TICKS = 12,           /* a connection is probed every 3 s */
+    PROBE_TICKS = 12,           /* a connection is probed every 3 s, */
+    GUARD_TICKS = 4,            /* and its marker every second */
     BACKOFF_MS_MIN = 20,        /* first delay before a reconnect, doubled with every failure */
     BACKOFF_MS_MAX = 500,       /* D5.2 */
     ADDRESSES_MAX = 8,          /* of one name */
@@ -44,11 +48,21 @@ enum {
     FENCE_DIGITS_MAX = 20,
 };
 
-enum script_id { SCRIPT_ACQUIRE, SCRIPT_RAISE, SCRIPT_EXTEND, SCRIPT_RELEASE, SCRIPT_READ, SCRIPT_COUNT };
+enum script_id {
+    SCRIPT_ACQUIRE,
+    SCRIPT_RAISE,
+    SCRIPT_EXTEND,
+    SCRIPT_RELEASE,
+    SCRIPT_READ,
+    SCRIPT_MARKER,
+    SCRIPT_COUNT
+};
 struct script {
     const char *name, *sha, *text;
 };
 extern const struct script redis_scripts[SCRIPT_COUNT];
+
+#define MARKER_KEY "lockagent:marker"
 
 struct master;
 struct command;
@@ -118,6 +132,22 @@ struct master {
     bool reloading;       /* SCRIPT LOAD is on its way after a NOSCRIPT */
     char last_run_id[48]; /* when it was last up */
     uint16_t epoch;
+    bool told_up; /* the core believes it up */
+    struct {
+        char epoch[48]; /* of the marker; "": missing, or it could not be asked for */
+        bool changed;   /* and the core has not been told */
+        bool missing;
+        bool unsure;                         /* it refused to write the marker: it is not asked for new locks */
+        unsigned asked;                      /* questions without an answer */
+        uint64_t until_ms, missing_since_ms; /* on uv_hrtime(); until: 0 none, UINT64_MAX not known */
+        uint64_t missing_seen_at_ms;         /* the master's own TIME then */
+    } guard;
+    struct {
+        char role[16], policy[32]; /* "": not known */
+        bool clock_known;
+        char fault[100]; /* "": none */
+        bool grave;      /* on_degraded applies */
+    } sanity;
     int64_t client_id;          /* of this connection; 0: unknown */
     int64_t doubtful_client_id; /* of an earlier one that ended with commands in flight (R5); 0: none */
 };
@@ -146,6 +176,8 @@ struct redis {
     void (*done)(void *arg);
     void *done_arg;
     struct master *by_group[LIMIT_GROUPS];
+    bool had_marker[LIMIT_GROUPS];      /* this agent has seen one there: the group is not new */
+    int64_t clock_off_us[LIMIT_GROUPS]; /* most masters agree that this agent is off by that; 0: they do not */
     struct master *masters;
     size_t master_count;
 };
@@ -180,6 +212,32 @@ void master_refused(struct master *master, enum redis_outcome outcome,
 void master_notice(struct master *master, enum redis_outcome outcome, const char *text);
 void master_stop(struct master *master);
 
+void master_new_epoch(struct master *master); /* while READY */
+void master_show(struct master *master); /* its state may have changed: tells people, and the core where it matters */
+
+/* guard.c */
+struct marker_question {
+    const char *run_id, *how;
+    uint32_t max_ttl_ms;
+    uint64_t seen_at_ms; /* `new` alone: TIME when it was seen missing */
+    bool whole;          /* the script itself, for a server that may not know it */
+};
+void guard_ask(struct wire *wire, const struct marker_question *question);
+void guard_greet(struct master *master, heard_fn *heard);
+bool guard_take(struct master *master, const redisReply *reply); /* false: it makes no sense */
+void guard_refused(struct master *master);
+void guard_settle(struct master *master);
+void guard_missing(struct redis *redis, uint8_t group, bool patient);
+void guard_probe(struct master *master);
+void guard_heard_epoch(struct master *master, const char *epoch);
+void guard_heard_guarded(struct master *master, int64_t left_ms);
+int64_t guard_left_ms(const struct master *master); /* 0: votes; -1: not known for how long it will not */
+
+/* sanity.c */
+void sanity_take_info(struct master *master, const char *info);
+void sanity_look(struct redis *redis, uint8_t group);
+void copy_info_field(const char *info, const char *name, char *into, size_t size);
+
 /* greeting.c */
 void greeting_begin(struct master *master);
 void greeting_reload_scripts(struct master *master);
@@ -192,7 +250,8 @@ void wire_begin(struct wire *wire, unsigned args);
 void wire_bytes(struct wire *wire, const char *bytes, size_t len);
 void wire_text(struct wire *wire, const char *text);
 void wire_number(struct wire *wire, uint64_t number);
-void wire_op(struct wire *wire, const struct config *config, enum op op, const struct send_item *items, unsigned count);
+void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum op op, const struct send_item *items,
+             unsigned count);
 
 /* replies.c */
 struct item_reply {

@@ -16,14 +16,15 @@ struct asking {
     const char *mode; /* first argument, where one script serves several operations */
     enum script_id script;
     bool label, ttl, number;
+    bool marker; /* the marker is its last key where the group is guarded (D5.3) */
 };
 
 static const struct asking askings[OP_COUNT] = {
-    [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true},
+    [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true, .marker = true},
     [OP_RAISE] = {NULL, SCRIPT_RAISE, .number = true},
-    [OP_RENEW] = {"renew", SCRIPT_EXTEND, .ttl = true, .number = true},
-    [OP_REPAIR] = {"repair", SCRIPT_EXTEND, .label = true, .ttl = true, .number = true},
-    [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, .ttl = true, .number = true},
+    [OP_RENEW] = {"renew", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
+    [OP_REPAIR] = {"repair", SCRIPT_EXTEND, .label = true, .ttl = true, .number = true, .marker = true},
+    [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
     [OP_RELEASE] = {NULL, SCRIPT_RELEASE, .label = false},
     [OP_READ] = {NULL, SCRIPT_READ, .label = false},
 };
@@ -140,10 +141,12 @@ static unsigned arguments_of(const struct asking *asking, enum op op)
     return op == OP_READ ? 0 : 2u + asking->ttl + asking->number;
 }
 
-void wire_op(struct wire *wire, const struct config *config, enum op op, const struct send_item *items, unsigned count)
+void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum op op, const struct send_item *items,
+             unsigned count)
 {
     const struct asking *asking = &askings[op];
-    unsigned keys = 0;
+    bool marker = asking->marker && config->groups[group].guard;
+    unsigned keys = marker;
     for (unsigned i = 0; i < count; i++) {
         REDIS_ASSERT(items[i].policy < config->policy_count && items[i].key.len <= LIMIT_KEY_BYTES);
         REDIS_ASSERT(!asking->label || items[i].label.len <= LIMIT_LABEL_BYTES);
@@ -156,6 +159,9 @@ void wire_op(struct wire *wire, const struct config *config, enum op op, const s
     wire_number(wire, keys);
     for (unsigned i = 0; i < count; i++) {
         add_keys(wire, &config->policies[items[i].policy], op, &items[i]);
+    }
+    if (marker) {
+        wire_text(wire, MARKER_KEY);
     }
     if (asking->mode) {
         wire_text(wire, asking->mode);

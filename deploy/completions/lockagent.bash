@@ -5,7 +5,7 @@ _lockagent() {
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        serve | check | healthcheck)
+        serve | check | trust | healthcheck)
             command=${COMP_WORDS[i]}
             break
             ;;
@@ -20,14 +20,14 @@ _lockagent() {
     esac
     local words
     case $command in
-    check)
+    check | trust)
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$word"; compgen -d -- "$word")
         return
         ;;
     healthcheck) words="--config --set --address --ready" ;;
     *)
         words="--config --set --print-config"
-        [ "$COMP_CWORD" -gt 1 ] || words="serve check healthcheck --version --help $words"
+        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust healthcheck --version --help $words"
         ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

@@ -105,6 +105,7 @@ redis:
   groups:
     main:
       masters: [$(IFS=, && echo "${urls[*]}")]
+      durable: true
 shutdown: {grace: 500ms}
 CONF
 

@@ -100,6 +100,8 @@ redis:
   groups:
     main:
       masters: [${urls#, }]
+      durable: true
+      guard: ${bench_guard:-on}
 policies:
   - match: "plain-*"
     fencing: off

@@ -81,6 +81,11 @@ static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state 
     (void)arg, (void)group, (void)master, (void)state, (void)text;
 }
 
+static void no_clock(void *arg, uint8_t group, int64_t offset_us)
+{
+    (void)arg, (void)group, (void)offset_us;
+}
+
 static void add_address(struct config_listener *listener, const char *name)
 {
     struct config_address *address = &listener->addresses[listener->count++];
@@ -152,7 +157,7 @@ static void leave_no_files(void)
 
 static void set_up(void)
 {
-    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state};
+    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock};
     struct api_backend backend = {.submit = submit, .now = now, .not_ready = always_ready};
     char error[512];
     signal(SIGPIPE, SIG_IGN);

@@ -34,6 +34,12 @@ static const char *listen_value(const struct agent_options *options)
     return "127.0.0.1:0";
 }
 
+/* Without a word on it a world is one of durable masters that never were: they vote at once, and forget under guard. */
+static bool says_of_guard(const struct agent_options *options)
+{
+    return options->group && (strstr(options->group, "durable:") || strstr(options->group, "guard:"));
+}
+
 const char *agent_config(const struct agent_options *options)
 {
     static const struct agent_options defaults;
@@ -41,11 +47,12 @@ const char *agent_config(const struct agent_options *options)
         options = &defaults;
     return write_file(
         NULL, format("listen: %s\n%s"
-                     "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s"
+                     "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s%s"
                      "log: {level: debug, format: json}\n%s%s",
                      listen_value(options), options->admin ? "admin: {listen: 127.0.0.1:0}\n" : "",
                      options->masters ? options->masters : all_masters(),
-                     options->node_timeout ? options->node_timeout : "200ms", options->group ? options->group : "",
+                     options->node_timeout ? options->node_timeout : "200ms",
+                     says_of_guard(options) ? "" : "      durable: true\n", options->group ? options->group : "",
                      options->extra && strstr(options->extra, "shutdown:") ? "" : "shutdown: {grace: 100ms}\n",
                      options->extra ? options->extra : ""));
 }

@@ -61,10 +61,11 @@ void masters_start(size_t count, enum masters_kind kind);
 void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value);
 /* Reserves `count` addresses without starting anything: master_start() does that later. */
 void masters_plan(size_t count, enum masters_kind kind);
-void master_start(size_t index);  /* and waits until it answers */
-void master_kill(size_t index);   /* SIGKILL */
-void master_freeze(size_t index); /* SIGSTOP */
-void master_thaw(size_t index);   /* SIGCONT */
+void master_start(size_t index);     /* and waits until it answers */
+void master_kill(size_t index);      /* SIGKILL */
+void master_lose_data(size_t index); /* of one that does not run: its volume is gone */
+void master_freeze(size_t index);    /* SIGSTOP */
+void master_thaw(size_t index);      /* SIGCONT */
 size_t master_count(void);
 const char *master_url(size_t index);
 
@@ -95,7 +96,8 @@ struct agent_options {
     const char *listen;       /* YAML value; NULL: 127.0.0.1:0 */
     const char *unix_path;    /* listens there as well */
     const char *masters;      /* YAML list; NULL: all masters of the world */
-    const char *group;        /* more lines of the group, indented by six spaces */
+    const char *group;        /* more lines of the group, indented by six spaces; where they name neither `durable` nor
+                                 `guard`, the group is durable */
     const char *extra;        /* more top-level YAML; where it says nothing of `shutdown`, the grace is short */
     const char *node_timeout; /* NULL: 200ms, generous for a busy machine; ttl must be 4 times that */
     bool admin;               /* with an admin listener */

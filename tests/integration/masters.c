@@ -150,6 +150,14 @@ void master_kill(size_t index)
     master->pid = 0;
 }
 
+void master_lose_data(size_t index)
+{
+    const struct master *master = &masters.list[index];
+    cr_assert_eq(master->pid, 0);
+    remove_tree(master->folder);
+    cr_assert_eq(mkdir(master->folder, 0700), 0);
+}
+
 void master_freeze(size_t index)
 {
     masters.list[index].frozen = true;

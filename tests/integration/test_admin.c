@@ -190,7 +190,7 @@ Test(admin, the_list_of_locks)
 /* /readyz says which masters are missing; /livez never cares. */
 Test(admin, health)
 {
-    masters_start(3, MASTERS_FORGETFUL);
+    masters_start(3, MASTERS_DURABLE);
     struct agent *agent = agent_start(NULL);
     expect(get(agent, "/readyz"), 200, NULL);
     expect(get(agent, "/healthz"), 200, NULL);

@@ -165,7 +165,9 @@ Test(cli, policies)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){
         .masters = format("['%s', '%s', '%s']", master_url(0), master_url(1), master_url(2)),
-        .group = format("    lone:\n      masters: ['%s']\n      node_timeout: 200ms\n", master_url(3)),
+        .group = format(
+            "      durable: true\n    lone:\n      masters: ['%s']\n      node_timeout: 200ms\n      durable: true\n",
+            master_url(3)),
         .extra = "policies:\n"
                  "  - {match: 'all/*', algorithm: multilock}\n"
                  "  - {match: 'one/*', algorithm: single, group: lone}\n"

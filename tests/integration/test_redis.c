@@ -8,11 +8,11 @@ TestSuite(redis, .init = world_open, .fini = world_close, .timeout = 60);
 /* A user who may do what the agent does, and nothing else: the whole life of a lock under it. */
 Test(redis, least_rights)
 {
-    const char *acl =
-        write_file("users.acl", "user default on nopass ~* &* +@all\n"
-                                "user locker on >s3cret ~lock:* ~lockagent:* resetchannels -@all +set +get +del "
-                                "+pexpire +pttl +eval +evalsha +script|load +ping +info +time +hello "
-                                "+client|setname +client|id +client|kill\n");
+    const char *acl = write_file(
+        "users.acl", "user default on nopass ~* &* +@all\n"
+                     "user locker on >s3cret ~lock:* ~lockagent:* resetchannels -@all +set +get +del +hset +hget "
+                     "+hmget +pexpire +pttl +eval +evalsha +script|load +ping +info +time +hello "
+                     "+client|setname +client|id +client|kill\n");
     masters_start_with(5, MASTERS_FORGETFUL, "--aclfile", acl);
     struct agent *agent = agent_start(&(struct agent_options){
         .group = format("      username: locker\n      password_file: %s\n", write_file("password", "s3cret\n"))});

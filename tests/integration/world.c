@@ -140,6 +140,11 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
     return remove(path);
 }
 
+void remove_tree(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static void remove_folder(void)
 {
     /* A server that is just dying may still write: try again. */

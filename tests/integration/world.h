@@ -17,6 +17,7 @@ bool reap(pid_t pid, int64_t ms, int *ret_status);
 /* SIGKILL (also to stopped ones) and reap. */
 void end_process(pid_t pid);
 
+void remove_tree(const char *path);
 void masters_close(void);
 bool agents_close(void); /* false: one did not end cleanly */
 void http_close(void);

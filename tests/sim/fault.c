@@ -12,7 +12,8 @@ enum fault_kind {
     FAULT_STALL,
     FAULT_CRASH,
     FAULT_END,
-    FAULT_JUMP
+    FAULT_JUMP,
+    FAULT_FLUSH
 };
 
 struct fault {
@@ -48,6 +49,8 @@ void fault_plan_all(struct world *w)
     plan(w, FAULT_STALL, w->options.stalls);
     plan(w, FAULT_CRASH, w->options.crashes);
     plan(w, FAULT_END, w->options.ends);
+    if (w->options.forgetful)
+        plan(w, FAULT_FLUSH, w->options.flushes);
     if (w->options.broken == BREAK_CLOCK_JUMP)
         plan(w, FAULT_JUMP, 8);
 }
@@ -111,12 +114,29 @@ void fault_master_starts(struct world *w, uint8_t index)
         return;
     master->down = false;
     /* Another epoch says that keys may be gone, not that they are. */
-    bool new_epoch = prng_percent(&w->prng, 50);
-    if (new_epoch)
+    if (w->options.forgetful) {
+        if (prng_percent(&w->prng, 60))
+            master_forget(w, index);
+    } else if (prng_percent(&w->prng, 50)) {
         master->epoch++;
+    }
     if (w->options.broken == BREAK_DATA_LOSS)
         memset(master->keys, 0, sizeof master->keys);
     world_say(w, "m%u is back in epoch %u", index, master->epoch);
+}
+
+/* FLUSHALL: no connection ends by it, and the agents find out within a second. */
+static void flush_master(struct world *w, const struct fault *fault)
+{
+    if (w->masters[fault->master].down)
+        return;
+    master_forget(w, fault->master);
+    for (uint8_t a = 0; a < w->options.agents; a++)
+        world_plan_in(w, prng_between(&w->prng, 0, 1000000),
+                      (struct happening){.kind = HAPPEN_MARKER,
+                                         .agent = a,
+                                         .master = fault->master,
+                                         .number = w->agents[a].connections[fault->master].generation});
 }
 
 static void stall_agent(struct world *w, const struct fault *fault)
@@ -179,6 +199,9 @@ void fault_strike(struct world *w, const void *what)
             agent_crash(w, fault->agent);
             world_plan_in(w, fault->us / 2, (struct happening){.kind = HAPPEN_BOOT, .agent = fault->agent});
         }
+        break;
+    case FAULT_FLUSH:
+        flush_master(w, fault);
         break;
     case FAULT_JUMP:
         world_say(w, "m%u: the clock jumps by %lld us", fault->master, (long long)fault->us);

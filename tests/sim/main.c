@@ -37,6 +37,16 @@ static const struct {
     {"stalls", offsetof(struct figures, stalls), 500},
 };
 
+/* The same where masters forget. */
+static const struct {
+    const char *name;
+    size_t offset;
+    uint64_t least;
+} exercised_forgetful[] = {
+    {"times that a master forgot everything", offsetof(struct figures, forgotten), 2500},
+    {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
+};
+
 static struct world world;
 static bool expects_violation;
 
@@ -74,6 +84,13 @@ static unsigned print_figures(uint64_t runs, double seconds)
         uint64_t value = figure(exercised[i].offset);
         bool enough = runs < 500 || value * 1000 >= exercised[i].least * runs;
         printf("%10llu %s%s\n", (unsigned long long)value, exercised[i].name,
+               enough ? "" : ": too few, nothing was proved");
+        idle += !enough;
+    }
+    for (size_t i = 0; world.options.forgetful && i < sizeof exercised_forgetful / sizeof exercised_forgetful[0]; i++) {
+        uint64_t value = figure(exercised_forgetful[i].offset);
+        bool enough = runs < 500 || value * 1000 >= exercised_forgetful[i].least * runs;
+        printf("%10llu %s%s\n", (unsigned long long)value, exercised_forgetful[i].name,
                enough ? "" : ": too few, nothing was proved");
         idle += !enough;
     }
@@ -121,6 +138,8 @@ static int usage(void)
           "happened\n"
           "           [--keep-going N]           stop only after N violations\n"
           "           [--expect-violation]       fails unless there is a violation\n"
+          "           [--forgetful]              masters lose their keys, and the guard sees to it\n"
+          "           [--guard-off]              the same without the guard\n"
           "           [--release-without-compare] masters that delete whatever they hold\n"
           "           [--break data-loss|clock-jump|drift] break an assumption of the promise\n",
           stderr);
@@ -144,6 +163,10 @@ int main(int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--expect-violation") == 0)
             expects_violation = true;
+        else if (strcmp(argv[i], "--forgetful") == 0)
+            world.options.forgetful = true;
+        else if (strcmp(argv[i], "--guard-off") == 0)
+            world.options.forgetful = world.options.guard_off = true;
         else if (strcmp(argv[i], "--release-without-compare") == 0)
             world.options.release_without_compare = true;
         else if (strcmp(argv[i], "--runs") == 0)

@@ -15,6 +15,11 @@ void master_reset(struct world *w, uint8_t index)
                                                  : prng_between(&w->prng, -100000000, 100000000);
     master->epoch = (uint16_t)prng_between(&w->prng, 1, 1000);
     master->parked_end = &master->parked;
+    /* All of them new: they vote at once. Fencing numbers outlive lost counters only by time, so the clocks are near each
+     * other where counters are lost. */
+    master->marker.since_ms = INT64_MIN / 2;
+    if (w->options.forgetful)
+        master->wall_us = prng_between(&w->prng, -5000, 5000);
     /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds. */
     if (index == 0 && w->options.masters >= 5 && prng_percent(&w->prng, 3))
         master->keys[0].foreign = true;
@@ -82,6 +87,41 @@ static struct verdict not_yours(const struct master_key *key, int64_t now_ms)
     struct verdict verdict = {.vote = VOTE_HELD, .pttl_ms = key->expires_ms - now_ms, .label_len = key->label_len};
     memcpy(verdict.label, key->label, sizeof verdict.label);
     return verdict;
+}
+
+void master_mark(struct world *w, uint8_t index, bool connecting)
+{
+    struct master *master = &w->masters[index];
+    bool other_run = connecting && master->marker.boot != master->boot;
+    if (!w->options.forgetful || !(master->marker.missing || other_run))
+        return;
+    master->marker.missing = false;
+    master->marker.boot = master->boot;
+    master->marker.since_ms = clock_ms(w, index);
+    master->marker.max_ttl_ms = w->options.ttl_ms_max;
+    master->epoch++;
+    world_say(w, "m%u begins epoch %u", index, master->epoch);
+}
+
+void master_forget(struct world *w, uint8_t index)
+{
+    struct master *master = &w->masters[index];
+    world_say(w, "m%u forgets everything", index);
+    memset(master->keys, 0, sizeof master->keys);
+    master->marker.missing = true;
+    master->epoch++;
+    w->figures.forgotten++;
+}
+
+/* D5.3: for how long it has no vote; 0: it has one; -1: the marker is missing. */
+static int64_t guard_left_ms(const struct world *w, const struct master *master, int64_t now_ms)
+{
+    if (!w->options.forgetful || w->options.guard_off)
+        return 0;
+    if (master->marker.missing)
+        return -1;
+    int64_t left_ms = master->marker.since_ms + master->marker.max_ttl_ms + 1001 - now_ms;
+    return left_ms > 0 ? left_ms : 0;
 }
 
 static struct verdict acquire(struct master_key *key, const struct order *order, int64_t now_ms)
@@ -155,8 +195,14 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
     if (key->foreign)
         return (struct verdict){.vote = VOTE_FOREIGN, .pttl_ms = -1};
     switch (message->op) {
-    case OP_ACQUIRE:
+    case OP_ACQUIRE: {
+        int64_t left_ms = guard_left_ms(w, &w->masters[index], now_ms);
+        if (left_ms != 0) {
+            w->figures.guarded++;
+            return (struct verdict){.vote = VOTE_GUARDED, .pttl_ms = left_ms};
+        }
         return acquire(key, order, now_ms);
+    }
     case OP_RAISE:
         return raise_fence(key, order, now_ms);
     case OP_RENEW:

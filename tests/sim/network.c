@@ -122,6 +122,7 @@ static void execute(struct world *w, struct flight *flight)
             world_say(w, "    m%u %s k%u %02x%02x for a%u%s: %s", flight->master, op_name(message->op),
                       message->orders[i].key, message->orders[i].token.random[0], message->orders[i].token.random[1],
                       message->agent, is_connected(w, flight) ? "" : " (dead connection)", vote_name(verdict->vote));
+        verdict->epoch = w->masters[flight->master].epoch;
         w->figures.repairs += verdict->vote == VOTE_REPAIRED;
         w->figures.second_phases += message->op == OP_RAISE && verdict->vote == VOTE_YES;
     }
@@ -160,6 +161,58 @@ void network_arrive(struct world *w, struct flight *flight)
         w,
         (struct happening){
             .at = at, .kind = HAPPEN_REPLY, .agent = flight->message->agent, .master = flight->master, .what = flight});
+}
+
+static void tell_epoch(struct world *w, uint8_t agent, uint8_t master, uint16_t epoch)
+{
+    struct connection *connection = &w->agents[agent].connections[master];
+    struct event event = {.kind = EVENT_MASTER_UP};
+    event.master.master = master;
+    event.master.epoch = connection->epoch = epoch;
+    event.master.clock_offset_us = master_wall_us(w, master) - agent_wall_us(w, agent);
+    agent_step(w, agent, &event);
+}
+
+/* What the scripts say of the marker: behind a key that is missing its epoch, and to an acquire that there is none. */
+static void hear_epoch(struct world *w, const struct flight *flight)
+{
+    const struct message *message = flight->message;
+    struct connection *connection = connection_of(w, flight);
+    bool says = false;
+    if (!w->options.forgetful || !connection->up)
+        return;
+    for (size_t i = 0; i < message->count; i++) {
+        const struct verdict *verdict = &flight->verdicts[i];
+        bool extends = message->op == OP_RENEW || message->op == OP_REPAIR || message->op == OP_ADOPT;
+        says = says || (extends && (verdict->vote == VOTE_ABSENT || verdict->vote == VOTE_REPAIRED)) ||
+               (verdict->vote == VOTE_GUARDED && verdict->pttl_ms < 0);
+    }
+    if (!says || flight->verdicts[0].epoch == connection->epoch)
+        return;
+    tell_epoch(w, message->agent, flight->master, flight->verdicts[0].epoch);
+    world_plan_in(w, prng_between(&w->prng, 100, 5000),
+                  (struct happening){.kind = HAPPEN_MARKER,
+                                     .agent = message->agent,
+                                     .master = flight->master,
+                                     .number = connection->generation});
+}
+
+/* Its reply comes behind all that is in flight, so it is asked when nothing is. */
+void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t generation)
+{
+    struct connection *connection = &w->agents[agent].connections[index];
+    struct master *master = &w->masters[index];
+    if (connection->generation != generation || !connection->up || !w->agents[agent].alive)
+        return;
+    if (connection->first != NULL || master->down || master->paused || w->now < connection->cut_out_until ||
+        w->now < connection->cut_back_until) {
+        world_plan_in(w, prng_between(&w->prng, 1000, 20000),
+                      (struct happening){.kind = HAPPEN_MARKER, .agent = agent, .master = index, .number = generation});
+        return;
+    }
+    master_mark(w, index, /* connecting= */ false);
+    if (master->epoch != connection->epoch)
+        tell_epoch(w, agent, index, master->epoch);
 }
 
 /* Tells the core of one flight's end: the verdicts, or `vote` for all of its orders. */
@@ -207,6 +260,8 @@ void network_reply(struct world *w, struct flight *flight, bool copy)
                                              .copy = true,
                                              .what = flight});
     }
+    if (!copy)
+        hear_epoch(w, flight);
     report(w, flight, flight->verdicts, VOTE_YES);
     if (!copy && w->violation[0] == '\0' && prng_in_10000(&w->prng, 100)) {
         struct event event = {.kind = EVENT_MASTER_CLOCK};
@@ -296,6 +351,8 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
         return;
     }
     connection->up = true;
+    master_mark(w, index, /* connecting= */ true);
+    connection->epoch = master->epoch;
     struct event event = {.kind = EVENT_MASTER_UP};
     event.master.master = index;
     event.master.epoch = master->epoch;

@@ -132,6 +132,9 @@ static void reach_agent(struct world *w, const struct happening *h)
     case HAPPEN_DROP:
         network_drop(w, h->agent, h->master, h->number);
         break;
+    case HAPPEN_MARKER:
+        network_marker(w, h->agent, h->master, h->number);
+        break;
     default: /* HAPPEN_CONNECT: nothing else reaches an agent */
         network_connect(w, h->agent, h->master, h->number);
         break;
@@ -229,6 +232,14 @@ static void set_up(struct world *w, uint64_t seed)
     options_draw(&w->options, &w->prng);
     w->options.broken = before.broken;
     w->options.release_without_compare = before.release_without_compare;
+    w->options.forgetful = before.forgetful;
+    w->options.guard_off = before.guard_off;
+    if (before.forgetful) {
+        w->options.restarts = (uint8_t)(w->options.restarts + prng_between(&w->prng, 0, 4));
+        w->options.flushes = (uint8_t)prng_between(&w->prng, 0, 5);
+        if (w->options.wall_us > 900000)
+            w->options.wall_us = 900000;
+    }
     if (before.broken == BREAK_DATA_LOSS)
         w->options.restarts += 4;
     if (before.broken == BREAK_DRIFT)
@@ -256,7 +267,9 @@ static void set_up(struct world *w, uint64_t seed)
         caller_start(w, c);
     fault_plan_all(w);
     world_plan_in(w, w->options.chaos_us, (struct happening){.kind = HAPPEN_HEAL});
-    world_plan_in(w, w->options.chaos_us + PROBE_AFTER_US, (struct happening){.kind = HAPPEN_PROBE});
+    /* The liveness phase: nobody is guarded any more. */
+    int64_t guard_us = w->options.forgetful ? ((int64_t)w->options.ttl_ms_max + 1000) * 1000 * 102 / 100 : 0;
+    world_plan_in(w, w->options.chaos_us + PROBE_AFTER_US + guard_us, (struct happening){.kind = HAPPEN_PROBE});
 }
 
 void world_run(struct world *w, uint64_t seed)

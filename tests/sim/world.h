@@ -45,7 +45,10 @@ struct options {
     uint8_t waits, renews, shortens, vanishes, cancels, loses_answers, bothers, goes_elsewhere, reads;
 
     enum assumption broken;
-    bool release_without_compare; /* the rule that only the masters can break */
+    bool release_without_compare; /* the rules that only the masters can break */
+    bool guard_off;
+    bool forgetful;  /* masters lose their keys: restarted empty, or flushed under their connections */
+    uint8_t flushes; /* FORGETFUL */
 };
 
 void options_draw(struct options *options, struct prng *prng);
@@ -63,6 +66,7 @@ enum happening_kind {
     HAPPEN_CHECK,   /* has a master been silent for too long? */
     HAPPEN_DROP,    /* a connection ends */
     HAPPEN_CONNECT, /* an attempt to connect */
+    HAPPEN_MARKER,  /* an agent asks for a master's marker */
     HAPPEN_CALLER,  /* a caller's next move */
     HAPPEN_FAULT,
     HAPPEN_RESUME, /* a paused master goes on */
@@ -109,6 +113,7 @@ struct verdict {
     enum vote vote;
     uint64_t fence;
     int64_t pttl_ms;
+    uint16_t epoch; /* the master's when it said so */
     uint8_t label_len;
     char label[SIM_LABEL];
 };
@@ -126,6 +131,7 @@ struct flight {
 /* The ordered connection of one agent to one master (R5). */
 struct connection {
     bool up, checking;
+    uint16_t epoch; /* of the master, as its agent's core was told */
     uint32_t generation;
     int64_t arrival_last, reply_last; /* nothing overtakes */
     int64_t cut_out_until, cut_back_until;
@@ -147,7 +153,13 @@ struct master {
     int64_t rate_ppm, wall_us, jumped_us;
     bool paused, down;
     uint32_t boot;
-    uint16_t epoch;
+    uint16_t epoch; /* forgetful masters: of the marker, or of the time without one */
+    struct {
+        bool missing;
+        uint32_t boot; /* of the run that it names */
+        int64_t since_ms;
+        uint32_t max_ttl_ms;
+    } marker;
     struct flight *parked, **parked_end;
 };
 
@@ -216,7 +228,7 @@ struct agent {
 struct figures {
     uint64_t runs, steps, grants, renewals, renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels,
         releases, releases_partial, releases_pending, refusals, unavailable, wait_timeouts, expired_grants, stalls,
-        second_phases, repairs, virtual_us;
+        second_phases, repairs, forgotten, guarded, virtual_us;
 };
 
 struct world {
@@ -276,6 +288,8 @@ void network_reply(struct world *w, struct flight *flight, bool copy);
 void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 void network_connect(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
+/* An agent asks for the marker, and hears of a new epoch. */
+void network_marker(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 /* The agent has died: its connections end without a word to it. */
 void network_abandon(struct world *w, uint8_t agent);
 
@@ -284,6 +298,10 @@ void master_reset(struct world *w, uint8_t master);
 int64_t master_wall_us(const struct world *w, uint8_t master);
 struct verdict master_execute(struct world *w, uint8_t master, const struct message *message,
                               const struct order *order);
+/* The script that an agent runs when it connects, and once a second (D5.3). */
+void master_mark(struct world *w, uint8_t master, bool connecting);
+/* Everything is gone, the marker too. */
+void master_forget(struct world *w, uint8_t master);
 /* True when the key is locked there now with this random part. */
 bool master_holds(const struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES]);
 bool master_is_locked(const struct world *w, uint8_t master, uint8_t key);

@@ -270,6 +270,11 @@ static void no_command(void *arg, uint8_t group, uint8_t master, enum op op, enu
     (void)arg, (void)group, (void)master, (void)op, (void)outcome, (void)latency_us;
 }
 
+static void no_clock(void *arg, uint8_t group, int64_t offset_us)
+{
+    (void)arg, (void)group, (void)offset_us;
+}
+
 static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
 {
     (void)arg, (void)group, (void)master, (void)state, (void)text;
@@ -278,7 +283,7 @@ static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state 
 /* What is changed in `stage.config` counts if it is changed before this. */
 static void stage_start(void)
 {
-    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state};
+    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock};
     struct api_backend backend = {NULL, stage_submit, stage_now, NULL, NULL, NULL, stage_not_ready};
     make_core();
     log_setup(stage.config->log_level, LOG_TEXT);

@@ -166,6 +166,7 @@ static struct rig {
     unsigned outcomes[REDIS_OUTCOME_COUNT];
     char states[64][200];
     unsigned state_count;
+    int64_t clock_off_us;
     bool sending; /* inside redis_send() */
     bool stopped;
     unsigned resend; /* replies that are answered by another send, from within the sink */
@@ -213,6 +214,12 @@ static inline void take_observation(void *arg, uint8_t group, uint8_t master, en
     cr_assert_not(rig.sending);
     cr_assert((latency_us == -1) == (outcome == REDIS_OUTCOME_NOT_SENT));
     rig.outcomes[outcome]++;
+}
+
+static inline void take_clock(void *arg, uint8_t group, int64_t offset_us)
+{
+    (void)arg, (void)group;
+    rig.clock_off_us = offset_us;
 }
 
 static inline void take_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
@@ -278,7 +285,7 @@ static inline void send_before_sleep(uv_prepare_t *prepare)
 
 static inline void rig_start(void)
 {
-    static const struct redis_sink sink = {&rig, take_event, take_observation, take_state};
+    static const struct redis_sink sink = {&rig, take_event, take_observation, take_state, take_clock};
     uv_loop_init(&rig.loop);
     uv_timer_init(&rig.loop, &rig.clock);
     uv_timer_start(&rig.clock, nothing, 5, 5);
@@ -301,7 +308,7 @@ static inline void rig_start(void)
 
 static inline bool is_up(unsigned master)
 {
-    return redis_master(rig.redis, 0, (uint8_t)master).state == REDIS_UP;
+    return redis_master(rig.redis, 0, (uint8_t)master).serves;
 }
 
 static inline bool is_down_with(unsigned master, const char *reason)

@@ -444,6 +444,29 @@ Test(acquire, held_by_another_with_its_label_and_the_time_that_it_has)
     expect_send(OP_RELEASE, 0x18); /* R5: all but those that answered held */
 }
 
+/* D5.3: who is guarded does not vote; the answer says who that is, for how long, and when it is worth coming back. */
+Test(acquire, guarded_masters_have_no_vote)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x03, VOTE_YES);
+    reply_with(OP_ACQUIRE, 0x04, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = 900});
+    reply_with(OP_ACQUIRE, 0x08, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = 400});
+    expect_nothing();
+    at_ms(1), reply_with(OP_ACQUIRE, 0x10, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = -1});
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    cr_assert_eq(rig.answer.tally.granted, 2);
+    cr_assert_eq(rig.answer.tally.guarded, 3);
+    cr_assert_eq(rig.answer.tally.failed, 0);
+    cr_assert_eq(rig.answer.guarded, 0x1c);
+    cr_assert_eq(rig.answer.guarded_ms[2], 899);
+    cr_assert_eq(rig.answer.guarded_ms[3], 399);
+    cr_assert_eq(rig.answer.guarded_ms[4], UINT32_MAX);
+    cr_assert_eq(rig.answer.retry_after_ms, 400, "one more vote is needed, and that is when it comes");
+    expect_send(OP_RELEASE, ALL);
+}
+
 Test(acquire, unavailable_where_the_failed_alone_make_a_quorum_impossible)
 {
     begin_five();
@@ -975,6 +998,20 @@ Test(renew, r7_a_master_in_a_new_epoch_has_confirmed_nothing)
     at_ms(200), master_is(4, EVENT_MASTER_UP, 2);
     at_ms(300), master_is(3, EVENT_MASTER_DOWN, 0);
     at_ms(400), master_is(3, EVENT_MASTER_UP, 1);
+    rig.count = 0;
+    at_ms(1000), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x0f);
+    expect_send(OP_REPAIR, 0x10);
+    expect_nothing();
+}
+
+/* Found by the simulator: a doubled vote that came behind the news of another epoch confirmed a token that was gone. */
+Test(renew, r7_a_doubled_vote_confirms_nothing_in_a_new_epoch)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(100), master_is(4, EVENT_MASTER_UP, 2); /* it was emptied under its connection */
+    at_ms(101), reply(OP_ACQUIRE, 0x10, VOTE_YES);
     rig.count = 0;
     at_ms(1000), renew(1, "k", token);
     expect_send(OP_RENEW, 0x0f);

@@ -76,6 +76,11 @@ static void ignore_command(void *arg, uint8_t group, uint8_t master, enum op op,
     (void)arg, (void)group, (void)master, (void)op, (void)outcome, (void)latency_us;
 }
 
+static void ignore_clock(void *arg, uint8_t group, int64_t offset_us)
+{
+    (void)arg, (void)group, (void)offset_us;
+}
+
 static void ignore_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
 {
     (void)arg, (void)group, (void)master, (void)state, (void)text;
@@ -93,7 +98,8 @@ static void open_world(void)
 
 static void start_world(void)
 {
-    static const struct redis_sink sink = {.event = ignore_event, .observe = ignore_command, .state = ignore_state};
+    static const struct redis_sink sink = {
+        .event = ignore_event, .observe = ignore_command, .state = ignore_state, .clock = ignore_clock};
     cr_assert_eq(uv_loop_init(&world.uv), 0);
     world.redis = redis_start(&world.uv, world.config, &sink);
     world.metrics = metrics_new(world.config);
@@ -522,7 +528,7 @@ Test(metrics, series_are_bounded)
 {
     make_traffic();
     render();
-    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 70);
+    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 80);
     cr_expect_leq(series_with("{policy=\"jobs/*\""), 130);
     size_t before = series_with("");
     for (int i = 0; i < 1000; i++) {

@@ -49,8 +49,12 @@ Test(connect, tcp_unix_names_and_databases)
     }
     ask(&two, "SELECT 3");
     cr_assert_str_eq(ask(&two, "GET lock:k"), A40 ":me");
+    /* D5.4: two masters that are one server vote for each other's keys. */
+    cr_assert(redis_master(rig.redis, 0, 1).degraded && redis_master(rig.redis, 0, 2).degraded);
+    cr_assert(strstr(redis_master(rig.redis, 0, 2).reason, "the same server as "));
     struct redis_master_view view = redis_master(rig.redis, 0, 0);
     cr_assert_str_eq(view.reason, "");
+    cr_assert(view.votes && !view.degraded && view.guarded_ms == 0);
     cr_assert_eq(strlen(view.run_id), 40);
     cr_assert(strstr(ask(&one, "INFO server"), view.version));
     cr_assert(strstr(ask(&one, "CLIENT LIST"), "name=lockagent"));

@@ -249,3 +249,64 @@ Test(scripts, release_compares_the_whole_random_part)
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_ABSENT);
     end(&one);
 }
+
+/* ---- the marker (D5.3) ---- */
+
+static void begin_guarded(bool durable)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig.config->groups[0].guard = true;
+    rig.config->groups[0].durable = durable;
+    rig.config->max_ttl_ms = 1000;
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+}
+
+static int64_t guarded_ms(void)
+{
+    return redis_master(rig.redis, 0, 0).guarded_ms;
+}
+
+Test(scripts, a_master_without_a_vote_says_for_how_long)
+{
+    begin_guarded(/* durable= */ false);
+    struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    cr_assert_eq(got.vote, VOTE_GUARDED);
+    cr_assert(got.pttl_ms > 1000 && got.pttl_ms <= 2001, "%lld", (long long)got.pttl_ms);
+    cr_assert_str_eq(ask(&one, "EXISTS lock:k lockagent:fence:lock:k"), "0");
+    cr_assert(guarded_ms() > 1000 && !redis_master(rig.redis, 0, 0).votes);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).state, REDIS_GUARDED);
+    /* Holders are served all the same. */
+    cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 1, BIG)).vote, VOTE_REPAIRED);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    /* Longer for whoever gives longer leases, and never shorter. */
+    ask(&one, "HSET lockagent:marker max_ttl 60000");
+    got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    cr_assert(got.vote == VOTE_GUARDED && got.pttl_ms > 55000);
+    ask(&one, "HSET lockagent:marker since 0");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    RUN_UNTIL(guarded_ms() == 0, 3000);
+    cr_assert_str_eq(ask(&one, "HGET lockagent:marker max_ttl"), "60000");
+    end(&one);
+}
+
+/* R7: the marker's epoch comes with the word that a key is missing, and the core hears of it first. */
+Test(scripts, a_missing_key_comes_with_its_epoch)
+{
+    begin_guarded(/* durable= */ true);
+    RUN_UNTIL(guarded_ms() == 0, 1000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    uint16_t before = last_of(EVENT_MASTER_UP, 0)->epoch;
+    ask(&one, "DEL lock:k");
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
+    cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, before, "a release elsewhere is no new epoch");
+    ask(&one, "FLUSHALL");
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
+    cr_assert_neq(last_of(EVENT_MASTER_UP, 0)->epoch, before);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 2, BIG)).vote, VOTE_GUARDED);
+    RUN_UNTIL(guarded_ms() > 0, 4000); /* the group is not new for who has seen its marker */
+    end(&one);
+}
