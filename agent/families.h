@@ -21,7 +21,8 @@
     X(CLASS, "`class`")    /* of error replies (D5.5) */                                                               \
     X(ROUTE, "`route`")                                                                                                \
     X(METHOD, "`method`")                                                                                              \
-    X(STATUS, "`status`") /* 2xx, 4xx, 5xx: no route sends another class */                                            \
+    X(STATUS, "`status`")    /* 2xx, 4xx, 5xx: no route sends another class */                                         \
+    X(RESTORED, "`outcome`") /* of a hold in the journal */                                                            \
     X(RELOAD, "`outcome`")
 
 /* Upper bounds of histogram buckets in millionths: microseconds, or parts per million of a ratio. */
@@ -77,6 +78,11 @@
       "Requests inside the lock core, waiters included.")                                                              \
     X(DEBT_DROPPED, "lockagent_releases_dropped_total", COUNTER, WHOLE, GROUP, NONE, NONE, PLAIN,                      \
       "Releases that a master still owed and that were given up before the lease had run out.")                        \
+    X(JOURNAL_HOLDS, "lockagent_journal_holds_total", COUNTER, WHOLE, RESTORED, NONE, NONE, PLAIN,                     \
+      "Holds found in the journal at the start: resumed, ended (over: its keys are released, or run out), or refused " \
+      "(torn, or of other masters or policies).")                                                                      \
+    X(JOURNAL_ERRORS, "lockagent_journal_write_errors_total", COUNTER, WHOLE, NONE, NONE, NONE, PLAIN,                 \
+      "Changes of a hold that could not be written to the journal.")                                                   \
     /* Groups and masters. */                                                                                          \
     X(QUORUM_AVAILABLE, "lockagent_quorum_available", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,                          \
       "1 when as many masters of the group are up as its least demanding policy needs, else 0.")                       \

@@ -22,6 +22,8 @@ struct loop {
     struct metrics *metrics;
     struct redis *redis;
     struct api *api;
+    struct journal *journal; /* NULL: none is kept */
+    bool journal_fails;      /* and that was said */
     struct core *core;
     bool stepping;
     struct event queue[QUEUE];
@@ -110,6 +112,22 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
     }
 }
 
+/* Whatever can not be noted is not known after a restart, and the agent goes on without. */
+static void note(struct loop *loop, const struct effect_hold *hold)
+{
+    if (loop->journal == NULL)
+        return;
+    bool fails = !journal_note(loop->journal, hold);
+    if (fails)
+        metrics_journal_failed(loop->metrics);
+    if (fails != loop->journal_fails)
+        log_event(fails ? LOG_ERROR : LOG_INFO,
+                  fails ? "the journal can not be written: what is not in it is forgotten by a restart"
+                        : "the journal is written again",
+                  LOG_TEXT_FIELD("file", loop->config->journal_file));
+    loop->journal_fails = fails;
+}
+
 static void deliver(struct loop *loop, const struct effect *effect)
 {
     switch (effect->kind) {
@@ -118,6 +136,9 @@ static void deliver(struct loop *loop, const struct effect *effect)
         break;
     case EFFECT_ANSWER:
         api_answer(loop->api, &effect->answer);
+        break;
+    case EFFECT_HOLD:
+        note(loop, &effect->hold);
         break;
     case EFFECT_TRACE:
         metrics_traced(loop->metrics, &effect->trace);
@@ -230,6 +251,11 @@ void loop_connect(struct loop *loop, struct redis *redis, struct api *api)
 {
     loop->redis = redis;
     loop->api = api;
+}
+
+void loop_keep_journal(struct loop *loop, struct journal *journal)
+{
+    loop->journal = journal;
 }
 
 void loop_reload(struct loop *loop)

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "agent/core/core.h"
+#include "agent/journal.h"
 #include "agent/metrics.h"
 #include "agent/redis/redis.h"
 #include "api/api.h"
@@ -23,6 +24,9 @@ struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics
 
 /* The rooms that effects go to; set before the first event. */
 void loop_connect(struct loop *loop, struct redis *redis, struct api *api);
+
+/* The journal that holds are noted in from now on; before the first event. Not owned. */
+void loop_keep_journal(struct loop *loop, struct journal *journal);
 
 /* Stamps `event`, takes it, and delivers the effects. From within a delivery the event waits until the effects are
  * delivered; it may then hold no pointers. */

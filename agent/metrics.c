@@ -47,6 +47,7 @@ static const char *const http_methods[] = {"other", "GET", "HEAD", "POST", "PUT"
 enum { METHOD_COUNT = sizeof(http_methods) / sizeof(http_methods[0]) };
 
 enum reload_outcome { RELOAD_OK, RELOAD_FAILED };
+static const char *const restored_outcomes[] = {"resumed", "ended", "refused"};
 static const char *const reload_outcomes[] = {"ok", "failed"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -187,6 +188,7 @@ static bool add_labels(struct metrics *metrics, const struct config *config)
            add_texts(metrics, LABEL_RESULT, "outcome", command_results, COUNT(command_results)) &&
            add_texts(metrics, LABEL_METHOD, "method", http_methods, COUNT(http_methods)) &&
            add_texts(metrics, LABEL_STATUS, "status", http_statuses, COUNT(http_statuses)) &&
+           add_texts(metrics, LABEL_RESTORED, "outcome", restored_outcomes, COUNT(restored_outcomes)) &&
            add_texts(metrics, LABEL_RELOAD, "outcome", reload_outcomes, COUNT(reload_outcomes));
 }
 
@@ -416,6 +418,17 @@ void metrics_http_connections(struct metrics *metrics, int64_t open)
 void metrics_loop_lag(struct metrics *metrics, int64_t lag_us)
 {
     observe(metrics, FAMILY_LOOP_LAG, 0, lag_us);
+}
+
+void metrics_restored(struct metrics *metrics, enum metrics_restored outcome, uint32_t holds)
+{
+    while (holds-- > 0)
+        count(metrics, FAMILY_JOURNAL_HOLDS, outcome, 0, 0);
+}
+
+void metrics_journal_failed(struct metrics *metrics)
+{
+    count(metrics, FAMILY_JOURNAL_ERRORS, 0, 0, 0);
 }
 
 void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us)

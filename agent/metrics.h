@@ -35,6 +35,9 @@ void metrics_http(struct metrics *metrics, const char *route, const char *method
 void metrics_http_routes(struct metrics *metrics, const char *const *routes, size_t count);
 void metrics_http_connections(struct metrics *metrics, int64_t open); /* gauge */
 void metrics_loop_lag(struct metrics *metrics, int64_t lag_us);
+enum metrics_restored { RESTORED_RESUMED, RESTORED_ENDED, RESTORED_REFUSED };
+void metrics_restored(struct metrics *metrics, enum metrics_restored outcome, uint32_t holds);
+void metrics_journal_failed(struct metrics *metrics);
 void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us);
 
 /* ---- read at scrape time ---- */

@@ -1,6 +1,6 @@
 /* Boot order, signals, reload and drain.
  *
- *   boot:  configuration -> log -> limits of the process -> metrics -> core -> Redis -> API
+ *   boot:  configuration -> log -> limits of the process -> metrics -> core -> journal -> Redis -> API -> holds restored
  *
  *   end:   SERVING --SIGTERM, SIGINT--> DRAINING --no holds left, or shutdown.grace over--> ENDING
  *          ENDING --releases sent, or ENDING_MS over--> STOPPING --replies written--> the loop is empty
@@ -10,9 +10,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/core/random.h"
+#include "agent/journal.h"
 #include "agent/log.h"
 #include "agent/loop.h"
 #include "agent/version.h"
@@ -38,6 +41,7 @@ struct agent {
     struct loop *loop;
     struct redis *redis;
     struct api *api;
+    struct journal *journal; /* NULL: none is kept */
     char not_ready[256];
 };
 
@@ -248,6 +252,65 @@ static void raise_file_limit(const struct config *config)
                   LOG_INT_FIELD("wanted", (int64_t)wanted), LOG_INT_FIELD("allowed", (int64_t)limit.rlim_cur));
 }
 
+/* ---- the journal ----------------------------------------------------------------------------------------------- */
+
+static uint64_t add_to_place(uint64_t place, const char *text)
+{
+    return hash_bytes(place, 0, text, strlen(text));
+}
+
+/* A token means something as long as its key is on the same masters, under the same name and rules. */
+static uint64_t place_of(void *arg, struct text key)
+{
+    const struct agent *agent = arg;
+    const struct core *core = loop_core(agent->loop);
+    const struct config_policy *policy = &agent->config->policies[core_policy_of(core, key)];
+    const struct config_group *group = &agent->config->groups[core_group_of(core, key)];
+    uint64_t place =
+        add_to_place(hash_bytes(policy->core.algorithm, policy->core.fencing, key.at, key.len), policy->prefix);
+    for (size_t i = 0; i < group->master_count; i++)
+        place = add_to_place(place, group->masters[i].url);
+    return place;
+}
+
+static void restore_hold(void *arg, const struct event_restore *hold)
+{
+    struct agent *agent = arg;
+    bool resumes = !hold->ended && instant_before(clock_now(), hold->valid_until);
+    metrics_restored(agent->metrics, resumes ? RESTORED_RESUMED : RESTORED_ENDED, 1);
+    log_event(LOG_INFO, resumes ? "lock resumed" : "lock that has ended", LOG_BYTES_FIELD("key", hold->key),
+              LOG_BYTES_FIELD("label", hold->label), LOG_INT_FIELD("fencing_token", (int64_t)hold->token.fence),
+              LOG_INT_FIELD("valid_for_ms", instant_us_between(clock_now(), hold->valid_until) / 1000));
+    loop_submit(agent->loop, &(struct event){.kind = EVENT_RESTORE, .restore = *hold});
+}
+
+static bool open_journal(struct agent *agent, char *error, size_t size)
+{
+    struct journal_source source = {.path = agent->config->journal_file, .place = place_of, .arg = agent};
+    if (*source.path == '\0')
+        return true;
+    if (!journal_boot_id(source.boot_id, error, size))
+        return false;
+    agent->journal = journal_open(&source, error, size);
+    return agent->journal != NULL;
+}
+
+static void restore_holds(struct agent *agent)
+{
+    struct journal_found found;
+    if (agent->journal == NULL)
+        return;
+    loop_keep_journal(agent->loop, agent->journal);
+    journal_read(agent->journal, clock_now(), restore_hold, agent, &found);
+    metrics_restored(agent->metrics, RESTORED_REFUSED, found.refused);
+    if (found.discarded != NULL)
+        log_event(LOG_WARN, "the journal is not used and begun anew", LOG_TEXT_FIELD("reason", found.discarded),
+                  LOG_TEXT_FIELD("file", agent->config->journal_file));
+    if (found.refused > 0)
+        log_event(LOG_WARN, "holds in the journal are torn, or of other masters or policies: they run out",
+                  LOG_INT_FIELD("holds", found.refused), LOG_TEXT_FIELD("file", agent->config->journal_file));
+}
+
 static bool boot(struct agent *agent)
 {
     char error[512] = "out of memory";
@@ -259,6 +322,10 @@ static bool boot(struct agent *agent)
         log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
         return false;
     }
+    if (!open_journal(agent, error, sizeof(error))) {
+        log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
+        return false;
+    }
     struct redis_sink sink = {agent, submit, observe_command, master_state, clock_is_off};
     agent->redis = redis_start(&agent->uv, agent->config, &sink);
     struct api_backend backend = {agent, submit, now, loop_core(agent->loop), agent->redis, agent->metrics, not_ready};
@@ -266,6 +333,8 @@ static bool boot(struct agent *agent)
     loop_connect(agent->loop, agent->redis, agent->api);
     if (agent->api == NULL)
         log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
+    else
+        restore_holds(agent);
     return agent->api != NULL;
 }
 
@@ -304,6 +373,7 @@ int serve(const struct serve_source *source)
     redis_free(agent->redis);
     loop_free(agent->loop);
     metrics_free(agent->metrics);
+    journal_close(agent->journal);
     uv_loop_close(&agent->uv);
     free(config);
     free(agent);

@@ -149,6 +149,7 @@ void config_for_core(const struct config *config, uint64_t seed, struct core_gro
         .policy_count = config->policy_count,
         .max_ttl_ms = config->max_ttl_ms,
         .wait_ms_max = config->wait_ms_max,
+        .journal = config->journal_file[0] != '\0',
         .locks_max = config->locks_max,
         .requests_max = config->connections_max,
         .waiters_max = config->waiters_max,

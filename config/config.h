@@ -76,7 +76,8 @@ struct config {
     int log_level; /* enum log_level */
     enum log_format log_format;
     int64_t shutdown_grace_ms;
-    bool shutdown_release; /* shutdown.unreleased: release */
+    bool shutdown_release;          /* shutdown.unreleased: release */
+    char journal_file[CONFIG_TEXT]; /* journal.file; "" for none */
 };
 
 /* One thing that is wrong with a configuration. */

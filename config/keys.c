@@ -160,6 +160,12 @@ const struct config_key config_keys[] = {
     {.path = "api.socket_mode", .type = TYPE_MODE, AGENT(socket_mode), .preset = "0660", .min = 0, .max = 0777,
      .prose = "Access rights of the API's unix sockets."},
 
+    {.path = "journal", .type = TYPE_SECTION,
+     .prose = "Where an agent that was killed and started again finds the holds that it had."},
+    {.path = "journal.file", .type = TYPE_TEXT, AGENT(journal_file), .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
+     .prose = "File on a memory volume that survives the container (an emptyDir with medium: Memory), with the tokens "
+              "of all holds: mode 0600, one agent at a time, 1 KiB for each hold. Empty for none: then a PUT adopts."},
+
     {.path = "log", .type = TYPE_SECTION,
      .prose = "One line per event on standard error."},
     {.path = "log.level", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, AGENT(log_level), .preset = "info", .min = 0,

@@ -76,6 +76,7 @@ struct core *core_init(void *memory, const struct core_config *config)
     core->waiters_max = config->waiters_max;
     core->max_ttl_ms = config->max_ttl_ms;
     core->wait_ms_max = config->wait_ms_max;
+    core->journal = config->journal;
     core->group_count = config->group_count;
     for (size_t i = 0; i < config->group_count; i++) {
         core->groups[i].config = config->groups[i];
@@ -241,6 +242,16 @@ static void read_state(struct core *core, const struct event_read *event)
         read_begun(core, key, request_new(core, event->request, key));
 }
 
+static void restore(struct core *core, const struct event_restore *event)
+{
+    struct key *key = key_get(core, event->key);
+    if (key == NULL)
+        return;
+    key->references++;
+    hold_restored(core, key, event);
+    key_release(core, key);
+}
+
 /* A caller that goes away while it waits is never granted the lock. A release or renewal that it asked for goes on. */
 static void cancel(struct core *core, uint32_t number)
 {
@@ -370,6 +381,9 @@ static void take(struct core *core, const struct event *event)
         break;
     case EVENT_RELEASE:
         release(core, &event->release);
+        break;
+    case EVENT_RESTORE:
+        restore(core, &event->restore);
         break;
     case EVENT_READ:
         read_state(core, &event->read);

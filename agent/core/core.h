@@ -49,6 +49,7 @@ struct core_config {
     uint32_t locks_max;    /* 1..LIMIT_LOCKS */
     uint32_t requests_max; /* 1..LIMIT_REQUESTS; request numbers are below it */
     uint32_t waiters_max;
+    bool journal;  /* the surroundings keep a journal: EFFECT_HOLD tells them of every hold */
     uint64_t seed; /* of jitter and of the hash tables */
 };
 
@@ -67,6 +68,7 @@ enum event_kind {
     EVENT_RENEW,
     EVENT_RELEASE,
     EVENT_READ,
+    EVENT_RESTORE,     /* a hold of the process before this one, out of its journal; before any other request */
     EVENT_CANCEL,      /* the caller of an unanswered request is gone; it must not be answered any more */
     EVENT_UNDELIVERED, /* a grant was answered, but the answer was not wholly written: release it */
     EVENT_REPLY,
@@ -105,6 +107,16 @@ struct event_read {
     uint32_t request;
     struct text key;
 };
+struct event_restore {
+    struct text key, label;
+    struct token token;
+    enum renew renew;
+    bool ended;   /* released or lost: nothing but its keys is left */
+    bool adopted; /* an agent before may have reported a longer validity */
+    uint32_t ttl_ms;
+    struct instant acquired_at, valid_until, max_hold_until;
+    struct instant lease_until; /* no master keeps the key for longer */
+};
 struct event_reply {
     uint8_t group, master;
     enum op op;
@@ -131,6 +143,7 @@ struct event {
         struct event_renew renew;
         struct event_release release;
         struct event_read read;
+        struct event_restore restore;
         struct {
             uint32_t request;
         } cancel;
@@ -147,7 +160,7 @@ struct event {
 
 /* ---- effects --------------------------------------------------------------------------------------------------- */
 
-enum effect_kind { EFFECT_SEND, EFFECT_ANSWER, EFFECT_TRACE };
+enum effect_kind { EFFECT_SEND, EFFECT_ANSWER, EFFECT_TRACE, EFFECT_HOLD };
 
 /* One lock within a command. */
 struct send_item {
@@ -218,6 +231,16 @@ struct effect_answer {
     const struct master_state *masters; /* STATE: tally.total of them */
 };
 
+/* What a journal has to know of a hold; comes before the answer that tells its caller of it. */
+struct effect_hold {
+    uint32_t slot;         /* names the hold until it is forgotten; small numbers, used again */
+    bool forgotten;        /* nothing is left of it, and nothing below is set */
+    bool ended;            /* released or lost */
+    bool adopted;          /* as in event_restore */
+    struct hold_view view; /* ended by a release: valid until now */
+    struct instant lease_until;
+};
+
 /* State transitions, for metrics and logs. */
 enum trace_kind {
     TRACE_ATTEMPT,      /* one acquire round was decided: answer is GRANTED, LOCK_HELD, QUORUM_UNAVAILABLE or
@@ -252,6 +275,7 @@ struct effect {
         struct effect_send send;
         struct effect_answer answer;
         struct effect_trace trace;
+        struct effect_hold hold;
     };
 };
 
@@ -304,6 +328,9 @@ bool core_next_hold(const struct core *core, struct instant now, uint32_t *curso
 
 /* Walks the keys that requests wait for. Start with *cursor = 0. */
 bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key, struct instant *ret_since);
+
+/* The group of masters that a key belongs to: an index into core_config.groups. */
+uint8_t core_group_of(const struct core *core, struct text key);
 
 /* The policy that a key falls under: an index into core_config.policies. */
 uint16_t core_policy_of(const struct core *core, struct text key);

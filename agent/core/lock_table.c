@@ -258,6 +258,8 @@ static void forgive_debts(struct core *core, struct lock *lock)
 void lock_free(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(list_is_empty(&lock->requests));
+    if (lock->noted)
+        outbox_effect(core, EFFECT_HOLD)->hold = (struct effect_hold){.slot = lock->slot, .forgotten = true};
     if (is_live(lock->state)) {
         core->locks_live--;
     } else {

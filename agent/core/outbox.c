@@ -130,6 +130,24 @@ void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set 
         flush_batch(core, batch);
 }
 
+void outbox_hold(struct core *core, struct lock *lock)
+{
+    bool released = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED;
+    if (!core->journal)
+        return;
+    lock->noted = true;
+    struct effect_hold *hold = &outbox_effect(core, EFFECT_HOLD)->hold;
+    *hold = (struct effect_hold){
+        .slot = lock->slot,
+        .ended = lock->state != LOCK_HELD,
+        .adopted = lock->adopted && !released,
+        .view = lock_view(lock),
+        .lease_until = lock->lease_until,
+    };
+    if (released)
+        hold->view.valid_until = instant_min(hold->view.valid_until, core->now);
+}
+
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock)
 {
     trace.key = key_text(lock->key);

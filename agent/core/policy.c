@@ -56,6 +56,11 @@ uint8_t policy_group(const struct core *core, uint16_t policy, struct text key)
     return best;
 }
 
+uint8_t core_group_of(const struct core *core, struct text key)
+{
+    return policy_group(core, core_policy_of(core, key), key);
+}
+
 bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms, enum renew renew,
                        struct effect_answer *ret_refusal)
 {

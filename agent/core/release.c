@@ -170,6 +170,7 @@ void release_begun(struct core *core, struct lock *lock, struct request *request
     requests_answer(core, &lock->requests, ANSWER_NOT_HELD, REASON_NONE);
     lock->renewing = false;
     lock_set_state(core, lock, LOCK_RELEASING);
+    outbox_hold(core, lock);
     if (request != NULL) {
         request->state = REQUEST_RELEASING;
         list_append(&lock->requests, &request->link);

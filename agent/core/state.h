@@ -101,6 +101,8 @@ struct lock {
     bool stranger; /* RELEASING: a token that this agent did not know */
     bool renewing; /* HELD: a round is out */
     bool adopted;  /* taken over by its token: an earlier agent may have reported a longer validity */
+    bool restored; /* HELD: out of the journal, and not renewed yet: no renewal creates a key (R7) */
+    bool noted;    /* the journal knows of it */
     enum renew renew;
     uint32_t ttl_ms;       /* the lease, as the last good round extended it */
     uint32_t asked_ttl_ms; /* the lease that the round under way asks for */
@@ -195,6 +197,7 @@ struct core {
     bool unfinished; /* the step before did not take its event */
     bool draining;
     bool ending, ending_releases;
+    bool journal;
     struct random random;
     struct entropy entropy;
     uint64_t hash_key[2];
@@ -266,6 +269,8 @@ void outbox_read(struct core *core, struct request *request, master_set masters)
  */
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters);
 void outbox_flush(struct core *core);
+/* Tells the journal how a hold stands now; nothing where there is no journal. */
+void outbox_hold(struct core *core, struct lock *lock);
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock);
 
 /* ---- attempts [attempt.c] ---- */
@@ -287,6 +292,11 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason);
 void hold_ended(struct core *core, struct lock *lock);
 /* Validity of a lease of ttl_ms that was asked for at `from` (R4). */
 struct instant validity_end(const struct core *core, uint8_t group, struct instant from, uint32_t ttl_ms);
+
+/* ---- out of the journal [restore.c] ---- */
+void hold_restored(struct core *core, struct key *key, const struct event_restore *event);
+/* Arms a restored hold's timers: a watchdog's is renewed at once. */
+void hold_resumed(struct core *core, struct lock *lock);
 
 /* ---- adoption [adopt.c] ---- */
 void adoption_begun(struct core *core, struct key *key, struct request *request, const struct token *token);

@@ -79,6 +79,18 @@ void hold_begun(struct core *core, struct lock *lock, struct instant from)
     extend_validity(core, lock, from);
     plan_renewal(core, lock, from);
     arm(core, lock);
+    outbox_hold(core, lock);
+}
+
+void hold_resumed(struct core *core, struct lock *lock)
+{
+    lock->renew_at = lock->renew == RENEW_AGENT && !reaches_max_hold(lock) ? core->now : INSTANT_NEVER;
+    if (instant_before(core->now, lost_at(lock))) {
+        arm(core, lock);
+        outbox_hold(core, lock);
+    } else {
+        hold_lost(core, lock, REASON_STALLED); /* nobody was here to renew it */
+    }
 }
 
 /* A yes shows that the master has the token in its present epoch, and a no after such a yes that it has not any more. Only
@@ -186,6 +198,8 @@ static void renewal_won(struct core *core, struct lock *lock)
     extend_validity(core, lock, from);
     take_new_renew(lock);
     plan_renewal(core, lock, from);
+    lock->restored = false;
+    outbox_hold(core, lock);
     answer_renewals(core, lock, ANSWER_RENEWED);
     if (list_is_empty(&lock->requests))
         arm(core, lock);
@@ -209,11 +223,13 @@ static void decide(struct core *core, struct lock *lock)
 }
 
 /* R7: compare-and-extend on all masters that are up. Where the token was not confirmed in the present epoch the key is
- * repaired: re-created if it is missing, with its number; that master counts from the next renewal on. */
+ * repaired: re-created if it is missing, with its number; that master counts from the next renewal on. The first renewal of a
+ * restored hold never creates a key: it may have been released or taken while this agent was away. */
 static void begin_round(struct core *core, struct lock *lock)
 {
     struct group *group = lock_group(core, lock);
-    master_set extend = group->up & confirmed_now(core, lock);
+    bool creates = !lock->restored || MUTANT(RESTORE_REPAIRS);
+    master_set extend = creates ? group->up & confirmed_now(core, lock) : group->up;
     if (MUTANT(REPAIR_EVERYWHERE))
         extend = 0;
     master_set repair = group->up & (master_set)~extend;
@@ -299,6 +315,7 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
                                        .reason = reason,
                                        .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
                  lock);
+    outbox_hold(core, lock);
     requests_answer(core, &lock->requests, ANSWER_LOCK_LOST, reason);
     if (instant_before(core->now, lock->valid_until))
         timers_set(&core->timers, &lock->timer, lock->valid_until);

@@ -40,6 +40,28 @@ static void arm_timer(struct world *w, uint8_t index)
     world_plan(w, (struct happening){.at = at, .kind = HAPPEN_TIMER, .agent = index});
 }
 
+static struct text key_text(uint8_t key)
+{
+    static const char *const names[SIM_KEYS] = {"k0", "k1", "k2", "k3"};
+    return (struct text){names[key], 2};
+}
+
+static void restore(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    struct journalled found[SIM_JOURNAL];
+    memcpy(found, agent->journal, sizeof found);
+    memset(agent->journal, 0, sizeof agent->journal);
+    for (size_t i = 0; i < SIM_JOURNAL && w->violation[0] == '\0'; i++) {
+        struct event event = {.kind = EVENT_RESTORE, .restore = found[i].hold};
+        if (!found[i].used)
+            continue;
+        event.restore.key = key_text(found[i].key);
+        checker_restored(w, index, found[i].key, &event.restore);
+        agent_step(w, index, &event);
+    }
+}
+
 void agent_boot(struct world *w, uint8_t index)
 {
     struct agent *agent = &w->agents[index];
@@ -69,6 +91,8 @@ void agent_boot(struct world *w, uint8_t index)
             (struct happening){
                 .kind = HAPPEN_CONNECT, .agent = index, .master = m, .number = agent->connections[m].generation});
     arm_timer(w, index);
+    if (w->options.journal)
+        restore(w, index);
 }
 
 void agent_end(struct world *w, uint8_t index, bool release)
@@ -122,6 +146,27 @@ static void answer(struct world *w, uint8_t index, const struct effect_answer *a
         caller_answered(w, request, answered);
 }
 
+/* What the agent's journal holds: it outlives a crash. */
+static void journal(struct world *w, uint8_t index, const struct effect_hold *hold)
+{
+    struct journalled *cell = &w->agents[index].journal[hold->slot % SIM_JOURNAL];
+    if (hold->slot >= SIM_JOURNAL)
+        checker_fail(w, "seam: a%u notes a hold in slot %u", index, hold->slot);
+    *cell = (struct journalled){.used = !hold->forgotten};
+    if (hold->forgotten)
+        return;
+    cell->key = (uint8_t)(hold->view.key.at[1] - '0');
+    cell->hold = (struct event_restore){.token = hold->view.token,
+                                        .renew = hold->view.renew,
+                                        .ended = hold->ended,
+                                        .adopted = hold->adopted,
+                                        .ttl_ms = hold->view.ttl_ms,
+                                        .acquired_at = hold->view.acquired_at,
+                                        .valid_until = hold->view.valid_until,
+                                        .max_hold_until = hold->view.max_hold_until,
+                                        .lease_until = hold->lease_until};
+}
+
 static void note_attempt(struct world *w, uint8_t index, const struct effect_send *send)
 {
     const struct send_item *item = &w->effects->items[send->first];
@@ -143,6 +188,9 @@ static void deliver(struct world *w, uint8_t index)
             break;
         case EFFECT_ANSWER:
             answer(w, index, &effect->answer);
+            break;
+        case EFFECT_HOLD:
+            journal(w, index, &effect->hold);
             break;
         case EFFECT_TRACE:
             checker_trace(w, index, &effect->trace);
@@ -198,12 +246,6 @@ void agent_timer(struct world *w, uint8_t index)
     } else {
         arm_timer(w, index);
     }
-}
-
-static struct text key_text(uint8_t key)
-{
-    static const char *const names[SIM_KEYS] = {"k0", "k1", "k2", "k3"};
-    return (struct text){names[key], 2};
 }
 
 /* The caller's number, as its public label. */

@@ -291,6 +291,23 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
     }
 }
 
+/* What had not ended is the same hold as before, and binds its agent as before. */
+void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct event_restore *restored)
+{
+    struct hold *hold = checker_find(w, restored->token.random);
+    bool resumes = !restored->ended && instant_before(agent_clock(w, agent), restored->valid_until);
+    if (hold == NULL || hold->agent != agent || !resumes)
+        return; /* adopted elsewhere meanwhile, or over */
+    if (hold->lost)
+        checker_fail(w, "C5 a%u finds k%u held, which it had said to be lost", agent, key);
+    if (hold->valid_until.us != restored->valid_until.us)
+        checker_fail(w, "C5 a%u finds another validity of k%u than it had reported", agent, key);
+    hold->incarnation = w->agents[agent].incarnation;
+    w->agents[agent].held[key] = hold;
+    w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
+    w->figures.restored++;
+}
+
 /* ---- traces ---------------------------------------------------------------------------------------------------- */
 
 static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason reason)

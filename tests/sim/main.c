@@ -27,6 +27,7 @@ static const struct {
     {"releases", offsetof(struct figures, releases), 6000},
     {"releases with a master unreachable", offsetof(struct figures, releases_partial), 800},
     {"releases left pending", offsetof(struct figures, releases_pending), 300},
+    {"holds found in a journal", offsetof(struct figures, restored), 20},
     {"undelivered grants", offsetof(struct figures, undeliveries), 250},
     {"cancelled requests", offsetof(struct figures, cancels), 2000},
     {"refused requests", offsetof(struct figures, refusals), 10000},

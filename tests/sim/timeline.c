@@ -31,6 +31,11 @@ void timeline_event(struct world *w, uint8_t agent, const struct event *e)
         world_say(w, "a%u <- release #%u %.*s %s", agent, e->release.request, (int)e->release.key.len,
                   e->release.key.at, token);
         break;
+    case EVENT_RESTORE:
+        say_token(token, sizeof token, &e->restore.token);
+        world_say(w, "a%u <- restore %.*s %s%s", agent, (int)e->restore.key.len, e->restore.key.at, token,
+                  e->restore.ended ? " ended" : "");
+        break;
     case EVENT_READ:
         world_say(w, "a%u <- read #%u %.*s", agent, e->read.request, (int)e->read.key.len, e->read.key.at);
         break;
@@ -95,6 +100,10 @@ void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect
         break;
     case EFFECT_ANSWER:
         say_answer(w, agent, &effect->answer);
+        break;
+    case EFFECT_HOLD:
+        world_say(w, "  a%u -> note in %u%s%s", agent, effect->hold.slot, effect->hold.forgotten ? " nothing" : "",
+                  effect->hold.ended ? " ended" : "");
         break;
     case EFFECT_TRACE:
         world_say(w, "  a%u -> %s %.*s %s %s elapsed %lld margin %lld", agent, kinds[effect->trace.kind],

@@ -221,7 +221,8 @@ static void configure_core(struct world *w)
                                      .wait_ms_max = 300000,
                                      .locks_max = SIM_LOCKS,
                                      .requests_max = SIM_REQUESTS,
-                                     .waiters_max = SIM_REQUESTS / 2};
+                                     .waiters_max = SIM_REQUESTS / 2,
+                                     .journal = o->journal};
 }
 
 static void set_up(struct world *w, uint64_t seed)
@@ -260,6 +261,7 @@ static void set_up(struct world *w, uint64_t seed)
         agent->incarnation = 0;
         agent->stalled_last = 0;
         agent->parked_count = 0;
+        memset(agent->journal, 0, sizeof agent->journal);
         memset(agent->connections, 0, sizeof agent->connections);
         agent_boot(w, a);
     }

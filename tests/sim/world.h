@@ -19,6 +19,7 @@ enum {
     SIM_HAPPENINGS = 65536, /* pending at once */
     SIM_STEPS = 400000,     /* of all cores in one run: more is a core that spins */
     SIM_LABEL = 8,
+    SIM_JOURNAL = 2 * SIM_LOCKS + SIM_REQUESTS + 1, /* slots of one agent's lock table */
 };
 
 /* ---- what a seed decides --------------------------------------------------------------------------------------- */
@@ -31,6 +32,7 @@ struct options {
     uint8_t agents, masters, keys, callers;
     enum algorithm algorithm;
     bool fencing;
+    bool journal; /* an agent that crashed finds its holds again */
     enum renew renew;
     uint32_t node_timeout_ms, ttl_ms, ttl_ms_max, retry_ms_min, retry_ms_max;
     int64_t max_hold_ms;
@@ -208,8 +210,15 @@ struct hold {
     uint16_t next_in_bucket;
 };
 
+struct journalled {
+    bool used;
+    uint8_t key;
+    struct event_restore hold;
+};
+
 struct agent {
     struct core *core;
+    struct journalled journal[SIM_JOURNAL];
     void *memory;
     size_t memory_bytes;
     bool alive, stalled, ending;
@@ -227,8 +236,8 @@ struct agent {
 
 struct figures {
     uint64_t runs, steps, grants, renewals, renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels,
-        releases, releases_partial, releases_pending, refusals, unavailable, wait_timeouts, expired_grants, stalls,
-        second_phases, repairs, forgotten, guarded, virtual_us;
+        releases, releases_partial, releases_pending, restored, refusals, unavailable, wait_timeouts, expired_grants,
+        stalls, second_phases, repairs, forgotten, guarded, virtual_us;
 };
 
 struct world {
@@ -336,6 +345,8 @@ void checker_reset(struct world *w);
 void checker_fail(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);
 void checker_answer(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer);
+/* An agent that was started again is about to be given what its journal held. */
+void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct event_restore *restored);
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
 void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);

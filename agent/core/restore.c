@@ -1,0 +1,50 @@
+/* Holds of the process before this one, out of its journal: the same boot, and so the same clock.
+ *
+ *   valid still     it goes on as if nothing had happened: same token, number, validity and max_hold. The watchdog renews it at
+ *                   once, and that first renewal creates no key (R7): while nobody renewed it, it may have been taken.
+ *   over            its keys are released, as after any other end (R6).
+ *   lost, and the   it runs out: what was reported lost is not held again, and inside a validity that was reported no key is
+ *   validity not    deleted but at its holder's wish. The same where it was adopted: then more may have been reported.
+ *
+ * A journal that was cut short may name a hold twice: the second time it is known. */
+#include <string.h>
+
+#include "core_assert.h"
+#include "state.h"
+
+static void take_terms(struct core *core, struct lock *lock, const struct event_restore *event)
+{
+    lock->token = event->token;
+    lock->renew = event->renew;
+    lock->adopted = event->adopted;
+    lock->ttl_ms = lock->asked_ttl_ms = event->ttl_ms;
+    lock->acquired_at = event->acquired_at;
+    lock->valid_until = event->valid_until;
+    lock->max_hold_until = event->max_hold_until;
+    lock->lease_until = instant_max(event->lease_until, core->now);
+    lock->written = set_first(lock_group(core, lock)->config.masters);
+    lock->label_len = (uint8_t)event->label.len;
+    if (event->label.len > 0)
+        memcpy(lock->label, event->label.at, event->label.len);
+}
+
+void hold_restored(struct core *core, struct key *key, const struct event_restore *event)
+{
+    CORE_ASSERT(event->label.len <= LIMIT_LABEL_BYTES && event->renew != RENEW_UNSET);
+    bool over = !instant_before(core->now, event->valid_until);
+    bool known = lock_by_token(key, &event->token) != NULL || key->live != NULL;
+    bool runs_out = over ? event->adopted : event->ended;
+    if (known || runs_out)
+        return;
+    struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD);
+    if (lock == NULL)
+        return; /* limits.locks is less than it was */
+    take_terms(core, lock, event);
+    if (over) {
+        outbox_hold(core, lock);
+        release_undone(core, lock, /* except= */ 0);
+    } else {
+        lock->restored = true;
+        hold_resumed(core, lock);
+    }
+}

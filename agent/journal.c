@@ -1,0 +1,325 @@
+/* The file: a header of one cell, then a cell for each slot of the lock table. A cell is smaller than a page and never crosses one,
+ * so that a kill leaves it written or not; a cell that is neither is noticed by its checksum, which is keyed by boot and place
+ * in the file. */
+#include "agent/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/core/core_assert.h"
+#include "agent/core/random.h"
+
+enum { CELL = 1024, FORMAT = 1 };
+
+static const char magic[16] = "lockagent.holds";
+
+union header {
+    struct {
+        char magic[sizeof(magic)];
+        uint32_t format, cell;
+        char boot_id[BOOT_ID_BYTES];
+        uint64_t checksum; /* of what stands before it */
+    };
+    char bytes[CELL];
+};
+
+enum { CELL_FREE, CELL_HELD, CELL_ENDED };
+
+union record {
+    struct {
+        uint64_t checksum; /* of what comes behind it */
+        uint64_t place;
+        uint64_t fence;
+        int64_t acquired_us, valid_us, max_hold_us, lease_us;
+        uint32_t ttl_ms;
+        uint16_t key_len;
+        uint8_t label_len, state, renew, adopted;
+        uint8_t random[RANDOM_BYTES];
+        char key[LIMIT_KEY_BYTES];
+        char label[LIMIT_LABEL_BYTES];
+    };
+    char bytes[CELL];
+};
+_Static_assert(sizeof(union header) == CELL && sizeof(union record) == CELL, "a cell has one size");
+_Static_assert(4096 % CELL == 0, "no cell crosses a page");
+
+struct journal {
+    struct journal_source source;
+    int fd;
+    uint64_t hash_key[2];
+    uint32_t cells; /* in the file when it was opened */
+    uint32_t noted; /* the slot that was noted last */
+    const char *discarded;
+};
+
+bool journal_boot_id(char boot_id[BOOT_ID_BYTES + 1], char *error, size_t size)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, boot_id, BOOT_ID_BYTES);
+    if (fd >= 0)
+        close(fd);
+    if (got != BOOT_ID_BYTES) {
+        snprintf(error, size, "journal: the kernel does not tell its boot_id, without which a journal can not be used");
+        return false;
+    }
+    boot_id[BOOT_ID_BYTES] = '\0';
+    return true;
+}
+
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t header_checksum(const union header *header)
+{
+    return hash_bytes(FORMAT, CELL, header->bytes, offsetof(union header, checksum));
+}
+
+static uint64_t record_checksum(const struct journal *journal, uint32_t slot, const union record *record)
+{
+    return hash_bytes(journal->hash_key[0] ^ slot, journal->hash_key[1], record->bytes + sizeof(record->checksum),
+                      CELL - sizeof(record->checksum));
+}
+
+static off_t offset_of(uint32_t slot)
+{
+    return (off_t)CELL * (slot + 1);
+}
+
+static bool write_cell(const struct journal *journal, off_t at, const char bytes[CELL])
+{
+    ssize_t written;
+    do
+        written = pwrite(journal->fd, bytes, CELL, at);
+    while (written < 0 && errno == EINTR);
+    return written == CELL;
+}
+
+static bool free_cell(const struct journal *journal, uint32_t slot)
+{
+    static const char zeros[CELL];
+    return write_cell(journal, offset_of(slot), zeros);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static bool lock_file(const struct journal *journal, char *error, size_t size)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(journal->fd, F_SETLK, &lock) == 0)
+        return true;
+    bool taken = errno == EACCES || errno == EAGAIN;
+    const char *why = taken ? "is in use by another process" : strerror(errno);
+    lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (taken && fcntl(journal->fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0)
+        snprintf(error, size, "journal: %s %s, %d", journal->source.path, why, (int)lock.l_pid);
+    else
+        snprintf(error, size, "journal: %s %s", journal->source.path, why);
+    return false;
+}
+
+/* What is wrong with the file itself; NULL: nothing. */
+static const char *fault_of(const struct stat *stat)
+{
+    if (!S_ISREG(stat->st_mode))
+        return "is not a regular file";
+    if (stat->st_uid != geteuid())
+        return "belongs to another user";
+    if (stat->st_mode & 077)
+        return "can be read or written by others; mode 0600 is needed, for tokens stand in it";
+    if (stat->st_nlink != 1)
+        return "has a second name (hard link)";
+    return NULL;
+}
+
+/* Nothing of the old content is used any more. */
+static bool begin_anew(struct journal *journal)
+{
+    union header header = {.bytes = {0}};
+    memcpy(header.magic, magic, sizeof(magic));
+    header.format = FORMAT;
+    header.cell = CELL;
+    memcpy(header.boot_id, journal->source.boot_id, BOOT_ID_BYTES);
+    header.checksum = header_checksum(&header);
+    journal->cells = 0;
+    return ftruncate(journal->fd, 0) == 0 && write_cell(journal, 0, header.bytes);
+}
+
+enum content { CONTENT_NONE, CONTENT_OURS, CONTENT_USELESS, CONTENT_FOREIGN };
+
+static enum content content_of(struct journal *journal, off_t size)
+{
+    union header header = {.bytes = {0}};
+    if (size == 0)
+        return CONTENT_NONE;
+    ssize_t got = pread(journal->fd, header.bytes, CELL, 0);
+    if (got < (ssize_t)sizeof(magic) || memcmp(header.magic, magic, sizeof(magic)) != 0)
+        return CONTENT_FOREIGN;
+    if (got != CELL || header.checksum != header_checksum(&header))
+        journal->discarded = "its header is torn";
+    else if (header.format != FORMAT || header.cell != CELL)
+        journal->discarded = "it was written by another version";
+    else if (memcmp(header.boot_id, journal->source.boot_id, BOOT_ID_BYTES) != 0)
+        journal->discarded = "it is of another boot";
+    return journal->discarded == NULL ? CONTENT_OURS : CONTENT_USELESS;
+}
+
+static bool prepare(struct journal *journal, char *error, size_t size)
+{
+    const char *path = journal->source.path;
+    struct stat stat;
+    if (fstat(journal->fd, &stat) != 0) {
+        snprintf(error, size, "journal: %s: %s", path, strerror(errno));
+        return false;
+    }
+    const char *fault = fault_of(&stat);
+    if (fault != NULL) {
+        snprintf(error, size, "journal: %s %s", path, fault);
+        return false;
+    }
+    if (!lock_file(journal, error, size))
+        return false;
+    off_t cells = stat.st_size / CELL;
+    switch (content_of(journal, stat.st_size)) {
+    case CONTENT_OURS:
+        journal->cells = cells - 1 > UINT32_MAX ? UINT32_MAX : (uint32_t)(cells - 1);
+        return true;
+    case CONTENT_FOREIGN:
+        snprintf(error, size, "journal: %s is no journal of lockagent; move it away or name another file", path);
+        return false;
+    case CONTENT_NONE:
+    case CONTENT_USELESS:
+        break;
+    }
+    if (begin_anew(journal))
+        return true;
+    snprintf(error, size, "journal: %s: %s", path, strerror(errno));
+    return false;
+}
+
+struct journal *journal_open(const struct journal_source *source, char *error, size_t size)
+{
+    struct journal *journal = calloc(1, sizeof(*journal));
+    if (journal == NULL) {
+        snprintf(error, size, "journal: out of memory");
+        return NULL;
+    }
+    journal->source = *source;
+    memcpy(journal->hash_key, source->boot_id, sizeof(journal->hash_key));
+    journal->fd = open(source->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (journal->fd < 0) {
+        snprintf(error, size, "journal: %s: %s", source->path, strerror(errno));
+        free(journal);
+        return NULL;
+    }
+    if (prepare(journal, error, size))
+        return journal;
+    journal_close(journal);
+    return NULL;
+}
+
+void journal_close(struct journal *journal)
+{
+    if (journal == NULL)
+        return;
+    close(journal->fd);
+    free(journal);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* What only a torn or made-up record can say. */
+static bool makes_sense(const union record *record, struct instant now)
+{
+    int64_t most_us = now.us + (int64_t)TTL_MS_MAX * 1000;
+    return (record->state == CELL_HELD || record->state == CELL_ENDED) && record->key_len >= 1 &&
+           record->key_len <= LIMIT_KEY_BYTES && record->label_len <= LIMIT_LABEL_BYTES &&
+           (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) && record->ttl_ms >= TTL_MS_MIN &&
+           record->ttl_ms <= TTL_MS_MAX && record->acquired_us >= 0 && record->acquired_us <= now.us &&
+           record->valid_us <= record->max_hold_us && record->valid_us <= record->lease_us &&
+           record->lease_us <= most_us;
+}
+
+static bool is_ours(const struct journal *journal, uint32_t slot, const union record *record, struct instant now)
+{
+    return record->checksum == record_checksum(journal, slot, record) && makes_sense(record, now) &&
+           record->place == journal->source.place(journal->source.arg, (struct text){record->key, record->key_len});
+}
+
+static struct event_restore hold_of(const union record *record)
+{
+    struct event_restore hold = {
+        .key = {record->key, record->key_len},
+        .label = {record->label, record->label_len},
+        .token = {.fence = record->fence},
+        .renew = (enum renew)record->renew,
+        .ended = record->state == CELL_ENDED,
+        .adopted = record->adopted != 0,
+        .ttl_ms = record->ttl_ms,
+        .acquired_at = {record->acquired_us},
+        .valid_until = {record->valid_us},
+        .max_hold_until = {record->max_hold_us},
+        .lease_until = {record->lease_us},
+    };
+    memcpy(hold.token.random, record->random, RANDOM_BYTES);
+    return hold;
+}
+
+/* A restored hold is noted again in a slot that is not behind its old one, because slots are given in order: so each old cell
+ * can be freed as soon as it was read, unless its own hold stands there again. */
+void journal_read(struct journal *journal, struct instant now,
+                  void (*restore)(void *arg, const struct event_restore *hold), void *arg,
+                  struct journal_found *ret_found)
+{
+    static const union record none;
+    *ret_found = (struct journal_found){.discarded = journal->discarded};
+    for (uint32_t slot = 0; slot < journal->cells; slot++) {
+        union record record;
+        if (pread(journal->fd, record.bytes, CELL, offset_of(slot)) != CELL)
+            break;
+        if (memcmp(&record, &none, CELL) == 0)
+            continue;
+        journal->noted = UINT32_MAX;
+        if (is_ours(journal, slot, &record, now)) {
+            struct event_restore hold = hold_of(&record);
+            restore(arg, &hold);
+        } else {
+            ret_found->refused++;
+        }
+        if (journal->noted != slot)
+            free_cell(journal, slot);
+    }
+    journal->cells = 0;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+bool journal_note(struct journal *journal, const struct effect_hold *hold)
+{
+    const struct hold_view *view = &hold->view;
+    journal->noted = hold->slot;
+    if (hold->forgotten)
+        return free_cell(journal, hold->slot);
+    union record record = {.bytes = {0}};
+    record.place = journal->source.place(journal->source.arg, view->key);
+    record.fence = view->token.fence;
+    record.acquired_us = view->acquired_at.us;
+    record.valid_us = view->valid_until.us;
+    record.max_hold_us = view->max_hold_until.us;
+    record.lease_us = hold->lease_until.us;
+    record.ttl_ms = view->ttl_ms;
+    record.key_len = (uint16_t)view->key.len;
+    record.label_len = (uint8_t)view->label.len;
+    record.state = hold->ended ? CELL_ENDED : CELL_HELD;
+    record.renew = (uint8_t)view->renew;
+    record.adopted = hold->adopted;
+    memcpy(record.random, view->token.random, RANDOM_BYTES);
+    memcpy(record.key, view->key.at, view->key.len);
+    if (view->label.len > 0)
+        memcpy(record.label, view->label.at, view->label.len);
+    record.checksum = record_checksum(journal, hold->slot, &record);
+    return write_cell(journal, offset_of(hold->slot), record.bytes);
+}

@@ -1,0 +1,356 @@
+/* The journal's file: what is written is found again by the next process of the same boot, and nothing else is. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/journal.h"
+
+enum { CELL = 1024, SECOND = 1000000 };
+
+static const struct instant now = {100 * SECOND};
+static uint64_t place = 7; /* of every key */
+
+static struct stage {
+    char folder[64], path[96], error[256];
+    struct journal *journal;
+    struct journal_found found;
+    struct event_restore holds[8];
+    char keys[8][LIMIT_KEY_BYTES + 1];
+    size_t count;
+    bool note_again; /* as the agent does: in slots from 0 on */
+} stage;
+
+static uint64_t place_of(void *arg, struct text key)
+{
+    (void)arg, (void)key;
+    return place;
+}
+
+static struct journal *try_open_as(const char *boot_id)
+{
+    struct journal_source source = {.path = stage.path, .place = place_of};
+    snprintf(source.boot_id, sizeof(source.boot_id), "%s", boot_id);
+    stage.journal = journal_open(&source, stage.error, sizeof(stage.error));
+    return stage.journal;
+}
+
+static const char this_boot[] = "01234567-89ab-cdef-0123-456789abcdef",
+                  other_boot[] = "11234567-89ab-cdef-0123-456789abcdef";
+
+static struct journal *open_it(void)
+{
+    cr_assert(try_open_as(this_boot), "%s", stage.error);
+    return stage.journal;
+}
+
+static void set_up(void)
+{
+    snprintf(stage.folder, sizeof(stage.folder), "/tmp/lockagent-journal-XXXXXX");
+    cr_assert_not_null(mkdtemp(stage.folder));
+    snprintf(stage.path, sizeof(stage.path), "%s/journal", stage.folder);
+}
+
+static void tear_down(void)
+{
+    journal_close(stage.journal);
+    unlink(stage.path);
+    rmdir(stage.folder);
+}
+TestSuite(journal, .init = set_up, .fini = tear_down, .timeout = 30);
+
+static struct effect_hold hold_of(uint32_t slot, const char *key)
+{
+    struct effect_hold hold = {
+        .slot = slot,
+        .view = {.key = {key, strlen(key)},
+                 .label = {"me", 2},
+                 .token = {.fence = 1700000000000000 + slot},
+                 .renew = RENEW_AGENT,
+                 .ttl_ms = 30000,
+                 .acquired_at = {90 * SECOND},
+                 .valid_until = {120 * SECOND},
+                 .max_hold_until = {700 * SECOND}},
+        .lease_until = {121 * SECOND},
+    };
+    memset(hold.view.token.random, (int)slot + 1, RANDOM_BYTES);
+    return hold;
+}
+
+static void note(uint32_t slot, const char *key)
+{
+    struct effect_hold hold = hold_of(slot, key);
+    cr_assert(journal_note(stage.journal, &hold));
+}
+
+static void take(void *arg, const struct event_restore *hold)
+{
+    (void)arg;
+    cr_assert_lt(stage.count, 8);
+    snprintf(stage.keys[stage.count], sizeof(stage.keys[0]), "%.*s", (int)hold->key.len, hold->key.at);
+    stage.holds[stage.count] = *hold;
+    if (stage.note_again)
+        note((uint32_t)stage.count, stage.keys[stage.count]);
+    stage.count++;
+}
+
+static void read_again(void)
+{
+    stage.count = 0;
+    journal_read(stage.journal, now, take, NULL, &stage.found);
+}
+
+/* Closes the file, as a kill does, and begins anew. */
+static void restart(void)
+{
+    journal_close(stage.journal);
+    open_it();
+    read_again();
+}
+
+static void overwrite(off_t at, const char *bytes, size_t len)
+{
+    int fd = open(stage.path, O_WRONLY);
+    cr_assert_eq(pwrite(fd, bytes, len, at), (ssize_t)len);
+    close(fd);
+}
+
+static off_t size_of_file(void)
+{
+    struct stat status;
+    cr_assert_eq(stat(stage.path, &status), 0);
+    return status.st_size;
+}
+
+Test(journal, what_was_noted_is_found_again)
+{
+    open_it();
+    read_again();
+    cr_assert(stage.count == 0 && stage.found.discarded == NULL && stage.found.refused == 0);
+    note(0, "a"), note(3, "b/c"), note(5, "d");
+    struct effect_hold gone = {.slot = 3, .forgotten = true}, ended = hold_of(5, "d");
+    cr_assert(journal_note(stage.journal, &gone));
+    ended.ended = ended.adopted = true;
+    cr_assert(journal_note(stage.journal, &ended));
+    restart();
+    cr_assert_eq(stage.count, 2);
+    const struct event_restore *a = &stage.holds[0], *d = &stage.holds[1];
+    cr_assert_str_eq(stage.keys[0], "a");
+    cr_assert(a->token.fence == 1700000000000000 && a->token.random[0] == 1 && a->token.random[19] == 1);
+    cr_assert(a->renew == RENEW_AGENT && a->ttl_ms == 30000 && !a->ended && !a->adopted && a->label.len == 2);
+    cr_assert(a->acquired_at.us == 90 * SECOND && a->valid_until.us == 120 * SECOND &&
+              a->max_hold_until.us == 700 * (int64_t)SECOND && a->lease_until.us == 121 * SECOND);
+    cr_assert_str_eq(stage.keys[1], "d");
+    cr_assert(d->ended && d->adopted);
+    restart();
+    cr_assert_eq(stage.count, 0, "what was not noted again is still there");
+}
+
+Test(journal, a_restart_moves_holds_to_the_front_and_loses_none)
+{
+    open_it(), read_again();
+    note(0, "a"), note(2, "b"), note(3, "c");
+    stage.note_again = true;
+    for (int i = 0; i < 3; i++) {
+        restart();
+        cr_assert_eq(stage.count, 3);
+        cr_assert(strcmp(stage.keys[0], "a") == 0 && strcmp(stage.keys[1], "b") == 0 &&
+                  strcmp(stage.keys[2], "c") == 0);
+    }
+}
+
+Test(journal, only_its_owner_can_read_it)
+{
+    struct stat status;
+    umask(0);
+    open_it();
+    cr_assert_eq(stat(stage.path, &status), 0);
+    cr_assert_eq(status.st_mode & 07777, 0600);
+    journal_close(stage.journal);
+    cr_assert_eq(chmod(stage.path, 0640), 0);
+    cr_assert_null(try_open_as(this_boot));
+    cr_assert_not_null(strstr(stage.error, "can be read or written by others"), "%s", stage.error);
+    cr_assert_eq(chmod(stage.path, 0600), 0);
+    if (geteuid() == 0) {
+        cr_assert_eq(chown(stage.path, 65534, 65534), 0);
+        cr_assert_null(try_open_as(this_boot));
+        cr_assert_not_null(strstr(stage.error, "belongs to another user"), "%s", stage.error);
+    }
+}
+
+Test(journal, no_link_leads_it_elsewhere)
+{
+    char other[128];
+    snprintf(other, sizeof(other), "%s/other", stage.folder);
+    open_it(), journal_close(stage.journal), stage.journal = NULL;
+    cr_assert_eq(rename(stage.path, other), 0);
+    cr_assert_eq(symlink(other, stage.path), 0);
+    cr_assert_null(try_open_as(this_boot));
+    cr_assert_eq(unlink(stage.path), 0);
+    cr_assert_eq(link(other, stage.path), 0);
+    cr_assert_null(try_open_as(this_boot));
+    cr_assert_not_null(strstr(stage.error, "second name"), "%s", stage.error);
+    unlink(other), unlink(stage.path);
+    cr_assert_eq(mkdir(stage.path, 0700), 0);
+    cr_assert_null(try_open_as(this_boot));
+    rmdir(stage.path);
+    cr_assert_eq(mkfifo(stage.path, 0600), 0);
+    cr_assert_null(try_open_as(this_boot));
+    cr_assert_not_null(strstr(stage.error, "not a regular file"), "%s", stage.error);
+}
+
+Test(journal, one_process_at_a_time)
+{
+    open_it();
+    pid_t child = fork();
+    if (child == 0) {
+        char wanted[32];
+        snprintf(wanted, sizeof(wanted), "in use by another process, %d", (int)getppid());
+        _exit(try_open_as(this_boot) == NULL && strstr(stage.error, wanted) != NULL ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+}
+
+Test(journal, one_of_another_boot_is_not_used)
+{
+    open_it(), read_again(), note(0, "a"), journal_close(stage.journal);
+    cr_assert(try_open_as(other_boot));
+    read_again();
+    cr_assert_eq(stage.count, 0);
+    cr_assert_str_eq(stage.found.discarded, "it is of another boot");
+    cr_assert_eq(size_of_file(), CELL, "old tokens are still in the file");
+}
+
+Test(journal, a_torn_cell_is_refused_and_the_others_are_not)
+{
+    open_it(), read_again();
+    note(0, "a"), note(1, "b"), note(2, "c");
+    for (off_t at = 0; at < 800; at += 7) {
+        journal_close(stage.journal);
+        overwrite(2 * CELL + at, "\xa5", 1);
+        open_it();
+        stage.note_again = false;
+        read_again();
+        cr_assert_eq(stage.found.refused, 1, "byte %lld", (long long)at);
+        cr_assert_eq(stage.count, 2);
+        cr_assert_str_eq(stage.keys[1], "c");
+        note(0, "a"), note(1, "b"), note(2, "c");
+    }
+}
+
+Test(journal, a_cell_is_of_its_place)
+{
+    char cell[CELL];
+    open_it(), read_again(), note(0, "a");
+    int fd = open(stage.path, O_RDONLY);
+    cr_assert_eq(pread(fd, cell, CELL, CELL), CELL);
+    close(fd);
+    overwrite(2 * CELL, cell, CELL);
+    restart();
+    cr_assert_eq(stage.count, 1);
+    cr_assert_eq(stage.found.refused, 1);
+}
+
+Test(journal, a_file_that_was_cut_short)
+{
+    open_it(), read_again(), note(0, "a"), note(1, "b");
+    journal_close(stage.journal);
+    cr_assert_eq(truncate(stage.path, 3 * CELL - 100), 0);
+    open_it(), read_again();
+    cr_assert_eq(stage.count, 1);
+    journal_close(stage.journal);
+    cr_assert_eq(truncate(stage.path, 40), 0);
+    open_it(), read_again();
+    cr_assert_eq(stage.count, 0);
+    cr_assert_str_eq(stage.found.discarded, "its header is torn");
+}
+
+Test(journal, another_version)
+{
+    open_it(), read_again(), note(0, "a");
+    journal_close(stage.journal);
+    overwrite(16, "\x02", 1);
+    open_it(), read_again();
+    cr_assert_eq(stage.count, 0);
+    cr_assert_not_null(stage.found.discarded);
+}
+
+Test(journal, a_foreign_file_is_left_alone)
+{
+    static const char text[] = "what somebody else wrote\n";
+    int fd = open(stage.path, O_WRONLY | O_CREAT, 0600);
+    cr_assert_eq(write(fd, text, sizeof(text)), (ssize_t)sizeof(text));
+    close(fd);
+    cr_assert_null(try_open_as(this_boot));
+    cr_assert_not_null(strstr(stage.error, "is no journal of lockagent"), "%s", stage.error);
+    cr_assert_eq(size_of_file(), (off_t)sizeof(text));
+}
+
+Test(journal, holds_of_other_masters_or_policies_are_refused)
+{
+    open_it(), read_again(), note(0, "a");
+    place = 8;
+    restart();
+    cr_assert_eq(stage.count, 0);
+    cr_assert_eq(stage.found.refused, 1);
+}
+
+Test(journal, what_can_not_be_true_is_refused)
+{
+    open_it(), read_again();
+    for (int lie = 0; lie < 7; lie++) {
+        struct effect_hold hold = hold_of(0, "a");
+        hold.view.ttl_ms = lie == 0 ? 1 : lie == 1 ? TTL_MS_MAX + 1 : 30000;
+        if (lie == 2)
+            hold.view.acquired_at.us = now.us + 1;
+        if (lie == 3)
+            hold.view.valid_until.us = hold.lease_until.us + 1;
+        if (lie == 4)
+            hold.lease_until.us = now.us + ((int64_t)TTL_MS_MAX + 1) * 1000;
+        if (lie == 5)
+            hold.view.max_hold_until.us = hold.view.valid_until.us - 1;
+        if (lie == 6)
+            hold.view.renew = RENEW_UNSET;
+        cr_assert(journal_note(stage.journal, &hold));
+        restart();
+        cr_assert_eq(stage.count, 0, "lie %d", lie);
+        cr_assert_eq(stage.found.refused, 1, "lie %d", lie);
+    }
+}
+
+Test(journal, the_longest_key_and_label)
+{
+    char key[LIMIT_KEY_BYTES + 1], label[LIMIT_LABEL_BYTES];
+    memset(key, 'k', LIMIT_KEY_BYTES), key[LIMIT_KEY_BYTES] = '\0';
+    memset(label, 'l', sizeof(label));
+    open_it(), read_again();
+    struct effect_hold hold = hold_of(0, key);
+    hold.view.label = (struct text){label, sizeof(label)};
+    cr_assert(journal_note(stage.journal, &hold));
+    restart();
+    cr_assert_eq(stage.count, 1);
+    cr_assert_str_eq(stage.keys[0], key);
+}
+
+/* The limit on the size of files stands for the volume's. */
+Test(journal, a_full_volume_is_told)
+{
+    open_it(), read_again(), note(0, "a");
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = {.rlim_cur = 2 * CELL, .rlim_max = 2 * CELL};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct effect_hold first = hold_of(0, "a"), second = hold_of(1, "b");
+    cr_assert_not(journal_note(stage.journal, &second));
+    cr_assert(journal_note(stage.journal, &first));
+    restart();
+    cr_assert_eq(stage.count, 1);
+    cr_assert_str_eq(stage.keys[0], "a");
+}
