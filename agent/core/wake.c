@@ -4,7 +4,8 @@
  *   delay of 0..(one round trip x agents that wait), for else they would split the votes among them
  *   a subscription is worth something once a quorum has confirmed it: what was released before was missed, so then it
  *   tries once more
- *   without a message: when the holder's lease has run out, or after a jittered back-off, whichever comes first
+ *   without a message: when the holder's lease has run out, or after a jittered back-off, whichever comes first; the pauses begin
+ *   short only where no message can come
  *   after handover_max hand-overs here while others wait, it sits out the longest of their delays: its own attempt
  *   would always be the first
  *
@@ -86,6 +87,9 @@ static void try_after_message(struct core *core, struct key *key)
 static void try_after_back_off(struct core *core, struct key *key)
 {
     const struct core_policy *policy = &core->policies[key->policy];
+    bool will_hear = set_size(key->channel.confirmed) >= quorum_of(core, key);
+    if (will_hear)
+        key->back_off_ms = policy->retry_max_ms;
     if (key->back_off_ms < policy->retry_min_ms)
         key->back_off_ms = policy->retry_min_ms;
     int64_t most_us = (int64_t)key->back_off_ms * 1000;
@@ -171,8 +175,8 @@ struct request *wake_heir(struct core *core, struct key *key)
         set_size(group->up) < quorum_of(core, key))
         return NULL;
     if (key->handovers >= most && key->channel.agents > (key->channel.watched ? 1u : 0u)) {
-        key->sits_out_until = instant_after_us(
-            core->now, group->round_trip_us * ((int64_t)key->channel.agents + 1 + SIT_OUT_ROUND_TRIPS));
+        key->sits_out_until = instant_after_us(core->now, group->round_trip_us *
+                                                              ((int64_t)key->channel.agents + 1 + SIT_OUT_ROUND_TRIPS));
         key->handovers = 0;
         return NULL;
     }

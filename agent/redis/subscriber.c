@@ -16,9 +16,9 @@
 #define CHANNEL_PREFIX "lockagent:channel:"
 
 enum {
-    IDLE_TICKS = 20,       /* 5 s without a watched key end the connection */
-    PING_TICKS = 12,       /* 3 s without a word: is it still there? */
-    RETRY_TICKS_MAX = 20,  /* 5 s between two tries at the most */
+    IDLE_TICKS = 20,      /* 5 s without a watched key end the connection */
+    PING_TICKS = 12,      /* 3 s without a word: is it still there? */
+    RETRY_TICKS_MAX = 20, /* 5 s between two tries at the most */
     READ_BYTES = 16 << 10,
 };
 
