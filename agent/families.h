@@ -10,6 +10,7 @@
     X(BUILD, "`version`")                                                                                              \
     X(POLICY, "`policy`")   /* the policy's `match` pattern */                                                         \
     X(ATTEMPT, "`outcome`") /* how an acquire round ended */                                                           \
+    X(CAUSE, "`cause`")     /* what set an acquire round off */                                                        \
     X(ANSWER, "`outcome`")  /* how an acquire request was answered */                                                  \
     X(RENEWAL, "`outcome`")                                                                                            \
     X(REASON, "`reason`")                                                                                              \
@@ -46,6 +47,9 @@
     /* The promise: locks taken, kept, lost. */                                                                        \
     X(ACQUIRE_ATTEMPTS, "lockagent_acquire_attempts_total", COUNTER, WHOLE, POLICY, ATTEMPT, NONE, PLAIN,              \
       "Acquire rounds over the masters of a group, by how they were decided.")                                         \
+    X(ACQUIRE_CAUSES, "lockagent_acquire_causes_total", COUNTER, WHOLE, POLICY, CAUSE, NONE, PLAIN,                    \
+      "Acquire rounds by what set them off: arrival of a request, handover by a holder here, message of a release, "   \
+      "subscribed (to messages), ttl (of the holder has run out), back_off, sat_out (after handover_max).")            \
     X(ACQUIRE_REQUESTS, "lockagent_acquire_requests_total", COUNTER, WHOLE, POLICY, ANSWER, NONE, PLAIN,               \
       "Acquire requests that reached the lock core, by how they were answered.")                                       \
     X(ACQUIRE_SECONDS, "lockagent_acquire_duration_seconds", HISTOGRAM, MICRO, POLICY, NONE, NONE, FAST,               \

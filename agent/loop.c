@@ -134,6 +134,12 @@ static void deliver(struct loop *loop, const struct effect *effect)
     case EFFECT_SEND:
         redis_send(loop->redis, &effect->send, &loop->effects.items[effect->send.first]);
         break;
+    case EFFECT_WATCH:
+        redis_watch(loop->redis, &effect->watch);
+        break;
+    case EFFECT_UNWATCH:
+        redis_unwatch(loop->redis, &effect->watch);
+        break;
     case EFFECT_ANSWER:
         api_answer(loop->api, &effect->answer);
         break;

@@ -102,12 +102,15 @@ static bool add_answers(struct metrics *metrics, enum label label, const enum an
     return add_texts(metrics, label, "outcome", codes, count);
 }
 
-static bool add_reasons_and_ops(struct metrics *metrics)
+static bool add_tables_of_names(struct metrics *metrics)
 {
-    const char *reasons[REASON_COUNT], *ops[OP_COUNT], *states[REDIS_STATE_COUNT], *classes[REDIS_OUTCOME_COUNT];
+    const char *reasons[REASON_COUNT], *causes[CAUSE_COUNT], *ops[OP_COUNT], *states[REDIS_STATE_COUNT],
+        *classes[REDIS_OUTCOME_COUNT];
     size_t class_count = 0;
     for (enum reason reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
         reasons[reason - 1] = reason_name(reason);
+    for (enum cause cause = 0; cause < CAUSE_COUNT; cause++)
+        causes[cause] = cause_name(cause);
     for (enum op op = 0; op < OP_COUNT; op++)
         ops[op] = op_name(op);
     for (enum redis_state state = 0; state < REDIS_STATE_COUNT; state++)
@@ -115,6 +118,7 @@ static bool add_reasons_and_ops(struct metrics *metrics)
     for (enum redis_outcome outcome = REDIS_OUTCOME_OK + 1; outcome < REDIS_OUTCOME_LOST; outcome++)
         classes[class_count++] = redis_outcome_name(outcome);
     return add_texts(metrics, LABEL_REASON, "reason", reasons, REASON_COUNT - 1) &&
+           add_texts(metrics, LABEL_CAUSE, "cause", causes, CAUSE_COUNT) &&
            add_texts(metrics, LABEL_OP, "op", ops, OP_COUNT) &&
            add_texts(metrics, LABEL_STATE, "state", states, REDIS_STATE_COUNT) &&
            add_texts(metrics, LABEL_CLASS, "class", classes, class_count);
@@ -180,7 +184,7 @@ static bool add_labels(struct metrics *metrics, const struct config *config)
         return false;
     none->count = 1;
     return add_texts(metrics, LABEL_BUILD, "version", version, 1) && add_policies(metrics, config) &&
-           add_masters(metrics, config) && add_reasons_and_ops(metrics) &&
+           add_masters(metrics, config) && add_tables_of_names(metrics) &&
            add_answers(metrics, LABEL_ATTEMPT, attempt_outcomes, COUNT(attempt_outcomes),
                        metrics->outcome_of_attempt) &&
            add_answers(metrics, LABEL_ANSWER, answer_outcomes, COUNT(answer_outcomes), metrics->outcome_of_answer) &&
@@ -304,6 +308,7 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
     case TRACE_ATTEMPT:
         CORE_ASSERT(metrics->outcome_of_attempt[trace->answer] != UINT8_MAX);
         count(metrics, FAMILY_ACQUIRE_ATTEMPTS, trace->policy, metrics->outcome_of_attempt[trace->answer], 0);
+        count(metrics, FAMILY_ACQUIRE_CAUSES, trace->policy, trace->cause, 0);
         observe(metrics, FAMILY_ACQUIRE_SECONDS, trace->policy, trace->elapsed_us);
         break;
     case TRACE_GRANTED:

@@ -112,8 +112,12 @@ const struct config_key config_keys[] = {
      .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
      .prose = "How long masters remember the last fencing token after a key's last grant or renewal. At least twice "
               "limits.max_ttl (which is also the default where it is more)."},
+    {.path = "policies[].handover_max", .type = TYPE_COUNT, .flags = KEY_RELOADABLE, POLICY(core.handover_max),
+     .preset = "16", .min = 0, .max = 1000000,
+     .prose = "How many times in a row a released lock is handed to the next caller that waits at this agent, in one "
+              "round trip, while callers at other agents wait too. Then the others have their chance. 0: never."},
     {.path = "policies[].retry", .type = TYPE_SECTION,
-     .prose = "Pauses between the attempts of a waiting caller."},
+     .prose = "Pauses between the attempts of a waiting caller that hears of no release."},
     {.path = "policies[].retry.min", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.retry_min_ms),
      .preset = "20ms", .min = 1 * MS, .max = 1 * MINUTE,
      .prose = "Upper bound of the first pause, which is drawn at random; it doubles every time. Not above "

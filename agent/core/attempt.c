@@ -5,6 +5,8 @@
 #include "core_assert.h"
 #include "state.h"
 
+enum { SMOOTHING = 8 };
+
 static void take_random(struct core *core, struct token *token)
 {
     CORE_ASSERT(core->entropy.left >= RANDOM_BYTES);
@@ -60,7 +62,7 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     key->last_guarded = lock->round.guarded;
     if (answer != ANSWER_LOCK_HELD)
         key->last_holder_len = 0;
-    release_undone(core, lock, /* except= */ lock->round.op == OP_ACQUIRE ? lock->round.no : 0);
+    release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
     queue_attempt_failed(core, key, contender);
 }
 
@@ -153,11 +155,12 @@ static void decide(struct core *core, struct lock *lock)
     }
 }
 
-void attempt_begun(struct core *core, struct key *key, struct request *request)
+/* A lock for what `request` asks, with a token of its own. */
+static struct lock *lock_for(struct core *core, struct key *key, struct request *request, enum cause cause)
 {
     struct lock *lock = lock_new(core, key, LOCK_ACQUIRING);
     CORE_ASSERT(lock != NULL);
-    struct group *group = lock_group(core, lock);
+    wake_begin_attempt(key);
     take_random(core, &lock->token);
     lock->contender = request->slot;
     lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
@@ -166,17 +169,39 @@ void attempt_begun(struct core *core, struct key *key, struct request *request)
     lock->max_hold_ms = request->max_hold_ms;
     lock->label_len = request->label_len;
     memcpy(lock->label, request->label, request->label_len);
+    lock->cause = cause;
+    return lock;
+}
 
-    round_begin(&lock->round, OP_ACQUIRE, group->config.masters, lock->quorum, group->up, core->now,
+/* R1: all masters at once. */
+static void ask_all(struct core *core, struct lock *lock, enum op op)
+{
+    struct group *group = lock_group(core, lock);
+    round_begin(&lock->round, op, group->config.masters, lock->quorum, group->up, core->now,
                 group->config.node_timeout_ms);
     timers_set(&core->timers, &lock->timer, lock->round.deadline);
     if (round_verdict(&lock->round) == VERDICT_OPEN) {
         lock->written = group->up;
         lock->lease_until = instant_after_ms(core->now, lock->ttl_ms);
-        outbox_send(core, lock, OP_ACQUIRE, group->up);
+        outbox_send(core, lock, op, group->up);
     } else {
         decide(core, lock); /* too few masters are up: nothing was written, nothing is to be undone */
     }
+}
+
+void attempt_begun(struct core *core, struct key *key, struct request *request, enum cause cause)
+{
+    key->handovers = 0;
+    ask_all(core, lock_for(core, key, request, cause), OP_ACQUIRE);
+}
+
+void attempt_inherited(struct core *core, struct key *key, struct request *request, struct lock *predecessor)
+{
+    struct lock *lock = lock_for(core, key, request, CAUSE_HANDOVER);
+    lock->inherits = true;
+    lock->previous = predecessor->token;
+    lock->predecessor = lock_ref(predecessor);
+    ask_all(core, lock, OP_HANDOVER);
 }
 
 static uint32_t clipped_ms(int64_t ms)
@@ -201,10 +226,19 @@ static void heard_holder(struct lock *lock, const struct event_reply *reply)
         memcpy(key->last_holder, reply->holder.at, key->last_holder_len);
 }
 
+/* What the first phase tells besides its vote: how long a round trip takes, and how many agents wait for the key (R9). */
+static void heard_in_time(struct core *core, struct lock *lock, const struct event_reply *reply)
+{
+    struct group *group = lock_group(core, lock);
+    group->round_trip_us += (instant_us_between(lock->round.started, core->now) - group->round_trip_us) / SMOOTHING;
+    if (reply->op == OP_HANDOVER && reply->vote == VOTE_YES)
+        lock->key->channel.agents = reply->agents;
+}
+
 void attempt_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     struct round *round = &lock->round;
-    if (reply->op == OP_ACQUIRE && reply->vote == VOTE_NOT_SENT)
+    if (reply->op != OP_RAISE && reply->vote == VOTE_NOT_SENT)
         lock->written &= (master_set)~set_of(reply->master);
     if (reply->ref.round != round->number || reply->op != round->op)
         return; /* a late word on an earlier phase decides nothing */
@@ -212,7 +246,9 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
         outbox_send(core, lock, round->op, set_of(reply->master));
         return;
     }
-    if (reply->vote == VOTE_YES && round->op == OP_ACQUIRE)
+    if (round->op != OP_RAISE)
+        heard_in_time(core, lock, reply);
+    if (reply->vote == VOTE_YES && round->op != OP_RAISE)
         fence_heard(lock, reply->master, reply->fence);
     if (reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN)
         heard_holder(lock, reply);
@@ -233,5 +269,5 @@ void attempt_timer(struct core *core, struct lock *lock)
 
 void attempt_abandoned(struct core *core, struct lock *lock)
 {
-    release_undone(core, lock, /* except= */ lock->round.op == OP_ACQUIRE ? lock->round.no : 0);
+    release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
 }

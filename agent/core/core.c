@@ -294,6 +294,8 @@ static void replied(struct core *core, const struct event_reply *reply)
     struct lock *lock = lock_by_ref(core, reply->ref);
     if (lock == NULL)
         return;
+    if (reply->op == OP_HANDOVER)
+        release_inherited(core, lock, reply);
     hold_heard(core, lock, reply);
     switch (lock->state) {
     case LOCK_ACQUIRING:
@@ -401,6 +403,15 @@ static void take(struct core *core, const struct event *event)
     case EVENT_MASTER_DOWN:
     case EVENT_MASTER_CLOCK:
         master_changed(core, event->kind, &event->master);
+        break;
+    case EVENT_SUBSCRIBED:
+        wake_subscribed(core, &event->channel);
+        break;
+    case EVENT_UNSUBSCRIBED:
+        wake_unsubscribed(core, &event->channel);
+        break;
+    case EVENT_MESSAGE:
+        wake_message(core, &event->channel);
         break;
     case EVENT_DRAIN:
         drain(core);

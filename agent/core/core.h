@@ -36,6 +36,7 @@ struct core_policy {
     bool fencing;
     uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_max_ms;
+    uint32_t handover_max; /* releases in a row that hand the key to the next waiter here while other agents wait for it */
 };
 
 struct core_config {
@@ -75,6 +76,9 @@ enum event_kind {
     EVENT_MASTER_UP,
     EVENT_MASTER_DOWN,
     EVENT_MASTER_CLOCK, /* a new reading of a master's clock */
+    EVENT_SUBSCRIBED,   /* a master confirmed the subscription to a watched key (R9) */
+    EVENT_UNSUBSCRIBED, /* the connection that it was on has ended: messages of that master may be missed */
+    EVENT_MESSAGE,      /* a watched key was deleted on a master */
     EVENT_DRAIN,        /* refuse new locks from now on, and answer those who wait */
     EVENT_END,          /* the agent ends: every hold is lost (`drained`) and runs out, or is released */
 };
@@ -126,12 +130,19 @@ struct event_reply {
     int64_t pttl_ms;    /* HELD, FOREIGN, and YES of READ: remaining ttl there; -1: none.
                            GUARDED: how long the guard still lasts; -1: not known */
     struct text holder; /* HELD, and YES of READ: label of the holder */
+    uint32_t agents;    /* YES of HANDOVER: agents subscribed to the key there, this one counted */
 };
 struct event_master {
     uint8_t group, master;
     uint16_t epoch;          /* UP: never 0; another number than before where the master may have forgotten keys.
                                 UP may come for a master that is up, when its epoch has changed */
     int64_t clock_offset_us; /* UP, CLOCK: the master's wall clock minus ours */
+};
+
+struct event_channel {
+    uint8_t group, master;
+    struct text key; /* one that is not watched (any more) is no error */
+    uint32_t agents; /* MESSAGE: agents subscribed to it there, this one counted */
 };
 
 struct event {
@@ -151,7 +162,8 @@ struct event {
             struct lock_ref lock;
         } undelivered;
         struct event_reply reply;
-        struct event_master master; /* UP, DOWN, CLOCK */
+        struct event_master master;   /* UP, DOWN, CLOCK */
+        struct event_channel channel; /* SUBSCRIBED, UNSUBSCRIBED, MESSAGE */
         struct {
             bool release; /* only where the holders are known to have ended */
         } end;
@@ -160,16 +172,24 @@ struct event {
 
 /* ---- effects --------------------------------------------------------------------------------------------------- */
 
-enum effect_kind { EFFECT_SEND, EFFECT_ANSWER, EFFECT_TRACE, EFFECT_HOLD };
+enum effect_kind {
+    EFFECT_SEND,
+    EFFECT_ANSWER,
+    EFFECT_TRACE,
+    EFFECT_HOLD,   /* for the journal */
+    EFFECT_WATCH,  /* subscribe to a key on every master of its group, again after every reconnect, until */
+    EFFECT_UNWATCH /* this */
+};
 
 /* One lock within a command. */
 struct send_item {
     struct lock_ref ref;
     struct text key;    /* as the caller named it; prefix and format are the Redis room's affair */
     struct token token; /* READ: unused. ADOPT: the number that must be stored. RAISE, REPAIR: the number to raise to.
-                           ACQUIRE: `fence` is the proposal, 0 where the policy does not fence */
-    struct text label;  /* ACQUIRE, REPAIR: stored beside the random part */
-    uint32_t ttl_ms;    /* ACQUIRE, RENEW, REPAIR, ADOPT */
+                           ACQUIRE, HANDOVER: `fence` is the proposal, 0 where the policy does not fence */
+    struct token previous; /* HANDOVER: the token that is replaced */
+    struct text label;  /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
+    uint32_t ttl_ms;    /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT */
     uint16_t policy;
     bool fencing; /* keep the fence key alive (and number the grant) */
 };
@@ -179,6 +199,13 @@ struct effect_send {
     uint8_t group;
     master_set masters;
     uint16_t first, count; /* into effects.items */
+};
+
+/* The channel of a key. */
+struct effect_watch {
+    uint8_t group;
+    uint16_t policy;
+    struct text key;
 };
 
 /* What one master said of a key. */
@@ -261,6 +288,7 @@ struct effect_trace {
     uint8_t group, master;
     enum answer answer;
     enum reason reason;
+    enum cause cause; /* ATTEMPT, GRANTED */
     uint64_t fence;
     bool adopted;       /* GRANTED */
     int64_t elapsed_us; /* ATTEMPT: of the round; GRANTED: since the request came; LOST, RELEASED: of the hold; STALLED:
@@ -276,6 +304,7 @@ struct effect {
         struct effect_answer answer;
         struct effect_trace trace;
         struct effect_hold hold;
+        struct effect_watch watch; /* WATCH, UNWATCH */
     };
 };
 

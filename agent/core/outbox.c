@@ -56,7 +56,9 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .policy = lock->policy,
         .fencing = lock->fencing,
     };
-    if (op == OP_ACQUIRE && lock->fencing)
+    if (op == OP_HANDOVER)
+        item.previous = lock->previous;
+    if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
         item.token.fence = fence_proposal(core, lock->group);
     return item;
 }
@@ -156,5 +158,6 @@ void outbox_trace(struct core *core, struct effect_trace trace, const struct loc
     trace.group = lock->group;
     trace.fence = lock->token.fence;
     trace.adopted = lock->adopted;
+    trace.cause = lock->cause;
     outbox_effect(core, EFFECT_TRACE)->trace = trace;
 }

@@ -146,15 +146,21 @@ static void decide(struct core *core, struct lock *lock)
         release_decided(core, lock, verdict);
 }
 
-static void ask_all(struct core *core, struct lock *lock, enum op counted_as)
+static void begin_round(struct core *core, struct lock *lock, enum op counted_as)
 {
     struct group *group = lock_group(core, lock);
     owe(core, lock, lock->written);
     round_begin(&lock->round, counted_as, group->config.masters, lock->quorum, group->up, core->now,
                 slow_timeout_ms(core, lock));
     timers_set(&core->timers, &lock->timer, lock->round.deadline);
-    if (group->up != 0)
-        outbox_send(core, lock, OP_RELEASE, group->up); /* also to those believed not to have it */
+}
+
+/* Also those that are believed not to have it. */
+static void ask_all(struct core *core, struct lock *lock)
+{
+    master_set up = lock_group(core, lock)->up;
+    if (up != 0)
+        outbox_send(core, lock, OP_RELEASE, up);
 }
 
 void release_begun(struct core *core, struct lock *lock, struct request *request)
@@ -168,6 +174,7 @@ void release_begun(struct core *core, struct lock *lock, struct request *request
                      lock);
     }
     requests_answer(core, &lock->requests, ANSWER_NOT_HELD, REASON_NONE);
+    struct request *heir = lock_is_held(core, lock) ? wake_heir(core, key) : NULL;
     lock->renewing = false;
     lock_set_state(core, lock, LOCK_RELEASING);
     outbox_hold(core, lock);
@@ -176,10 +183,26 @@ void release_begun(struct core *core, struct lock *lock, struct request *request
         list_append(&lock->requests, &request->link);
     }
     key->references++;
-    ask_all(core, lock, OP_RELEASE);
+    begin_round(core, lock, OP_RELEASE);
+    if (heir != NULL)
+        attempt_inherited(core, key, heir, lock);
+    else
+        ask_all(core, lock);
     decide(core, lock);
     queue_contend(core, key);
     key_release(core, key);
+}
+
+void release_inherited(struct core *core, const struct lock *heir, const struct event_reply *reply)
+{
+    struct lock *lock = lock_by_ref(core, heir->predecessor);
+    if (lock == NULL || (lock->state != LOCK_RELEASING && lock->state != LOCK_ENDED) || reply->vote == VOTE_NOT_RUN)
+        return;
+    struct event_reply released = *reply;
+    released.op = OP_RELEASE;
+    if (reply->vote == VOTE_GUARDED) /* it looked for the token first */
+        released.vote = VOTE_ABSENT;
+    release_reply(core, lock, &released);
 }
 
 void hold_over(struct core *core, struct lock *lock)
@@ -213,7 +236,8 @@ void release_of_stranger(struct core *core, struct key *key, struct request *req
     lock->stranger = true;
     lock->written = set_first(core->groups[lock->group].config.masters);
     lock->lease_until = instant_after_ms(core->now, core->max_ttl_ms);
-    ask_all(core, lock, /* counted_as= */ OP_ADOPT);
+    begin_round(core, lock, /* counted_as= */ OP_ADOPT);
+    ask_all(core, lock);
     decide(core, lock);
 }
 

@@ -63,8 +63,18 @@ struct key {
     struct list waiters; /* struct request, in order of arrival: want to wait */
     struct list once;    /* struct request: want to know the fate of the attempt that is under way */
     uint32_t references; /* locks and requests */
-    struct timer retry;  /* the contender's next attempt */
+    struct timer retry;  /* the contender's next attempt, */
+    enum cause cause;    /* and what sets it off */
     uint32_t back_off_ms;
+    struct {
+        bool watched;           /* the masters were asked to tell of releases (R9), and */
+        master_set confirmed;   /* these will */
+        master_set messages;    /* who told of one since the last attempt began */
+        bool again;             /* a quorum confirmed while an attempt was under way */
+        uint32_t agents;        /* that wait for the key, as a master last said; this one is counted if it watches */
+    } channel;
+    uint32_t handovers;            /* in a row */
+    struct instant sits_out_until; /* waiters of this agent do not contend before */
     /* How the last failed attempt ended: what a request that gives up is answered. */
     enum answer last_answer;
     struct tally last_tally;
@@ -95,9 +105,13 @@ struct lock {
     uint32_t contender; /* ACQUIRING, RAISING, ADOPTING: the request that it is for */
 
     struct token token;
+    struct token previous;       /* ACQUIRING by hand-over: the token of the holder that released, */
+    struct lock_ref predecessor; /* and where its release is noted */
     uint16_t policy;
     uint8_t group, quorum;
     bool fencing;
+    bool inherits;    /* by hand-over */
+    enum cause cause; /* of the attempt */
     bool stranger; /* RELEASING: a token that this agent did not know */
     bool renewing; /* HELD: a round is out */
     bool adopted;  /* taken over by its token: an earlier agent may have reported a longer validity */
@@ -169,6 +183,7 @@ struct group {
     struct core_group config;
     uint64_t name_hash;
     master_set up;
+    int64_t round_trip_us; /* of acquires, smoothed */
     struct master masters[LIMIT_MASTERS];
 };
 
@@ -274,7 +289,9 @@ void outbox_hold(struct core *core, struct lock *lock);
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock);
 
 /* ---- attempts [attempt.c] ---- */
-void attempt_begun(struct core *core, struct key *key, struct request *request);
+void attempt_begun(struct core *core, struct key *key, struct request *request, enum cause cause);
+/* R9: the same, and the key is taken from `predecessor`, whose holder releases it, in one round trip. */
+void attempt_inherited(struct core *core, struct key *key, struct request *request, struct lock *predecessor);
 void attempt_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 void attempt_timer(struct core *core, struct lock *lock);
 /* The caller is gone, or its time is up: undo, and let the next one contend. */
@@ -311,6 +328,8 @@ void hold_over(struct core *core, struct lock *lock);
 /* A DELETE with a token that this agent does not know. */
 void release_of_stranger(struct core *core, struct key *key, struct request *request, const struct token *token);
 void release_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
+/* What a master says to a hand-over, it says of the predecessor's release too. */
+void release_inherited(struct core *core, const struct lock *heir, const struct event_reply *reply);
 void release_timer(struct core *core, struct lock *lock);
 /* Ends a lock and asks the masters that may have its key to delete it (R5, R6). */
 void release_undone(struct core *core, struct lock *lock, master_set except);
@@ -328,6 +347,19 @@ void queue_attempt_won(struct core *core, struct key *key);
 void queue_retry_timer(struct core *core, struct key *key);
 void queue_wait_over(struct core *core, struct request *request);
 void queue_left(struct core *core, struct key *key);
+
+/* ---- when to try again [wake.c] ---- */
+void wake_watch(struct core *core, struct key *key);
+void wake_unwatch(struct core *core, struct key *key);
+bool wake_sits_out(const struct core *core, const struct key *key);
+void wake_after_sitting_out(struct core *core, struct key *key);
+void wake_begin_attempt(struct key *key);
+void wake_after_failure(struct core *core, struct key *key);
+void wake_subscribed(struct core *core, const struct event_channel *event);
+void wake_unsubscribed(struct core *core, const struct event_channel *event);
+void wake_message(struct core *core, const struct event_channel *event);
+/* Who is handed the key that a holder here releases; NULL: nobody, it is to be deleted. */
+struct request *wake_heir(struct core *core, struct key *key);
 
 /* ---- looking [read.c] ---- */
 void read_begun(struct core *core, struct key *key, struct request *request);

@@ -17,6 +17,7 @@
 NAMED(op_name, op, OP_COUNT, OPS)
 NAMED(vote_name, vote, VOTE_COUNT, VOTES)
 NAMED(reason_name, reason, REASON_COUNT, REASONS)
+NAMED(cause_name, cause, CAUSE_COUNT, CAUSES)
 #undef X
 #define X(name, code, text) code,
 NAMED(answer_code, answer, ANSWER_COUNT, ANSWERS)

@@ -77,6 +77,7 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
 /* What a master can be asked. Every item of a send effect gets exactly one reply event per master named. */
 #define OPS(X)                                                                                                         \
     X(ACQUIRE, "acquire") /* set the key if it is absent, and number the grant (R1, R12) */                            \
+    X(HANDOVER, "handover") /* as ACQUIRE, and replaces the token of the holder that releases (R9) */                  \
     X(RAISE, "raise")     /* second phase of fencing: raise the stored number where the token is (R12) */              \
     X(RENEW, "renew")     /* extend where the token is; never shortens (R7) */                                         \
     X(REPAIR, "repair")   /* as RENEW, and re-creates the key where it is missing (R7) */                              \
@@ -129,6 +130,16 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(STALLED, "stalled")         /* this process was stopped or its loop was late (R14) */                            \
     X(DRAINED, "drained")         /* this agent ended */
 
+/* What set an attempt off. */
+#define CAUSES(X)                                                                                                      \
+    X(ARRIVAL, "arrival")       /* a request came, or the contender before it left */                                  \
+    X(HANDOVER, "handover")     /* the holder's release gave the key to the next waiter */                             \
+    X(MESSAGE, "message")       /* a quorum of masters told of a release */                                            \
+    X(SUBSCRIBED, "subscribed") /* a quorum confirmed the subscription: what was released before was not heard of */    \
+    X(TTL, "ttl")               /* the holder's lease has run out, as the masters said */                              \
+    X(BACK_OFF, "back_off")     /* nothing was heard for so long */                                                    \
+    X(SAT_OUT, "sat_out")       /* after handover_max hand-overs others had their chance */
+
 #define X(name, ...) OP_##name,
 enum op { OPS(X) OP_COUNT };
 #undef X
@@ -141,12 +152,16 @@ enum answer { ANSWERS(X) ANSWER_COUNT };
 #define X(name, ...) REASON_##name,
 enum reason { REASONS(X) REASON_COUNT };
 #undef X
+#define X(name, ...) CAUSE_##name,
+enum cause { CAUSES(X) CAUSE_COUNT };
+#undef X
 
 const char *op_name(enum op op);
 const char *vote_name(enum vote vote);
 const char *answer_code(enum answer answer); /* stable, for programs */
 const char *answer_text(enum answer answer); /* one sentence, for people */
 const char *reason_name(enum reason reason);
+const char *cause_name(enum cause cause);
 const char *algorithm_name(enum algorithm algorithm);
 const char *renew_name(enum renew renew);
 

@@ -1,8 +1,8 @@
 /* The queue of a key (R9): requests in order of arrival, and one contender at a time that talks to the masters for all
  * of them.
  *
- *   waiters   want to wait. The first of them contends; after a failed attempt it tries again after a jittered
- *             back-off, or when the other holder's lease has run out, whichever comes first.
+ *   waiters   want to wait. The first of them contends, and is handed the key by a holder here that releases it; when it tries
+ *             again is wake.c's affair.
  *   once      want one answer now. They share the fate of the attempt that is under way, or cause one. */
 #include <string.h>
 
@@ -81,20 +81,24 @@ void queue_join(struct core *core, struct key *key, struct request *request, int
         queue_contend(core, key);
 }
 
-void queue_contend(struct core *core, struct key *key)
+static void contend(struct core *core, struct key *key, enum cause cause)
 {
     if (core->draining)
         return;
     key->references++; /* the last request may leave below */
     timers_clear(&core->timers, &key->retry);
     while (key->live == NULL) {
-        struct request *next = request_of(list_first(&key->waiters));
+        bool sits_out = wake_sits_out(core, key) && !list_is_empty(&key->waiters);
+        struct request *next = sits_out ? NULL : request_of(list_first(&key->waiters));
         if (next == NULL)
             next = request_of(list_first(&key->once));
-        if (next == NULL)
+        if (next == NULL) {
+            if (sits_out)
+                wake_after_sitting_out(core, key);
             break;
+        }
         if (core->locks_live < core->locks_max) {
-            attempt_begun(core, key, next);
+            attempt_begun(core, key, next, cause);
             break;
         }
         request_answer(core, next, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
@@ -102,17 +106,9 @@ void queue_contend(struct core *core, struct key *key)
     key_release(core, key);
 }
 
-static void back_off(struct core *core, struct key *key)
+void queue_contend(struct core *core, struct key *key)
 {
-    const struct core_policy *policy = &core->policies[key->policy];
-    if (key->back_off_ms < policy->retry_min_ms)
-        key->back_off_ms = policy->retry_min_ms;
-    int64_t most_us = (int64_t)key->back_off_ms * 1000;
-    int64_t delay_us = most_us / 2 + random_below(&core->random, most_us / 2 + 1);
-    if (key->last_retry_ms >= 0 && key->last_retry_ms * 1000 < delay_us)
-        delay_us = key->last_retry_ms * 1000 + 1000;
-    timers_set(&core->timers, &key->retry, instant_after_us(core->now, delay_us));
-    key->back_off_ms = key->back_off_ms * 2 < policy->retry_max_ms ? key->back_off_ms * 2 : policy->retry_max_ms;
+    contend(core, key, CAUSE_ARRIVAL);
 }
 
 void queue_attempt_failed(struct core *core, struct key *key, struct request *contender)
@@ -123,7 +119,7 @@ void queue_attempt_failed(struct core *core, struct key *key, struct request *co
     if (core->draining)
         requests_answer(core, &key->waiters, ANSWER_DRAINING, REASON_NONE);
     if (!list_is_empty(&key->waiters))
-        back_off(core, key);
+        wake_after_failure(core, key);
     key_release(core, key);
 }
 
@@ -135,7 +131,7 @@ void queue_attempt_won(struct core *core, struct key *key)
 
 void queue_retry_timer(struct core *core, struct key *key)
 {
-    queue_contend(core, key);
+    contend(core, key, key->cause);
 }
 
 /* R9: deadlines are exact. The answer is that of the last round. */

@@ -1,5 +1,6 @@
--- Takes one lock and numbers the grant (R1, R12).
--- KEYS: lock key, fence key where the policy fences, marker where the group is guarded. ARGV: value, ttl, fence retention (0: no fencing), proposed number.
+-- Takes one lock and numbers the grant (R1, R12), or hands it from a holder that releases it to the next (R9).
+-- KEYS: lock key, fence key where the policy fences, marker where the group is guarded. ARGV: value, ttl, fence retention (0: no fencing), proposed number,
+-- and for a hand-over '<random>:' of the holder. A hand-over also answers how many agents wait for the key.
 -- The fence key is read first, so that whatever is wrong with it fails before anything is written.
 local function guard_left(marker)
     local was = redis.pcall('HMGET', marker, 'since', 'max_ttl')
@@ -10,9 +11,18 @@ local function guard_left(marker)
     return left > 0 and left
 end
 
-local value, retention = ARGV[1], tonumber(ARGV[3])
+local value, retention, previous = ARGV[1], tonumber(ARGV[3]), ARGV[5]
 local marker = KEYS[retention > 0 and 3 or 2]
-if marker then -- D5.3: who may have forgotten has no vote until whatever it forgot has run out
+local held = previous and get(KEYS[1])
+local inherits = held and string.sub(held, 1, 41) == previous
+
+local function granted(number)
+    if not previous then return number end
+    local _, agents = channel_of(KEYS[1])
+    return {'handed', number, agents}
+end
+
+if marker and not inherits then -- D5.3: who may have forgotten has no vote until whatever it forgot has run out
     local left = guard_left(marker)
     if left then return {'guarded', left} end
 end
@@ -21,16 +31,18 @@ if retention > 0 then
     stored = stored_number(KEYS[2])
     if not stored then return {'foreign', redis.call('PTTL', KEYS[2])} end
 end
-if not redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2]) then
-    local held = get(KEYS[1])
-    if held == value then return stored end -- a doubled command: granted before, and numbered then
+if inherits then
+    redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
+elseif not redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2]) then
+    held = get(KEYS[1])
+    if held == value then return granted(stored) end -- a doubled command: granted before, and numbered then
     return seen('held', KEYS[1], held or nil)
 end
-if retention == 0 then return 0 end
+if retention == 0 then return granted(0) end
 local number = math.max(stored + 1, tonumber(ARGV[4]))
 local set = redis.pcall('SET', KEYS[2], number, 'PX', retention)
 if set.err then -- an error must mean that nothing was done
     redis.call('DEL', KEYS[1])
     return set
 end
-return number
+return granted(number)

@@ -19,6 +19,13 @@ local function stored_number(key)
     return tonumber(value)
 end
 
+-- The channel on which releases of the key are published, and how many agents wait there (R9); -1 where that may not be asked.
+local function channel_of(key)
+    local channel = 'lockagent:channel:' .. key
+    local agents = redis.pcall('PUBSUB', 'NUMSUB', channel)
+    return channel, agents.err and -1 or agents[2]
+end
+
 -- What may be told of a value that is not the caller's: the label, never the random part; nothing of a shape that is not ours.
 local function seen(word, key, value)
     local left = redis.call('PTTL', key)

@@ -42,7 +42,7 @@ void master_ask(struct master *master, heard_fn *heard)
 /* ---- the steps ---- */
 
 /* A password from the URL, or else from the file, which is read anew every time. */
-static int ask_auth(struct master *master, char *why, size_t why_size)
+int greeting_auth(struct master *master, char *why, size_t why_size)
 {
     const struct config_master *config = master->config;
     const struct config_group *group = master->group_config;
@@ -64,10 +64,18 @@ static int ask_auth(struct master *master, char *why, size_t why_size)
         wire_text(wire, user);
     }
     wire_text(wire, password);
-    master_ask(master, heard_step);
     explicit_bzero(password, sizeof(password));
-    explicit_bzero(wire->bytes, wire->len);
     return 1;
+}
+
+static int ask_auth(struct master *master, char *why, size_t why_size)
+{
+    int asks = greeting_auth(master, why, why_size);
+    if (asks > 0) {
+        master_ask(master, heard_step);
+        explicit_bzero(master->redis->wire.bytes, master->redis->wire.len);
+    }
+    return asks;
 }
 
 static void ask_words(struct master *master, heard_fn *heard, unsigned count, const char *const *words)

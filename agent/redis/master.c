@@ -114,6 +114,7 @@ void master_up(struct master *master)
     master->reloading = false;
     master->probe_ticks = 0;
     master->noticed = 0;
+    subscriber_wanted(master);
     sanity_look(master->redis, master->group);
     if (master->phase == PHASE_READY && master->group_config->guard) {
         guard_settle(master);
@@ -291,6 +292,7 @@ static void connect_next(struct master *master)
     char why[160];
     while (master->address_next < master->address_count) {
         const char *address = master->addresses[master->address_next++];
+        master->connected_to = address;
         if (connection_open(master, address, why, sizeof(why))) {
             master->phase = PHASE_CONNECTING;
             start_timer(master, master->silence_ms);
@@ -318,6 +320,7 @@ void master_lost(struct master *master, const char *why)
         master->doubtful_client_id = master->client_id;
     }
     master->phase = PHASE_WAITING;
+    subscriber_close(master);
     master_down(master, why);
 }
 
@@ -350,6 +353,7 @@ void master_recheck(struct master *master, const char *why)
 void master_tick(struct master *master)
 {
     struct connection *connection = master->connection;
+    subscriber_tick(master);
     if (!connection || !connection->connected) {
         return;
     }
@@ -382,6 +386,7 @@ void master_start(struct master *master)
 void master_stop(struct master *master)
 {
     uv_timer_stop(&master->timer);
+    subscriber_close(master);
     if (master->phase == PHASE_RESOLVING) {
         uv_cancel((uv_req_t *)&master->resolve); /* may be too late: then its end is waited for */
     }

@@ -79,6 +79,7 @@ static void report_item(struct master *master, const struct command *command, un
                   .vote = reply->vote,
                   .fence = reply->fence,
                   .pttl_ms = reply->pttl_ms,
+                  .agents = reply->agents,
                   .holder = reply->holder},
     };
     sink->event(sink->arg, &event);
@@ -185,6 +186,11 @@ static void queue_unsent(struct redis *redis, struct command *command)
     redis_wake(redis);
 }
 
+static bool op_takes(enum op op)
+{
+    return op == OP_ACQUIRE || op == OP_HANDOVER;
+}
+
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items)
 {
     const struct config *config = redis->config;
@@ -207,7 +213,7 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
             continue;
         }
         struct master *master = &redis->by_group[send->group][i];
-        bool asks = master->phase == PHASE_READY && !(send->op == OP_ACQUIRE && master->guard.unsure);
+        bool asks = master->phase == PHASE_READY && !(op_takes(send->op) && master->guard.unsure);
         if (!asks || !connection_append(master->connection, command, wire->bytes, wire->len)) {
             command->unsent |= (master_set)(1u << i);
         }
@@ -444,6 +450,7 @@ void redis_free(struct redis *redis)
     free_list(redis->unsent);
     free_list(redis->pool_single);
     free_list(redis->pool_batch);
+    subscriber_free_channels(redis);
     free(redis->wire.bytes);
     free(redis->masters);
     free(redis);

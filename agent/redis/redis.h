@@ -50,7 +50,7 @@ const char *redis_outcome_name(enum redis_outcome outcome);
  * redis_send(). */
 struct redis_sink {
     void *arg;
-    /* REPLY, MASTER_UP, MASTER_DOWN or MASTER_CLOCK; the sink stamps the time. */
+    /* REPLY, MASTER_*, SUBSCRIBED, UNSUBSCRIBED or MESSAGE; the sink stamps the time. */
     void (*event)(void *arg, struct event *event);
     /* One command completed on a master (op is enum op). latency_us is -1 where it was not sent. */
     void (*observe)(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
@@ -88,6 +88,10 @@ struct redis *redis_start(uv_loop_t *loop, const struct config *config, const st
  * `items` are the effect's own, send->count of them (effects.items + first), and are copied as far as needed. Every
  * item gets exactly one EVENT_REPLY per master, later, never from within. */
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items);
+
+/* Subscribes to the channel of a key on every master of its group, again after every reconnect (R9), and no more. */
+void redis_watch(struct redis *redis, const struct effect_watch *watch);
+void redis_unwatch(struct redis *redis, const struct effect_watch *watch);
 
 struct redis_master_view redis_master(const struct redis *redis, uint8_t group, uint8_t master);
 

@@ -1,4 +1,4 @@
--- Deletes locks where the token is, and says which number was stored (R10).
+-- Deletes locks where the token is, and says which number was stored (R10); those who wait are told, and how many they are (R9).
 -- ARGV per item: '<random>:', fence retention (0: no fencing). KEYS per item: lock key, fence key where the item fences.
 -- Answers a list; no item can make another one fail.
 local function release(key, fence, own)
@@ -7,6 +7,8 @@ local function release(key, fence, own)
     if not held or string.sub(held, 1, 41) ~= own then return seen('held', key, held) end
     local number = fence and stored_number(fence) or 0
     redis.call('DEL', key)
+    local channel, agents = channel_of(key)
+    if agents > 0 then redis.pcall('PUBLISH', channel, agents) end
     return number
 end
 

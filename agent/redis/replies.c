@@ -141,7 +141,7 @@ static const redisReply *element(const redisReply *list, size_t i, int type)
     return i < list->elements && list->element[i]->type == type ? list->element[i] : NULL;
 }
 
-/* ['guarded', ms left], ['held', pttl, label], ['yes', pttl, label], ['foreign', pttl], ['repaired', number], ['misnumbered', number] */
+/* ['handed', number, agents], ['guarded', ms left], ['held', pttl, label], ['yes', pttl, label], ['foreign', pttl], ['repaired', number], ['misnumbered', number] */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
     const redisReply *word = element(list, 0, REDIS_REPLY_STRING), *number = element(list, 1, REDIS_REPLY_INTEGER);
@@ -155,7 +155,14 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         reply->pttl_ms = number->integer;
         return true;
     }
-    if (op == OP_ACQUIRE && strcmp(word->str, "guarded") == 0) {
+    if (op == OP_HANDOVER && strcmp(word->str, "handed") == 0) {
+        const redisReply *agents = element(list, 2, REDIS_REPLY_INTEGER);
+        reply->vote = VOTE_YES;
+        reply->fence = (uint64_t)number->integer;
+        reply->agents = agents && agents->integer > 0 ? (uint32_t)agents->integer : 0;
+        return number->integer >= 0;
+    }
+    if ((op == OP_ACQUIRE || op == OP_HANDOVER) && strcmp(word->str, "guarded") == 0) {
         reply->vote = VOTE_GUARDED;
         reply->pttl_ms = number->integer;
         return number->integer >= -1;
@@ -185,11 +192,11 @@ static bool read_entry(enum op op, const redisReply *entry, struct item_reply *r
     case REDIS_REPLY_INTEGER:
         if (entry->integer == -1) {
             reply->vote = VOTE_ABSENT;
-            return op != OP_ACQUIRE;
+            return op != OP_ACQUIRE && op != OP_HANDOVER;
         }
         reply->vote = VOTE_YES;
         reply->fence = (uint64_t)entry->integer;
-        return entry->integer >= 0 && op != OP_READ;
+        return entry->integer >= 0 && op != OP_READ && op != OP_HANDOVER;
     case REDIS_REPLY_ARRAY:
         return read_list(op, entry, reply);
     case REDIS_REPLY_ERROR:

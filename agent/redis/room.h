@@ -3,6 +3,7 @@
  *   redis.c       the public face; the turn of the loop: what was not sent is reported, then what is dirty is written
  *   master.c      one master's way through its phases, its back-off, its silence (R3) and its probes
  *   connection.c  hiredis on libuv: one socket, one ordered stream of commands
+ *   subscriber.c  where releases of watched keys are heard of (R9)
  *   guard.c       the marker of a master: its epoch, and until when it has no vote (D5.3)
  *   sanity.c      what makes a master degraded (D5.4)
  *   trust.c       markers written by hand, without a loop
@@ -44,6 +45,7 @@ enum {
     BACKOFF_MS_MAX = 500,       /* D5.2 */
     ADDRESSES_MAX = 8,          /* of one name */
     OUTPUT_BYTES_MAX = 8 << 20, /* unwritten bytes of one connection: beyond it commands are not taken */
+    CHANNEL_BUCKETS = 4096,     /* of the hash of watched keys */
     POOL_MAX = 1024,            /* unused commands kept, of each size */
     FENCE_DIGITS_MAX = 20,
 };
@@ -148,6 +150,12 @@ struct master {
         char fault[100]; /* "": none */
         bool grave;      /* on_degraded applies */
     } sanity;
+    const char *connected_to; /* the address of the connection: one of `addresses` */
+    struct {
+        struct line *line;                      /* NULL: closed */
+        uint32_t idle_ticks;                    /* without a watched key */
+        uint32_t retry_ticks, retry_ticks_last; /* until the next try, and how many those were */
+    } subscriber;
     int64_t client_id;          /* of this connection; 0: unknown */
     int64_t doubtful_client_id; /* of an earlier one that ended with commands in flight (R5); 0: none */
 };
@@ -176,6 +184,9 @@ struct redis {
     void (*done)(void *arg);
     void *done_arg;
     struct master *by_group[LIMIT_GROUPS];
+    struct channel *channels[CHANNEL_BUCKETS]; /* watched keys */
+    uint32_t watched[LIMIT_GROUPS];            /* how many of them */
+    uint32_t channel_walks;
     bool had_marker[LIMIT_GROUPS];      /* this agent has seen one there: the group is not new */
     int64_t clock_off_us[LIMIT_GROUPS]; /* most masters agree that this agent is off by that; 0: they do not */
     struct master *masters;
@@ -233,12 +244,21 @@ void guard_heard_epoch(struct master *master, const char *epoch);
 void guard_heard_guarded(struct master *master, int64_t left_ms);
 int64_t guard_left_ms(const struct master *master); /* 0: votes; -1: not known for how long it will not */
 
+/* subscriber.c */
+void subscriber_wanted(struct master *master); /* opens the connection if it is needed and may be had */
+void subscriber_close(struct master *master);
+void subscriber_tick(struct master *master);
+void subscriber_free_channels(struct redis *redis);
+
 /* sanity.c */
 void sanity_take_info(struct master *master, const char *info);
 void sanity_look(struct redis *redis, uint8_t group);
 void copy_info_field(const char *info, const char *name, char *into, size_t size);
 
 /* greeting.c */
+/* Builds the AUTH of a connection to this master in the room's wire: 1, 0 when none is needed, -1 and `why` when it can not be
+ * had. Whoever sends it wipes the wire. */
+int greeting_auth(struct master *master, char *why, size_t why_size);
 void greeting_begin(struct master *master);
 void greeting_reload_scripts(struct master *master);
 void greeting_probe(struct master *master);
@@ -257,6 +277,7 @@ void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum
 struct item_reply {
     enum redis_outcome outcome;
     enum vote vote;
+    uint32_t agents;
     uint64_t fence;
     int64_t pttl_ms;
     struct text holder;

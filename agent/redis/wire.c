@@ -16,11 +16,13 @@ struct asking {
     const char *mode; /* first argument, where one script serves several operations */
     enum script_id script;
     bool label, ttl, number;
+    bool previous; /* then the token that is replaced */
     bool marker; /* the marker is its last key where the group is guarded (D5.3) */
 };
 
 static const struct asking askings[OP_COUNT] = {
     [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true, .marker = true},
+    [OP_HANDOVER] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true, .previous = true, .marker = true},
     [OP_RAISE] = {NULL, SCRIPT_RAISE, .number = true},
     [OP_RENEW] = {"renew", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
     [OP_REPAIR] = {"repair", SCRIPT_EXTEND, .label = true, .ttl = true, .number = true, .marker = true},
@@ -108,7 +110,7 @@ static void add_keys(struct wire *wire, const struct config_policy *policy, enum
     }
 }
 
-/* In the order that the scripts expect: value, ttl, retention, number; RAISE: value, number, retention. */
+/* In the order that the scripts expect: value, ttl, retention, number, previous; RAISE: value, number, retention. */
 static void add_arguments(struct wire *wire, const struct config_policy *policy, enum op op,
                           const struct send_item *item)
 {
@@ -134,11 +136,15 @@ static void add_arguments(struct wire *wire, const struct config_policy *policy,
     if (asking->number) {
         wire_number(wire, item->token.fence);
     }
+    if (asking->previous) {
+        token_print_random(&item->previous, random);
+        joined(wire, (struct text){random, sizeof(random)}, (struct text){":", 1}, (struct text){"", 0});
+    }
 }
 
 static unsigned arguments_of(const struct asking *asking, enum op op)
 {
-    return op == OP_READ ? 0 : 2u + asking->ttl + asking->number;
+    return op == OP_READ ? 0 : 2u + asking->ttl + asking->number + asking->previous;
 }
 
 void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum op op, const struct send_item *items,

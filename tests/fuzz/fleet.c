@@ -34,6 +34,7 @@ struct member {
     struct link links[SIM_MASTERS];
     struct asked asked[FLEET_REQUESTS];
     uint32_t asked_count;
+    bool watches[SIM_KEYS];
     struct window *delivering; /* the latest grant, while its answer may still get lost */
 };
 /* What an agent has reported of one grant. */
@@ -269,6 +270,7 @@ static void send_one(struct member *member, unsigned master, const struct effect
         struct order *order = &parcel->message->orders[i];
         *order = (struct order){.ref = item->ref,
                                 .token = item->token,
+                                .previous = item->previous,
                                 .ttl_ms = item->ttl_ms,
                                 .key = key_number(item->key),
                                 .fencing = item->fencing,
@@ -297,6 +299,45 @@ static void send_all(struct member *member, const struct effect_send *send)
             send_one(member, m, send, &fleet.effects.items[send->first]);
 }
 
+/* ---- channels ---- */
+
+static void signal_channel(unsigned agent, unsigned master, uint8_t key, enum event_kind kind)
+{
+    struct event event = {.kind = kind};
+    event.channel = (struct event_channel){
+        .master = (uint8_t)master, .key = fleet.keys[key], .agents = channel_agents(&fleet.world, (uint8_t)master, key)};
+    fleet_submit(agent, &event);
+}
+
+static void watch(unsigned agent, const struct effect_watch *effect, bool watches)
+{
+    uint8_t key = key_number(effect->key);
+    if (key == SIM_KEYS)
+        return;
+    FUZZ_CHECK(fleet.members[agent].watches[key] != watches, "a key is watched, or left, twice");
+    fleet.members[agent].watches[key] = watches;
+    for (unsigned m = 0; watches && m < fleet.config.groups[0].masters; m++)
+        if (fleet.members[agent].links[m].up)
+            signal_channel(agent, m, key, EVENT_SUBSCRIBED);
+}
+
+uint32_t channel_agents(struct world *w, uint8_t master, uint8_t key)
+{
+    uint32_t agents = 0;
+    (void)w;
+    for (unsigned a = 0; a < fleet.count; a++)
+        agents += fleet.members[a].watches[key] && fleet.members[a].links[master].up;
+    return agents;
+}
+
+void channel_publish(struct world *w, uint8_t master, uint8_t key)
+{
+    (void)w;
+    for (unsigned a = 0; a < fleet.count; a++)
+        if (fleet.members[a].watches[key] && fleet.members[a].links[master].up)
+            signal_channel(a, master, key, EVENT_MESSAGE);
+}
+
 static void step(unsigned agent, struct event *event)
 {
     struct member *member = &fleet.members[agent];
@@ -317,6 +358,8 @@ static void step(unsigned agent, struct event *event)
                 send_all(member, &effect->send);
             else if (effect->kind == EFFECT_ANSWER)
                 take_answer(agent, &effect->answer);
+            else if (effect->kind == EFFECT_WATCH || effect->kind == EFFECT_UNWATCH)
+                watch(agent, &effect->watch, effect->kind == EFFECT_WATCH);
         }
     }
 }
@@ -449,6 +492,7 @@ static void report(unsigned agent, unsigned master, const struct parcel *parcel,
                                            .ref = parcel->message->orders[i].ref,
                                            .vote = verdict->vote,
                                            .fence = verdict->fence,
+                                           .agents = verdict->agents,
                                            .pttl_ms = has_ttl ? verdict->pttl_ms + pttl_more_ms : verdict->pttl_ms,
                                            .holder = {verdict->label, verdict->label_len}};
         fleet_submit(agent, &event);

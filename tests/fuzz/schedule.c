@@ -125,7 +125,8 @@ static void start(struct fuzz_bytes *bytes)
                                   .max_hold_ms = 8000,
                                   .fencing = (kind & 128) == 0,
                                   .retry_min_ms = 20,
-                                  .retry_max_ms = 250};
+                                  .retry_max_ms = 250,
+                                  .handover_max = 2};
     struct core_config config = {.groups = &group,
                                  .group_count = 1,
                                  .group_names = names,

@@ -84,6 +84,7 @@ void agent_boot(struct world *w, uint8_t index)
     agent->timer_at = INT64_MAX;
     memset(agent->open, 0, sizeof agent->open);
     memset(agent->held, 0, sizeof agent->held);
+    memset(agent->watches, 0, sizeof agent->watches);
     world_say(w, "a%u boots", index);
     for (uint8_t m = 0; m < w->options.masters; m++)
         world_plan_in(
@@ -182,9 +183,13 @@ static void deliver(struct world *w, uint8_t index)
             timeline_effect(w, index, effect, effects->items);
         switch (effect->kind) {
         case EFFECT_SEND:
-            if (effect->send.op == OP_ACQUIRE)
+            if (effect->send.op == OP_ACQUIRE || effect->send.op == OP_HANDOVER)
                 note_attempt(w, index, &effect->send);
             network_send(w, index, &effect->send, effects->items);
+            break;
+        case EFFECT_WATCH:
+        case EFFECT_UNWATCH:
+            channel_watch(w, index, (uint8_t)(effect->watch.key.at[1] - '0'), effect->kind == EFFECT_WATCH);
             break;
         case EFFECT_ANSWER:
             answer(w, index, &effect->answer);

@@ -34,6 +34,8 @@ static const struct {
     {"requests without a quorum", offsetof(struct figures, unavailable), 4000},
     {"waits that timed out", offsetof(struct figures, wait_timeouts), 2500},
     {"second fencing phases", offsetof(struct figures, second_phases), 350},
+    {"keys handed over", offsetof(struct figures, handovers), 1},
+    {"messages", offsetof(struct figures, messages), 1},
     {"repaired keys", offsetof(struct figures, repairs), 400},
     {"stalls", offsetof(struct figures, stalls), 500},
 };

@@ -124,11 +124,12 @@ static int64_t guard_left_ms(const struct world *w, const struct master *master,
     return left_ms > 0 ? left_ms : 0;
 }
 
-static struct verdict acquire(struct master_key *key, const struct order *order, int64_t now_ms)
+/* A hand-over replaces the token of the holder that releases (R9). */
+static struct verdict acquire(struct master_key *key, const struct order *order, int64_t now_ms, bool inherits)
 {
-    if (key->locked && !holds(key, order->token.random))
+    if (key->locked && !inherits && !holds(key, order->token.random))
         return not_yours(key, now_ms);
-    if (!key->locked) {
+    if (!key->locked || inherits) {
         set_lock(key, order, now_ms);
         if (order->fencing)
             store_fence(key, key->fence + 1 > order->token.fence ? key->fence + 1 : order->token.fence, now_ms,
@@ -195,13 +196,19 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
     if (key->foreign)
         return (struct verdict){.vote = VOTE_FOREIGN, .pttl_ms = -1};
     switch (message->op) {
-    case OP_ACQUIRE: {
-        int64_t left_ms = guard_left_ms(w, &w->masters[index], now_ms);
+    case OP_ACQUIRE:
+    case OP_HANDOVER: {
+        bool inherits = message->op == OP_HANDOVER && holds(key, order->previous.random);
+        int64_t left_ms = inherits ? 0 : guard_left_ms(w, &w->masters[index], now_ms);
         if (left_ms != 0) {
             w->figures.guarded++;
             return (struct verdict){.vote = VOTE_GUARDED, .pttl_ms = left_ms};
         }
-        return acquire(key, order, now_ms);
+        if (inherits)
+            checker_deleted(w, index, order->key, key->random, message->sent_at);
+        struct verdict verdict = acquire(key, order, now_ms, inherits);
+        verdict.agents = channel_agents(w, index, order->key);
+        return verdict;
     }
     case OP_RAISE:
         return raise_fence(key, order, now_ms);
@@ -220,5 +227,6 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
         return not_yours(key, now_ms);
     checker_deleted(w, index, order->key, key->random, message->sent_at);
     key->locked = false;
+    channel_publish(w, index, order->key);
     return (struct verdict){.vote = VOTE_YES, .pttl_ms = -1};
 }

@@ -45,6 +45,7 @@ static struct message *copy_message(struct world *w, uint8_t agent, const struct
         struct order *order = &message->orders[i];
         order->ref = item->ref;
         order->token = item->token;
+        order->previous = item->previous;
         order->ttl_ms = item->ttl_ms;
         order->key = (uint8_t)(item->key.at[1] - '0');
         order->fencing = item->fencing;
@@ -124,6 +125,7 @@ static void execute(struct world *w, struct flight *flight)
                       message->agent, is_connected(w, flight) ? "" : " (dead connection)", vote_name(verdict->vote));
         verdict->epoch = w->masters[flight->master].epoch;
         w->figures.repairs += verdict->vote == VOTE_REPAIRED;
+        w->figures.handovers += message->op == OP_HANDOVER && verdict->vote == VOTE_YES;
         w->figures.second_phases += message->op == OP_RAISE && verdict->vote == VOTE_YES;
     }
 }
@@ -228,6 +230,7 @@ static void report(struct world *w, const struct flight *flight, const struct ve
         event.reply.vote = verdicts == NULL ? vote : verdicts[i].vote;
         event.reply.pttl_ms = verdicts == NULL ? -1 : verdicts[i].pttl_ms;
         event.reply.fence = verdicts == NULL ? 0 : verdicts[i].fence;
+        event.reply.agents = verdicts == NULL ? 0 : verdicts[i].agents;
         if (verdicts != NULL)
             event.reply.holder = (struct text){verdicts[i].label, verdicts[i].label_len};
         else
@@ -303,6 +306,7 @@ static struct flight *cut_off(struct world *w, struct connection *connection)
     connection->up = connection->checking = false;
     connection->arrival_last = connection->reply_last = 0;
     connection->generation++;
+    memset(connection->subscribed, 0, sizeof connection->subscribed);
     return flights;
 }
 
@@ -333,6 +337,7 @@ void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t gener
         agent_step(w, agent, &down);
     if (w->options.down_first)
         report_all_unknown(w, flights);
+    channel_dropped(w, agent, master);
     world_plan_in(
         w, prng_between(&w->prng, 1000, 250000),
         (struct happening){.kind = HAPPEN_CONNECT, .agent = agent, .master = master, .number = connection->generation});
@@ -359,4 +364,5 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     event.master.clock_offset_us =
         master_wall_us(w, index) - agent_wall_us(w, agent) + prng_between(&w->prng, -500, 500);
     agent_step(w, agent, &event);
+    channel_connected(w, agent, index);
 }

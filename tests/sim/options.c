@@ -36,6 +36,7 @@ static void draw_policy(struct options *o, struct prng *prng)
     o->ttl_ms = (uint32_t)prng_between(prng, 1000, o->ttl_ms_max);
     o->retry_ms_min = (uint32_t)prng_between(prng, 20, 100);
     o->retry_ms_max = o->retry_ms_min + (uint32_t)prng_between(prng, 0, 400);
+    o->handover_max = prng_percent(prng, 30) ? 0 : (uint32_t)prng_between(prng, 1, 6);
     o->max_hold_ms = prng_percent(prng, 50) ? 600000 : prng_between(prng, 2000, 20000);
 }
 
@@ -51,6 +52,7 @@ static void draw_network(struct options *o, struct prng *prng)
     o->refused = (uint16_t)maybe(prng, 300);
     o->not_run = (uint16_t)maybe(prng, 100);
     o->not_sent = (uint16_t)maybe(prng, 50);
+    o->message_lost = (uint16_t)maybe(prng, 2000);
     o->down_first = prng_percent(prng, 70);
 }
 
@@ -97,15 +99,15 @@ void options_print(const struct options *o)
     printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, journal %s, renew %s, node timeout %u ms, ttl "
            "%u..%u ms, "
            "max_hold %lld ms, "
-           "retry %u..%u ms\n",
+           "retry %u..%u ms, handover_max %u\n",
            o->agents, o->masters, algorithm_name(o->algorithm), o->keys, o->callers, o->fencing ? "on" : "off",
            o->journal ? "on" : "off", renew_name(o->renew), o->node_timeout_ms, o->ttl_ms, o->ttl_ms_max,
-           (long long)o->max_hold_ms, o->retry_ms_min, o->retry_ms_max);
+           (long long)o->max_hold_ms, o->retry_ms_min, o->retry_ms_max, o->handover_max);
     printf("delays up to %lld + %lld us; of 10,000: late %u (up to %lld us), doubled %u, refused %u, not run %u, not "
-           "sent %u; "
+           "sent %u, message lost %u; "
            "silence %lld us\n",
            (long long)o->out_us_max, (long long)o->back_us_max, o->late, (long long)o->late_us_max, o->doubled,
-           o->refused, o->not_run, o->not_sent, (long long)o->silence_us);
+           o->refused, o->not_run, o->not_sent, o->message_lost, (long long)o->silence_us);
     printf("%u partitions, %u resets, %u pauses, %u restarts, %u stalls, %u crashes, %u ends in %lld us; clock rates "
            "within %lld ppm\n",
            o->partitions, o->resets, o->pauses, o->restarts, o->stalls, o->crashes, o->ends, (long long)o->chaos_us,

@@ -59,6 +59,15 @@ void timeline_event(struct world *w, uint8_t agent, const struct event *e)
                                                  : "clock",
                   e->master.epoch, (long long)e->master.clock_offset_us);
         break;
+    case EVENT_SUBSCRIBED:
+    case EVENT_UNSUBSCRIBED:
+    case EVENT_MESSAGE:
+        world_say(w, "a%u <- m%u %s %.*s agents %u", agent, e->channel.master,
+                  e->kind == EVENT_SUBSCRIBED     ? "subscribed"
+                  : e->kind == EVENT_UNSUBSCRIBED ? "unsubscribed"
+                                                  : "message",
+                  (int)e->channel.key.len, e->channel.key.at, e->channel.agents);
+        break;
     case EVENT_DRAIN:
     case EVENT_END:
         world_say(w, "a%u <- %s", agent, e->kind == EVENT_DRAIN ? "drain" : "end");
@@ -97,6 +106,11 @@ void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect
     switch (effect->kind) {
     case EFFECT_SEND:
         say_send(w, agent, &effect->send, items);
+        break;
+    case EFFECT_WATCH:
+    case EFFECT_UNWATCH:
+        world_say(w, "  a%u -> %s %.*s", agent, effect->kind == EFFECT_WATCH ? "watch" : "unwatch",
+                  (int)effect->watch.key.len, effect->watch.key.at);
         break;
     case EFFECT_ANSWER:
         say_answer(w, agent, &effect->answer);

@@ -132,6 +132,9 @@ static void reach_agent(struct world *w, const struct happening *h)
     case HAPPEN_DROP:
         network_drop(w, h->agent, h->master, h->number);
         break;
+    case HAPPEN_SIGNAL:
+        channel_signal(w, h->agent, h->master, h->number, h->what);
+        break;
     case HAPPEN_MARKER:
         network_marker(w, h->agent, h->master, h->number);
         break;
@@ -160,6 +163,9 @@ static void happen(struct world *w, const struct happening *h)
     switch (h->kind) {
     case HAPPEN_COMMAND:
         network_arrive(w, h->what);
+        break;
+    case HAPPEN_SUBSCRIBE:
+        channel_subscribe(w, h->agent, h->master, h->number, h->what);
         break;
     case HAPPEN_CALLER:
         if (w->callers[h->agent].turn == h->number)
@@ -211,7 +217,8 @@ static void configure_core(struct world *w)
                                      .max_hold_ms = o->max_hold_ms,
                                      .fencing = o->fencing,
                                      .retry_min_ms = o->retry_ms_min,
-                                     .retry_max_ms = o->retry_ms_max};
+                                     .retry_max_ms = o->retry_ms_max,
+                                     .handover_max = o->handover_max};
     w->config = (struct core_config){.groups = &w->group,
                                      .group_count = 1,
                                      .group_names = names,

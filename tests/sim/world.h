@@ -34,12 +34,12 @@ struct options {
     bool fencing;
     bool journal; /* an agent that crashed finds its holds again */
     enum renew renew;
-    uint32_t node_timeout_ms, ttl_ms, ttl_ms_max, retry_ms_min, retry_ms_max;
+    uint32_t node_timeout_ms, ttl_ms, ttl_ms_max, retry_ms_min, retry_ms_max, handover_max;
     int64_t max_hold_ms;
 
     int64_t out_us_max, back_us_max; /* usual delay of a command and of its reply */
     int64_t late_us_max, silence_us; /* how late a late one is; when the agent gives a connection up (R3) */
-    uint16_t late, doubled, refused, not_run, not_sent;
+    uint16_t late, doubled, refused, not_run, not_sent, message_lost;
     bool down_first; /* a connection's end is told before the fate of what was in flight */
     uint8_t partitions, resets, pauses, restarts, stalls, crashes, ends;
     int64_t chaos_us, think_us_max, rate_ppm, wall_us;
@@ -68,6 +68,8 @@ enum happening_kind {
     HAPPEN_CHECK,   /* has a master been silent for too long? */
     HAPPEN_DROP,    /* a connection ends */
     HAPPEN_CONNECT, /* an attempt to connect */
+    HAPPEN_SUBSCRIBE, /* an agent's subscription reaches a master */
+    HAPPEN_SIGNAL,  /* its confirmation, or a message, reaches the agent */
     HAPPEN_MARKER,  /* an agent asks for a master's marker */
     HAPPEN_CALLER,  /* a caller's next move */
     HAPPEN_FAULT,
@@ -99,6 +101,7 @@ struct order {
     uint32_t ttl_ms;
     uint8_t key;
     bool fencing;
+    struct token previous; /* HANDOVER */
     uint8_t label_len;
     char label[SIM_LABEL];
 };
@@ -116,6 +119,7 @@ struct verdict {
     uint64_t fence;
     int64_t pttl_ms;
     uint16_t epoch; /* the master's when it said so */
+    uint32_t agents;
     uint8_t label_len;
     char label[SIM_LABEL];
 };
@@ -138,6 +142,7 @@ struct connection {
     int64_t arrival_last, reply_last; /* nothing overtakes */
     int64_t cut_out_until, cut_back_until;
     struct flight *first, *last;
+    bool subscribed[SIM_KEYS];
 };
 
 /* ---- masters --------------------------------------------------------------------------------------------------- */
@@ -231,13 +236,14 @@ struct agent {
     struct request *open[SIM_REQUESTS];
     struct connection connections[SIM_MASTERS];
     struct hold *held[SIM_KEYS];             /* what it reports */
+    bool watches[SIM_KEYS];                  /* the keys' channels */
     uint8_t attempt[SIM_KEYS][RANDOM_BYTES]; /* the random part of the attempt under way or decided last */
 };
 
 struct figures {
     uint64_t runs, steps, grants, renewals, renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels,
         releases, releases_partial, releases_pending, restored, refusals, unavailable, wait_timeouts, expired_grants,
-        stalls, second_phases, repairs, forgotten, guarded, virtual_us;
+        stalls, second_phases, repairs, handovers, messages, forgotten, guarded, virtual_us;
 };
 
 struct world {
@@ -301,6 +307,15 @@ void network_connect(struct world *w, uint8_t agent, uint8_t master, uint32_t ge
 void network_marker(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 /* The agent has died: its connections end without a word to it. */
 void network_abandon(struct world *w, uint8_t agent);
+
+/* channel.c: subscriptions and messages */
+void channel_watch(struct world *w, uint8_t agent, uint8_t key, bool watches);
+void channel_connected(struct world *w, uint8_t agent, uint8_t master);
+void channel_dropped(struct world *w, uint8_t agent, uint8_t master);
+void channel_subscribe(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what);
+void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what);
+void channel_publish(struct world *w, uint8_t master, uint8_t key);
+uint32_t channel_agents(struct world *w, uint8_t master, uint8_t key);
 
 /* master.c: the model of a master and of the scripts on it */
 void master_reset(struct world *w, uint8_t master);

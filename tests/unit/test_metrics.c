@@ -384,7 +384,8 @@ Test(metrics, numbers_survive_being_printed)
 
 Test(metrics, what_the_core_traces_is_counted)
 {
-    trace((struct effect_trace){.kind = TRACE_ATTEMPT, .answer = ANSWER_LOCK_HELD, .elapsed_us = 1500});
+    trace((struct effect_trace){
+        .kind = TRACE_ATTEMPT, .answer = ANSWER_LOCK_HELD, .cause = CAUSE_MESSAGE, .elapsed_us = 1500});
     trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = 2, .adopted = true});
     trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = 2});
     trace((struct effect_trace){.kind = TRACE_RENEWED, .policy = 2, .margin_us = 7500000, .ttl_ms = 30000});
@@ -396,6 +397,8 @@ Test(metrics, what_the_core_traces_is_counted)
     trace((struct effect_trace){.kind = TRACE_STALLED, .elapsed_us = 250000});
     render();
     expect("lockagent_acquire_attempts_total{policy=\"jobs/*\",outcome=\"lock_held\"}", "1");
+    expect("lockagent_acquire_causes_total{policy=\"jobs/*\",cause=\"arrival\"}", "0");
+    expect("lockagent_acquire_causes_total{policy=\"jobs/*\",cause=\"message\"}", "1");
     expect("lockagent_acquire_duration_seconds_sum{policy=\"jobs/*\"}", "0.0015");
     expect("lockagent_adoptions_total{policy=\"*\"}", "1");
     expect("lockagent_renewals_total{policy=\"*\",outcome=\"renewed\"}", "1");

@@ -1,0 +1,123 @@
+/* Subscriptions and messages (R9): they share the fate of the connection, and any of them may be late or lost. */
+#include "world.h"
+
+#include <string.h>
+
+struct signal {
+    enum event_kind kind; /* SUBSCRIBED, MESSAGE */
+    uint8_t key;
+    uint32_t agents;
+};
+
+static struct connection *connection_of(struct world *w, uint8_t agent, uint8_t master)
+{
+    return &w->agents[agent].connections[master];
+}
+
+static int64_t delay_us(struct world *w, int64_t cut_until)
+{
+    int64_t us = prng_between(&w->prng, 20, w->options.out_us_max);
+    return w->now < cut_until ? cut_until - w->now + us : us;
+}
+
+static void say_to_agent(struct world *w, uint8_t agent, uint8_t master, struct signal signal)
+{
+    struct connection *connection = connection_of(w, agent, master);
+    struct signal *copy = world_allocate(w, sizeof *copy);
+    *copy = signal;
+    world_plan_in(w, delay_us(w, connection->cut_back_until),
+                  (struct happening){.kind = HAPPEN_SIGNAL,
+                                     .agent = agent,
+                                     .master = master,
+                                     .number = connection->generation,
+                                     .what = copy});
+}
+
+static void ask(struct world *w, uint8_t agent, uint8_t master, uint8_t key)
+{
+    struct connection *connection = connection_of(w, agent, master);
+    struct signal *signal = world_allocate(w, sizeof *signal);
+    signal->key = key;
+    world_plan_in(w, delay_us(w, connection->cut_out_until),
+                  (struct happening){.kind = HAPPEN_SUBSCRIBE,
+                                     .agent = agent,
+                                     .master = master,
+                                     .number = connection->generation,
+                                     .what = signal});
+}
+
+void channel_watch(struct world *w, uint8_t agent, uint8_t key, bool watches)
+{
+    if (w->agents[agent].watches[key] == watches)
+        checker_fail(w, "seam: a%u %s k%u twice", agent, watches ? "watches" : "leaves", key);
+    w->agents[agent].watches[key] = watches;
+    for (uint8_t m = 0; m < w->options.masters; m++) {
+        struct connection *connection = connection_of(w, agent, m);
+        connection->subscribed[key] = false;
+        if (watches && connection->up)
+            ask(w, agent, m, key);
+    }
+}
+
+void channel_connected(struct world *w, uint8_t agent, uint8_t master)
+{
+    for (uint8_t k = 0; k < w->options.keys; k++)
+        if (w->agents[agent].watches[k])
+            ask(w, agent, master, k);
+}
+
+/* The SUBSCRIBE reaches its master. */
+void channel_subscribe(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what)
+{
+    const struct signal *signal = what;
+    struct connection *connection = connection_of(w, agent, master);
+    if (connection->generation != generation || w->masters[master].down || !w->agents[agent].watches[signal->key])
+        return;
+    connection->subscribed[signal->key] = true;
+    say_to_agent(w, agent, master, (struct signal){EVENT_SUBSCRIBED, signal->key, 0});
+}
+
+void channel_publish(struct world *w, uint8_t master, uint8_t key)
+{
+    uint32_t agents = channel_agents(w, master, key);
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        if (connection_of(w, a, master)->subscribed[key] && !prng_in_10000(&w->prng, w->options.message_lost)) {
+            w->figures.messages++;
+            say_to_agent(w, a, master, (struct signal){EVENT_MESSAGE, key, agents});
+        }
+    }
+}
+
+uint32_t channel_agents(struct world *w, uint8_t master, uint8_t key)
+{
+    uint32_t agents = 0;
+    for (uint8_t a = 0; a < w->options.agents; a++)
+        agents += connection_of(w, a, master)->subscribed[key];
+    return agents;
+}
+
+static void tell(struct world *w, uint8_t agent, uint8_t master, const struct signal *signal)
+{
+    char name[] = {'k', (char)('0' + signal->key)};
+    struct event event = {.kind = signal->kind};
+    event.channel = (struct event_channel){.master = master, .key = {name, sizeof name}, .agents = signal->agents};
+    agent_step(w, agent, &event);
+}
+
+/* A confirmation or a message reaches its agent. */
+void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what)
+{
+    if (connection_of(w, agent, master)->generation == generation && w->agents[agent].alive)
+        tell(w, agent, master, what);
+}
+
+void channel_dropped(struct world *w, uint8_t agent, uint8_t master)
+{
+    struct connection *connection = connection_of(w, agent, master);
+    for (uint8_t k = 0; k < w->options.keys; k++) {
+        bool told = w->agents[agent].watches[k] && w->violation[0] == '\0';
+        connection->subscribed[k] = false;
+        if (told)
+            tell(w, agent, master, &(struct signal){EVENT_UNSUBSCRIBED, k, 0});
+    }
+}

@@ -1,0 +1,433 @@
+/* Waiting (R9) as timelines: the queue of a key, its contender, messages and hand-overs. */
+#include "core_rig.h"
+
+/* ---- the queue --------------------------------------------------------------------------------------------------- */
+
+Test(wait, ends_exactly_at_its_deadline)
+{
+    begin_five();
+    at_ms(0), acquire_as(1, "k", .wait_ms = 333);
+    for (int64_t t = 0; rig.now_us < 333000; t += 10) { /* somebody else has it all the time */
+        for (size_t i = 0; i < rig.count; i++)
+            if (rig.records[i].effect.kind == EFFECT_SEND && rig.records[i].effect.send.op == OP_ACQUIRE &&
+                !rig.records[i].expected) {
+                expect_send(OP_ACQUIRE, ALL);
+                reply(OP_ACQUIRE, 0x07, VOTE_HELD);
+                expect_send(OP_RELEASE, 0x18);
+                if (t == 0)
+                    expect_channel(EFFECT_WATCH);
+            }
+        expect_nothing();
+        at_us(t * 1000 < 332999 ? t * 1000 : 332999);
+        if (t * 1000 > 332999)
+            break;
+    }
+    at_us(333000);
+    expect_answer(1, ANSWER_WAIT_TIMEOUT);
+    expect_channel(EFFECT_UNWATCH);
+    cr_assert_eq(rig.answer.waited_us, 333000);
+    cr_assert_eq(core_stats(rig.core)->waiters, 0);
+}
+
+Test(wait, ends_as_unavailable_where_the_masters_are)
+{
+    begin_five();
+    for (uint8_t m = 0; m < 3; m++)
+        master_is(m, EVENT_MASTER_DOWN, 0);
+    at_ms(0), acquire_as(1, "k", .wait_ms = 100);
+    at_us(99999);
+    expect_nothing();
+    at_ms(100);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+}
+
+Test(wait, behind_this_agents_own_hold_is_a_queue_in_order)
+{
+    begin_five();
+    struct token token = hold("k");
+    at_ms(1), acquire(1, "k");
+    expect_answer(1, ANSWER_LOCK_HELD); /* at once, without asking anybody */
+    acquire_as(2, "k", .wait_ms = 60000);
+    acquire_as(3, "k", .wait_ms = 60000);
+    expect_nothing();
+    cr_assert_eq(core_stats(rig.core)->waiters, 2);
+    at_ms(100), release(4, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    at_ms(101), reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(4, ANSWER_RELEASED);
+    let_time_pass_until(OP_ACQUIRE, 100);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_GRANTED);
+    cr_assert_eq(core_stats(rig.core)->waiters, 1);
+    uint32_t cursor = 0;
+    struct text key;
+    struct instant since;
+    cr_assert(core_next_wait(rig.core, &cursor, &key, &since));
+    cr_assert_eq(since.us - rig.epoch_us, 1000);
+    cr_assert_not(core_next_wait(rig.core, &cursor, &key, &since));
+}
+
+Test(wait, too_many_waiters)
+{
+    begin_five();
+    hold("k");
+    for (uint32_t request = 1; request <= 4; request++)
+        acquire_as(request, "k", .wait_ms = 1000);
+    expect_nothing();
+    acquire_as(5, "k", .wait_ms = 1000);
+    expect_answer(5, ANSWER_TOO_MANY_WAITERS);
+}
+
+Test(wait, tries_again_no_later_than_the_back_off)
+{
+    begin_five();
+    at_ms(0), acquire_as(1, "k", .wait_ms = 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_HELD); /* 700 ms are left there, the back-off is 50 ms */
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    expect_nothing();
+    let_time_pass_until(OP_ACQUIRE, 75);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert_eq(rig.answer.waited_us, rig.now_us);
+}
+
+Test(wait, a_caller_that_went_away_is_never_granted_the_lock)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    at_ms(1), reply(OP_ACQUIRE, 0x03, VOTE_YES);
+    at_ms(2), cancel(1);
+    expect_send(OP_RELEASE, ALL);
+    at_ms(3), reply(OP_ACQUIRE, 0x1c, VOTE_YES);
+    at_ms(1000);
+    for (size_t i = 0; i < rig.count; i++)
+        cr_assert_neq(rig.records[i].effect.kind, EFFECT_ANSWER);
+    cr_assert_not(is_listed("k"));
+}
+
+Test(wait, the_next_one_takes_over_when_the_first_goes_away)
+{
+    begin_five();
+    at_ms(0), acquire_as(1, "k", .wait_ms = 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_HELD);
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    acquire_as(2, "k", .wait_ms = 60000);
+    expect_nothing();
+    at_ms(10), cancel(1);
+    let_time_pass_until(OP_ACQUIRE, 100);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_GRANTED);
+}
+
+Test(wait, a_grant_that_was_not_delivered_is_released)
+{
+    begin_five();
+    hold("k");
+    struct event event = {.kind = EVENT_UNDELIVERED};
+    event.undelivered.lock = rig.answer.lock;
+    at_ms(5), step(event);
+    expect_send(OP_RELEASE, ALL);
+    expect_trace(TRACE_RELEASED);
+    expect_nothing();
+    cr_assert_not(is_listed("k"));
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+enum { PAUSE_MS = 60000 }; /* no back-off ends within a test */
+
+/* A waiter (request 1) of "k", which somebody else holds for long. */
+static void begin_waiting(void)
+{
+    prepare(5);
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = PAUSE_MS;
+    begin();
+    acquire_as(1, "k", .wait_ms = 300000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    expect_nothing();
+}
+
+static void refuse_again(void)
+{
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    expect_send(OP_RELEASE, 0x18);
+    expect_nothing();
+}
+
+Test(messages, r9_what_was_released_before_a_quorum_listened_is_tried_for_once_more)
+{
+    begin_waiting();
+    at_ms(1), channel("k", EVENT_SUBSCRIBED, 0x03, 0), at_ms(2);
+    expect_nothing();
+    channel("k", EVENT_SUBSCRIBED, 0x04, 0), at_ms(3);
+    refuse_again();
+    channel("k", EVENT_SUBSCRIBED, 0x18, 0), at_ms(1000);
+    expect_nothing();
+    /* One connection is lost: messages may be missed once more when too few listen. */
+    channel("k", EVENT_UNSUBSCRIBED, 0x07, 0), channel("k", EVENT_SUBSCRIBED, 0x01, 0), at_ms(1001);
+    refuse_again();
+}
+
+Test(messages, r9_a_subscription_that_is_confirmed_during_an_attempt_counts_after_it)
+{
+    prepare(5);
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = 100;
+    begin();
+    acquire_as(1, "k", .wait_ms = 300000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    expect_channel(EFFECT_WATCH);
+    expect_send(OP_RELEASE, 0x18);
+    let_time_pass_until(OP_ACQUIRE, 200);
+    expect_send(OP_ACQUIRE, ALL);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    expect_nothing();
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    expect_send(OP_RELEASE, 0x18);
+    at_us(rig.now_us + 1);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+Test(messages, r9_the_quorum_th_message_wakes)
+{
+    begin_waiting();
+    at_ms(10), channel("k", EVENT_MESSAGE, 0x03, 1), channel("k", EVENT_MESSAGE, 0x02, 1);
+    channel("other", EVENT_MESSAGE, 0x1c, 1); /* nobody waits for that */
+    at_ms(20);
+    expect_nothing();
+    channel("k", EVENT_MESSAGE, 0x10, 1), at_us(rig.now_us + 1);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    expect_channel(EFFECT_UNWATCH);
+    cr_assert_eq(rig.answer.waited_us, rig.now_us);
+}
+
+Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
+{
+    begin_waiting();
+    at_ms(1), channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(2);
+    expect_send(OP_ACQUIRE, ALL);
+    channel("k", EVENT_MESSAGE, 0x07, 1); /* it had asked a moment before the release */
+    expect_nothing();
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    expect_send(OP_RELEASE, 0x18);
+    at_us(rig.now_us + 1);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+/* One round trip is 4 to 5 ms, and ten agents wait. */
+Test(messages, r9_agents_that_hear_the_same_message_spread)
+{
+    int64_t longest_us = 0, shortest_us = INT64_MAX;
+    begin_waiting();
+    for (int i = 0; i < 40; i++) {
+        channel("k", EVENT_MESSAGE, 0x07, 10);
+        int64_t heard_us = rig.now_us;
+        let_time_pass_until(OP_ACQUIRE, 100);
+        int64_t after_us = rig.now_us - heard_us;
+        expect_send(OP_ACQUIRE, ALL);
+        at_us(rig.now_us + 4000);
+        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+        expect_send(OP_RELEASE, 0x18);
+        longest_us = after_us > longest_us ? after_us : longest_us;
+        shortest_us = after_us < shortest_us ? after_us : shortest_us;
+    }
+    cr_assert_leq(longest_us, 51000);
+    cr_assert_geq(longest_us, 15000);
+    cr_assert_leq(shortest_us, 8000);
+}
+
+/* A lost message costs the holder's remaining ttl at the most, and the back-off where that is less. */
+Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
+{
+    begin_waiting();
+    at_ms(1), channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(2);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 700});
+    expect_send(OP_RELEASE, 0x18);
+    at_ms(701);
+    expect_nothing();
+    at_ms(704);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+Test(messages, r9_the_subscription_ends_with_the_last_waiter)
+{
+    begin_waiting();
+    at_ms(5), acquire_as(2, "k", .wait_ms = 300000);
+    cancel(1), rig.count = 0;
+    at_ms(6);
+    expect_nothing();
+    cancel(2);
+    expect_channel(EFFECT_UNWATCH);
+}
+
+/* ---- hand-over --------------------------------------------------------------------------------------------------- */
+
+/* "k" is held here, and requests 1, 2, ... wait for it. */
+static struct token begin_handing(uint32_t handover_max, uint32_t waiters)
+{
+    prepare(5);
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = PAUSE_MS;
+    rig.policy.handover_max = handover_max;
+    rig.config.waiters_max = 40;
+    begin();
+    struct token token = hold("k");
+    for (uint32_t request = 1; request <= waiters; request++)
+        acquire_as(request, "k", .wait_ms = 300000);
+    expect_nothing();
+    return token;
+}
+
+/* What the masters answer that hand it over. */
+static void hand(master_set masters, uint32_t agents)
+{
+    reply_with(OP_HANDOVER, masters,
+               (struct event_reply){.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .agents = agents});
+}
+
+Test(handover, r9_a_release_gives_the_key_to_the_next_waiter_in_one_round_trip)
+{
+    struct token token = begin_handing(16, 2);
+    at_ms(10), release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    expect_nothing(); /* no release besides */
+    cr_assert(token_same_random(&rig.sent[OP_HANDOVER].previous, &token));
+    cr_assert_not(token_same_random(&rig.sent[OP_HANDOVER].token, &token));
+    at_ms(11), hand(0x03, 0);
+    expect_nothing();
+    hand(0x04, 0);
+    expect_answer(63, ANSWER_RELEASED);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert_gt(rig.answer.hold.token.fence, token.fence);
+    cr_assert(token_same_random(&rig.answer.hold.token, &rig.sent[OP_HANDOVER].token));
+    hand(0x18, 0);
+    at_ms(1000);
+    expect_nothing();
+    cr_assert_eq(core_stats(rig.core)->debt[0][3], 0);
+    cr_assert_eq(core_stats(rig.core)->waiters, 1);
+}
+
+/* R5, R6: neither token may stay where the hand-over came to nothing. */
+Test(handover, r9_without_a_quorum_both_tokens_are_released)
+{
+    struct token token = begin_handing(16, 1);
+    at_ms(10), release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    hand(0x03, 0);
+    at_ms(60); /* the others are silent */
+    expect_send(OP_RELEASE, ALL);
+    struct token undone = rig.sent[OP_RELEASE].token;
+    cr_assert_not(token_same_random(&undone, &token));
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    cr_assert(core_stats(rig.core)->debt[0][2] == 1 && core_stats(rig.core)->debt[0][0] == 0);
+    let_time_pass_until(OP_RELEASE, 3000);
+    expect_answer(63, ANSWER_RELEASE_PENDING);
+    expect_send(OP_RELEASE, 0x1c);
+    cr_assert(token_same_random(&rig.sent[OP_RELEASE].token, &token));
+    cr_assert_not(is_listed("k"));
+}
+
+/* Its lease had run out there, and somebody else has the key now. */
+Test(handover, r9_what_another_holder_has_is_not_handed_over)
+{
+    struct token token = begin_handing(16, 1);
+    at_ms(10), release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    reply_with(OP_HANDOVER, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    expect_answer(63, ANSWER_RELEASED); /* the token is not there any more */
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    expect_nothing();
+    cr_assert_eq(core_stats(rig.core)->waiters, 1);
+}
+
+Test(handover, r9_a_script_that_was_flushed_is_asked_for_again)
+{
+    struct token token = begin_handing(16, 1);
+    at_ms(10), release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    struct send_item first = rig.sent[OP_HANDOVER];
+    reply(OP_HANDOVER, 0x01, VOTE_NOT_RUN);
+    expect_send(OP_HANDOVER, 0x01);
+    cr_assert(token_same_random(&rig.sent[OP_HANDOVER].previous, &first.previous));
+    hand(0x07, 0);
+    expect_answer(63, ANSWER_RELEASED);
+    expect_answer(1, ANSWER_GRANTED);
+}
+
+Test(handover, r9_a_heir_that_goes_away_leaves_nothing_behind)
+{
+    struct token token = begin_handing(16, 1);
+    at_ms(10), release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    at_ms(11), cancel(1);
+    expect_send(OP_RELEASE, ALL); /* behind the hand-over, so it finds the heir's token */
+    cr_assert_not(token_same_random(&rig.sent[OP_RELEASE].token, &token));
+    hand(ALL, 0);
+    expect_answer(63, ANSWER_RELEASED);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    at_ms(1000);
+    expect_nothing();
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 0);
+}
+
+/* Hands "k" over once, and returns the new holder's token. */
+static struct token hand_on(struct token token, uint32_t heir, uint32_t agents)
+{
+    release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    at_us(rig.now_us + 1000);
+    hand(ALL, agents);
+    expect_answer(63, ANSWER_RELEASED);
+    expect_answer(heir, ANSWER_GRANTED);
+    return rig.answer.hold.token;
+}
+
+Test(handover, r9_after_handover_max_the_others_have_their_chance)
+{
+    struct token token = begin_handing(2, 4);
+    token = hand_on(token, 1, 2); /* two other agents wait */
+    token = hand_on(token, 2, 2);
+    at_ms(100), release(63, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(63, ANSWER_RELEASED);
+    expect_nothing(); /* it sits out */
+    let_time_pass_until(OP_ACQUIRE, 100);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_gt(rig.now_us, 100000);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_GRANTED);
+    hand_on(rig.answer.hold.token, 4, 2); /* and the count begins anew */
+}
+
+Test(handover, r9_where_nobody_else_waits_it_goes_on)
+{
+    struct token token = begin_handing(2, 10);
+    for (uint32_t heir = 1; heir <= 10; heir++)
+        token = hand_on(token, heir, 0);
+}
+
+Test(handover, a_draining_agent_hands_nothing_over)
+{
+    struct token token = begin_handing(16, 1);
+    step((struct event){.kind = EVENT_DRAIN});
+    expect_answer(1, ANSWER_DRAINING);
+    release(63, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    expect_nothing();
+}
