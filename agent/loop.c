@@ -21,7 +21,7 @@ struct loop {
     const struct config *config;
     struct metrics *metrics;
     struct redis *redis;
-    struct api *api;
+    struct loop_sink sink;
     struct core *core;
     bool stepping;
     struct event queue[QUEUE];
@@ -117,11 +117,13 @@ static void deliver(struct loop *loop, const struct effect *effect)
         redis_send(loop->redis, &effect->send, &loop->effects.items[effect->send.first]);
         break;
     case EFFECT_ANSWER:
-        api_answer(loop->api, &effect->answer);
+        loop->sink.answer(loop->sink.arg, &effect->answer);
         break;
     case EFFECT_TRACE:
         metrics_traced(loop->metrics, &effect->trace);
         log_trace(loop, &effect->trace);
+        if (loop->sink.trace != NULL)
+            loop->sink.trace(loop->sink.arg, &effect->trace);
         break;
     }
 }
@@ -226,10 +228,10 @@ out_of_memory:
     return NULL;
 }
 
-void loop_connect(struct loop *loop, struct redis *redis, struct api *api)
+void loop_connect(struct loop *loop, struct redis *redis, const struct loop_sink *sink)
 {
     loop->redis = redis;
-    loop->api = api;
+    loop->sink = *sink;
 }
 
 void loop_reload(struct loop *loop)

@@ -10,6 +10,7 @@
 #include "agent/metrics.h"
 #include "agent/redis/redis.h"
 #include "agent/serve.h"
+#include "agent/settings.h"
 #include "agent/version.h"
 #include "config/address.h"
 #include "config/config.h"
@@ -58,29 +59,9 @@ static int wrong_usage(const char *what, const char *word)
     return EXIT_USAGE;
 }
 
-static struct config *load(const struct serve_source *source)
-{
-    struct config *config = calloc(1, sizeof(*config));
-    struct config_errors *errors = calloc(1, sizeof(*errors));
-    bool ok = config != NULL && errors != NULL &&
-              config_load(source->path, source->environment, source->overrides, source->override_count, config, errors);
-    if (!ok && errors != NULL) {
-        size_t kept = sizeof(errors->list) / sizeof(errors->list[0]);
-        for (size_t i = 0; i < errors->count && i < kept; i++)
-            fprintf(stderr, "%s\n", errors->list[i].text);
-        if (errors->count > kept)
-            fprintf(stderr, "and %zu more\n", errors->count - kept);
-    }
-    free(errors);
-    if (ok)
-        return config;
-    free(config);
-    return NULL;
-}
-
 static int print_config(const struct serve_source *source)
 {
-    struct config *config = load(source);
+    struct config *config = settings_load(source);
     if (config == NULL)
         return EXIT_FAILURE;
     config_print(config, stdout);
@@ -94,7 +75,7 @@ static int check(const struct arguments *arguments)
         return wrong_usage("check takes one file", NULL);
     struct serve_source source = arguments->source;
     source.path = arguments->words[1];
-    struct config *config = load(&source);
+    struct config *config = settings_load(&source);
     if (config == NULL)
         return EXIT_FAILURE;
     printf("%s: ok\n", source.path);
@@ -113,7 +94,7 @@ static int trust(const struct arguments *arguments)
         return wrong_usage("trust takes one file", NULL);
     struct serve_source source = arguments->source;
     source.path = arguments->words[1];
-    struct config *config = load(&source);
+    struct config *config = settings_load(&source);
     if (config == NULL)
         return EXIT_FAILURE;
     size_t failed = redis_trust(config, say_trusted);
@@ -128,7 +109,7 @@ static int run_healthcheck(const struct arguments *arguments)
         const char *wrong = config_address_parse(arguments->address, &address);
         return wrong == NULL ? healthcheck(&address, arguments->ready) : wrong_usage(arguments->address, wrong);
     }
-    struct config *config = load(&arguments->source);
+    struct config *config = settings_load(&arguments->source);
     if (config == NULL)
         return EXIT_FAILURE;
     address = (config->admin.count > 0 ? &config->admin : &config->listen)->addresses[0];
