@@ -1,4 +1,4 @@
-/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage. */
+/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage; `run` has its own. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "agent/healthcheck.h"
 #include "agent/metrics.h"
 #include "agent/redis/redis.h"
+#include "agent/run.h"
 #include "agent/serve.h"
 #include "agent/settings.h"
 #include "agent/version.h"
@@ -28,6 +29,8 @@ static const char usage[] =
     "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have forgotten\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
     "                            ask a running agent whether it lives, or with --ready whether it can grant locks\n"
+    "  lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
+    "                            run COMMAND while holding the lock KEY, without an agent; see lockagent run --help\n"
     "  lockagent --version | --help\n"
     "\n"
     "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else the environment "
@@ -136,7 +139,7 @@ static int docs(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
-static int run(const struct arguments *arguments)
+static int dispatch(const struct arguments *arguments)
 {
     const char *command = arguments->word_count == 0 ? "serve" : arguments->words[0];
     if (strcmp(command, "check") == 0)
@@ -145,6 +148,8 @@ static int run(const struct arguments *arguments)
         return trust(arguments);
     if (strcmp(command, "docs") == 0)
         return docs(arguments);
+    if (strcmp(command, "run") == 0)
+        return wrong_usage("the options of run stand behind it", NULL);
     if (arguments->word_count > 1)
         return wrong_usage("unexpected argument", arguments->words[1]);
     if (strcmp(command, "healthcheck") == 0)
@@ -213,9 +218,12 @@ int main(int argc, char **argv)
     struct arguments arguments = {.source.environment = environ};
     int code;
     arguments.source.overrides = arguments.overrides;
+    const char *path = access(default_config, R_OK) == 0 ? default_config : NULL;
+    if (argc > 1 && strcmp(argv[1], "run") == 0)
+        return run(argc - 1, argv + 1, path);
     if (parse(argc, argv, &arguments, &code))
         return code;
-    if (arguments.source.path == NULL && access(default_config, R_OK) == 0)
-        arguments.source.path = default_config;
-    return run(&arguments);
+    if (arguments.source.path == NULL)
+        arguments.source.path = path;
+    return dispatch(&arguments);
 }
