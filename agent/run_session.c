@@ -128,9 +128,11 @@ static void on_master_state(void *arg, uint8_t group, uint8_t master, enum redis
 {
     (void)arg;
     const struct config_group *config = &session.config->groups[group];
-    log_event(state == REDIS_UP || state == REDIS_CONNECTING ? LOG_INFO : LOG_WARN, "master",
-              LOG_TEXT_FIELD("group", config->name), LOG_TEXT_FIELD("master", config->masters[master].url),
-              LOG_TEXT_FIELD("state", redis_state_name(state)), LOG_TEXT_FIELD("reason", text));
+    bool fine = state == REDIS_UP || state == REDIS_CONNECTING;
+    bool unsure = state == REDIS_GUARDED && redis_master(session.redis, group, master).guarded_ms < 0;
+    log_event(fine || unsure ? LOG_INFO : LOG_WARN, "master", LOG_TEXT_FIELD("group", config->name),
+              LOG_TEXT_FIELD("master", config->masters[master].url), LOG_TEXT_FIELD("state", redis_state_name(state)),
+              LOG_TEXT_FIELD("reason", text));
 }
 
 static void on_clock(void *arg, uint8_t group, int64_t offset_us)
@@ -280,27 +282,25 @@ static void turn_of_connecting(void)
         ask_for_lock();
 }
 
+/* Nothing was granted: what the attempts left on masters is taken back before the end. */
+static void undo(int exit_code)
+{
+    session.exit_code = exit_code;
+    enter(UNDOING, release_patience_ms());
+}
+
 static void turn_of_acquiring(void)
 {
-    if (session.interrupted != 0 && !session.answered) {
+    if (session.interrupted != 0 && !session.answered)
         submit((struct event){.kind = EVENT_CANCEL, .cancel = {.request = ACQUIRE}}); /* may be answered just now */
-        if (!session.answered) {
-            enter(UNDOING, release_patience_ms());
-            return;
-        }
-    }
-    if (!session.answered)
-        return;
-    if (session.answer.answer == ANSWER_GRANTED) {
+    if (session.answered && session.answer.answer == ANSWER_GRANTED) {
         granted();
-        return;
-    }
-    if (session.interrupted == 0)
+    } else if (session.interrupted != 0) {
+        undo(RUN_EXIT_SIGNAL + session.interrupted);
+    } else if (session.answered) {
         say_refused();
-    session.exit_code = session.interrupted != 0                  ? RUN_EXIT_SIGNAL + session.interrupted
-                        : session.answer.answer == ANSWER_BAD_TTL ? RUN_EXIT_FAILED
-                                                                  : session.options->not_acquired_code;
-    enter(UNDOING, release_patience_ms());
+        undo(session.answer.answer == ANSWER_BAD_TTL ? RUN_EXIT_FAILED : session.options->not_acquired_code);
+    }
 }
 
 static void turn_of_holding(void)
