@@ -397,6 +397,10 @@ static void make_label(void)
 
 static void watch_signals(void)
 {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_UNBLOCK, &child, NULL); /* whoever started us may have blocked it for himself */
     signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; i < CAUGHT; i++) {
         if (caught[i] != SIGCHLD && run_inherited_ignores(session.hold.inherited, caught[i]))
@@ -451,7 +455,7 @@ int run_session(const struct run_options *options, struct config *config)
         run_say(options->key, "such keys are the agent's own where no prefix is configured");
         return RUN_EXIT_FAILED;
     }
-    enter(CONNECTING, CONNECT_MS);
+    enter(CONNECTING, options->wait_ms > 0 && options->wait_ms < CONNECT_MS ? options->wait_ms : CONNECT_MS);
     uv_run(&session.uv, UV_RUN_DEFAULT);
     if (session.hold.interactive && session.exit_code == RUN_EXIT_SIGNAL + SIGINT) {
         signal(SIGINT, SIG_DFL); /* so that a script around us ends as well */
