@@ -10,6 +10,7 @@
 
 #include "agent/settings.h"
 #include "api/key.h"
+#include "api/text.h"
 
 enum { OVERRIDES_MAX = 64, OPTION_ON_LOST = 256, OPTION_MAX_HOLD };
 
@@ -29,6 +30,7 @@ static const char usage[] =
     "      --on-lost ACTION      term: SIGTERM, then SIGKILL before the validity ends (default)\n"
     "                            kill: SIGKILL at once\n"
     "                            ignore: COMMAND goes on, without the lock\n"
+    "  -l, --label TEXT          who holds the lock, as others see it (default: HOST/PID)\n"
     "  -E, --conflict-exit-code CODE\n"
     "                            exit code when the lock is not acquired, 0 to 255 (default 1)\n"
     "  -q, --quiet               say nothing when another one holds the lock\n"
@@ -110,6 +112,18 @@ static bool read_on_lost(const char *text, enum run_on_lost *ret_action)
     return false;
 }
 
+static bool read_label(const char *text, const char **ret_label)
+{
+    const char *fault = text_fault((struct text){text, strlen(text)});
+    if (fault == NULL && strlen(text) > LIMIT_LABEL_BYTES)
+        fault = "is too long";
+    if (fault != NULL)
+        run_say(NULL, "--label %s; allowed: up to %d bytes of UTF-8 without control characters", fault,
+                LIMIT_LABEL_BYTES);
+    *ret_label = text;
+    return fault == NULL;
+}
+
 static bool add_override(struct arguments *arguments, const char *text)
 {
     if (arguments->source.override_count == OVERRIDES_MAX) {
@@ -137,6 +151,8 @@ static bool take_option(struct arguments *arguments, int option, const char *val
         return read_on_lost(value, &options->on_lost);
     case 'E':
         return read_exit_code(value, &options->not_acquired_code);
+    case 'l':
+        return read_label(value, &options->label);
     case 'q':
         options->quiet = true;
         return true;
@@ -197,6 +213,7 @@ static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_c
         {"max-hold", required_argument, NULL, OPTION_MAX_HOLD},
         {"on-lost", required_argument, NULL, OPTION_ON_LOST},
         {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"label", required_argument, NULL, 'l'},
         {"quiet", no_argument, NULL, 'q'},
         {"config", required_argument, NULL, 'c'},
         {"set", required_argument, NULL, 's'},
@@ -208,7 +225,7 @@ static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_c
     bool divided = split(argc, argv, &ours, &arguments->options.command);
     argv[0] = program;
     *ret_code = RUN_EXIT_FAILED;
-    while ((option = getopt_long(ours, argv, "nw:t:E:qc:s:h", options, NULL)) != -1) {
+    while ((option = getopt_long(ours, argv, "nw:t:E:l:qc:s:h", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             *ret_code = EXIT_SUCCESS;

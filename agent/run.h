@@ -33,6 +33,7 @@ struct run_options {
     int64_t wait_ms;      /* 0: try once */
     uint32_t ttl_ms;      /* 0: the policy's */
     int64_t max_hold_ms;
+    const char *label; /* who holds the lock, for people; NULL: the host's name and our pid */
     int not_acquired_code;
     enum run_on_lost on_lost;
     bool quiet;

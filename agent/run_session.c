@@ -387,10 +387,13 @@ static void fit_config(struct config *config)
     log_setup(config->log_level == LOG_INFO ? LOG_WARN : config->log_level, (int)config->log_format);
 }
 
-/* Who holds the lock, for people. */
-static void make_label(void)
+static void make_label(const char *wanted)
 {
     char host[LIMIT_LABEL_BYTES] = "";
+    if (wanted != NULL) {
+        snprintf(session.label, sizeof(session.label), "%s", wanted);
+        return;
+    }
     gethostname(host, sizeof(host) - 1);
     snprintf(session.label, sizeof(session.label), "%.*s/%d", LIMIT_LABEL_BYTES - 12, host, (int)getpid());
 }
@@ -443,7 +446,7 @@ int run_session(const struct run_options *options, struct config *config)
     session.hold.inherited = run_inherit();
     session.started = clock_now();
     fit_config(config);
-    make_label();
+    make_label(options->label);
     run_terminal_open();
     if (!boot()) {
         run_say(NULL, "out of memory");

@@ -112,6 +112,7 @@ Test(run, wrong_usage)
     expect_code(run("-w", "5", "k", "--", "true"), 125, "--wait");
     expect_code(run("-E", "256", "k", "--", "true"), 125, "0 to 255");
     expect_code(run("--on-lost", "panic", "k", "--", "true"), 125, "term, kill, ignore");
+    expect_code(run("-l", repeat("x", 65), "k", "--", "true"), 125, "--label");
     expect_code(run("--dance", "k", "--", "true"), 125, "dance");
     expect_code(run("-c", "/no/such/file", "k", "--", "true"), 125, "/no/such/file");
     const struct outcome help = run("--help");
@@ -178,9 +179,9 @@ Test(run, exclusion)
 
 Test(run, not_acquired)
 {
-    const struct running holder = start("k", "--", "sh", "-c", "echo held; sleep 60");
+    const struct running holder = start("-l", "worker-1", "k", "--", "sh", "-c", "echo held; sleep 60");
     cr_assert(eventually(has_said(&holder, "held")));
-    expect_code(run("-n", "k", "--", "echo", "never"), 1, format("/%d", (int)holder.pid));
+    expect_code(run("-n", "k", "--", "echo", "never"), 1, "another holder: worker-1");
     const struct outcome timed = run("-q", "-E", "9", "-w", "300ms", "k", "--", "echo", "never");
     expect_code(timed, 9, "");
     cr_assert_str_empty(timed.err);
@@ -426,6 +427,8 @@ Test(run, terminal)
     int terminal, status;
     pid_t pid = start_on_terminal("echo ready; read word; echo \"<$word>\"; exit 4", &terminal);
     read_until(terminal, "ready");
+    cr_assert_eq(write(terminal, "\032", 1), 1); /* Ctrl-Z: no shell is there that could continue it, so it goes on */
+    sleep_ms(200);
     cr_assert_eq(write(terminal, "hello\n", 6), 6);
     read_until(terminal, "<hello>");
     cr_assert_eq(waitpid(pid, &status, 0), pid);
