@@ -51,9 +51,9 @@ static void keep(int messages, int timer)
 /* Nothing of `run` stays with it but the pipe: who reads what the command writes must not wait for the keeper. */
 static void let_go_of_files(int messages)
 {
-    if (messages > 0)
-        close_range(0, (unsigned)messages - 1, 0);
-    close_range((unsigned)messages + 1, ~0U, 0);
+    for (int fd = 0; fd < messages; fd++)
+        close(fd);
+    closefrom(messages + 1);
 }
 
 static _Noreturn void be_keeper(int messages, pid_t group)

@@ -81,6 +81,13 @@ static bool is_alive(pid_t pid)
     return kill(pid, 0) == 0 || errno != ESRCH;
 }
 
+/* Before that a signal ends it as it would end any program. */
+static bool catches(pid_t pid, int number)
+{
+    const char *line = strstr(read_whole_file(format("/proc/%d/status", (int)pid)), "SigCgt:");
+    return line != NULL && (strtoull(line + strlen("SigCgt:"), NULL, 16) >> (number - 1) & 1) != 0;
+}
+
 static void expect_code(const struct outcome outcome, int code, const char *words)
 {
     cr_assert_eq(outcome.exit_status, code, "%d, not %d:\n%s%s", outcome.exit_status, code, outcome.out, outcome.err);
@@ -238,7 +245,8 @@ Test(run, signals_end_the_wait)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         const struct running waiter = start("k", "--", "echo", "never");
-        sleep_ms(150);
+        cr_assert(eventually(catches(waiter.pid, numbers[i])));
+        sleep_ms(50 * (int64_t)i); /* at once, and when it is waiting */
         kill(waiter.pid, numbers[i]);
         const struct outcome outcome = end(&waiter);
         expect_code(outcome, 128 + numbers[i], "");
@@ -255,7 +263,8 @@ Test(run, signals_undo_the_attempt)
     for (size_t i = 0; i < master_count(); i++)
         master_do(i, "SET lock:k stranger");
     const struct running waiter = start("-t", "30s", "k", "--", "echo", "never");
-    sleep_ms(300);
+    for (size_t i = 0; i < master_count(); i++)
+        cr_assert(eventually(strstr(master_do(i, "CLIENT LIST")->str, "cmd=evalsha") != NULL), "it has asked");
     master_freeze(1);
     master_freeze(2);
     master_do(0, "DEL lock:k");
@@ -400,6 +409,7 @@ static pid_t start_on_terminal(const char *script, int *ret_terminal)
     if (pid == 0) {
         unsetenv("LOCKAGENT_BUILD");
         unsetenv("LOCKAGENT_SOURCE");
+        unsetenv("LOCKAGENT_KEEP");
         execv(list[0], (char *const *)(uintptr_t)list);
         _exit(127);
     }
