@@ -25,7 +25,7 @@
 enum {
     CONNECT_MS = 3000,     /* a new group settles its markers within 2 s (D5.3) */
     CLEAR_MS = 1000,       /* for processes that were killed to be gone; a zombie that nobody reaps stays */
-    CLEAR_LOOK_MS = 5,     /* how often we look */
+    LOOK_MS = 5,           /* how often we look at what can not tell us */
     RELEASE_MS_MIN = 1000, /* for releases to be confirmed, as long as a master may be silent (R3) */
     SLEEP_MS_MAX = 1000,   /* libuv's clock stops in a suspend */
     LOCKS = 256,           /* attempts that may leave releases owed while we wait */
@@ -349,11 +349,11 @@ static void sleep_until_next(void)
 {
     struct instant next = session.stage == HOLDING ? session.hold.kill_at : session.until;
     int64_t sleep_us = next.us == INSTANT_NEVER.us ? INT64_MAX : instant_us_between(clock_now(), next);
-    uint64_t sleep_ms = sleep_us <= 0                              ? 1
+    uint64_t sleep_ms = sleep_us <= 0                              ? LOOK_MS
                         : sleep_us >= (int64_t)SLEEP_MS_MAX * 1000 ? SLEEP_MS_MAX
                                                                    : (uint64_t)(sleep_us + 999) / 1000;
     if (session.stage == CLEARING)
-        sleep_ms = CLEAR_LOOK_MS;
+        sleep_ms = LOOK_MS;
     uv_update_time(&session.uv);
     uv_timer_start(&session.timer, on_timer, sleep_ms, 0);
 }

@@ -184,6 +184,27 @@ Test(run, exclusion)
     cr_assert(eventually(masters_with("lock:counter") == 0));
 }
 
+/* It is the same lock that agents take for their callers. */
+Test(run, excludes_agents)
+{
+    struct agent *agent = agent_start(NULL);
+    const struct running running = start("-l", "cron", "k", "--", "sh", "-c", "echo on; sleep 60");
+    cr_assert(eventually(has_said(&running, "on")));
+    const struct reply *refused = acquire(agent, "k", "ttl=10s");
+    expect(refused, 409, "lock_held");
+    cr_assert_str_eq(string(refused, "holder"), "cron");
+    kill(running.pid, SIGTERM);
+    expect_code(end(&running), 143, "");
+    const struct reply *taken = acquire(agent, "k", "ttl=10s&label=web");
+    expect(taken, 201, NULL);
+    expect_code(run("-n", "k", "--", "true"), 1, "web");
+    const struct running waiter = start("-w", "30s", "k", "--", "sh", "-c", "echo $LOCKAGENT_FENCING_TOKEN");
+    expect(release(agent, "k", token(taken)), 204, NULL);
+    const struct outcome outcome = end(&waiter);
+    expect_code(outcome, 0, "");
+    cr_assert_gt(atoll(outcome.out), number(taken, "fencing_token"), "R12: numbers rise, whoever is granted");
+}
+
 Test(run, not_acquired)
 {
     const struct running holder = start("-l", "worker-1", "k", "--", "sh", "-c", "echo held; sleep 60");
