@@ -37,6 +37,14 @@ static void put_item(struct core *core, const struct send_item *item)
     core->effects->items[core->effects->item_count++] = *item;
 }
 
+/* R7, nothing shortens: a key that is created anew lives for as long as those that were there before. */
+static uint32_t lease_left_ms(const struct core *core, const struct lock *lock)
+{
+    int64_t left_us = instant_us_between(core->now, lock->lease_until);
+    CORE_ASSERT(left_us > 0 && left_us / 1000 <= TTL_MS_MAX);
+    return (uint32_t)((left_us + 999) / 1000);
+}
+
 static struct send_item item_of(const struct core *core, const struct lock *lock, enum op op)
 {
     struct send_item item = {
@@ -44,7 +52,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .key = key_text(lock->key),
         .token = lock->token,
         .label = {lock->label, lock->label_len},
-        .ttl_ms = lock->asked_ttl_ms,
+        .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock->asked_ttl_ms,
         .policy = lock->policy,
         .fencing = lock->fencing,
     };

@@ -1005,6 +1005,20 @@ Test(renew, r7_a_master_in_a_new_epoch_has_confirmed_nothing)
     expect_nothing();
 }
 
+/* Found by the simulator: the repaired keys would have run out before the validity that was reported. */
+Test(renew, r7_a_repaired_key_lives_as_long_as_the_lease_that_is_not_shortened)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(100), master_is(4, EVENT_MASTER_UP, 2);
+    rig.count = 0;
+    at_ms(1000), renew_as(1, "k", token, .ttl_ms = 2000);
+    expect_send(OP_RENEW, 0x0f);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 2000);
+    expect_send(OP_REPAIR, 0x10);
+    cr_assert_eq(rig.sent[OP_REPAIR].ttl_ms, 9000);
+}
+
 /* Found by the simulator: a doubled vote that came behind the news of another epoch confirmed a token that was gone. */
 Test(renew, r7_a_doubled_vote_confirms_nothing_in_a_new_epoch)
 {
