@@ -21,7 +21,7 @@ struct loop {
     const struct config *config;
     struct metrics *metrics;
     struct redis *redis;
-    struct api *api;
+    struct loop_sink sink;
     struct journal *journal; /* NULL: none is kept */
     bool journal_fails;      /* and that was said */
     struct core *core;
@@ -141,7 +141,7 @@ static void deliver(struct loop *loop, const struct effect *effect)
         redis_unwatch(loop->redis, &effect->watch);
         break;
     case EFFECT_ANSWER:
-        api_answer(loop->api, &effect->answer);
+        loop->sink.answer(loop->sink.arg, &effect->answer);
         break;
     case EFFECT_HOLD:
         note(loop, &effect->hold);
@@ -149,6 +149,8 @@ static void deliver(struct loop *loop, const struct effect *effect)
     case EFFECT_TRACE:
         metrics_traced(loop->metrics, &effect->trace);
         log_trace(loop, &effect->trace);
+        if (loop->sink.trace != NULL)
+            loop->sink.trace(loop->sink.arg, &effect->trace);
         break;
     }
 }
@@ -253,10 +255,10 @@ out_of_memory:
     return NULL;
 }
 
-void loop_connect(struct loop *loop, struct redis *redis, struct api *api)
+void loop_connect(struct loop *loop, struct redis *redis, const struct loop_sink *sink)
 {
     loop->redis = redis;
-    loop->api = api;
+    loop->sink = *sink;
 }
 
 void loop_keep_journal(struct loop *loop, struct journal *journal)

@@ -10,7 +10,6 @@
 #include "agent/journal.h"
 #include "agent/metrics.h"
 #include "agent/redis/redis.h"
-#include "api/api.h"
 #include "config/config.h"
 
 struct loop;
@@ -22,8 +21,15 @@ int64_t clock_wall_us(void);
 /* Builds the core for `config` with all its memory. NULL when out of memory. The loop does not own `uv`. */
 struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics);
 
-/* The rooms that effects go to; set before the first event. */
-void loop_connect(struct loop *loop, struct redis *redis, struct api *api);
+/* Who asks the core, and what it is told: both may be called while effects are being delivered, and borrow what they are given. */
+struct loop_sink {
+    void *arg;
+    void (*answer)(void *arg, const struct effect_answer *answer);
+    void (*trace)(void *arg, const struct effect_trace *trace); /* NULL: metrics and log are enough */
+};
+
+/* Where effects go; set before the first event. */
+void loop_connect(struct loop *loop, struct redis *redis, const struct loop_sink *sink);
 
 /* The journal that holds are noted in from now on; before the first event. Not owned. */
 void loop_keep_journal(struct loop *loop, struct journal *journal);

@@ -1,4 +1,4 @@
-/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage. */
+/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage; `run` has its own. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,9 @@
 #include "agent/healthcheck.h"
 #include "agent/metrics.h"
 #include "agent/redis/redis.h"
+#include "agent/run.h"
 #include "agent/serve.h"
+#include "agent/settings.h"
 #include "agent/version.h"
 #include "config/address.h"
 #include "config/config.h"
@@ -27,6 +29,8 @@ static const char usage[] =
     "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have forgotten\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
     "                            ask a running agent whether it lives, or with --ready whether it can grant locks\n"
+    "  lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
+    "                            run COMMAND while holding the lock KEY, without an agent; see lockagent run --help\n"
     "  lockagent --version | --help\n"
     "\n"
     "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else the environment "
@@ -58,29 +62,9 @@ static int wrong_usage(const char *what, const char *word)
     return EXIT_USAGE;
 }
 
-static struct config *load(const struct serve_source *source)
-{
-    struct config *config = calloc(1, sizeof(*config));
-    struct config_errors *errors = calloc(1, sizeof(*errors));
-    bool ok = config != NULL && errors != NULL &&
-              config_load(source->path, source->environment, source->overrides, source->override_count, config, errors);
-    if (!ok && errors != NULL) {
-        size_t kept = sizeof(errors->list) / sizeof(errors->list[0]);
-        for (size_t i = 0; i < errors->count && i < kept; i++)
-            fprintf(stderr, "%s\n", errors->list[i].text);
-        if (errors->count > kept)
-            fprintf(stderr, "and %zu more\n", errors->count - kept);
-    }
-    free(errors);
-    if (ok)
-        return config;
-    free(config);
-    return NULL;
-}
-
 static int print_config(const struct serve_source *source)
 {
-    struct config *config = load(source);
+    struct config *config = settings_load(source);
     if (config == NULL)
         return EXIT_FAILURE;
     config_print(config, stdout);
@@ -94,7 +78,7 @@ static int check(const struct arguments *arguments)
         return wrong_usage("check takes one file", NULL);
     struct serve_source source = arguments->source;
     source.path = arguments->words[1];
-    struct config *config = load(&source);
+    struct config *config = settings_load(&source);
     if (config == NULL)
         return EXIT_FAILURE;
     printf("%s: ok\n", source.path);
@@ -113,7 +97,7 @@ static int trust(const struct arguments *arguments)
         return wrong_usage("trust takes one file", NULL);
     struct serve_source source = arguments->source;
     source.path = arguments->words[1];
-    struct config *config = load(&source);
+    struct config *config = settings_load(&source);
     if (config == NULL)
         return EXIT_FAILURE;
     size_t failed = redis_trust(config, say_trusted);
@@ -128,7 +112,7 @@ static int run_healthcheck(const struct arguments *arguments)
         const char *wrong = config_address_parse(arguments->address, &address);
         return wrong == NULL ? healthcheck(&address, arguments->ready) : wrong_usage(arguments->address, wrong);
     }
-    struct config *config = load(&arguments->source);
+    struct config *config = settings_load(&arguments->source);
     if (config == NULL)
         return EXIT_FAILURE;
     address = (config->admin.count > 0 ? &config->admin : &config->listen)->addresses[0];
@@ -155,7 +139,7 @@ static int docs(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
-static int run(const struct arguments *arguments)
+static int dispatch(const struct arguments *arguments)
 {
     const char *command = arguments->word_count == 0 ? "serve" : arguments->words[0];
     if (strcmp(command, "check") == 0)
@@ -164,6 +148,8 @@ static int run(const struct arguments *arguments)
         return trust(arguments);
     if (strcmp(command, "docs") == 0)
         return docs(arguments);
+    if (strcmp(command, "run") == 0)
+        return wrong_usage("the options of run stand behind it", NULL);
     if (arguments->word_count > 1)
         return wrong_usage("unexpected argument", arguments->words[1]);
     if (strcmp(command, "healthcheck") == 0)
@@ -232,9 +218,12 @@ int main(int argc, char **argv)
     struct arguments arguments = {.source.environment = environ};
     int code;
     arguments.source.overrides = arguments.overrides;
+    const char *path = access(default_config, R_OK) == 0 ? default_config : NULL;
+    if (argc > 1 && strcmp(argv[1], "run") == 0)
+        return run(argc - 1, argv + 1, path);
     if (parse(argc, argv, &arguments, &code))
         return code;
-    if (arguments.source.path == NULL && access(default_config, R_OK) == 0)
-        arguments.source.path = default_config;
-    return run(&arguments);
+    if (arguments.source.path == NULL)
+        arguments.source.path = path;
+    return dispatch(&arguments);
 }

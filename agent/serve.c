@@ -19,6 +19,7 @@
 #include "agent/log.h"
 #include "agent/loop.h"
 #include "agent/version.h"
+#include "api/api.h"
 
 enum {
     CHECK_MS = 20,     /* how often a draining agent looks whether it is done */
@@ -51,6 +52,12 @@ static void submit(void *arg, struct event *event)
 {
     struct agent *agent = arg;
     loop_submit(agent->loop, event);
+}
+
+static void answer(void *arg, const struct effect_answer *effect)
+{
+    struct agent *agent = arg;
+    api_answer(agent->api, effect);
 }
 
 static struct instant now(void *arg)
@@ -330,7 +337,7 @@ static bool boot(struct agent *agent)
     agent->redis = redis_start(&agent->uv, agent->config, &sink);
     struct api_backend backend = {agent, submit, now, loop_core(agent->loop), agent->redis, agent->metrics, not_ready};
     agent->api = agent->redis == NULL ? NULL : api_start(&agent->uv, agent->config, &backend, error, sizeof(error));
-    loop_connect(agent->loop, agent->redis, agent->api);
+    loop_connect(agent->loop, agent->redis, &(struct loop_sink){.arg = agent, .answer = answer});
     if (agent->api == NULL)
         log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
     else

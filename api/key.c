@@ -22,6 +22,16 @@ static const char *segments_fault(struct text key)
     return NULL;
 }
 
+const char *key_fault(struct text key)
+{
+    if (key.len == 0)
+        return "is empty";
+    if (key.len > LIMIT_KEY_BYTES)
+        return "is too long";
+    const char *fault = text_fault(key);
+    return fault != NULL ? fault : segments_fault(key);
+}
+
 const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_len)
 {
     size_t len;
@@ -31,9 +41,7 @@ const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_l
         return "has a # or a blank that is not percent-encoded";
     const char *fault = text_percent_decode(raw, /* plus_is_blank= */ false, key, LIMIT_KEY_BYTES, &len);
     if (fault == NULL)
-        fault = text_fault((struct text){key, len});
-    if (fault == NULL)
-        fault = segments_fault((struct text){key, len});
+        fault = key_fault((struct text){key, len});
     if (fault == NULL)
         *ret_len = len;
     return fault;

@@ -45,6 +45,13 @@ static inline int64_t instant_us_between(struct instant from, struct instant to)
     return to.us - from.us;
 }
 
+/* R7: how long before its validity ends a hold that could not be renewed is given up, so that its holder can stop. */
+static inline int64_t lost_margin_ms(uint32_t ttl_ms)
+{
+    int64_t margin_ms = ttl_ms / 10;
+    return margin_ms > LOST_MARGIN_MS_MIN ? margin_ms : LOST_MARGIN_MS_MIN;
+}
+
 /* Borrowed bytes, not terminated; whoever hands them over says how long they live. */
 struct text {
     const char *at;

@@ -32,8 +32,7 @@ static struct instant lost_at(const struct lock *lock)
         return instant_after_ms(lock->valid_until, 500);
     if (lock->renew == RENEW_CALLER)
         return lock->valid_until;
-    int64_t margin_ms = lock->ttl_ms / 10;
-    return instant_after_ms(lock->valid_until, margin_ms > LOST_MARGIN_MS_MIN ? -margin_ms : -LOST_MARGIN_MS_MIN);
+    return instant_after_ms(lock->valid_until, -lost_margin_ms(lock->ttl_ms));
 }
 
 static bool reaches_max_hold(const struct lock *lock)

@@ -3,6 +3,7 @@
  * hiredis may free its context inside every read and write; before that it lets go through the `cleanup` hook, which is
  * where a connection ends for us, however it ended. "Add write" does not write: it marks the connection dirty, and the
  * turn of the loop writes what has been gathered with one system call. */
+#include <fcntl.h>
 #include <hiredis/sds.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -194,6 +195,7 @@ bool connection_open(struct master *master, const char *address, char *why, size
         redisAsyncFree(ac);
         return false;
     }
+    fcntl(ac->c.fd, F_SETFD, FD_CLOEXEC); /* hiredis leaves it to the program that `lockagent run` starts */
     if (!configured->is_unix) {
         tune_socket(ac->c.fd);
     }

@@ -5,7 +5,7 @@ _lockagent() {
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        serve | check | trust | healthcheck)
+        serve | check | trust | healthcheck | run)
             command=${COMP_WORDS[i]}
             break
             ;;
@@ -16,7 +16,15 @@ _lockagent() {
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$word"; compgen -d -- "$word")
         return
         ;;
-    -s | --set | --address) return ;;
+    --on-lost)
+        mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$word")
+        return
+        ;;
+    -s | --set | --address | -w | --wait | -t | --ttl | --max-hold | -l | --label | -E | --conflict-exit-code) return ;;
+    --)
+        mapfile -t COMPREPLY < <(compgen -c -- "$word")
+        return
+        ;;
     esac
     local words
     case $command in
@@ -25,9 +33,16 @@ _lockagent() {
         return
         ;;
     healthcheck) words="--config --set --address --ready" ;;
+    run)
+        [[ " ${COMP_WORDS[*]:0:COMP_CWORD} " != *" -- "* ]] || {
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            return
+        }
+        words="--no-wait --wait --ttl --max-hold --on-lost --label --conflict-exit-code --quiet --config --set --help --"
+        ;;
     *)
         words="--config --set --print-config"
-        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust healthcheck --version --help $words"
+        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust healthcheck run --version --help $words"
         ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

@@ -76,7 +76,8 @@ class Session:
         self.agent = subprocess.Popen([os.path.join(ROOT, "deploy/local/run.sh"), lockagent], env=environment, stdin=subprocess.DEVNULL,
                                       stdout=self.output, stderr=self.output, start_new_session=True)
         self.shell = subprocess.Popen(["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      cwd=ROOT, text=True)
+                                      cwd=ROOT, text=True,
+                                      env=dict(os.environ, PATH=os.path.dirname(lockagent) + ":" + os.environ["PATH"]))
         for _ in range(200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.base)) == 0 and self.run(f"curl -s -o /dev/null -w '%{{http_code}}' localhost:{self.base}/readyz").strip() == "200":

@@ -1,0 +1,252 @@
+/* The command line of `lockagent run`. */
+#include "agent/run.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/settings.h"
+#include "api/key.h"
+#include "api/text.h"
+
+enum { OVERRIDES_MAX = 64, OPTION_ON_LOST = 256, OPTION_MAX_HOLD };
+
+static const char usage[] =
+    "lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
+    "\n"
+    "Takes the lock KEY, runs COMMAND (without a shell), and releases the lock when it has ended. Needs Redis masters "
+    "and\n"
+    "their configuration, but no agent. Waits for the lock for as long as it takes, unless told otherwise.\n"
+    "\n"
+    "  -n, --no-wait             do not wait for another holder\n"
+    "  -w, --wait DUR            wait at most so long (as 500ms, 30s, 5m)\n"
+    "  -t, --ttl DUR             lease; it is renewed every ttl/3 for as long as COMMAND runs (default: the policy's)\n"
+    "      --max-hold DUR        the lock is lost after so long (default: never, whatever the policy says: it ends "
+    "with "
+    "COMMAND)\n"
+    "      --on-lost ACTION      term: SIGTERM, then SIGKILL before the validity ends (default)\n"
+    "                            kill: SIGKILL at once\n"
+    "                            ignore: COMMAND goes on, without the lock\n"
+    "  -l, --label TEXT          who holds the lock, as others see it (default: HOST/PID)\n"
+    "  -E, --conflict-exit-code CODE\n"
+    "                            exit code when the lock is not acquired, 0 to 255 (default 1)\n"
+    "  -q, --quiet               say nothing when another one holds the lock\n"
+    "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else the environment "
+    "alone;\n"
+    "                            only the part `redis` is needed. log.level: info counts as warn\n"
+    "  -s, --set KEY=VALUE       overrides a key of the configuration\n"
+    "  -h, --help                this\n"
+    "\n"
+    "COMMAND gets LOCKAGENT_KEY, LOCKAGENT_TOKEN and LOCKAGENT_FENCING_TOKEN, and none of the other LOCKAGENT_ "
+    "variables.\n"
+    "It is in a process group of its own, which gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 that are "
+    "sent\n"
+    "to `run`, and which is killed when `run` dies, or COMMAND has ended and left others behind.\n"
+    "\n"
+    "Exit code: COMMAND's own, or 128 + the signal that it died of; 1 the lock was not acquired; 75 the lock was "
+    "lost;\n"
+    "125 `run` failed; 126 COMMAND can not be executed; 127 it is not found; 128 + the signal that ended the wait.\n";
+
+struct arguments {
+    struct run_options options;
+    struct serve_source source;
+    const char *overrides[OVERRIDES_MAX];
+};
+
+void run_say(const char *key, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "lockagent run: %s%s%s\n", key == NULL ? "" : key, key == NULL ? "" : ": ", text);
+}
+
+static bool read_duration(const char *option, const char *text, int64_t min_ms, int64_t max_ms, int64_t *ret_ms)
+{
+    int64_t ms;
+    if (config_parse_duration((struct text){text, strlen(text)}, &ms) && ms >= min_ms && ms <= max_ms) {
+        *ret_ms = ms;
+        return true;
+    }
+    run_say(NULL, "%s %s: no such duration; allowed: %lldms or more, as 500ms, 30s, 5m", option, text,
+            (long long)min_ms);
+    return false;
+}
+
+static bool read_ttl(const char *text, uint32_t *ret_ms)
+{
+    int64_t ms;
+    if (!read_duration("--ttl", text, TTL_MS_MIN_AGENT, TTL_MS_MAX, &ms))
+        return false;
+    *ret_ms = (uint32_t)ms;
+    return true;
+}
+
+static bool read_exit_code(const char *text, int *ret_code)
+{
+    char *end;
+    long code = strtol(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || code > 255) {
+        run_say(NULL, "--conflict-exit-code %s: allowed: 0 to 255", text);
+        return false;
+    }
+    *ret_code = (int)code;
+    return true;
+}
+
+static bool read_on_lost(const char *text, enum run_on_lost *ret_action)
+{
+    static const char *const words[] = {"term", "kill", "ignore"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *ret_action = (enum run_on_lost)i;
+            return true;
+        }
+    }
+    run_say(NULL, "--on-lost %s: allowed: term, kill, ignore", text);
+    return false;
+}
+
+static bool read_label(const char *text, const char **ret_label)
+{
+    const char *fault = text_fault((struct text){text, strlen(text)});
+    if (fault == NULL && strlen(text) > LIMIT_LABEL_BYTES)
+        fault = "is too long";
+    if (fault != NULL)
+        run_say(NULL, "--label %s; allowed: up to %d bytes of UTF-8 without control characters", fault,
+                LIMIT_LABEL_BYTES);
+    *ret_label = text;
+    return fault == NULL;
+}
+
+static bool add_override(struct arguments *arguments, const char *text)
+{
+    if (arguments->source.override_count == OVERRIDES_MAX) {
+        run_say(NULL, "too many --set");
+        return false;
+    }
+    arguments->overrides[arguments->source.override_count++] = text;
+    return true;
+}
+
+static bool take_option(struct arguments *arguments, int option, const char *value)
+{
+    struct run_options *options = &arguments->options;
+    switch (option) {
+    case 'n':
+        options->wait_ms = 0;
+        return true;
+    case 'w':
+        return read_duration("--wait", value, 0, RUN_WITHOUT_END_MS, &options->wait_ms);
+    case 't':
+        return read_ttl(value, &options->ttl_ms);
+    case OPTION_MAX_HOLD:
+        return read_duration("--max-hold", value, TTL_MS_MIN, RUN_WITHOUT_END_MS, &options->max_hold_ms);
+    case OPTION_ON_LOST:
+        return read_on_lost(value, &options->on_lost);
+    case 'E':
+        return read_exit_code(value, &options->not_acquired_code);
+    case 'l':
+        return read_label(value, &options->label);
+    case 'q':
+        options->quiet = true;
+        return true;
+    case 'c':
+        arguments->source.path = value;
+        return true;
+    case 's':
+        return add_override(arguments, value);
+    default:
+        return false; /* getopt has said what is wrong */
+    }
+}
+
+/* What stands before `--` is ours, what stands behind it is the command. */
+static bool split(int argc, char **argv, int *ret_ours, char *const **ret_command)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            *ret_ours = i;
+            *ret_command = &argv[i + 1];
+            return true;
+        }
+    }
+    *ret_ours = argc;
+    return false;
+}
+
+static bool check_words(struct run_options *options, int ours, char **argv, bool divided)
+{
+    const char *fault = NULL;
+    if (optind == ours)
+        fault = "the key is missing";
+    else if (optind + 1 < ours)
+        fault = "more than a key before --";
+    else if (!divided)
+        fault = "the command is missing: it stands behind --";
+    else if (options->command[0] == NULL)
+        fault = "the command is missing behind --";
+    if (fault != NULL) {
+        run_say(NULL, "%s; see lockagent run --help", fault);
+        return false;
+    }
+    options->key = argv[optind];
+    fault = key_fault((struct text){options->key, strlen(options->key)});
+    if (fault != NULL)
+        run_say(NULL, "the key %s; allowed: 1 to %d bytes of UTF-8 in which every / stands between two parts", fault,
+                LIMIT_KEY_BYTES);
+    return fault == NULL;
+}
+
+/* False when `*ret_code` ends the program already. */
+static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_code)
+{
+    static const struct option options[] = {
+        {"no-wait", no_argument, NULL, 'n'},
+        {"wait", required_argument, NULL, 'w'},
+        {"ttl", required_argument, NULL, 't'},
+        {"max-hold", required_argument, NULL, OPTION_MAX_HOLD},
+        {"on-lost", required_argument, NULL, OPTION_ON_LOST},
+        {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"label", required_argument, NULL, 'l'},
+        {"quiet", no_argument, NULL, 'q'},
+        {"config", required_argument, NULL, 'c'},
+        {"set", required_argument, NULL, 's'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    static char program[] = "lockagent run"; /* what getopt puts before its messages */
+    int ours, option;
+    bool divided = split(argc, argv, &ours, &arguments->options.command);
+    argv[0] = program;
+    *ret_code = RUN_EXIT_FAILED;
+    while ((option = getopt_long(ours, argv, "nw:t:E:l:qc:s:h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            *ret_code = EXIT_SUCCESS;
+            return false;
+        }
+        if (!take_option(arguments, option, optarg))
+            return false;
+    }
+    return check_words(&arguments->options, ours, argv, divided);
+}
+
+int run(int argc, char **argv, const char *config_path)
+{
+    static struct arguments arguments;
+    int code;
+    arguments.options = (struct run_options){
+        .wait_ms = RUN_WITHOUT_END_MS, .max_hold_ms = RUN_WITHOUT_END_MS, .not_acquired_code = RUN_EXIT_NOT_ACQUIRED};
+    arguments.source =
+        (struct serve_source){.path = config_path, .environment = environ, .overrides = arguments.overrides};
+    if (!parse(argc, argv, &arguments, &code))
+        return code;
+    struct config *config = settings_load(&arguments.source);
+    return config == NULL ? RUN_EXIT_FAILED : run_session(&arguments.options, config);
+}

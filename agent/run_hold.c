@@ -1,0 +1,195 @@
+/* What happens to the command while the lock is held, and when it is lost.
+ *
+ *   granted            renewed ...        lost                        kill_at            valid_until
+ *      |-------------------|----- ... ------|---------------------------|---------------------|
+ *   the command starts                SIGTERM, half a lost_margin    SIGKILL, by us       another one may
+ *                                     for it to end                  or by the keeper     hold the lock */
+#include "agent/run_hold.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/run_terminal.h"
+
+static bool is_over(struct instant at)
+{
+    return !instant_before(clock_now(), at);
+}
+
+static void observe(struct run_hold *hold)
+{
+    loop_submit(hold->loop, &(struct event){.kind = EVENT_TIME});
+}
+
+/* ---- the start -------------------------------------------------------------------------------------------------- */
+
+/* When the command must be dead: half a lost_margin before the validity ends. */
+static struct instant kill_deadline(const struct run_hold *hold)
+{
+    if (hold->options->on_lost == RUN_ON_LOST_IGNORE)
+        return INSTANT_NEVER;
+    return instant_after_ms(hold->valid_until, -lost_margin_ms(hold->ttl_ms) / 2);
+}
+
+static void lend_terminal(pid_t group)
+{
+    if (run_terminal_is_wanted())
+        run_terminal_lend(group);
+}
+
+/* NULL when out of memory. */
+static char **command_environment(const struct run_hold *hold)
+{
+    static char key[LIMIT_KEY_BYTES + 32], token[TOKEN_CHARS_MAX + 32], fence[64];
+    static char *added[4];
+    char text[TOKEN_CHARS_MAX + 1];
+    token_print(&hold->token, text);
+    snprintf(key, sizeof(key), "LOCKAGENT_KEY=%s", hold->options->key);
+    snprintf(token, sizeof(token), "LOCKAGENT_TOKEN=%s", text);
+    snprintf(fence, sizeof(fence), "LOCKAGENT_FENCING_TOKEN=%llu", (unsigned long long)hold->token.fence);
+    added[0] = key;
+    added[1] = token;
+    added[2] = hold->token.fence == 0 ? NULL : fence; /* the policy does not fence */
+    return run_environment(environ, added);
+}
+
+bool run_hold_begin(struct run_hold *hold, const struct hold_view *granted)
+{
+    hold->token = granted->token;
+    hold->ttl_ms = granted->ttl_ms;
+    hold->valid_until = granted->valid_until;
+    hold->kill_at = kill_deadline(hold);
+    return !hold->lost && !is_over(instant_after_ms(hold->valid_until, -lost_margin_ms(hold->ttl_ms)));
+}
+
+int run_hold_start(struct run_hold *hold)
+{
+    char **environment = command_environment(hold);
+    bool executed = false;
+    int failure = ENOMEM;
+    if (environment != NULL)
+        failure = run_child_start(&hold->child, hold->options->command, environment, hold->inherited, hold->kill_at,
+                                  lend_terminal, &executed);
+    free(environment);
+    hold->group = hold->child.pid;
+    if (failure == 0)
+        return 0;
+    run_terminal_take_back();
+    run_say(hold->options->key, "%s: %s", hold->options->command[0], strerror(failure));
+    if (!executed)
+        return RUN_EXIT_FAILED;
+    return failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE;
+}
+
+/* ---- the validity ----------------------------------------------------------------------------------------------- */
+
+/* The core knows of every renewal; the keeper is told how long it may let the command live. */
+static void follow_validity(struct run_hold *hold)
+{
+    struct hold_view now;
+    uint32_t cursor = 0;
+    if (hold->lost || !core_next_hold(loop_core(hold->loop), clock_now(), &cursor, &now) ||
+        now.valid_until.us == hold->valid_until.us)
+        return;
+    hold->valid_until = now.valid_until;
+    hold->kill_at = kill_deadline(hold);
+    run_keeper_set(&hold->child.keeper, hold->kill_at);
+}
+
+/* R7: the command gets what is left of the margin before the validity ends. Where the lock is gone before its validity (taken)
+ * it gets no more than that either. */
+static void say_lost(struct run_hold *hold)
+{
+    static const char *const actions[] = {"the command is terminated", "the command is killed",
+                                          "the command goes on without it"};
+    hold->lost_said = true;
+    run_say(hold->options->key, "the lock was lost (%s): %s", reason_name(hold->reason),
+            actions[hold->options->on_lost]);
+    if (hold->options->on_lost == RUN_ON_LOST_IGNORE)
+        return;
+    struct instant now = clock_now();
+    bool at_once = hold->options->on_lost == RUN_ON_LOST_KILL;
+    struct instant latest = instant_after_ms(now, at_once ? 0 : lost_margin_ms(hold->ttl_ms) / 2);
+    hold->kill_at = instant_min(hold->kill_at, latest);
+    run_keeper_set(&hold->child.keeper, hold->kill_at);
+    if (instant_before(now, hold->kill_at)) {
+        run_child_signal(&hold->child, SIGTERM);
+        run_child_signal(&hold->child, SIGCONT); /* a stopped one would sleep through it */
+    }
+}
+
+/* R14: when we come late (we were stopped, or the host slept) the first thing is to end what has no lock any more. */
+void run_hold_watch(struct run_hold *hold)
+{
+    follow_validity(hold);
+    if (is_over(hold->kill_at)) {
+        run_child_signal(&hold->child, SIGKILL);
+        observe(hold); /* says what it was lost for */
+        hold->lost = true;
+    }
+    if (hold->lost && !hold->lost_said)
+        say_lost(hold);
+}
+
+/* ---- signals, and the end --------------------------------------------------------------------------------------- */
+
+/* Stops `whom` by the terminal's default action, which does nothing where nobody could continue us. */
+void run_stop_by_default(pid_t whom)
+{
+    struct sigaction ours, standard = {.sa_handler = SIG_DFL};
+    sigaction(SIGTSTP, &standard, &ours);
+    kill(whom, SIGTSTP);
+    sigaction(SIGTSTP, &ours, NULL);
+}
+
+/* Stops us, as the command is. Nobody renews meanwhile: if that takes too long, the keeper kills the command. */
+static void suspend(struct run_hold *hold, pid_t whom)
+{
+    run_terminal_take_back();
+    run_stop_by_default(whom);
+    run_hold_watch(hold);
+    lend_terminal(hold->group);
+    run_child_signal(&hold->child, SIGCONT);
+}
+
+/* The terminal stopped the command. Where it only wants to read or write, and the terminal is ours to lend, it goes on; else
+ * the whole job stops, as it would without us. */
+static void command_stopped(struct run_hold *hold, int signal_number)
+{
+    bool asks = signal_number == SIGTTIN || signal_number == SIGTTOU;
+    if (asks && run_terminal_lend(hold->group))
+        run_child_signal(&hold->child, SIGCONT);
+    else if (asks || signal_number == SIGTSTP)
+        suspend(hold, 0);
+}
+
+void run_hold_signal(struct run_hold *hold, int signal_number)
+{
+    run_hold_watch(hold);
+    run_child_signal(&hold->child, signal_number);
+    if (signal_number == SIGTSTP)
+        suspend(hold, getpid());
+}
+
+bool run_hold_look(struct run_hold *hold, int *ret_code)
+{
+    switch (run_child_look(&hold->child, ret_code)) {
+    case RUN_CHILD_RUNS:
+        return false;
+    case RUN_CHILD_STOPPED:
+        command_stopped(hold, *ret_code);
+        return false;
+    case RUN_CHILD_ENDED:
+        break;
+    }
+    observe(hold); /* may say that the lock was lost: then the keeper was faster than we are */
+    run_hold_watch(hold);
+    hold->interactive = run_terminal_take_back();
+    if (hold->lost && hold->options->on_lost != RUN_ON_LOST_IGNORE)
+        *ret_code = RUN_EXIT_LOST;
+    return true;
+}

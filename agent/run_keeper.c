@@ -1,0 +1,111 @@
+/* The keeper's own process: it waits for two things, a message of `run` and a timer on the boot-time clock.
+ *
+ *   message          a new deadline: the timer is set
+ *   end of messages  `run` is dead: the group is killed
+ *   timer            the deadline has passed: the group is killed
+ *
+ * `run` kills the keeper when the group has ended before. */
+#include "agent/run_keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- in the keeper ---------------------------------------------------------------------------------------------- */
+
+/* CLOCK_BOOTTIME goes on in a suspend: the timer is over at the first instant after it. Never is a disarmed timer, and so
+ * is zero, which therefore becomes the least that is not. */
+static void set_timer(int timer, struct instant deadline)
+{
+    struct itimerspec at = {0};
+    if (deadline.us != INSTANT_NEVER.us) {
+        int64_t us = deadline.us > 0 ? deadline.us : 1;
+        at.it_value = (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    }
+    timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* Returns when it is time to kill. */
+static void keep(int messages, int timer)
+{
+    struct pollfd watched[] = {{.fd = messages, .events = POLLIN}, {.fd = timer, .events = POLLIN}};
+    for (;;) {
+        if (poll(watched, 2, -1) < 0 && errno != EINTR)
+            return;
+        struct instant deadline;
+        if (watched[0].revents != 0) { /* first: it may be a later deadline */
+            if (read(messages, &deadline, sizeof(deadline)) != sizeof(deadline))
+                return;
+            set_timer(timer, deadline);
+        } else if (watched[1].revents != 0) {
+            return;
+        }
+    }
+}
+
+/* Nothing of `run` stays with it but the pipe: who reads what the command writes must not wait for the keeper. */
+static void let_go_of_files(int messages)
+{
+    for (int fd = 0; fd < messages; fd++)
+        close(fd);
+    closefrom(messages + 1);
+}
+
+static _Noreturn void be_keeper(int messages, pid_t group)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_NAME, "lockagent-keep");
+    setsid();
+    let_go_of_files(messages);
+    int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (timer >= 0)
+        keep(messages, timer);
+    kill(-group, SIGKILL);
+    _exit(0);
+}
+
+/* ---- in `run` --------------------------------------------------------------------------------------------------- */
+
+bool run_keeper_start(struct run_keeper *keeper, pid_t group)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        be_keeper(ends[0], group);
+    }
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
+        return false;
+    }
+    fcntl(ends[1], F_SETFL, O_NONBLOCK); /* a keeper that was stopped must not stop `run` */
+    *keeper = (struct run_keeper){.pid = pid, .pipe = ends[1]};
+    return true;
+}
+
+/* A keeper that does not take it keeps to the deadline before, which is earlier. */
+void run_keeper_set(const struct run_keeper *keeper, struct instant deadline)
+{
+    (void)!write(keeper->pipe, &deadline, sizeof(deadline));
+}
+
+void run_keeper_dismiss(struct run_keeper *keeper)
+{
+    if (keeper->pid == 0)
+        return;
+    kill(keeper->pid, SIGKILL); /* also one that is stopped; it has nothing to finish */
+    close(keeper->pipe);
+    while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    *keeper = (struct run_keeper){.pipe = -1};
+}

@@ -1,0 +1,215 @@
+/* An agent that keeps a journal is killed and started again, as a container is, and goes on with what it held. */
+#include "harness.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+TestSuite(journal, .init = world_open, .fini = world_close, .timeout = 60);
+
+static const char *journal_path(void)
+{
+    return world_path("holds");
+}
+
+/* On how many masters the key is locked with this token. */
+static size_t held_by(const char *key, const char *token)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < master_count(); i++) {
+        const char *value = master_get(i, format("lock:%s", key));
+        count += value != NULL && strncmp(value, token, 40) == 0;
+    }
+    return count;
+}
+
+static struct agent *keeper(void)
+{
+    return agent_start(&(struct agent_options){.extra = format("journal: {file: %s}\n", journal_path())});
+}
+
+static void kill_and_restart(struct agent *agent, int64_t away_ms)
+{
+    agent_kill(agent);
+    sleep_ms(away_ms);
+    agent_restart(agent);
+}
+
+/* It renews what nobody else would: far beyond the validity that the caller was told of. */
+Test(journal, a_killed_agent_goes_on_renewing)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    const struct reply *granted = acquire(agent, "k", "ttl=2s&renew=agent&label=me");
+    expect(granted, 201, NULL);
+    kill_and_restart(agent, 200);
+    cr_assert(held_here(agent, "k"), "the hold is not known any more");
+    cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 1);
+    cr_assert_eq(agent_logged(agent, "lock resumed", "\"key\":\"k\""), 1u);
+    cr_assert_eq(agent_logged(agent, NULL, token(granted)), 0u, "a token was logged");
+    sleep_ms(3000);
+    cr_assert_geq(held_by("k", token(granted)), 3u);
+    cr_assert(held_here(agent, "k"));
+    const struct reply *renewed = renew(agent, "k", token(granted), NULL);
+    expect(renewed, 200, NULL);
+    cr_assert_eq(number(renewed, "fencing_token"), number(granted, "fencing_token"));
+    cr_assert_null(member(renewed, "continuous"), "%s", renewed->body);
+    cr_assert_eq(number(renewed, "max_hold_ms"), number(granted, "max_hold_ms"));
+    expect(acquire(agent, "k", NULL), 409, "lock_held");
+    expect(release(agent, "k", token(granted)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
+}
+
+/* A lease that its caller renews is known again and ends when it said it would; DELETE needs no adoption. */
+Test(journal, a_plain_lease_is_known_again)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    const struct reply *first = acquire(agent, "first", "ttl=20s"), *second = acquire(agent, "second", "ttl=2s");
+    expect(first, 201, NULL);
+    expect(second, 201, NULL);
+    kill_and_restart(agent, 0);
+    cr_assert(held_here(agent, "first") && held_here(agent, "second"));
+    expect(release(agent, "first", token(first)), 204, NULL);
+    cr_assert(eventually(!held_here(agent, "second")));
+    expect(renew(agent, "second", token(second), NULL), 410, "lock_lost");
+    cr_assert(eventually(masters_with("lock:first") + masters_with("lock:second") == 0));
+}
+
+/* What ended while nobody was there is released: R15 aside, its keys are not waited for. */
+Test(journal, what_has_ended_is_released)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    const struct reply *held = acquire(agent, "k", "ttl=2s&renew=agent");
+    expect(held, 201, NULL);
+    agent_kill(agent);
+    /* Somebody gave the keys a longer life, so that it shows who deletes them. */
+    for (size_t i = 0; i < 5; i++)
+        master_do(i, "PEXPIRE lock:k 600000");
+    sleep_ms(2200);
+    agent_restart(agent);
+    cr_assert_not(held_here(agent, "k"));
+    cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"ended\"}"), 1);
+}
+
+/* R7: what was taken away meanwhile does not rise again. */
+Test(journal, r7_the_first_renewal_creates_no_key)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    const struct reply *held = acquire(agent, "k", "ttl=3s&renew=agent");
+    expect(held, 201, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    agent_kill(agent);
+    for (size_t i = 0; i < 5; i++)
+        master_do(i, "DEL lock:k");
+    agent_restart(agent);
+    cr_assert(eventually(agent_logged(agent, "lock lost", "\"key\":\"k\"") == 1));
+    cr_assert_eq(masters_with("lock:k"), 0u);
+    expect(acquire(agent, "k", "wait=10s&ttl=10s"), 201, NULL);
+}
+
+/* R7: a minority that lost it is repaired, but only after a quorum has confirmed it. */
+Test(journal, r7_a_minority_is_repaired_later)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    const struct reply *held = acquire(agent, "k", "ttl=2s&renew=agent");
+    expect(held, 201, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    agent_kill(agent);
+    master_do(0, "DEL lock:k"), master_do(1, "DEL lock:k");
+    agent_restart(agent);
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    cr_assert(held_here(agent, "k"));
+    expect(release(agent, "k", token(held)), 204, NULL);
+}
+
+Test(journal, what_was_released_or_lost_is_not_found)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    const struct reply *freed = acquire(agent, "freed", "ttl=20s"), *expired = acquire(agent, "expired", "ttl=1s");
+    expect(expired, 201, NULL);
+    expect(release(agent, "freed", token(freed)), 204, NULL);
+    cr_assert(eventually(!held_here(agent, "expired")));
+    cr_assert(eventually(masters_with("lock:freed") + masters_with("lock:expired") == 0));
+    kill_and_restart(agent, 0);
+    cr_assert_not(held_here(agent, "freed"));
+    cr_assert_not(held_here(agent, "expired"));
+    cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 0);
+    expect(renew(agent, "freed", token(freed), NULL), 404, "not_held");
+}
+
+Test(journal, many_holds_and_many_restarts)
+{
+    enum { HOLDS = 40, RESTARTS = 4 };
+    const char *tokens[HOLDS];
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    for (int i = 0; i < HOLDS; i++) {
+        const struct reply *granted = acquire(agent, format("k%d", i), "ttl=30s&renew=agent");
+        expect(granted, 201, NULL);
+        tokens[i] = token(granted);
+    }
+    for (int restart = 1; restart <= RESTARTS; restart++) {
+        for (int i = 0; i < 5; i++) /* some go, so that the others move */
+            expect(release(agent, format("k%d", restart * 7 - i), tokens[restart * 7 - i]), 204, NULL);
+        kill_and_restart(agent, 0);
+        cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), HOLDS - 5 * restart);
+        cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"refused\"}"), 0);
+    }
+    cr_assert(held_here(agent, "k39"));
+    expect(release(agent, "k39", tokens[39]), 204, NULL);
+}
+
+/* One agent at a time, its owner's eyes alone, and nobody else's file. */
+Test(journal, a_file_that_can_not_be_had_ends_the_start)
+{
+    struct stat status;
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    cr_assert_eq(stat(journal_path(), &status), 0);
+    cr_assert_eq(status.st_mode & 07777, 0600);
+    const char *config =
+        agent_config(&(struct agent_options){.extra = format("journal: {file: %s}\n", journal_path())});
+    struct outcome second = agent_run((const char *const[]){"serve", "--config", config, NULL});
+    cr_assert_neq(second.exit_status, 0);
+    cr_assert_not_null(strstr(second.err, format("is in use by another process, %d", (int)agent->pid)), "%s",
+                       second.err);
+    const char *foreign = write_file("foreign", "not a journal, but long enough to be taken for one\n");
+    cr_assert_eq(chmod(foreign, 0600), 0);
+    config = agent_config(&(struct agent_options){.extra = format("journal: {file: %s}\n", foreign)});
+    second = agent_run((const char *const[]){"serve", "--config", config, NULL});
+    cr_assert_neq(second.exit_status, 0);
+    cr_assert_not_null(strstr(second.err, "is no journal of lockagent"), "%s", second.err);
+    cr_assert_str_eq(read_whole_file(foreign), "not a journal, but long enough to be taken for one\n");
+}
+
+/* SIGTERM says `lost` to the holders: the next agent does not hold what was reported lost. */
+Test(journal, an_orderly_end_leaves_no_holds)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    expect(acquire(agent, "k", "ttl=20s&renew=agent"), 201, NULL);
+    cr_assert_eq(agent_stop(agent), 0);
+    agent_restart(agent);
+    cr_assert_not(held_here(agent, "k"));
+    cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"ended\"}"), 1);
+    cr_assert_gt(masters_with("lock:k"), 0u, "a key was deleted inside a validity that was reported");
+}
+
+Test(journal, without_one_there_is_no_file_and_a_put_adopts)
+{
+    struct stat status;
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=20s&renew=agent");
+    kill_and_restart(agent, 0);
+    cr_assert_not(held_here(agent, "k"));
+    const struct reply *adopted = renew(agent, "k", token(granted), NULL);
+    expect(adopted, 200, NULL);
+    cr_assert(json_is_true(member(adopted, "continuous")), "%s", adopted->body);
+    cr_assert_neq(stat(journal_path(), &status), 0);
+}

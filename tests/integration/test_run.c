@@ -1,0 +1,485 @@
+/* `lockagent run`: a command under a lock, without an agent (D8, R7, R14). */
+#include "world.h"
+
+#include <errno.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *config;
+
+static void open_world(void)
+{
+    world_open();
+    masters_start(3, MASTERS_FORGETFUL);
+    config = agent_config(&(struct agent_options){.extra = "policies: [{match: 'short/*', max_hold: 1s}]\n"});
+}
+
+TestSuite(run, .init = open_world, .fini = world_close, .timeout = 60);
+
+enum { ARGUMENTS = 14 };
+
+/* One `lockagent run`, while it runs. */
+struct running {
+    pid_t pid;
+    const char *out, *err;
+};
+
+static const char *program(void)
+{
+    return format("%s/lockagent", getenv("LOCKAGENT_BUILD"));
+}
+
+/* The options, the key, `--` and the command; NULL at the end. */
+static struct running start(const char *word, ...)
+{
+    static unsigned count;
+    const char *list[ARGUMENTS + 8] = {0}, *rest[ARGUMENTS] = {word};
+    va_list more;
+    va_start(more, word);
+    for (size_t i = 0; rest[i] != NULL; i++)
+        rest[i + 1] = va_arg(more, const char *);
+    va_end(more);
+    const char *const first[] = {program(), "run", "-c", config, "-s", "log.level=info"};
+    memcpy(list, first, sizeof(first));
+    memcpy(list + sizeof(first) / sizeof(*first), rest, sizeof(rest));
+    struct running running = {.out = world_path(format("out%u", count)), .err = world_path(format("err%u", count))};
+    count++;
+    running.pid = spawn(list, NULL, running.out, running.err);
+    return running;
+}
+#define start(...) start(__VA_ARGS__, NULL)
+
+static struct outcome end(const struct running *running)
+{
+    struct outcome outcome = {.exit_status = -1};
+    if (!reap(running->pid, PATIENCE_MS, &outcome.exit_status)) {
+        end_process(running->pid);
+        cr_assert_fail("it does not end:\n%s", read_whole_file(running->err));
+    }
+    outcome.out = read_whole_file(running->out);
+    outcome.err = read_whole_file(running->err);
+    return outcome;
+}
+#define run(...)                                                                                                       \
+    __extension__({                                                                                                    \
+        const struct running running_ = start(__VA_ARGS__);                                                            \
+        end(&running_);                                                                                                \
+    })
+
+static bool has_said(const struct running *running, const char *words)
+{
+    return strstr(read_whole_file(running->out), words) != NULL;
+}
+
+static bool is_alive(pid_t pid)
+{
+    return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+/* Before that a signal ends it as it would end any program. */
+static bool catches(pid_t pid, int number)
+{
+    const char *line = strstr(read_whole_file(format("/proc/%d/status", (int)pid)), "SigCgt:");
+    return line != NULL && (strtoull(line + strlen("SigCgt:"), NULL, 16) >> (number - 1) & 1) != 0;
+}
+
+static void expect_code(const struct outcome outcome, int code, const char *words)
+{
+    cr_assert_eq(outcome.exit_status, code, "%d, not %d:\n%s%s", outcome.exit_status, code, outcome.out, outcome.err);
+    cr_assert_not_null(strstr(outcome.err, words), "%s is not in:\n%s", words, outcome.err);
+}
+
+Test(run, exit_codes)
+{
+    const struct outcome good = run("k", "--", "echo", "done");
+    expect_code(good, 0, "");
+    cr_assert_str_eq(good.out, "done\n");
+    cr_assert_str_empty(good.err, "a run that goes well says nothing: %s", good.err);
+    expect_code(run("k", "--", "sh", "-c", "exit 7"), 7, "");
+    expect_code(run("k", "--", "sh", "-c", "kill -KILL $$"), 137, "");
+    expect_code(run("k", "--", "no-such-command"), 127, "no-such-command");
+    expect_code(run("k", "--", "/dev/null"), 126, "/dev/null");
+    cr_assert_eq(masters_with("lock:k"), 0u, "a command that can not be executed releases the lock");
+    expect_code(run("-t", "2h", "k", "--", "true"), 125, "--ttl");
+    expect_code(run("-t", "5m", "k", "--", "true"), 125, "ttl");
+}
+
+Test(run, wrong_usage)
+{
+    expect_code(run("k"), 125, "--");
+    expect_code(run("k", "--"), 125, "command");
+    expect_code(run("--", "true"), 125, "key");
+    expect_code(run("a", "b", "--", "true"), 125, "more than a key");
+    expect_code(run("a//b", "--", "true"), 125, "double /");
+    expect_code(run("-w", "5", "k", "--", "true"), 125, "--wait");
+    expect_code(run("-E", "256", "k", "--", "true"), 125, "0 to 255");
+    expect_code(run("--on-lost", "panic", "k", "--", "true"), 125, "term, kill, ignore");
+    expect_code(run("-l", repeat("x", 65), "k", "--", "true"), 125, "--label");
+    expect_code(run("--dance", "k", "--", "true"), 125, "dance");
+    expect_code(run("-c", "/no/such/file", "k", "--", "true"), 125, "/no/such/file");
+    const struct outcome help = run("--help");
+    expect_code(help, 0, "");
+    cr_assert_not_null(strstr(help.out, "--on-lost"));
+}
+
+/* The command learns its lock, and nothing of how the masters are reached. */
+Test(run, environment)
+{
+    const struct running running = start("my/key", "--", "sh", "-c", "env; sleep 60");
+    cr_assert(eventually(has_said(&running, "LOCKAGENT_FENCING_TOKEN=")));
+    const char *out = read_whole_file(running.out);
+    const char *token = strstr(out, "\nLOCKAGENT_TOKEN="), *fence = strstr(out, "\nLOCKAGENT_FENCING_TOKEN=");
+    cr_assert_not_null(strstr(out, "\nLOCKAGENT_KEY=my/key\n"));
+    cr_assert_not_null(token);
+    token += strlen("\nLOCKAGENT_TOKEN=");
+    fence += strlen("\nLOCKAGENT_FENCING_TOKEN=");
+    cr_assert_eq(strncmp(master_get(0, "lock:my/key"), token, 40), 0, "it is the token that the masters know");
+    const char *number = format("%.*s", (int)strcspn(fence, "\n"), fence);
+    cr_assert_eq(strncmp(token + 41, number, strlen(number)), 0, "%s", token);
+    cr_assert_str_eq(master_get(0, fence_key("my/key")), number);
+    kill(running.pid, SIGTERM);
+    expect_code(end(&running), 143, "");
+
+    const char *const secret[] = {"LOCKAGENT_LIMITS_LOCKS=77", program(), "run", "-c", config, "k", "--", "env", NULL};
+    const struct outcome outcome = program_run("env", secret, NULL);
+    cr_assert_eq(outcome.exit_status, 0, "%s", outcome.err);
+    cr_assert_null(strstr(outcome.out, "LOCKS"), "%s", outcome.out);
+}
+
+/* What a command is given does not keep it from running another one. */
+Test(run, nested)
+{
+    const struct outcome outcome =
+        run("a", "--", program(), "run", "-c", config, "b", "--", "sh", "-c", "echo $LOCKAGENT_KEY");
+    cr_assert_eq(outcome.exit_status, 0, "%s", outcome.err);
+    cr_assert_str_eq(outcome.out, "b\n");
+}
+
+/* Open files, masks and ignored signals are those that we were started with. */
+Test(run, inherited)
+{
+    expect_code(run("k", "--", "sh", "-c", "ls /proc/self/fd | tr '\\n' ' '; test -e /proc/self/fd/2"), 0, "");
+    cr_assert_str_eq(run("k", "--", "ls", "/proc/self/fd").out, "0\n1\n2\n3\n", "3 is the folder that ls reads");
+    const char *const direct[] = {"-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status", NULL};
+    cr_assert_str_eq(run("k", "--", "grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status").out,
+                     program_run("grep", direct, NULL).out);
+}
+
+Test(run, exclusion)
+{
+    enum { RUNS = 8 };
+    struct running runs[RUNS];
+    const char *counter = write_file("counter", "0\n");
+    const char *script = format("n=$(cat %s); sleep 0.05; echo $((n + 1)) >%s", counter, counter);
+    for (size_t i = 0; i < RUNS; i++)
+        runs[i] = start("counter", "--", "sh", "-c", script);
+    for (size_t i = 0; i < RUNS; i++)
+        expect_code(end(&runs[i]), 0, "");
+    cr_assert_str_eq(read_whole_file(counter), format("%d\n", RUNS));
+    cr_assert(eventually(masters_with("lock:counter") == 0));
+}
+
+/* It is the same lock that agents take for their callers. */
+Test(run, excludes_agents)
+{
+    struct agent *agent = agent_start(NULL);
+    const struct running running = start("-l", "cron", "k", "--", "sh", "-c", "echo on; sleep 60");
+    cr_assert(eventually(has_said(&running, "on")));
+    const struct reply *refused = acquire(agent, "k", "ttl=10s");
+    expect(refused, 409, "lock_held");
+    cr_assert_str_eq(string(refused, "holder"), "cron");
+    kill(running.pid, SIGTERM);
+    expect_code(end(&running), 143, "");
+    const struct reply *taken = acquire(agent, "k", "ttl=10s&label=web");
+    expect(taken, 201, NULL);
+    expect_code(run("-n", "k", "--", "true"), 1, "web");
+    const struct running waiter = start("-w", "30s", "k", "--", "sh", "-c", "echo $LOCKAGENT_FENCING_TOKEN");
+    expect(release(agent, "k", token(taken)), 204, NULL);
+    const struct outcome outcome = end(&waiter);
+    expect_code(outcome, 0, "");
+    cr_assert_gt(atoll(outcome.out), number(taken, "fencing_token"), "R12: numbers rise, whoever is granted");
+}
+
+Test(run, not_acquired)
+{
+    const struct running holder = start("-l", "worker-1", "k", "--", "sh", "-c", "echo held; sleep 60");
+    cr_assert(eventually(has_said(&holder, "held")));
+    expect_code(run("-n", "k", "--", "echo", "never"), 1, "another holder: worker-1");
+    const struct outcome timed = run("-q", "-E", "9", "-w", "300ms", "k", "--", "echo", "never");
+    expect_code(timed, 9, "");
+    cr_assert_str_empty(timed.err);
+    cr_assert_str_empty(timed.out);
+    const struct running waiter = start("-w", "30s", "k", "--", "echo", "mine");
+    sleep_ms(200);
+    cr_assert_str_empty(read_whole_file(waiter.out));
+    kill(holder.pid, SIGTERM);
+    expect_code(end(&holder), 143, "");
+    const struct outcome waited = end(&waiter);
+    expect_code(waited, 0, "");
+    cr_assert_str_eq(waited.out, "mine\n");
+    master_kill(1);
+    master_kill(2);
+    expect_code(run("-q", "-n", "k", "--", "echo", "never"), 1, "0 of 3 masters");
+}
+
+/* The lock is the command's for as long as it runs: neither the limits of an agent's callers nor its ttl end it. */
+Test(run, held_to_the_end)
+{
+    const struct running running = start("-t", "1s", "short/1", "--", "sh", "-c", "echo on; sleep 3");
+    cr_assert(eventually(has_said(&running, "on")));
+    sleep_ms(2000);
+    expect_code(run("-n", "short/1", "--", "true"), 1, "");
+    expect_code(end(&running), 0, "");
+    expect_code(run("-t", "1s", "--max-hold", "1500ms", "k", "--", "sleep", "60"), 75, "max_hold");
+}
+
+Test(run, signals_reach_the_command)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } signals[] = {{SIGTERM, "TERM"}, {SIGINT, "INT"},   {SIGHUP, "HUP"},
+                   {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+        const char *script =
+            format("trap 'echo got; exit 50' %s; echo ready; while :; do sleep 0.02; done", signals[i].name);
+        const struct running running = start("k", "--", "sh", "-c", script);
+        cr_assert(eventually(has_said(&running, "ready")));
+        kill(running.pid, signals[i].number);
+        const struct outcome outcome = end(&running);
+        cr_assert_eq(outcome.exit_status, 50, "%s: %d %s", signals[i].name, outcome.exit_status, outcome.err);
+        cr_assert_not_null(strstr(outcome.out, "got"));
+    }
+    cr_assert_eq(masters_with("lock:k"), 0u);
+}
+
+Test(run, signals_end_the_wait)
+{
+    const struct running holder = start("k", "--", "sh", "-c", "echo held; sleep 60");
+    cr_assert(eventually(has_said(&holder, "held")));
+    const char *stored = master_get(0, "lock:k");
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        const struct running waiter = start("k", "--", "echo", "never");
+        cr_assert(eventually(catches(waiter.pid, numbers[i])));
+        sleep_ms(50 * (int64_t)i); /* at once, and when it is waiting */
+        kill(waiter.pid, numbers[i]);
+        const struct outcome outcome = end(&waiter);
+        expect_code(outcome, 128 + numbers[i], "");
+        cr_assert_str_empty(outcome.out);
+    }
+    cr_assert_str_eq(master_get(0, "lock:k"), stored, "the holder's key is left alone");
+    kill(holder.pid, SIGTERM);
+    end(&holder);
+}
+
+/* R5: a wait that ends in the middle of an attempt takes back what that attempt has been granted. */
+Test(run, signals_undo_the_attempt)
+{
+    for (size_t i = 0; i < master_count(); i++)
+        master_do(i, "SET lock:k stranger");
+    const struct running waiter = start("-t", "30s", "k", "--", "echo", "never");
+    for (size_t i = 0; i < master_count(); i++)
+        cr_assert(eventually(strstr(master_do(i, "CLIENT LIST")->str, "cmd=evalsha") != NULL), "it has asked");
+    master_freeze(1);
+    master_freeze(2);
+    master_do(0, "DEL lock:k");
+    cr_assert(eventually(masters_with("lock:k") == 1), "one master grants, the others do not answer");
+    kill(waiter.pid, SIGTERM);
+    const struct outcome outcome = end(&waiter);
+    expect_code(outcome, 143, "");
+    cr_assert_str_empty(outcome.out);
+    cr_assert_eq(masters_with("lock:k"), 0u);
+}
+
+/* Nobody can say goodbye for a process that is killed: its command must end with it, children and all. */
+Test(run, killed)
+{
+    const struct running running = start("-t", "2s", "k", "--", "sh", "-c", "sleep 300 & echo $! $$; sleep 300");
+    cr_assert(eventually(has_said(&running, "\n")));
+    int pids[2];
+    cr_assert_eq(sscanf(read_whole_file(running.out), "%d %d", &pids[0], &pids[1]), 2);
+    end_process(running.pid);
+    cr_assert(eventually(!is_alive(pids[0])), "what the command started is killed");
+    cr_assert(eventually(!is_alive(pids[1])), "the command is killed");
+    expect_code(run("-w", "10s", "k", "--", "true"), 0, "");
+}
+
+/* What ran under the lock does not go on when it is another's. */
+Test(run, leftovers)
+{
+    const struct outcome outcome = run("k", "--", "sh", "-c", "sleep 300 & echo $!");
+    expect_code(outcome, 0, "");
+    cr_assert(!is_alive(atoi(outcome.out)), "%s", outcome.out);
+}
+
+static struct running start_beating(const char *option, const char *value, const char *on_term)
+{
+    const char *script = format("trap '%s' TERM; while :; do cut -d ' ' -f 1 /proc/uptime; sleep 0.02; done", on_term);
+    const struct running running = start(option, value, "-t", "4s", "k", "--", "sh", "-c", script);
+    cr_assert(eventually(has_said(&running, "\n")));
+    return running;
+}
+
+/* When the command last showed that it was alive, on the boot-time clock. */
+static int64_t last_beat_ms(const char *out)
+{
+    int64_t last = 0;
+    for (const char *line = out; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (*line >= '0' && *line <= '9')
+            last = (int64_t)(strtod(line, NULL) * 1000);
+    }
+    return last;
+}
+
+/* R7: no renewal began after the masters were frozen, so that the validity ends before frozen + ttl. */
+static void expect_lost(const struct running *running, int64_t frozen_ms, bool told)
+{
+    const struct outcome outcome = end(running);
+    expect_code(outcome, 75, "quorum_lost");
+    cr_assert_eq(strstr(outcome.out, "told") != NULL, told, "%s", outcome.out);
+    cr_assert_lt(last_beat_ms(outcome.out), frozen_ms + 4000, "it went on beyond the validity of its lock");
+}
+
+static int64_t freeze_majority(void)
+{
+    master_freeze(1);
+    master_freeze(2);
+    return boottime_ms();
+}
+
+Test(run, lost_and_told)
+{
+    const struct running running = start_beating("--on-lost", "term", "echo told; exit 3");
+    const int64_t frozen_ms = freeze_majority();
+    expect_lost(&running, frozen_ms, /* told= */ true);
+}
+
+Test(run, lost_and_deaf)
+{
+    const struct running running = start_beating("-w", "5s", "echo told");
+    const int64_t frozen_ms = freeze_majority();
+    expect_lost(&running, frozen_ms, /* told= */ true);
+}
+
+Test(run, lost_and_killed)
+{
+    const struct running running = start_beating("--on-lost", "kill", "echo told");
+    const int64_t frozen_ms = freeze_majority();
+    expect_lost(&running, frozen_ms, /* told= */ false);
+}
+
+Test(run, lost_and_ignored)
+{
+    const char *flag = world_path("flag");
+    const char *script = format("trap 'echo told' TERM; echo on; until test -e %s; do sleep 0.05; done; exit 5", flag);
+    const struct running running = start("--on-lost", "ignore", "-t", "1s", "k", "--", "sh", "-c", script);
+    cr_assert(eventually(has_said(&running, "on")));
+    freeze_majority();
+    cr_assert(eventually(strstr(read_whole_file(running.err), "goes on without it") != NULL));
+    sleep_ms(500); /* beyond the validity */
+    write_file("flag", "");
+    const struct outcome outcome = end(&running);
+    expect_code(outcome, 5, "quorum_lost");
+    cr_assert_null(strstr(outcome.out, "told"));
+}
+
+/* The masters say that the lock is gone: nothing is left to wait for. */
+Test(run, lost_because_taken)
+{
+    const struct running running = start("-t", "3s", "k", "--", "sh", "-c", "echo on; sleep 60");
+    cr_assert(eventually(has_said(&running, "on")));
+    for (size_t i = 0; i < 2; i++)
+        master_do(i, "SET lock:k stranger");
+    expect_code(end(&running), 75, "taken");
+    cr_assert_str_eq(master_get(0, "lock:k"), "stranger");
+}
+
+/* R14: a `run` that is stopped can not renew: its command must not outlive the validity, and it says so when it wakes. */
+Test(run, stopped)
+{
+    const struct running running = start("-t", "1s", "k", "--", "sh", "-c", "echo $$; exec sleep 300");
+    cr_assert(eventually(has_said(&running, "\n")));
+    const pid_t command = atoi(read_whole_file(running.out));
+    kill(running.pid, SIGSTOP);
+    siginfo_t about;
+    cr_assert(eventually(kill(command, 0) == 0 &&
+                         strstr(read_whole_file(format("/proc/%d/stat", (int)command)), ") Z") != NULL),
+              "it is killed while `run` is stopped");
+    cr_assert_eq(waitid(P_PID, (id_t)running.pid, &about, WSTOPPED | WNOHANG | WNOWAIT), 0);
+    cr_assert_eq(about.si_pid, running.pid);
+    kill(running.pid, SIGCONT);
+    expect_code(end(&running), 75, "stalled");
+}
+
+/* ---- terminals ---- */
+
+/* Starts it as a shell would, in the foreground of a new terminal. */
+static pid_t start_on_terminal(const char *script, int *ret_terminal)
+{
+    const char *const list[] = {program(), "run", "-c", config, "-s",   "log.level=info",
+                                "k",       "--",  "sh", "-c",   script, NULL};
+    const pid_t pid = forkpty(ret_terminal, NULL, NULL, NULL);
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        unsetenv("LOCKAGENT_BUILD");
+        unsetenv("LOCKAGENT_SOURCE");
+        unsetenv("LOCKAGENT_KEEP");
+        execv(list[0], (char *const *)(uintptr_t)list);
+        _exit(127);
+    }
+    return pid;
+}
+
+/* Reads until the words come. */
+static void read_until(int terminal, const char *words)
+{
+    char text[4096];
+    size_t length = 0;
+    while (length + 1 < sizeof(text)) {
+        const ssize_t got = read(terminal, text + length, 1);
+        cr_assert_gt(got, 0, "the terminal was closed after: %.*s", (int)length, text);
+        text[++length] = '\0';
+        if (strstr(text, words) != NULL)
+            return;
+    }
+    cr_assert_fail("%s did not come in %s", words, text);
+}
+
+/* The command has the terminal: it can read, and Ctrl-C is for it. */
+Test(run, terminal)
+{
+    int terminal, status;
+    pid_t pid = start_on_terminal("echo ready; read word; echo \"<$word>\"; exit 4", &terminal);
+    read_until(terminal, "ready");
+    cr_assert_eq(write(terminal, "\032", 1), 1); /* Ctrl-Z: no shell is there that could continue it, so it goes on */
+    sleep_ms(200);
+    cr_assert_eq(write(terminal, "hello\n", 6), 6);
+    read_until(terminal, "<hello>");
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 4, "%x", (unsigned)status);
+    close(terminal);
+
+    pid = start_on_terminal("trap 'echo interrupted; exit 6' INT; echo ready; while :; do sleep 0.05; done", &terminal);
+    read_until(terminal, "ready");
+    cr_assert_eq(write(terminal, "\003", 1), 1);
+    read_until(terminal, "interrupted");
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 6, "%x", (unsigned)status);
+    close(terminal);
+
+    /* Who dies of Ctrl-C takes the script around it along. */
+    pid = start_on_terminal("echo ready; exec sleep 60", &terminal);
+    read_until(terminal, "ready");
+    cr_assert_eq(write(terminal, "\003", 1), 1);
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "%x", (unsigned)status);
+    close(terminal);
+    cr_assert_eq(masters_with("lock:k"), 0u);
+}
