@@ -147,7 +147,7 @@ static void decide(struct core *core, struct lock *lock)
             if (lock->state == LOCK_RAISING)
                 decide(core, lock);
         } else {
-            attempt_granted(core, lock, lock->acquired_at);
+            attempt_granted(core, lock, MUTANT(VALIDITY_IGNORES_ELAPSED) ? lock->round.started : lock->acquired_at);
         }
         return;
     }
@@ -212,6 +212,8 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
         outbox_send(core, lock, round->op, set_of(reply->master));
         return;
     }
+    if (MUTANT(T0_STAMPED_LATE) && round->op == OP_ACQUIRE && (round->yes | round->no | round->failed) == 0)
+        lock->acquired_at = core->now;
     if (reply->vote == VOTE_YES && round->op == OP_ACQUIRE)
         fence_heard(lock, reply->master, reply->fence);
     if (reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN)
