@@ -129,7 +129,7 @@ static void note_author(struct world *w, const struct flight *flight, const stru
         key->stray = !is_connected(w, flight);
         key->lease_until = 0;
     }
-    if (message->agent == key->set_by)
+    if (message->agent == key->set_by && message->op != OP_ADOPT) /* an adoption that fails owes nothing (D3) */
         key->lease_until = later(key->lease_until, message->sent_at + (int64_t)order->ttl_ms * 990);
 }
 
