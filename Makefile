@@ -1,6 +1,6 @@
 # One entry point for people and for CI, thin over Meson. Each target first installs what it lacks, on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim fuzz faults faults-long compose install clean
+.PHONY: help build run test lint asan bench sim sim-long sim-mutants fuzz faults faults-long compose install clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -45,11 +45,21 @@ bench: ## Pairs per second, latency and CPU time, next to a bare client
 	@ninja -C build-bench --quiet
 	@meson test -C build-bench --benchmark --verbose --no-rebuild
 
-sim: ## The core under a virtual clock, with lost, late and doubled replies
+sim: ## The core under a virtual clock: each mutant, and 25,000 new seeds (SEED=n replays one, with its timeline)
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@tests/run build-test --suite sim
+	@tests/sim/run.py build-test --runs $(or $(RUNS),25000) $(if $(SEED),--seed $(SEED)) --options="$(OPTIONS)"
+
+sim-long: ## The same with five million new seeds (RUNS=...)
+	@$(MAKE) sim RUNS=$(or $(RUNS),5000000)
+
+sim-mutants: ## Finds the killing seeds of all mutants again, and writes them down
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@tests/sim/find_seeds.py build-test
+	@tests/sim/table.py README.md --write
 
 fuzz: ## All that parses, whole conversations and the core's schedule under libFuzzer, FUZZ_SECONDS=60 each
 	@deploy/install-deps.sh fuzz

@@ -101,7 +101,11 @@ void adoption_begun(struct core *core, struct key *key, struct request *request,
                 slow_timeout_ms(core, lock));
     timers_set(&core->timers, &lock->timer, lock->round.deadline);
     if (group->up != 0)
-        outbox_send(core, lock, MUTANT(ADOPT_IGNORES_FENCE) ? OP_RENEW : OP_ADOPT, group->up);
+        outbox_send(core, lock,
+                    MUTANT(ADOPT_IGNORES_FENCE)  ? OP_RENEW
+                    : MUTANT(ADOPT_CREATES_KEYS) ? OP_REPAIR
+                                                 : OP_ADOPT,
+                    group->up);
     decide(core, lock);
 }
 

@@ -149,7 +149,7 @@ static void decide(struct core *core, struct lock *lock)
             if (lock->state == LOCK_RAISING)
                 decide(core, lock);
         } else {
-            attempt_granted(core, lock, lock->acquired_at);
+            attempt_granted(core, lock, MUTANT(VALIDITY_IGNORES_ELAPSED) ? lock->round.started : lock->acquired_at);
         }
         return;
     }
@@ -198,7 +198,6 @@ void attempt_begun(struct core *core, struct key *key, struct request *request, 
 void attempt_inherited(struct core *core, struct key *key, struct request *request, struct lock *predecessor)
 {
     struct lock *lock = lock_for(core, key, request, CAUSE_HANDOVER);
-    lock->inherits = true;
     lock->previous = predecessor->token;
     lock->predecessor = lock_ref(predecessor);
     ask_all(core, lock, OP_HANDOVER);
@@ -246,6 +245,8 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
         outbox_send(core, lock, round->op, set_of(reply->master));
         return;
     }
+    if (MUTANT(T0_STAMPED_LATE) && round->op != OP_RAISE && (round->yes | round->no | round->failed) == 0)
+        lock->acquired_at = core->now;
     if (round->op != OP_RAISE)
         heard_in_time(core, lock, reply);
     if (reply->vote == VOTE_YES && round->op != OP_RAISE)

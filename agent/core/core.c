@@ -510,13 +510,20 @@ bool core_step(struct core *core, const struct event *event, struct effects *eff
     core->effects = effects;
     lock_table_recycle(core);
     notice_lateness(core, event);
-    core->now = event->now;
+    if (MUTANT(WALL_CLOCK_USED) && core->started)
+        core->now = instant_after_us(core->now, event->wall_us > core->wall_us ? event->wall_us - core->wall_us : 0);
+    else
+        core->now = event->now;
     core->wall_us = event->wall_us;
     core->started = true;
-    bool observed = observe(core);
+    bool observed = MUTANT(LATE_CLOCK_ACTS) || observe(core);
     outbox_flush(core);
     if (observed) {
         take(core, event);
+        outbox_flush(core);
+    }
+    if (MUTANT(LATE_CLOCK_ACTS)) {
+        observe(core);
         outbox_flush(core);
     }
     core->effects = NULL;

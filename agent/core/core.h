@@ -36,7 +36,8 @@ struct core_policy {
     bool fencing;
     uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_max_ms;
-    uint32_t handover_max; /* releases in a row that hand the key to the next waiter here while other agents wait for it */
+    uint32_t
+        handover_max; /* releases in a row that hand the key to the next waiter here while other agents wait for it */
 };
 
 struct core_config {
@@ -188,8 +189,8 @@ struct send_item {
     struct token token; /* READ: unused. ADOPT: the number that must be stored. RAISE, REPAIR: the number to raise to.
                            ACQUIRE, HANDOVER: `fence` is the proposal, 0 where the policy does not fence */
     struct token previous; /* HANDOVER: the token that is replaced */
-    struct text label;  /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
-    uint32_t ttl_ms;    /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT */
+    struct text label;     /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
+    uint32_t ttl_ms;       /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT */
     uint16_t policy;
     bool fencing; /* keep the fence key alive (and number the grant) */
 };

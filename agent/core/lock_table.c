@@ -195,7 +195,8 @@ struct lock *lock_by_ref(struct core *core, struct lock_ref ref)
 {
     CORE_ASSERT(ref.slot < core->locks_used);
     struct lock *lock = &core->locks[ref.slot];
-    return lock->state != LOCK_FREE && lock->generation == ref.generation ? lock : NULL;
+    bool is_same = lock->generation == ref.generation || MUTANT(OLD_ATTEMPT_COUNTS);
+    return lock->state != LOCK_FREE && is_same ? lock : NULL;
 }
 
 /* A lock that still waits for its first quorum has a token that no caller can know: it is not found. What is left of a

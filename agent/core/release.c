@@ -70,14 +70,16 @@ void release_undone(struct core *core, struct lock *lock, master_set except)
     CORE_ASSERT(list_is_empty(&lock->requests));
     end(core, lock, lock->written & (master_set)~except);
     lock->round.asked = 0; /* whatever is still out was asked before the release, and decides nothing */
-    if (lock->owed != 0)
+    if (MUTANT(UNDO_AFTER_RETRY))
+        lock->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    else if (lock->owed != 0)
         ask_owed(core, lock);
     lock_settled(core, lock);
 }
 
 void release_owed_timer(struct core *core, struct lock *lock)
 {
-    if (!instant_before(core->now, lock->lease_until)) {
+    if (!instant_before(core->now, lock->lease_until) || MUTANT(DEBT_DROPPED)) {
         for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
             paid(core, lock, m);
     }
@@ -134,6 +136,8 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     answer_all(core, lock, answer);
     master_set owed = lock->owed;
     lock->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    if (lock->handed_over)
+        lock->round.asked = 0; /* no release of its own is out: one may be sent */
     lock_end(core, lock);
     CORE_ASSERT(lock->owed == owed);
     lock_settled(core, lock);
@@ -184,6 +188,7 @@ void release_begun(struct core *core, struct lock *lock, struct request *request
     }
     key->references++;
     begin_round(core, lock, OP_RELEASE);
+    lock->handed_over = heir != NULL;
     if (heir != NULL)
         attempt_inherited(core, key, heir, lock);
     else
@@ -202,6 +207,8 @@ void release_inherited(struct core *core, const struct lock *heir, const struct 
     released.op = OP_RELEASE;
     if (reply->vote == VOTE_GUARDED) /* it looked for the token first */
         released.vote = VOTE_ABSENT;
+    if (MUTANT(HANDOVER_BELIEVED))
+        released.vote = VOTE_YES;
     release_reply(core, lock, &released);
 }
 
@@ -211,8 +218,9 @@ void hold_over(struct core *core, struct lock *lock)
     struct key *key = lock->key;
     key->references++;
     /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out. */
-    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED || lock->adopted ||
-                    instant_before(core->now, lock->valid_until);
+    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED ||
+                    (lock->adopted && !MUTANT(ADOPTED_RELEASED_EARLY)) ||
+                    (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE));
     if (runs_out) {
         end(core, lock, /* owed= */ 0);
         lock_settled(core, lock);

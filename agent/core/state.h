@@ -67,11 +67,11 @@ struct key {
     enum cause cause;    /* and what sets it off */
     uint32_t back_off_ms;
     struct {
-        bool watched;           /* the masters were asked to tell of releases (R9), and */
-        master_set confirmed;   /* these will */
-        master_set messages;    /* who told of one since the last attempt began */
-        bool again;             /* a quorum confirmed while an attempt was under way */
-        uint32_t agents;        /* that wait for the key, as a master last said; this one is counted if it watches */
+        bool watched;         /* the masters were asked to tell of releases (R9), and */
+        master_set confirmed; /* these will */
+        master_set messages;  /* who told of one since the last attempt began */
+        bool again;           /* a quorum confirmed while an attempt was under way */
+        uint32_t agents;      /* that wait for the key, as a master last said; this one is counted if it watches */
     } channel;
     uint32_t handovers;            /* in a row */
     struct instant sits_out_until; /* waiters of this agent do not contend before */
@@ -110,13 +110,13 @@ struct lock {
     uint16_t policy;
     uint8_t group, quorum;
     bool fencing;
-    bool inherits;    /* by hand-over */
+    bool handed_over; /* RELEASING: to the next waiter */
     enum cause cause; /* of the attempt */
-    bool stranger; /* RELEASING: a token that this agent did not know */
-    bool renewing; /* HELD: a round is out */
-    bool adopted;  /* taken over by its token: an earlier agent may have reported a longer validity */
-    bool restored; /* HELD: out of the journal, and not renewed yet: no renewal creates a key (R7) */
-    bool noted;    /* the journal knows of it */
+    bool stranger;    /* RELEASING: a token that this agent did not know */
+    bool renewing;    /* HELD: a round is out */
+    bool adopted;     /* taken over by its token: an earlier agent may have reported a longer validity */
+    bool restored;    /* HELD: out of the journal, and not renewed yet: no renewal creates a key (R7) */
+    bool noted;       /* the journal knows of it */
     enum renew renew;
     uint32_t ttl_ms;       /* the lease, as the last good round extended it */
     uint32_t asked_ttl_ms; /* the lease that the round under way asks for */

@@ -118,7 +118,7 @@ void queue_attempt_failed(struct core *core, struct key *key, struct request *co
     answer_once(core, key, refusal_of_attempt(core, key, key->last_answer));
     if (core->draining)
         requests_answer(core, &key->waiters, ANSWER_DRAINING, REASON_NONE);
-    if (!list_is_empty(&key->waiters))
+    if (!list_is_empty(&key->waiters) && !MUTANT(WAITER_FORGOTTEN))
         wake_after_failure(core, key);
     key_release(core, key);
 }

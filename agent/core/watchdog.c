@@ -108,7 +108,7 @@ void hold_heard(struct core *core, struct lock *lock, const struct event_reply *
         lock->confirmed[m] = epoch;
         lock->denied[m] = 0;
     } else if ((reply->vote == VOTE_ABSENT || reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN) &&
-               lock->confirmed[m] == epoch) {
+               (lock->confirmed[m] == epoch || MUTANT(EPOCH_IGNORED))) {
         lock->denied[m] = epoch;
     }
 }
@@ -118,7 +118,7 @@ static master_set confirmed_now(const struct core *core, const struct lock *lock
     const struct group *group = &core->groups[lock->group];
     master_set set = 0;
     for (uint8_t m = 0; m < group->config.masters; m++) {
-        if (lock->confirmed[m] != 0 && lock->confirmed[m] == group->masters[m].epoch)
+        if (lock->confirmed[m] != 0 && (lock->confirmed[m] == group->masters[m].epoch || MUTANT(EPOCH_IGNORED)))
             set |= set_of(m);
     }
     return set;
@@ -186,8 +186,9 @@ static void renewal_failed(struct core *core, struct lock *lock)
 
 static void renewal_won(struct core *core, struct lock *lock)
 {
-    struct instant from = lock->round.started;
+    struct instant from = MUTANT(RENEWAL_FROM_REPLY) ? core->now : lock->round.started;
     lock->renewing = false;
+    lock->token.fence += MUTANT(RENEWAL_BUMPS_FENCE);
     outbox_trace(core,
                  (struct effect_trace){.kind = TRACE_RENEWED,
                                        .answer = ANSWER_RENEWED,
@@ -316,7 +317,7 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
                  lock);
     outbox_hold(core, lock);
     requests_answer(core, &lock->requests, ANSWER_LOCK_LOST, reason);
-    if (instant_before(core->now, lock->valid_until))
+    if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
         timers_set(&core->timers, &lock->timer, lock->valid_until);
     else
         hold_over(core, lock);
@@ -324,7 +325,7 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
 
 void hold_ended(struct core *core, struct lock *lock)
 {
-    if (core->ending_releases) {
+    if (core->ending_releases || MUTANT(DRAIN_RELEASES_LIVING)) {
         release_begun(core, lock, /* request= */ NULL);
         return;
     }

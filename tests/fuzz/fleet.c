@@ -244,6 +244,12 @@ void world_say(struct world *w, const char *format, ...)
 }
 
 /* C10: the model masters tell of every key that they delete. */
+/* No journal is kept here. */
+void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order)
+{
+    (void)w, (void)master, (void)message, (void)order;
+}
+
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at)
 {
     const struct window *window = find_window(random);
@@ -304,8 +310,9 @@ static void send_all(struct member *member, const struct effect_send *send)
 static void signal_channel(unsigned agent, unsigned master, uint8_t key, enum event_kind kind)
 {
     struct event event = {.kind = kind};
-    event.channel = (struct event_channel){
-        .master = (uint8_t)master, .key = fleet.keys[key], .agents = channel_agents(&fleet.world, (uint8_t)master, key)};
+    event.channel = (struct event_channel){.master = (uint8_t)master,
+                                           .key = fleet.keys[key],
+                                           .agents = channel_agents(&fleet.world, (uint8_t)master, key)};
     fleet_submit(agent, &event);
 }
 

@@ -14,7 +14,8 @@ struct instant agent_clock(const struct world *w, uint8_t index)
 
 int64_t agent_wall_us(const struct world *w, uint8_t index)
 {
-    return 1700000000000000 + w->now + w->agents[index].wall_us;
+    const struct agent *agent = &w->agents[index];
+    return 1700000000000000 + w->now + w->now * agent->rate_ppm / 1000000 + agent->wall_us;
 }
 
 int64_t agent_real_us(const struct world *w, uint8_t index, struct instant t)
@@ -42,7 +43,7 @@ static void arm_timer(struct world *w, uint8_t index)
 
 static struct text key_text(uint8_t key)
 {
-    static const char *const names[SIM_KEYS] = {"k0", "k1", "k2", "k3"};
+    static const char *const names[SIM_KEYS] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
     return (struct text){names[key], 2};
 }
 
@@ -79,7 +80,7 @@ void agent_boot(struct world *w, uint8_t index)
     memset(agent->memory, 0, bytes);
     agent->core = core_init(agent->memory, &w->config);
     agent->alive = true;
-    agent->ending = false;
+    agent->ending = agent->dropped_debt = false;
     agent->incarnation++;
     agent->timer_at = INT64_MAX;
     memset(agent->open, 0, sizeof agent->open);
@@ -120,6 +121,8 @@ void agent_crash(struct world *w, uint8_t index)
         struct request *request = agent->parked[i].what;
         if (agent->parked[i].kind == HAPPEN_REQUEST && request->state == REQUEST_SENT)
             caller_disconnected(w, request);
+        if (agent->parked[i].kind == HAPPEN_WRITE)
+            agent_write(w, agent->parked[i].what);
     }
     for (size_t i = 0; i < SIM_REQUESTS; i++) {
         struct request *request = agent->open[i];
@@ -127,6 +130,63 @@ void agent_crash(struct world *w, uint8_t index)
         if (request != NULL && request->state == REQUEST_OPEN)
             caller_disconnected(w, request);
     }
+}
+
+void agent_stall(struct world *w, uint8_t index, int64_t us)
+{
+    w->agents[index].stalled = true;
+    w->figures.stalls++;
+    world_plan_in(w, us, (struct happening){.kind = HAPPEN_WAKE, .agent = index});
+}
+
+/* What the core has decided for a request, until its caller has it. */
+struct written {
+    struct request *request;
+    struct effect_answer answer;
+};
+
+/* The process is stopped after the core's decision and before the answer is written. */
+static void freeze(struct world *w, uint8_t index, struct written *written)
+{
+    int64_t us = prng_between(&w->prng, 1000, 1500 * (int64_t)w->options.ttl_ms_max);
+    world_say(w, "a%u is stopped for %lld us before it writes the answer", index, (long long)us);
+    agent_stall(w, index, us);
+    world_plan_in(w, 0, (struct happening){.kind = HAPPEN_WRITE, .agent = index, .what = written});
+}
+
+static void give_back(struct world *w, struct request *request, const struct token *token)
+{
+    struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = request->lock};
+    struct hold *hold = checker_find(w, token->random);
+    if (hold != NULL)
+        hold->ended = true;
+    agent_step(w, request->agent, &event);
+}
+
+/* R4: the last look at the clock. A grant without validity is given back, a renewed lease that is over is lost. */
+void agent_write(struct world *w, struct written *written)
+{
+    struct request *request = written->request;
+    struct effect_answer *says = &written->answer;
+    bool promises = says->answer == ANSWER_GRANTED || says->answer == ANSWER_RENEWED;
+    if (!w->agents[request->agent].alive || w->agents[request->agent].incarnation != request->incarnation) {
+        caller_disconnected(w, request); /* it died with the answer unwritten */
+        return;
+    }
+    bool is_over = promises && !instant_before(agent_clock(w, request->agent), says->hold.valid_until);
+    if (is_over && !w->switches.answers_unchecked) {
+        bool gives_back = request->granted;
+        request->granted = false;
+        says->answer = gives_back ? ANSWER_VALIDITY_EXPIRED : ANSWER_LOCK_LOST;
+        caller_answered(w, request, says);
+        if (gives_back)
+            give_back(w, request, &says->hold.token);
+        return;
+    }
+    if (promises)
+        checker_promised(w, request->agent, request->key, says->hold.valid_until);
+    if (w->violation[0] == '\0')
+        caller_answered(w, request, says);
 }
 
 static void answer(struct world *w, uint8_t index, const struct effect_answer *answered)
@@ -143,8 +203,16 @@ static void answer(struct world *w, uint8_t index, const struct effect_answer *a
     request->lock = answered->lock;
     request->granted = answered->answer == ANSWER_GRANTED;
     checker_answer(w, index, request, answered);
-    if (w->violation[0] == '\0')
-        caller_answered(w, request, answered);
+    if (w->violation[0] != '\0')
+        return;
+    bool promises = request->granted || answered->answer == ANSWER_RENEWED;
+    if (promises && prng_in_10000(&w->prng, w->options.frozen_writes)) {
+        struct written *written = world_allocate(w, sizeof *written);
+        *written = (struct written){request, *answered};
+        freeze(w, index, written);
+    } else {
+        agent_write(w, &(struct written){request, *answered});
+    }
 }
 
 /* What the agent's journal holds: it outlives a crash. */
@@ -227,7 +295,7 @@ void agent_step(struct world *w, uint8_t index, struct event *event)
         taken = core_step(agent->core, event, w->effects);
         deliver(w, index);
         if (turns > 100 || ++w->steps > SIM_STEPS)
-            checker_fail(w, "C8 a%u does not come to rest", index);
+            checker_fail(w, "C7 a%u does not come to rest", index);
     }
     if (cancelled != NULL && cancelled->state == REQUEST_OPEN) {
         cancelled->state = REQUEST_CANCELLED;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { CALLER_NOBODY = 255, PROBE_WAIT_MS = 120000, PROBE_SLACK_MS = 3000 };
+enum { CALLER_NOBODY = 255, PROBE_WAIT_MS = 120000, BACK_OFFS = 2, PROBE_SLACK_US = 50000 };
 
 static struct caller *caller_of(struct world *w, uint8_t index)
 {
@@ -120,6 +120,9 @@ static bool bother(struct world *w, struct caller *caller)
     uint16_t recent = w->hold_count - 1 < 6 ? w->hold_count - 1 : 6;
     struct hold *hold = &w->holds[w->hold_count - 1 - prng_below(&w->prng, recent)];
     bool renews = prng_percent(&w->prng, 50);
+    /* Its own agent may not know of a release elsewhere yet, and repair the key where masters forget or are guarded (R7). */
+    if (w->switches.forgetful && hold->released && w->agents[hold->agent].held[hold->key] == hold)
+        renews = false;
     bool at_home = prng_percent(&w->prng, 70);
     uint8_t agent = at_home ? hold->agent : (uint8_t)prng_below(&w->prng, w->options.agents);
     bool known = hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
@@ -392,7 +395,8 @@ void caller_probe_all(struct world *w)
                                   .agent = (uint8_t)(i % o->agents),
                                   .key = (uint8_t)(i / each),
                                   .probes = true};
-        caller->due_at = latest + (int64_t)(o->ttl_ms_max + 4 * o->retry_ms_max + PROBE_SLACK_MS) * 1000;
+        caller->due_at = latest + (int64_t)(o->ttl_ms_max * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
+                         3 * (o->out_us_max + o->back_us_max) + PROBE_SLACK_US;
         w->caller_count++;
         act_in(w, caller, prng_between(&w->prng, 10, 20000));
     }

@@ -25,12 +25,10 @@ static void say_to_agent(struct world *w, uint8_t agent, uint8_t master, struct 
     struct connection *connection = connection_of(w, agent, master);
     struct signal *copy = world_allocate(w, sizeof *copy);
     *copy = signal;
-    world_plan_in(w, delay_us(w, connection->cut_back_until),
-                  (struct happening){.kind = HAPPEN_SIGNAL,
-                                     .agent = agent,
-                                     .master = master,
-                                     .number = connection->generation,
-                                     .what = copy});
+    world_plan_in(
+        w, delay_us(w, connection->cut_back_until),
+        (struct happening){
+            .kind = HAPPEN_SIGNAL, .agent = agent, .master = master, .number = connection->generation, .what = copy});
 }
 
 static void ask(struct world *w, uint8_t agent, uint8_t master, uint8_t key)

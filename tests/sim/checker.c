@@ -1,25 +1,34 @@
 /* The promises of DESIGN 1 and 4, checked at the seams from the outside, after every step.
  *
- *   C1  at most one holder per key inside the validity windows that agents report
- *   C2  fencing numbers of one key's grants rise strictly, in the order of the grants (R12)
- *   C3  nothing that is held is ever taken (R7): masters that forgot nothing never deny a living token
- *   C4  no wrong token ever succeeds, no right one is called wrong (R10)
- *   C5  nothing is reported held after its validity, nor after its loss; a loss is said in time (R7, R14)
- *   C6  in a healed world every waiter gets its lock in time, and nothing is left behind (R5, R6)
- *   C7  exactly one answer per request, of its kind and in its time, none after a cancel
- *   C8  everything comes to rest, and what the core counts is what it reports
- *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7)
- *   C10 no key is deleted on a master inside a reported window but at its holder's wish
+ *   C1  at most one holder per key inside the validity windows that agents report: every report opens or extends a window
+ *       [now, valid_until on the agent's clock) in real time, and two open ones of a key are a violation
+ *   C2  fencing numbers of one key's grants rise strictly, in the order of the grants, and an adopted number is the last
+ *       that was granted (R12)
+ *   C3  a register that rejects lower tokens never loses a write: each holder reads it when it is granted and writes later,
+ *       also long after its lease; a write that is accepted must be based on the write before it
+ *   C4  no wrong token ever succeeds, no right one is called wrong (R10): each request knows what its token is
+ *   C5  nothing is promised or listed as held after its validity or its loss; `lost` is said in time, at the latest in the
+ *       first step after the end (R7, R14): the agents' lists are read after every step
+ *   C6  in a healed world a waiter wins within ttl + guard + back-off + 3 round trips, and no key is left ttl + 1 s after
+ *       the last holder
+ *   C7  exactly one answer per request, of its kind and in its time, no grant after a cancel; tables are bounded, their counts
+ *       are right, and all of it comes to rest
+ *   C8  no key of a failed or ended attempt is on a reachable master 3 round trips later (R5, R6): asked of the masters after
+ *       each such attempt of the healed phase, and for those of the faulty phase once all masters are reachable again
+ *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7): each report is held against the
+ *       one before it
+ *   C10 no key is deleted inside a validity that was reported but at its holder's wish: the masters report each deletion; and
+ *       so no living hold is called taken
  *
- * A window is [the answer, valid_until on the agent's clock), in real time. Nothing but its holder's wish ends it
- * early: also when the agent has said `lost`, nobody else may have the lock before the window is over. */
+ * Nothing but its holder's wish ends a window early: also when the agent has said `lost`, nobody else may have the lock
+ * before the window is over. */
 #include "world.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SLACK_US = 6000, ORPHAN_AFTER_US = 50000, HEALED_SETTLED_US = 2500000 };
+enum { SLACK_US = 6000, HEALED_SETTLED_US = 2500000 };
 
 void checker_reset(struct world *w)
 {
@@ -27,6 +36,9 @@ void checker_reset(struct world *w)
     memset(w->buckets, 0, sizeof w->buckets);
     memset(w->window_count, 0, sizeof w->window_count);
     memset(w->fence_last, 0, sizeof w->fence_last);
+    memset(w->granted_last, 0, sizeof w->granted_last);
+    memset(w->registers, 0, sizeof w->registers);
+    w->forgot_at = -1;
     w->violation[0] = '\0';
 }
 
@@ -34,9 +46,14 @@ void checker_fail(struct world *w, const char *format, ...)
 {
     if (w->violation[0] != '\0')
         return;
+    static const char *const tags[] = {"", "[A1] ", "[A2] ", "[A2] ", "[A3] ", "[A4] "};
+    const char *tag = tags[w->switches.kept ? ASSUME_ALL : w->switches.broken];
+    int length = snprintf(w->violation, sizeof w->violation, "at %.6f s: %s", (double)w->now / 1e6, tag);
+    memset(w->property, 0, sizeof w->property);
+    for (size_t i = 0; format[i] != ' ' && format[i] != ':' && i + 1 < sizeof w->property; i++)
+        w->property[i] = format[i];
     va_list list;
     va_start(list, format);
-    int length = snprintf(w->violation, sizeof w->violation, "at %.6f s: ", (double)w->now / 1e6);
     vsnprintf(w->violation + length, sizeof w->violation - (size_t)length, format, list);
     va_end(list);
 }
@@ -179,6 +196,7 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
                      (long long)took_us, (long long)most_ms);
 }
 
+static void register_open(struct world *w, struct hold *hold);
 static void check_granted(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer)
 {
     const struct token *token = &answer->hold.token;
@@ -193,6 +211,9 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
         checker_fail(w, "C2 k%u: a%u granted number %llu after %llu", request->key, agent,
                      (unsigned long long)token->fence, (unsigned long long)w->fence_last[request->key]);
     w->fence_last[request->key] = token->fence;
+    const struct hold *previous = w->granted_last[request->key];
+    w->figures.take_overs += previous != NULL && !previous->ended;
+    w->granted_last[request->key] = hold;
     hold->max_hold_until = answer->hold.max_hold_until;
     int64_t cap_ms = w->options.max_hold_ms;
     if (request->max_hold_ms != 0 && request->max_hold_ms < cap_ms)
@@ -201,6 +222,7 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
         checker_fail(w, "C9 a%u: max_hold of k%u is longer than it may be", agent, request->key);
     w->agents[agent].held[request->key] = hold;
     w->figures.grants++;
+    register_open(w, hold);
     report(w, agent, &answer->hold);
 }
 
@@ -213,7 +235,7 @@ static void check_adopted(struct world *w, uint8_t agent, struct hold *hold, con
         checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent, hold->key);
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
-    hold->lost = false;
+    hold->lost = hold->doubtful = false;
     hold->valid_until = (struct instant){0};
     hold->max_hold_until = answer->hold.max_hold_until;
     w->agents[agent].held[hold->key] = hold;
@@ -303,6 +325,7 @@ void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct 
     if (hold->valid_until.us != restored->valid_until.us)
         checker_fail(w, "C5 a%u finds another validity of k%u than it had reported", agent, key);
     hold->incarnation = w->agents[agent].incarnation;
+    hold->doubtful = true;
     w->agents[agent].held[key] = hold;
     w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
     w->figures.restored++;
@@ -321,12 +344,15 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason 
     at->held[key] = NULL;
     hold->lost = true;
     w->figures.lost[reason]++;
+    w->figures.losses++;
     struct instant now = agent_clock(w, agent);
     int64_t left_us = instant_us_between(now, hold->valid_until);
     bool stalled =
         at->stalled_last >= agent_real_us(w, agent, hold->valid_until) - (int64_t)w->options.ttl_ms_max * 200;
-    if (reason == REASON_TAKEN && !hold->ended && w->options.broken == ASSUME_ALL)
-        checker_fail(w, "C3 k%u was taken from a%u with %lld us left", key, agent, (long long)left_us);
+    /* Where a master forgot its key, a hold that was released at another agent may be repaired first (R7). */
+    bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) || w->forgot_at >= hold->granted_at;
+    if (reason == REASON_TAKEN && !hold->ended && !may_be_taken)
+        checker_fail(w, "C10 k%u was taken from a%u with %lld us left", key, agent, (long long)left_us);
     if (reason == REASON_QUORUM_LOST && !stalled && left_us < LOST_MARGIN_MS_MIN * 1000 - SLACK_US)
         checker_fail(w, "C5 a%u said that k%u is lost with %lld us left", agent, key, (long long)left_us);
     if (reason == REASON_EXPIRED && !stalled && (left_us > 0 || left_us < -SLACK_US))
@@ -335,11 +361,25 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason 
         checker_fail(w, "C5 a%u blames a stall for losing k%u, and there was none", agent, key);
 }
 
-static void plan_orphan_check(struct world *w, uint8_t agent, uint8_t key)
+/* Three round trips, of which none is longer than this once the world is healed. */
+static void plan_orphan_check(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES])
 {
-    void *random = world_allocate(w, RANDOM_BYTES);
-    memcpy(random, w->agents[agent].attempt[key], RANDOM_BYTES);
-    world_plan_in(w, ORPHAN_AFTER_US, (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = random});
+    if (!w->healed || w->now <= w->healed_at + HEALED_SETTLED_US)
+        return;
+    void *copy = world_allocate(w, RANDOM_BYTES);
+    memcpy(copy, random, RANDOM_BYTES);
+    world_plan_in(w, 3 * (w->options.out_us_max + w->options.back_us_max),
+                  (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = copy});
+}
+
+static void released(struct world *w, uint8_t agent, uint8_t key)
+{
+    struct hold *hold = w->agents[agent].held[key];
+    if (hold == NULL || !hold->ended)
+        return; /* it was of an older token that this agent does not hold any more */
+    hold->given_up = true;
+    w->agents[agent].held[key] = NULL;
+    plan_orphan_check(w, key, hold->token.random);
 }
 
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace)
@@ -347,11 +387,13 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
     uint8_t key = trace->key.len == 2 ? (uint8_t)(trace->key.at[1] - '0') : 0;
     switch (trace->kind) {
     case TRACE_ATTEMPT:
-        if (trace->answer != ANSWER_GRANTED && w->healed && w->now > w->healed_at + HEALED_SETTLED_US)
-            plan_orphan_check(w, agent, key);
+        if (trace->answer != ANSWER_GRANTED)
+            plan_orphan_check(w, key, w->agents[agent].attempt[key]);
         break;
     case TRACE_RENEWED:
         w->figures.renewals++;
+        if (w->agents[agent].held[key] != NULL)
+            w->agents[agent].held[key]->doubtful = false;
         break;
     case TRACE_RENEW_FAILED:
         w->figures.renewal_failures++;
@@ -359,9 +401,11 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
     case TRACE_LOST:
         check_lost(w, agent, key, trace->reason);
         break;
-    case TRACE_RELEASED: /* perhaps of an older token that this agent does not hold any more */
-        if (w->agents[agent].held[key] != NULL && w->agents[agent].held[key]->ended)
-            w->agents[agent].held[key] = NULL;
+    case TRACE_RELEASED:
+        released(w, agent, key);
+        break;
+    case TRACE_DEBT_DROPPED:
+        w->agents[agent].dropped_debt = true;
         break;
     default:
         break;
@@ -370,8 +414,20 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
 
 /* ---- after every step ------------------------------------------------------------------------------------------ */
 
+static void check_losses_said(struct world *w, uint8_t agent)
+{
+    struct instant now = agent_clock(w, agent);
+    for (uint8_t key = 0; key < w->options.keys; key++) {
+        const struct hold *hold = w->agents[agent].held[key];
+        if (hold != NULL && !hold->ended && !instant_before(now, hold->valid_until))
+            checker_fail(w, "C5 a%u did not say that k%u is lost, %lld us after its validity", agent, key,
+                         (long long)instant_us_between(hold->valid_until, now));
+    }
+}
+
 void checker_after_step(struct world *w, uint8_t agent)
 {
+    check_losses_said(w, agent);
     const struct core *core = w->agents[agent].core;
     uint32_t cursor = 0, count = 0;
     struct hold_view view;
@@ -380,12 +436,12 @@ void checker_after_step(struct world *w, uint8_t agent)
         count++;
     }
     if (count != core_stats(core)->locks_held)
-        checker_fail(w, "C8 a%u counts %u holds and lists %u", agent, core_stats(core)->locks_held, count);
+        checker_fail(w, "C7 a%u counts %u holds and lists %u", agent, core_stats(core)->locks_held, count);
     uint32_t open = 0;
     for (size_t i = 0; i < SIM_REQUESTS; i++)
         open += w->agents[agent].open[i] != NULL;
     if (open != core_stats(core)->requests)
-        checker_fail(w, "C8 a%u counts %u requests, and %u are open", agent, core_stats(core)->requests, open);
+        checker_fail(w, "C7 a%u counts %u requests, and %u are open", agent, core_stats(core)->requests, open);
 }
 
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at)
@@ -396,13 +452,98 @@ void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t
                      random[1], master, (long long)(hold->window_until - w->now));
 }
 
+void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instant valid_until)
+{
+    struct instant now = agent_clock(w, agent);
+    if (!instant_before(now, valid_until))
+        checker_fail(w, "C5 a%u promises k%u %lld us after its validity", agent, key,
+                     (long long)instant_us_between(valid_until, now));
+}
+
+/* ---- C8: what failed and ended attempts leave behind ----------------------------------------------------------- */
+
+/* R7: while its agent was away it may have been released. What the process before had sent may still arrive. */
+void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order)
+{
+    const struct hold *hold = checker_find(w, order->token.random);
+    bool of_this_process = message->incarnation == w->agents[message->agent].incarnation;
+    if (hold != NULL && hold->doubtful && hold->agent == message->agent && of_this_process)
+        checker_fail(w, "C8 k%u was created on m%u for a hold out of a journal that no quorum has confirmed",
+                     order->key, master);
+}
+
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES])
 {
-    if (checker_find(w, random) != NULL)
+    const struct hold *hold = checker_find(w, random);
+    if (hold != NULL && !hold->given_up)
         return;
     for (uint8_t m = 0; m < w->options.masters; m++)
         if (master_holds(w, m, key, random))
-            checker_fail(w, "C6 a failed attempt on k%u left its key on m%u", key, m);
+            checker_fail(w, "C8 %s on k%u left its key on m%u", hold == NULL ? "a failed attempt" : "a release", key,
+                         m);
+}
+
+/* An agent that lives on still owes what it undid or released in the faulty phase. What a command of a dead connection set
+ * behind the release's back stays for its ttl (R5), and the debt ends with the lease (R6). */
+static void check_unpaid(struct world *w, uint8_t m, uint8_t key)
+{
+    const struct master_key *state = &w->masters[m].keys[key];
+    const struct agent *agent = &w->agents[state->set_by];
+    if (!master_holds(w, m, key, state->random) || state->stray || agent->dropped_debt || agent->stalled ||
+        agent->incarnation != state->set_by_incarnation || w->now >= state->lease_until)
+        return;
+    const struct hold *hold = checker_find(w, state->random);
+    bool under_way = memcmp(agent->attempt[key], state->random, RANDOM_BYTES) == 0;
+    bool gave_up =
+        hold != NULL && hold->given_up && hold->agent == state->set_by && hold->incarnation == agent->incarnation;
+    if (gave_up || (hold == NULL && !under_way))
+        checker_fail(w, "C8 a%u still owes the release of k%u %02x%02x on m%u", state->set_by, key, state->random[0],
+                     state->random[1], m);
+}
+
+void checker_settled(struct world *w)
+{
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        for (uint8_t key = 0; key < w->options.keys; key++)
+            check_unpaid(w, m, key);
+}
+
+/* ---- C3: the register ------------------------------------------------------------------------------------------ */
+
+static void register_read(struct world *w, struct hold *hold)
+{
+    uint64_t *highest = &w->registers[hold->key].token;
+    if (hold->token.fence > *highest)
+        *highest = hold->token.fence;
+    hold->version_seen = w->registers[hold->key].version;
+}
+
+void checker_store(struct world *w, struct hold *hold)
+{
+    w->figures.writes++;
+    if (hold->token.fence < w->registers[hold->key].token && !w->switches.register_accepts_all) {
+        w->figures.writes_rejected++;
+        if (!hold->ended && hold->window_until > w->now)
+            checker_fail(w, "C3 k%u: the register rejects its living holder", hold->key);
+        return;
+    }
+    if (w->registers[hold->key].version != hold->version_seen)
+        checker_fail(w, "C3 k%u: a write of %02x%02x is lost, one with number %llu saw version %u of %u", hold->key,
+                     hold->token.random[0], hold->token.random[1], (unsigned long long)hold->token.fence,
+                     hold->version_seen, w->registers[hold->key].version);
+    hold->version_seen = ++w->registers[hold->key].version;
+    w->registers[hold->key].token = hold->token.fence;
+}
+
+/* Its holder reads now, and writes once soon and once perhaps after its lease, as a paused application does. */
+static void register_open(struct world *w, struct hold *hold)
+{
+    if (!w->options.fencing)
+        return;
+    register_read(w, hold);
+    world_plan_in(w, prng_between(&w->prng, 10, 50000), (struct happening){.kind = HAPPEN_STORE, .what = hold});
+    world_plan_in(w, prng_between(&w->prng, 10, 2000 * (int64_t)w->options.ttl_ms_max),
+                  (struct happening){.kind = HAPPEN_STORE, .what = hold});
 }
 
 void checker_end(struct world *w)
@@ -417,7 +558,7 @@ void checker_end(struct world *w)
         for (uint8_t m = 0; m < w->options.masters; m++)
             debt += stats->debt[0][m];
         if (stats->locks_held != 0 || stats->waiters != 0 || stats->requests != 0 || debt != 0)
-            checker_fail(w, "C8 a%u does not come to rest: %u held, %u waiters, %u requests, %u releases owed", a,
+            checker_fail(w, "C7 a%u does not come to rest: %u held, %u waiters, %u requests, %u releases owed", a,
                          stats->locks_held, stats->waiters, stats->requests, debt);
     }
 }

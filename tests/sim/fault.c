@@ -5,7 +5,9 @@
 #include <string.h>
 
 enum fault_kind {
-    FAULT_PARTITION,
+    FAULT_PARTITION, /* one agent from one master */
+    FAULT_ISOLATION, /* one agent from all masters, or one master from all agents */
+    FAULT_SPLIT,     /* some agents from a majority of the masters */
     FAULT_RESET,
     FAULT_PAUSE,
     FAULT_RESTART,
@@ -13,15 +15,51 @@ enum fault_kind {
     FAULT_CRASH,
     FAULT_END,
     FAULT_JUMP,
-    FAULT_FLUSH
+    FAULT_FLUSH,
+    FAULT_WALL, /* an agent's wall clock is set */
+    FAULT_SNAPSHOT,
 };
 
 struct fault {
     enum fault_kind kind;
     uint8_t agent, master;
-    bool out, back; /* PARTITION: which ways are cut */
+    bool out, back;           /* the cuts: which ways */
+    uint16_t agents, masters; /* the cuts: between whom */
+    uint8_t flaps;            /* the cuts: how often they come back */
     int64_t us;
 };
+
+enum { FLAPS_MAX = 8, WALL_NEAR_US = 450000 };
+
+static uint16_t random_subset(struct world *w, unsigned size, unsigned of)
+{
+    uint16_t set = 0;
+    for (unsigned left = size; left > 0;) {
+        uint16_t bit = (uint16_t)(1u << prng_below(&w->prng, of));
+        left -= (set & bit) == 0;
+        set |= bit;
+    }
+    return set;
+}
+
+static void draw_cut(struct world *w, struct fault *fault)
+{
+    const struct options *o = &w->options;
+    fault->agents = (uint16_t)(1u << fault->agent);
+    fault->masters = (uint16_t)(1u << fault->master);
+    if (fault->kind == FAULT_ISOLATION && prng_percent(&w->prng, 50))
+        fault->agents = (uint16_t)((1u << o->agents) - 1);
+    else if (fault->kind == FAULT_ISOLATION)
+        fault->masters = (uint16_t)((1u << o->masters) - 1);
+    if (fault->kind == FAULT_SPLIT) {
+        fault->agents = random_subset(w, (unsigned)prng_between(&w->prng, 1, o->agents), o->agents);
+        fault->masters = random_subset(w, o->masters / 2u + 1, o->masters);
+    }
+    if (prng_percent(&w->prng, o->flapping)) {
+        fault->flaps = (uint8_t)prng_between(&w->prng, 1, FLAPS_MAX);
+        fault->us /= fault->flaps;
+    }
+}
 
 static void plan(struct world *w, enum fault_kind kind, unsigned count)
 {
@@ -35,6 +73,8 @@ static void plan(struct world *w, enum fault_kind kind, unsigned count)
         fault->back = !fault->out || prng_percent(&w->prng, 60);
         fault->us = prng_percent(&w->prng, 50) ? prng_between(&w->prng, 1000, 500000)
                                                : prng_between(&w->prng, 100000, ttl_us + ttl_us / 2);
+        if (kind <= FAULT_SPLIT)
+            draw_cut(w, fault);
         world_plan_in(w, prng_between(&w->prng, 0, w->options.chaos_us),
                       (struct happening){.kind = HAPPEN_FAULT, .what = fault});
     }
@@ -43,16 +83,21 @@ static void plan(struct world *w, enum fault_kind kind, unsigned count)
 void fault_plan_all(struct world *w)
 {
     plan(w, FAULT_PARTITION, w->options.partitions);
+    plan(w, FAULT_ISOLATION, w->options.isolations);
+    plan(w, FAULT_SPLIT, w->options.splits);
+    plan(w, FAULT_WALL, w->options.wall_jumps);
     plan(w, FAULT_RESET, w->options.resets);
     plan(w, FAULT_PAUSE, w->options.pauses);
     plan(w, FAULT_RESTART, w->options.restarts);
     plan(w, FAULT_STALL, w->options.stalls);
     plan(w, FAULT_CRASH, w->options.crashes);
     plan(w, FAULT_END, w->options.ends);
-    if (w->options.forgetful)
+    if (w->switches.forgetful)
         plan(w, FAULT_FLUSH, w->options.flushes);
-    if (w->options.broken == BREAK_CLOCK_JUMP)
+    if (w->switches.broken == BREAK_CLOCK_JUMP)
         plan(w, FAULT_JUMP, 8);
+    if (w->switches.broken == BREAK_ROLLBACK)
+        plan(w, FAULT_SNAPSHOT, 16);
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -114,14 +159,16 @@ void fault_master_starts(struct world *w, uint8_t index)
         return;
     master->down = false;
     /* Another epoch says that keys may be gone, not that they are. */
-    if (w->options.forgetful) {
+    if (w->switches.forgetful) {
         if (prng_percent(&w->prng, 60))
             master_forget(w, index);
     } else if (prng_percent(&w->prng, 50)) {
         master->epoch++;
     }
-    if (w->options.broken == BREAK_DATA_LOSS)
+    if (world_breaks(w, BREAK_DATA_LOSS))
         memset(master->keys, 0, sizeof master->keys);
+    if (world_breaks(w, BREAK_ROLLBACK))
+        memcpy(master->keys, master->snapshot, sizeof master->keys);
     world_say(w, "m%u is back in epoch %u", index, master->epoch);
 }
 
@@ -145,9 +192,42 @@ static void stall_agent(struct world *w, const struct fault *fault)
     if (agent->stalled || !agent->alive)
         return;
     world_say(w, "a%u stalls for %lld us", fault->agent, (long long)fault->us);
-    agent->stalled = true;
-    w->figures.stalls++;
-    world_plan_in(w, fault->us, (struct happening){.kind = HAPPEN_WAKE, .agent = fault->agent});
+    agent_stall(w, fault->agent, fault->us);
+}
+
+/* Far off or nearly right; small jumps are not noticed, and must not add up (R12: a clock that is off by more than a
+ * second proposes no numbers). */
+static void set_wall_clock(struct world *w, uint8_t agent)
+{
+    int64_t far_us = prng_percent(&w->prng, 50) ? 0 : prng_percent(&w->prng, 50) ? 60000000 : -60000000;
+    int64_t near_us = WALL_NEAR_US;
+    int64_t before_us = w->agents[agent].wall_us;
+    w->agents[agent].wall_us = far_us + prng_between(&w->prng, -near_us, near_us);
+    w->figures.wall_jumps++;
+    world_say(w, "a%u: the wall clock jumps by %lld us", agent, (long long)(w->agents[agent].wall_us - before_us));
+}
+
+static void cut(struct world *w, const struct fault *fault)
+{
+    world_say(w, "agents %02x and masters %03x cut%s%s for %lld us", fault->agents, fault->masters,
+              fault->out ? " out" : "", fault->back ? " back" : "", (long long)fault->us);
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        for (uint8_t m = 0; m < w->options.masters; m++) {
+            struct connection *connection = &w->agents[a].connections[m];
+            if ((fault->agents >> a & 1) == 0 || (fault->masters >> m & 1) == 0)
+                continue;
+            if (fault->out)
+                connection->cut_out_until = later(connection->cut_out_until, w->now + fault->us);
+            if (fault->back)
+                connection->cut_back_until = later(connection->cut_back_until, w->now + fault->us);
+        }
+    }
+    if (fault->flaps == 0)
+        return;
+    struct fault *again = world_allocate(w, sizeof *again);
+    *again = *fault;
+    again->flaps--;
+    world_plan_in(w, 2 * fault->us, (struct happening){.kind = HAPPEN_FAULT, .what = again});
 }
 
 /* An orderly end: a drain, the news for the holders, and a moment later the process is gone. */
@@ -168,12 +248,9 @@ void fault_strike(struct world *w, const void *what)
         return;
     switch (fault->kind) {
     case FAULT_PARTITION:
-        world_say(w, "a%u-m%u cut%s%s for %lld us", fault->agent, fault->master, fault->out ? " out" : "",
-                  fault->back ? " back" : "", (long long)fault->us);
-        if (fault->out)
-            connection->cut_out_until = later(connection->cut_out_until, w->now + fault->us);
-        if (fault->back)
-            connection->cut_back_until = later(connection->cut_back_until, w->now + fault->us);
+    case FAULT_ISOLATION:
+    case FAULT_SPLIT:
+        cut(w, fault);
         break;
     case FAULT_RESET:
         world_plan_in(
@@ -205,7 +282,15 @@ void fault_strike(struct world *w, const void *what)
         break;
     case FAULT_JUMP:
         world_say(w, "m%u: the clock jumps by %lld us", fault->master, (long long)fault->us);
-        w->masters[fault->master].jumped_us += fault->us;
+        if (world_breaks(w, BREAK_CLOCK_JUMP))
+            w->masters[fault->master].jumped_us += fault->us;
+        break;
+    case FAULT_WALL:
+        set_wall_clock(w, fault->agent);
+        break;
+    case FAULT_SNAPSHOT:
+        memcpy(w->masters[fault->master].snapshot, w->masters[fault->master].keys,
+               sizeof w->masters[fault->master].snapshot);
         break;
     }
 }
@@ -216,7 +301,7 @@ void fault_heal(struct world *w)
     world_say(w, "---- healed");
     w->healed = true;
     w->healed_at = w->now;
-    o->late = o->doubled = o->refused = o->not_run = o->not_sent = 0;
+    o->late = o->doubled = o->refused = o->not_run = o->not_sent = o->frozen_writes = 0;
     o->silence_us = 1000000;
     if (o->out_us_max > 2000)
         o->out_us_max = 2000;

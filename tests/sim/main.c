@@ -9,58 +9,63 @@
 #include <time.h>
 
 /* What 1,000 schedules must at least contain: a run that exercised nothing has proved nothing. */
-static const struct {
+struct minimum {
     const char *name;
     size_t offset;
     uint64_t least;
-} exercised[] = {
-    {"grants", offsetof(struct figures, grants), 7000},
-    {"renewals", offsetof(struct figures, renewals), 7000},
-    {"renewal rounds that failed", offsetof(struct figures, renewal_failures), 1500},
-    {"leases that ran out", offsetof(struct figures, lost[REASON_EXPIRED]), 400},
+};
+static const struct minimum exercised[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"take-overs from holders that did not release", offsetof(struct figures, take_overs), 300},
+    {"renewals", offsetof(struct figures, renewals), 5000},
+    {"renewal rounds that failed", offsetof(struct figures, renewal_failures), 1000},
+    {"losses", offsetof(struct figures, losses), 300},
+    {"leases that ran out", offsetof(struct figures, lost[REASON_EXPIRED]), 300},
     {"losses for want of a quorum", offsetof(struct figures, lost[REASON_QUORUM_LOST]), 40},
     {"losses by release elsewhere", offsetof(struct figures, lost[REASON_TAKEN]), 20},
     {"losses by max_hold", offsetof(struct figures, lost[REASON_MAX_HOLD]), 20},
     {"losses by a stall", offsetof(struct figures, lost[REASON_STALLED]), 20},
     {"losses by the agent's end", offsetof(struct figures, lost[REASON_DRAINED]), 20},
     {"adoptions", offsetof(struct figures, adoptions), 80},
-    {"releases", offsetof(struct figures, releases), 6000},
+    {"releases", offsetof(struct figures, releases), 5000},
     {"releases with a master unreachable", offsetof(struct figures, releases_partial), 800},
     {"releases left pending", offsetof(struct figures, releases_pending), 300},
-    {"holds found in a journal", offsetof(struct figures, restored), 20},
+    {"holds found in a journal", offsetof(struct figures, restored), 100},
     {"undelivered grants", offsetof(struct figures, undeliveries), 250},
     {"cancelled requests", offsetof(struct figures, cancels), 2000},
     {"refused requests", offsetof(struct figures, refusals), 10000},
     {"requests without a quorum", offsetof(struct figures, unavailable), 4000},
     {"waits that timed out", offsetof(struct figures, wait_timeouts), 2500},
     {"second fencing phases", offsetof(struct figures, second_phases), 350},
-    {"keys handed over", offsetof(struct figures, handovers), 1},
-    {"messages", offsetof(struct figures, messages), 1},
+    {"keys handed over", offsetof(struct figures, handovers), 3000},
+    {"messages", offsetof(struct figures, messages), 20000},
     {"repaired keys", offsetof(struct figures, repairs), 400},
+    {"writes to the register", offsetof(struct figures, writes), 8000},
+    {"writes that it rejected", offsetof(struct figures, writes_rejected), 500},
     {"stalls", offsetof(struct figures, stalls), 500},
+    {"jumps of agents' wall clocks", offsetof(struct figures, wall_jumps), 500},
 };
 
-/* The same where masters forget. */
-static const struct {
-    const char *name;
-    size_t offset;
-    uint64_t least;
-} exercised_forgetful[] = {
+/* The same where masters forget: the guard costs grants, and so all that follows from them. */
+static const struct minimum exercised_forgetful[] = {
     {"times that a master forgot everything", offsetof(struct figures, forgotten), 2500},
     {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
 };
+enum { FORGETFUL_PERCENT = 50 };
 
 static struct world world;
 static bool expects_violation;
+static const char *expected; /* C1..C10, or `assertion`: what has to catch a broken rule; NULL: any */
 
 /* The core's assertions end here: with the seed, and as a catch where one is wanted. */
 _Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
 {
-    printf("seed %llu: at %.6f s: an assertion failed: %s (%s:%d)\n", (unsigned long long)world.seed,
-           (double)world.now / 1e6, expression, file, line);
-    if (expects_violation)
-        puts("caught by an assertion");
-    exit(expects_violation ? 0 : 1);
+    bool caught = expects_violation && (expected == NULL || strcmp(expected, "assertion") == 0);
+    printf("seed %llu: at %.6f s: assertion: %s (%s:%d)\n", (unsigned long long)world.seed, (double)world.now / 1e6,
+           expression, file, line);
+    if (caught)
+        printf("caught by assertion with seed %llu\n", (unsigned long long)world.seed);
+    exit(caught ? 0 : 1);
 }
 
 static double cpu_seconds(void)
@@ -77,26 +82,29 @@ static uint64_t figure(size_t offset)
     return value;
 }
 
-/* Returns how many figures are too small. */
-static unsigned print_figures(uint64_t runs, double seconds)
+/* Returns how many figures are too small; with few runs none is. */
+static unsigned print_some(const struct minimum *minima, size_t count, uint64_t runs, uint64_t percent)
 {
     unsigned idle = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value = figure(minima[i].offset);
+        bool enough = runs < 500 || value * 100000 >= minima[i].least * runs * percent;
+        printf("%10llu %s%s\n", (unsigned long long)value, minima[i].name,
+               enough ? "" : ": too few, nothing was proved");
+        idle += !enough;
+    }
+    return idle;
+}
+
+static unsigned print_figures(uint64_t runs, double seconds)
+{
+    bool forgetful = world.switches.forgetful;
     printf("%llu schedules, %.0f a second, %llu steps, %.0f s of virtual time\n", (unsigned long long)runs,
            (double)runs / seconds, (unsigned long long)world.figures.steps, (double)world.figures.virtual_us / 1e6);
-    for (size_t i = 0; i < sizeof exercised / sizeof exercised[0]; i++) {
-        uint64_t value = figure(exercised[i].offset);
-        bool enough = runs < 500 || value * 1000 >= exercised[i].least * runs;
-        printf("%10llu %s%s\n", (unsigned long long)value, exercised[i].name,
-               enough ? "" : ": too few, nothing was proved");
-        idle += !enough;
-    }
-    for (size_t i = 0; world.options.forgetful && i < sizeof exercised_forgetful / sizeof exercised_forgetful[0]; i++) {
-        uint64_t value = figure(exercised_forgetful[i].offset);
-        bool enough = runs < 500 || value * 1000 >= exercised_forgetful[i].least * runs;
-        printf("%10llu %s%s\n", (unsigned long long)value, exercised_forgetful[i].name,
-               enough ? "" : ": too few, nothing was proved");
-        idle += !enough;
-    }
+    unsigned idle =
+        print_some(exercised, sizeof exercised / sizeof exercised[0], runs, forgetful ? FORGETFUL_PERCENT : 100);
+    if (forgetful)
+        idle += print_some(exercised_forgetful, sizeof exercised_forgetful / sizeof exercised_forgetful[0], runs, 100);
     return idle;
 }
 
@@ -104,9 +112,30 @@ static int replay(uint64_t seed)
 {
     world.verbose = true;
     world_run(&world, seed);
-    options_print(&world.options);
     printf("seed %llu: %s\n", (unsigned long long)seed, world.violation[0] == '\0' ? "no violation" : world.violation);
     return world.violation[0] != '\0';
+}
+
+/* True when the run that just ended caught the broken rule as it should. */
+static bool is_caught(void)
+{
+    if (world.violation[0] == '\0')
+        return false;
+    printf("seed %llu: %s\n", (unsigned long long)world.seed, world.violation);
+    return expected == NULL || strcmp(expected, world.property) == 0;
+}
+
+static int search(uint64_t from, uint64_t runs)
+{
+    for (uint64_t i = 0; i < runs; i++) {
+        world_run(&world, from + i);
+        if (is_caught()) {
+            printf("caught by %s with seed %llu\n", world.property, (unsigned long long)world.seed);
+            return 0;
+        }
+    }
+    printf("%llu schedules, and the broken rule was not noticed\n", (unsigned long long)runs);
+    return 1;
 }
 
 static int run_many(uint64_t from, uint64_t runs, uint64_t keep_going)
@@ -119,14 +148,6 @@ static int run_many(uint64_t from, uint64_t runs, uint64_t keep_going)
             continue;
         failed++;
         printf("seed %llu: %s\n", (unsigned long long)(from + i), world.violation);
-        if (expects_violation) {
-            printf("caught after %llu schedules\n", (unsigned long long)i + 1);
-            return 0;
-        }
-    }
-    if (expects_violation) {
-        printf("%llu schedules, and the broken rule was not noticed\n", (unsigned long long)runs);
-        return 1;
     }
     failed += print_figures(world.figures.runs, cpu_seconds() - begin);
     printf("%llu passed, %llu failed\n", (unsigned long long)(runs > failed ? runs - failed : 0),
@@ -136,26 +157,60 @@ static int run_many(uint64_t from, uint64_t runs, uint64_t keep_going)
 
 static int usage(void)
 {
-    fputs("usage: sim SEED                       replay one seed, with its timeline\n"
-          "       sim --runs N [--from SEED]     run many, print figures; fails on a violation or when too little "
+    fputs("usage: sim [OPTION...] SEED           replay one seed, with its timeline\n"
+          "       sim [OPTION...] --runs N       run many, print figures; fails on a violation or when too little "
           "happened\n"
+          "           [--from SEED]              the first of them (1)\n"
           "           [--keep-going N]           stop only after N violations\n"
-          "           [--expect-violation]       fails unless there is a violation\n"
-          "           [--forgetful]              masters lose their keys, and the guard sees to it\n"
-          "           [--guard-off]              the same without the guard\n"
-          "           [--release-without-compare] masters that delete whatever they hold\n"
-          "           [--break data-loss|clock-jump|drift] break an assumption of the promise\n",
+          "           [--expect-violation]       stop at the first one; fails unless there is one\n"
+          "           [--caught-by PROPERTY]     the same, by this property (C1..C10, assertion)\n"
+          "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
+          "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | disagreement\n"
+          "           --keep ASSUMPTION          the same schedules with the assumption kept\n"
+          "rules that others than the core keep, broken:\n"
+          "           --guard-off  --release-without-compare  --renew-without-compare  --renewal-shortens  "
+          "--set-without-nx\n"
+          "           --answers-unchecked  --register-accepts-all\n",
           stderr);
     return 2;
 }
 
-static bool break_assumption(const char *name)
+static bool name_assumption(const char *name, bool kept)
 {
-    static const char *const names[] = {"", "data-loss", "clock-jump", "drift"};
+    static const char *const names[] = {"", "drift", "data-loss", "rollback", "clock-jump", "disagreement"};
     for (unsigned i = 1; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
-            world.options.broken = (enum assumption)i;
-    return world.options.broken != ASSUME_ALL;
+            world.switches.broken = (enum assumption)i;
+    world.switches.kept = kept;
+    return world.switches.broken != ASSUME_ALL;
+}
+
+static bool turn_switch(const char *name)
+{
+    struct switches *switches = &world.switches;
+    const struct {
+        const char *name;
+        bool *value;
+    } table[] = {
+        {"--forgetful", &switches->forgetful},
+        {"--guard-off", &switches->guard_off},
+        {"--release-without-compare", &switches->release_without_compare},
+        {"--renew-without-compare", &switches->renew_without_compare},
+        {"--renewal-shortens", &switches->renewal_shortens},
+        {"--set-without-nx", &switches->set_without_nx},
+        {"--handover-without-compare", &switches->handover_without_compare},
+        {"--answers-unchecked", &switches->answers_unchecked},
+        {"--register-accepts-all", &switches->register_accepts_all},
+        {"--expect-violation", &expects_violation},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (strcmp(name, table[i].name) == 0) {
+            *table[i].value = true;
+            switches->forgetful = switches->forgetful || switches->guard_off;
+            return true;
+        }
+    }
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -164,21 +219,19 @@ int main(int argc, char **argv)
     world_init(&world);
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--expect-violation") == 0)
-            expects_violation = true;
-        else if (strcmp(argv[i], "--forgetful") == 0)
-            world.options.forgetful = true;
-        else if (strcmp(argv[i], "--guard-off") == 0)
-            world.options.forgetful = world.options.guard_off = true;
-        else if (strcmp(argv[i], "--release-without-compare") == 0)
-            world.options.release_without_compare = true;
-        else if (strcmp(argv[i], "--runs") == 0)
+        if (turn_switch(argv[i]))
+            continue;
+        if (strcmp(argv[i], "--runs") == 0)
             runs = strtoull(value, NULL, 10), i++;
         else if (strcmp(argv[i], "--from") == 0)
             from = strtoull(value, NULL, 10), i++;
         else if (strcmp(argv[i], "--keep-going") == 0)
             keep_going = strtoull(value, NULL, 10), i++;
-        else if (strcmp(argv[i], "--break") == 0 && break_assumption(value))
+        else if (strcmp(argv[i], "--caught-by") == 0)
+            expected = value, expects_violation = true, i++;
+        else if (strcmp(argv[i], "--break") == 0 && name_assumption(value, /* kept= */ false))
+            i++;
+        else if (strcmp(argv[i], "--keep") == 0 && name_assumption(value, /* kept= */ true))
             i++;
         else if (argv[i][0] >= '0' && argv[i][0] <= '9')
             seed = strtoull(argv[i], NULL, 10);
@@ -187,5 +240,7 @@ int main(int argc, char **argv)
     }
     if (runs == 0 && seed == 0)
         return usage();
-    return runs != 0 ? run_many(from, runs, keep_going) : replay(seed);
+    if (runs == 0)
+        return replay(seed);
+    return expects_violation ? search(from, runs) : run_many(from, runs, keep_going);
 }

@@ -18,7 +18,7 @@ void master_reset(struct world *w, uint8_t index)
     /* All of them new: they vote at once. Fencing numbers outlive lost counters only by time, so the clocks are near each
      * other where counters are lost. */
     master->marker.since_ms = INT64_MIN / 2;
-    if (w->options.forgetful)
+    if (w->switches.forgetful)
         master->wall_us = prng_between(&w->prng, -5000, 5000);
     /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds. */
     if (index == 0 && w->options.masters >= 5 && prng_percent(&w->prng, 3))
@@ -64,6 +64,11 @@ bool master_is_locked(const struct world *w, uint8_t index, uint8_t key)
     return state.locked;
 }
 
+uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key)
+{
+    return world_breaks(w, BREAK_DISAGREEMENT) && agent % 2 == 1 ? (uint8_t)(key + SIM_KEYS) : key;
+}
+
 static void set_lock(struct master_key *key, const struct order *order, int64_t now_ms)
 {
     key->locked = true;
@@ -93,7 +98,7 @@ void master_mark(struct world *w, uint8_t index, bool connecting)
 {
     struct master *master = &w->masters[index];
     bool other_run = connecting && master->marker.boot != master->boot;
-    if (!w->options.forgetful || !(master->marker.missing || other_run))
+    if (!w->switches.forgetful || !(master->marker.missing || other_run))
         return;
     master->marker.missing = false;
     master->marker.boot = master->boot;
@@ -110,13 +115,14 @@ void master_forget(struct world *w, uint8_t index)
     memset(master->keys, 0, sizeof master->keys);
     master->marker.missing = true;
     master->epoch++;
+    w->forgot_at = w->now;
     w->figures.forgotten++;
 }
 
 /* D5.3: for how long it has no vote; 0: it has one; -1: the marker is missing. */
 static int64_t guard_left_ms(const struct world *w, const struct master *master, int64_t now_ms)
 {
-    if (!w->options.forgetful || w->options.guard_off)
+    if (!w->switches.forgetful || w->switches.guard_off)
         return 0;
     if (master->marker.missing)
         return -1;
@@ -125,11 +131,13 @@ static int64_t guard_left_ms(const struct world *w, const struct master *master,
 }
 
 /* A hand-over replaces the token of the holder that releases (R9). */
-static struct verdict acquire(struct master_key *key, const struct order *order, int64_t now_ms, bool inherits)
+static struct verdict acquire(const struct world *w, struct master_key *key, const struct order *order, int64_t now_ms,
+                              bool inherits)
 {
-    if (key->locked && !inherits && !holds(key, order->token.random))
+    bool mine = holds(key, order->token.random);
+    if (key->locked && !inherits && !mine && !w->switches.set_without_nx)
         return not_yours(key, now_ms);
-    if (!key->locked || inherits) {
+    if (!mine) {
         set_lock(key, order, now_ms);
         if (order->fencing)
             store_fence(key, key->fence + 1 > order->token.fence ? key->fence + 1 : order->token.fence, now_ms,
@@ -139,9 +147,9 @@ static struct verdict acquire(struct master_key *key, const struct order *order,
 }
 
 /* Nothing shortens: the larger of what is left and the new ttl (R7). */
-static struct verdict extend(struct master_key *key, const struct order *order, int64_t now_ms)
+static struct verdict extend(const struct world *w, struct master_key *key, const struct order *order, int64_t now_ms)
 {
-    if (now_ms + order->ttl_ms > key->expires_ms)
+    if (now_ms + order->ttl_ms > key->expires_ms || w->switches.renewal_shortens)
         key->expires_ms = now_ms + order->ttl_ms;
     if (order->fencing && key->fence != 0)
         store_fence(key, key->fence, now_ms, order->ttl_ms);
@@ -157,27 +165,31 @@ static struct verdict raise_fence(struct master_key *key, const struct order *or
     return (struct verdict){.vote = VOTE_YES, .fence = key->fence, .pttl_ms = -1};
 }
 
-static struct verdict repair(struct master_key *key, const struct order *order, int64_t now_ms)
+static struct verdict repair(struct world *w, uint8_t index, const struct message *message, const struct order *order,
+                             int64_t now_ms)
 {
+    struct master_key *key = &w->masters[index].keys[order->key];
     if (key->locked && !holds(key, order->token.random))
         return not_yours(key, now_ms);
     bool missing = !key->locked;
-    if (missing)
+    if (missing) {
+        checker_repaired(w, index, message, order);
         set_lock(key, order, now_ms);
+    }
     if (order->fencing && order->token.fence > key->fence)
         store_fence(key, order->token.fence, now_ms, order->ttl_ms);
-    struct verdict verdict = extend(key, order, now_ms);
+    struct verdict verdict = extend(w, key, order, now_ms);
     verdict.vote = missing ? VOTE_REPAIRED : VOTE_YES;
     return verdict;
 }
 
-static struct verdict adopt(struct master_key *key, const struct order *order, int64_t now_ms)
+static struct verdict adopt(const struct world *w, struct master_key *key, const struct order *order, int64_t now_ms)
 {
     if (!holds(key, order->token.random))
         return not_yours(key, now_ms);
     if (order->fencing && key->fence != order->token.fence)
         return (struct verdict){.vote = VOTE_MISNUMBERED, .fence = key->fence, .pttl_ms = -1};
-    return extend(key, order, now_ms);
+    return extend(w, key, order, now_ms);
 }
 
 static struct verdict look(const struct master_key *key, int64_t now_ms)
@@ -190,7 +202,7 @@ static struct verdict look(const struct master_key *key, int64_t now_ms)
 
 struct verdict master_execute(struct world *w, uint8_t index, const struct message *message, const struct order *order)
 {
-    struct master_key *key = &w->masters[index].keys[order->key];
+    struct master_key *key = &w->masters[index].keys[master_name(w, message->agent, order->key)];
     int64_t now_ms = clock_ms(w, index);
     expire(key, now_ms);
     if (key->foreign)
@@ -198,7 +210,8 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
     switch (message->op) {
     case OP_ACQUIRE:
     case OP_HANDOVER: {
-        bool inherits = message->op == OP_HANDOVER && holds(key, order->previous.random);
+        bool compares = !w->switches.handover_without_compare;
+        bool inherits = message->op == OP_HANDOVER && (compares ? holds(key, order->previous.random) : key->locked);
         int64_t left_ms = inherits ? 0 : guard_left_ms(w, &w->masters[index], now_ms);
         if (left_ms != 0) {
             w->figures.guarded++;
@@ -206,24 +219,26 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
         }
         if (inherits)
             checker_deleted(w, index, order->key, key->random, message->sent_at);
-        struct verdict verdict = acquire(key, order, now_ms, inherits);
+        struct verdict verdict = acquire(w, key, order, now_ms, inherits);
         verdict.agents = channel_agents(w, index, order->key);
         return verdict;
     }
     case OP_RAISE:
         return raise_fence(key, order, now_ms);
     case OP_RENEW:
-        return holds(key, order->token.random) ? extend(key, order, now_ms) : not_yours(key, now_ms);
+        if (holds(key, order->token.random) || (key->locked && w->switches.renew_without_compare))
+            return extend(w, key, order, now_ms);
+        return not_yours(key, now_ms);
     case OP_REPAIR:
-        return repair(key, order, now_ms);
+        return repair(w, index, message, order, now_ms);
     case OP_ADOPT:
-        return adopt(key, order, now_ms);
+        return adopt(w, key, order, now_ms);
     case OP_READ:
         return look(key, now_ms);
     default: /* OP_RELEASE */
         break;
     }
-    if (!key->locked || (!holds(key, order->token.random) && !w->options.release_without_compare))
+    if (!key->locked || (!holds(key, order->token.random) && !w->switches.release_without_compare))
         return not_yours(key, now_ms);
     checker_deleted(w, index, order->key, key->random, message->sent_at);
     key->locked = false;

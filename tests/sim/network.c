@@ -107,6 +107,33 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
     }
 }
 
+static struct master_key *name_of(struct world *w, const struct flight *flight, const struct order *order)
+{
+    return &w->masters[flight->master].keys[master_name(w, flight->message->agent, order->key)];
+}
+
+static bool is_locked_by(const struct master_key *key, const struct order *order)
+{
+    return key->locked && memcmp(key->random, order->token.random, RANDOM_BYTES) == 0;
+}
+
+/* Who set a key, and until when its agent owes the release of it. */
+static void note_author(struct world *w, const struct flight *flight, const struct order *order, bool had)
+{
+    const struct message *message = flight->message;
+    struct master_key *key = name_of(w, flight, order);
+    if (!is_locked_by(key, order))
+        return;
+    if (!had) {
+        key->set_by = message->agent;
+        key->set_by_incarnation = message->incarnation;
+        key->stray = !is_connected(w, flight);
+        key->lease_until = 0;
+    }
+    if (message->agent == key->set_by && message->op != OP_ADOPT) /* an adoption that fails owes nothing (D3) */
+        key->lease_until = later(key->lease_until, message->sent_at + (int64_t)order->ttl_ms * 990);
+}
+
 static void execute(struct world *w, struct flight *flight)
 {
     const struct message *message = flight->message;
@@ -115,14 +142,17 @@ static void execute(struct world *w, struct flight *flight)
     flight->verdicts = world_allocate(w, message->count * sizeof *flight->verdicts);
     for (size_t i = 0; i < message->count; i++) {
         struct verdict *verdict = &flight->verdicts[i];
+        const struct order *order = &message->orders[i];
+        bool had = is_locked_by(name_of(w, flight, order), order);
         if (refused || not_run)
             *verdict = (struct verdict){.vote = refused ? VOTE_REFUSED : VOTE_NOT_RUN, .pttl_ms = -1};
         else
-            *verdict = master_execute(w, flight->master, message, &message->orders[i]);
+            *verdict = master_execute(w, flight->master, message, order);
+        note_author(w, flight, order, had);
         if (w->verbose)
-            world_say(w, "    m%u %s k%u %02x%02x for a%u%s: %s", flight->master, op_name(message->op),
-                      message->orders[i].key, message->orders[i].token.random[0], message->orders[i].token.random[1],
-                      message->agent, is_connected(w, flight) ? "" : " (dead connection)", vote_name(verdict->vote));
+            world_say(w, "    m%u %s k%u %02x%02x for a%u%s: %s", flight->master, op_name(message->op), order->key,
+                      order->token.random[0], order->token.random[1], message->agent,
+                      is_connected(w, flight) ? "" : " (dead connection)", vote_name(verdict->vote));
         verdict->epoch = w->masters[flight->master].epoch;
         w->figures.repairs += verdict->vote == VOTE_REPAIRED;
         w->figures.handovers += message->op == OP_HANDOVER && verdict->vote == VOTE_YES;
@@ -181,7 +211,7 @@ static void hear_epoch(struct world *w, const struct flight *flight)
     const struct message *message = flight->message;
     struct connection *connection = connection_of(w, flight);
     bool says = false;
-    if (!w->options.forgetful || !connection->up)
+    if (!w->switches.forgetful || !connection->up)
         return;
     for (size_t i = 0; i < message->count; i++) {
         const struct verdict *verdict = &flight->verdicts[i];
@@ -220,7 +250,6 @@ void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t gene
 /* Tells the core of one flight's end: the verdicts, or `vote` for all of its orders. */
 static void report(struct world *w, const struct flight *flight, const struct verdict *verdicts, enum vote vote)
 {
-    static const char *const keys[SIM_KEYS] = {"k0", "k1", "k2", "k3"};
     const struct message *message = flight->message;
     for (size_t i = 0; i < message->count && w->violation[0] == '\0'; i++) {
         struct event event = {.kind = EVENT_REPLY};
@@ -234,7 +263,7 @@ static void report(struct world *w, const struct flight *flight, const struct ve
         if (verdicts != NULL)
             event.reply.holder = (struct text){verdicts[i].label, verdicts[i].label_len};
         else
-            event.reply.holder = (struct text){keys[0], 0};
+            event.reply.holder = (struct text){"", 0};
         agent_step(w, message->agent, &event);
     }
 }

@@ -12,7 +12,7 @@ static unsigned maybe(struct prng *prng, unsigned most)
 
 static void draw_sizes(struct options *o, struct prng *prng)
 {
-    static const uint8_t master_counts[] = {1, 2, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 9};
+    static const uint8_t master_counts[] = {1, 2, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7, 8, 9};
     o->agents = (uint8_t)prng_between(prng, prng_percent(prng, 15) ? 1 : 2, SIM_AGENTS);
     o->masters = master_counts[prng_below(prng, sizeof master_counts)];
     o->keys = prng_percent(prng, 60) ? 1 : (uint8_t)prng_between(prng, 1, SIM_KEYS);
@@ -59,6 +59,11 @@ static void draw_network(struct options *o, struct prng *prng)
 static void draw_faults(struct options *o, struct prng *prng)
 {
     o->partitions = (uint8_t)maybe(prng, prng_percent(prng, 30) ? 60 : 12);
+    o->isolations = (uint8_t)maybe(prng, 4);
+    o->splits = (uint8_t)maybe(prng, 4);
+    o->flapping = (uint8_t)maybe(prng, 40);
+    o->wall_jumps = (uint8_t)maybe(prng, 4);
+    o->frozen_writes = (uint16_t)maybe(prng, 500);
     o->resets = (uint8_t)maybe(prng, 10);
     o->pauses = (uint8_t)maybe(prng, 5);
     o->restarts = (uint8_t)maybe(prng, 5);
@@ -98,22 +103,25 @@ void options_print(const struct options *o)
 {
     printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, journal %s, renew %s, node timeout %u ms, ttl "
            "%u..%u ms, "
-           "max_hold %lld ms, "
-           "retry %u..%u ms, handover_max %u\n",
+           "max_hold %lld ms, retry %u..%u ms, handover_max %u\n",
            o->agents, o->masters, algorithm_name(o->algorithm), o->keys, o->callers, o->fencing ? "on" : "off",
            o->journal ? "on" : "off", renew_name(o->renew), o->node_timeout_ms, o->ttl_ms, o->ttl_ms_max,
            (long long)o->max_hold_ms, o->retry_ms_min, o->retry_ms_max, o->handover_max);
     printf("delays up to %lld + %lld us; of 10,000: late %u (up to %lld us), doubled %u, refused %u, not run %u, not "
-           "sent %u, message lost %u; "
-           "silence %lld us\n",
+           "sent %u, message lost %u, frozen answers %u; silence %lld us; down said %s\n",
            (long long)o->out_us_max, (long long)o->back_us_max, o->late, (long long)o->late_us_max, o->doubled,
-           o->refused, o->not_run, o->not_sent, o->message_lost, (long long)o->silence_us);
-    printf("%u partitions, %u resets, %u pauses, %u restarts, %u stalls, %u crashes, %u ends in %lld us; clock rates "
-           "within %lld ppm\n",
-           o->partitions, o->resets, o->pauses, o->restarts, o->stalls, o->crashes, o->ends, (long long)o->chaos_us,
-           (long long)o->rate_ppm);
-    printf("per cent: wait %u, renew %u, shorten %u, vanish %u, cancel %u, lose the answer %u, bother %u, elsewhere "
-           "%u, read %u\n",
-           o->waits, o->renews, o->shortens, o->vanishes, o->cancels, o->loses_answers, o->bothers, o->goes_elsewhere,
-           o->reads);
+           o->refused, o->not_run, o->not_sent, o->message_lost, o->frozen_writes, (long long)o->silence_us,
+           o->down_first ? "first" : "last");
+    printf("%u partitions, %u isolations, %u splits (%u %% flap), %u resets, %u pauses, %u restarts, %u flushes, %u "
+           "stalls, "
+           "%u crashes, %u ends in %lld us\n",
+           o->partitions, o->isolations, o->splits, o->flapping, o->resets, o->pauses, o->restarts, o->flushes,
+           o->stalls, o->crashes, o->ends, (long long)o->chaos_us);
+    printf("clock rates within %lld ppm, wall clocks of agents within %lld us, %u jumps of them\n",
+           (long long)o->rate_ppm, (long long)o->wall_us, o->wall_jumps);
+    printf(
+        "per cent: wait %u, renew %u, shorten %u, vanish %u, cancel %u, lose the answer %u, bother %u, elsewhere %u, "
+        "read %u; think up to %lld us\n",
+        o->waits, o->renews, o->shortens, o->vanishes, o->cancels, o->loses_answers, o->bothers, o->goes_elsewhere,
+        o->reads, (long long)o->think_us_max);
 }

@@ -9,11 +9,12 @@
 enum {
     SIM_AGENTS = 5,
     SIM_MASTERS = 9,
-    SIM_KEYS = 4,
-    SIM_CALLERS = 10,  /* of the faulty phase; as many again probe the healed one */
-    SIM_REQUESTS = 32, /* open at one agent */
-    SIM_LOCKS = 64,    /* slots of one agent's core */
-    SIM_HOLDS = 2048,  /* granted in one run */
+    SIM_KEYS = 8,
+    SIM_CALLERS = 10,          /* of the faulty phase */
+    SIM_PROBES = 2 * SIM_KEYS, /* of the healed one */
+    SIM_REQUESTS = 32,         /* open at one agent */
+    SIM_LOCKS = 64,            /* slots of one agent's core */
+    SIM_HOLDS = 2048,          /* granted in one run */
     SIM_HOLD_BUCKETS = 4096,
     SIM_OPEN_WINDOWS = 32,  /* unexpired windows of one key */
     SIM_HAPPENINGS = 65536, /* pending at once */
@@ -25,7 +26,26 @@ enum {
 /* ---- what a seed decides --------------------------------------------------------------------------------------- */
 
 /* The assumptions of the promise (DESIGN 1) that a run can break on purpose; such a run may show violations. */
-enum assumption { ASSUME_ALL, BREAK_DATA_LOSS, BREAK_CLOCK_JUMP, BREAK_DRIFT };
+enum assumption {
+    ASSUME_ALL,
+    BREAK_DRIFT,        /* A1: clock rates differ by more than the drift allowed for */
+    BREAK_DATA_LOSS,    /* A2: masters restart empty, and nobody guards */
+    BREAK_ROLLBACK,     /* A2: masters restart with an older state of their own, marker and all */
+    BREAK_CLOCK_JUMP,   /* A3: masters' clocks jump forward */
+    BREAK_DISAGREEMENT, /* A4: every other agent uses another prefix */
+};
+
+/* What the command line decides, for all seeds alike. */
+struct switches {
+    enum assumption broken;
+    bool kept;      /* the schedule of a broken assumption, with the assumption kept */
+    bool forgetful; /* masters lose their keys: restarted empty, or flushed under their connections */
+    /* Rules that are not the core's to keep, broken on purpose: first the scripts', then those of the agent's shell. */
+    bool guard_off, release_without_compare, renew_without_compare, renewal_shortens, set_without_nx,
+        handover_without_compare;
+    bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
+    bool register_accepts_all; /* the resource does not compare fencing numbers */
+};
 
 /* Shares are in 10,000 commands, habits in per cent. */
 struct options {
@@ -41,45 +61,50 @@ struct options {
     int64_t late_us_max, silence_us; /* how late a late one is; when the agent gives a connection up (R3) */
     uint16_t late, doubled, refused, not_run, not_sent, message_lost;
     bool down_first; /* a connection's end is told before the fate of what was in flight */
-    uint8_t partitions, resets, pauses, restarts, stalls, crashes, ends;
+    uint8_t partitions, isolations, splits,
+        flapping; /* one link; an agent or a master from all; a majority; per cent */
+    uint8_t wall_jumps;
+    uint16_t frozen_writes; /* the agent stops between its decision and the writing of the answer */
+    uint8_t resets, pauses, restarts, stalls, crashes, ends;
     int64_t chaos_us, think_us_max, rate_ppm, wall_us;
 
     uint8_t waits, renews, shortens, vanishes, cancels, loses_answers, bothers, goes_elsewhere, reads;
 
-    enum assumption broken;
-    bool release_without_compare; /* the rules that only the masters can break */
-    bool guard_off;
-    bool forgetful;  /* masters lose their keys: restarted empty, or flushed under their connections */
-    uint8_t flushes; /* FORGETFUL */
+    uint8_t flushes; /* where masters forget */
 };
 
 void options_draw(struct options *options, struct prng *prng);
 void options_print(const struct options *options);
+/* True while this run really breaks the assumption. */
+#define world_breaks(w, which) ((w)->switches.broken == (which) && !(w)->switches.kept)
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
 /* Everything that will happen, ordered by (at, order): equal times happen in the order of planning. */
 enum happening_kind {
-    HAPPEN_COMMAND, /* a flight reaches its master */
-    HAPPEN_REPLY,   /* a flight's reply reaches its agent */
-    HAPPEN_TIMER,   /* an agent's one timer */
-    HAPPEN_REQUEST, /* a caller's request reaches its agent */
-    HAPPEN_CANCEL,  /* its caller has gone */
-    HAPPEN_CHECK,   /* has a master been silent for too long? */
-    HAPPEN_DROP,    /* a connection ends */
-    HAPPEN_CONNECT, /* an attempt to connect */
+    HAPPEN_COMMAND,   /* a flight reaches its master */
+    HAPPEN_REPLY,     /* a flight's reply reaches its agent */
+    HAPPEN_TIMER,     /* an agent's one timer */
+    HAPPEN_REQUEST,   /* a caller's request reaches its agent */
+    HAPPEN_CANCEL,    /* its caller has gone */
+    HAPPEN_WRITE,     /* an answer is written to its caller */
+    HAPPEN_CHECK,     /* has a master been silent for too long? */
+    HAPPEN_DROP,      /* a connection ends */
+    HAPPEN_CONNECT,   /* an attempt to connect */
     HAPPEN_SUBSCRIBE, /* an agent's subscription reaches a master */
-    HAPPEN_SIGNAL,  /* its confirmation, or a message, reaches the agent */
-    HAPPEN_MARKER,  /* an agent asks for a master's marker */
-    HAPPEN_CALLER,  /* a caller's next move */
+    HAPPEN_SIGNAL,    /* its confirmation, or a message, reaches the agent */
+    HAPPEN_MARKER,    /* an agent asks for a master's marker */
+    HAPPEN_CALLER,    /* a caller's next move */
     HAPPEN_FAULT,
-    HAPPEN_RESUME, /* a paused master goes on */
-    HAPPEN_START,  /* a stopped master is back */
-    HAPPEN_WAKE,   /* a stalled agent goes on */
-    HAPPEN_BOOT,   /* a crashed agent is back */
-    HAPPEN_HEAL,   /* the faults end */
-    HAPPEN_PROBE,  /* the liveness phase begins */
-    HAPPEN_ORPHAN, /* is anything left of a failed attempt? */
+    HAPPEN_RESUME,  /* a paused master goes on */
+    HAPPEN_START,   /* a stopped master is back */
+    HAPPEN_WAKE,    /* a stalled agent goes on */
+    HAPPEN_BOOT,    /* a crashed agent is back */
+    HAPPEN_HEAL,    /* the faults end */
+    HAPPEN_PROBE,   /* the liveness phase begins */
+    HAPPEN_ORPHAN,  /* is anything left of a failed or ended attempt? */
+    HAPPEN_SETTLED, /* and of those of the faulty phase? */
+    HAPPEN_STORE,   /* a holder, or who was one, writes to the register */
     HAPPEN_END,
 };
 struct happening {
@@ -154,9 +179,15 @@ struct master_key {
     uint64_t fence;
     uint8_t label_len;
     char label[SIM_LABEL];
+    /* For the checker: who set it, and whether by a command that outlived its connection (R5). */
+    uint8_t set_by;
+    bool stray;
+    uint32_t set_by_incarnation;
+    int64_t lease_until; /* as its agent reckons, from when it sent the last command that was run (R6) */
 };
+enum { SIM_NAMES = 2 * SIM_KEYS }; /* keys of a master: those of a second prefix too */
 struct master {
-    struct master_key keys[SIM_KEYS];
+    struct master_key keys[SIM_NAMES];
     int64_t rate_ppm, wall_us, jumped_us;
     bool paused, down;
     uint32_t boot;
@@ -167,6 +198,7 @@ struct master {
         int64_t since_ms;
         uint32_t max_ttl_ms;
     } marker;
+    struct master_key snapshot[SIM_NAMES]; /* BREAK_ROLLBACK */
     struct flight *parked, **parked_end;
 };
 
@@ -206,10 +238,13 @@ struct hold {
     struct token token;
     uint8_t key, agent; /* the agent that reports it */
     uint32_t incarnation;
-    bool ended;    /* its release was asked for, or it never reached its caller: its windows bind nobody */
-    bool released; /* and answered 204 */
-    bool lost;     /* its agent said so */
-    bool used;     /* a caller has it */
+    bool ended;            /* its release was asked for, or it never reached its caller: its windows bind nobody */
+    bool released;         /* and answered 204 */
+    bool lost;             /* its agent said so */
+    bool used;             /* a caller has it */
+    bool doubtful;         /* out of a journal, and no quorum has confirmed it since */
+    bool given_up;         /* its agent has begun to release it */
+    uint32_t version_seen; /* of the register, when it was granted or last written */
     int64_t granted_at, window_from, window_until; /* real time */
     struct instant valid_until, max_hold_until;    /* as its agent last said */
     uint16_t next_in_bucket;
@@ -231,6 +266,7 @@ struct agent {
     int64_t boot_base_us, rate_ppm, wall_us;
     int64_t timer_at;     /* INT64_MAX: not armed */
     int64_t stalled_last; /* real time at which the last stall ended */
+    bool dropped_debt;    /* its table of releases owed was full (R6) */
     struct happening *parked;
     size_t parked_count, parked_room;
     struct request *open[SIM_REQUESTS];
@@ -241,14 +277,16 @@ struct agent {
 };
 
 struct figures {
-    uint64_t runs, steps, grants, renewals, renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels,
-        releases, releases_partial, releases_pending, restored, refusals, unavailable, wait_timeouts, expired_grants,
-        stalls, second_phases, repairs, handovers, messages, forgotten, guarded, virtual_us;
+    uint64_t runs, steps, grants, take_overs, losses, writes, writes_rejected, wall_jumps, renewals, renewal_failures,
+        lost[REASON_COUNT], adoptions, undeliveries, cancels, releases, releases_partial, releases_pending, restored,
+        refusals, unavailable, wait_timeouts, expired_grants, stalls, second_phases, repairs, handovers, messages,
+        forgotten, guarded, virtual_us;
 };
 
 struct world {
     uint64_t seed;
     struct prng prng;
+    struct switches switches;
     struct options options;
     bool verbose, healed;
     int64_t now, healed_at;
@@ -261,7 +299,7 @@ struct world {
 
     struct master masters[SIM_MASTERS];
     struct agent agents[SIM_AGENTS];
-    struct caller callers[2 * SIM_CALLERS];
+    struct caller callers[SIM_CALLERS + SIM_PROBES];
     size_t caller_count;
 
     struct core_group group;
@@ -275,6 +313,13 @@ struct world {
     struct hold *windows[SIM_KEYS][SIM_OPEN_WINDOWS];
     uint8_t window_count[SIM_KEYS];
     uint64_t fence_last[SIM_KEYS];
+    int64_t forgot_at; /* when a master forgot its keys last; -1: none did */
+    struct hold *granted_last[SIM_KEYS];
+    struct { /* one per key: it rejects tokens lower than the highest that it has seen */
+        uint64_t token;
+        uint32_t version;
+    } registers[SIM_KEYS];
+    char property[16];   /* of the violation: C1..C10 */
     char violation[400]; /* "": none */
 
     struct figures figures;
@@ -326,6 +371,8 @@ struct verdict master_execute(struct world *w, uint8_t master, const struct mess
 void master_mark(struct world *w, uint8_t master, bool connecting);
 /* Everything is gone, the marker too. */
 void master_forget(struct world *w, uint8_t master);
+/* What the core of an agent calls `key` may have another name on the masters (BREAK_DISAGREEMENT). */
+uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key);
 /* True when the key is locked there now with this random part. */
 bool master_holds(const struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES]);
 bool master_is_locked(const struct world *w, uint8_t master, uint8_t key);
@@ -335,10 +382,15 @@ void agent_boot(struct world *w, uint8_t agent);
 /* The agent is told to end; `release`: its callers have ended. It dies a little later. */
 void agent_end(struct world *w, uint8_t agent, bool release);
 void agent_crash(struct world *w, uint8_t agent);
+/* The process stands still for so long. */
+void agent_stall(struct world *w, uint8_t agent, int64_t us);
 void agent_step(struct world *w, uint8_t agent, struct event *event);
 void agent_timer(struct world *w, uint8_t agent);
 void agent_take_request(struct world *w, struct request *request);
 void agent_take_cancel(struct world *w, struct request *request);
+/* The shell writes an answer that the core has decided (R4: after a last look at the clock). */
+struct written;
+void agent_write(struct world *w, struct written *written);
 struct instant agent_clock(const struct world *w, uint8_t agent);
 int64_t agent_wall_us(const struct world *w, uint8_t agent);
 /* The last microsecond of real time at which the agent's clock is not past `t`. */
@@ -365,7 +417,13 @@ void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct 
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
 void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);
+/* A promise reaches a caller: valid until then on the agent's clock. */
+void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instant valid_until);
+/* A renewal has created the key where it was missing. */
+void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order);
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);
+void checker_settled(struct world *w);
+void checker_store(struct world *w, struct hold *hold);
 void checker_end(struct world *w);
 
 /* timeline.c: what a replayed seed prints */

@@ -369,6 +369,29 @@ Test(handover, r9_a_script_that_was_flushed_is_asked_for_again)
     expect_answer(1, ANSWER_GRANTED);
 }
 
+/* R6. Found by the simulator: the heir's lease was over before a silent master's word on the hand-over came, and nobody thought of the
+ * longer lease of the holder before. */
+Test(handover, r6_the_old_token_is_owed_for_as_long_as_its_own_lease)
+{
+    prepare(5);
+    rig.policy.handover_max = 16;
+    begin();
+    struct token token = hold_as("k", .ttl_ms = 20000);
+    acquire_as(1, "k", .wait_ms = 300000, .ttl_ms = 1000);
+    at_ms(10), release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    hand(0x0f, 0);
+    expect_answer(63, ANSWER_RELEASED);
+    expect_answer(1, ANSWER_GRANTED);
+    release(2, "k", rig.answer.hold.token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x0f, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    at_ms(600);
+    expect_send(OP_RELEASE, 0x10);
+    cr_assert(token_same_random(&rig.sent[OP_RELEASE].token, &token));
+}
+
 Test(handover, r9_a_heir_that_goes_away_leaves_nothing_behind)
 {
     struct token token = begin_handing(16, 1);

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Finds the killing seeds of the simulator's mutants and broken assumptions again: tests/sim/find_seeds.py BUILD_DIR [NAME...].
+
+To be run when what a seed means has changed (a draw of tests/sim, a timing of the core) or a mutant was added with `?` for its columns.
+Each is searched from seed 1 on for SEEDS violations of the property that is to catch it (`?`: of whatever comes first), and the last two
+columns of mutants.txt and assumptions.txt are written anew. Exits with 1 when one was not caught in RUNS schedules.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+SEEDS = 2
+RUNS = 100_000
+ASSERTED = re.compile(r"^seed (\d+): at \S+ s: assertion: ", re.M)
+CAUGHT = re.compile(r"^caught by (\S+) with seed (\d+)$", re.M)
+
+
+def search(program, options, prop):
+    """The property and the first seeds that show its violation."""
+    seeds, start = [], 1
+    while len(seeds) < SEEDS and start < RUNS:
+        args = [program, *options, "--expect-violation", "--runs", str(RUNS - start), "--from", str(start)]
+        if prop != "?":
+            args += ["--caught-by", prop]
+        ended = subprocess.run(args, stdout=subprocess.PIPE, text=True, check=False)
+        caught, asserted = CAUGHT.search(ended.stdout), ASSERTED.search(ended.stdout)
+        if not caught and asserted:  # the core noticed by itself, and ended the run
+            start = int(asserted.group(1)) + 1
+            continue
+        if not caught:
+            break
+        prop = caught.group(1)
+        seeds.append(caught.group(2))
+        start = int(caught.group(2)) + 1
+    return prop, seeds
+
+
+def refresh(path, names, command):
+    """Rewrites one table; returns the names that were not caught."""
+    lines, missed = [], []
+    for line in path.read_text().splitlines():
+        columns = [column.strip() for column in line.split("|")]
+        if not line.startswith("#") and (not names or columns[0] in names or columns[1] in names):
+            program, options = command(columns)
+            prop, seeds = search(program, options, columns[-2])
+            columns[-2:] = [prop, " ".join(seeds) or "?"]
+            line = re.sub(" +", " ", " | ".join(columns))
+            print(line, flush=True)
+            if not seeds:
+                missed.append(columns[0])
+        lines.append(line)
+    path.write_text("\n".join(lines) + "\n")
+    return missed
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]) / "tests" / "sim"
+    names = sys.argv[2:]
+
+    def mutant(columns):
+        return build / ("sim" if columns[1] == "-" else f"sim_{columns[0].lower()}"), columns[2].split()
+
+    def assumption(columns):
+        return build / "sim", ["--break", columns[1]]
+
+    missed = refresh(HERE / "mutants.txt", names, mutant) + refresh(HERE / "assumptions.txt", names, assumption)
+    for name in missed:
+        print(f"{name}: not caught in {RUNS} schedules", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

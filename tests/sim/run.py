@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""The gate of the simulator: tests/sim/run.py BUILD_DIR [--runs N] [--seed N].
+
+Without --seed: every mutant on its killing seeds, the assumptions broken and kept, the fixed seeds, and --runs new seeds of the core, one
+fifth of them with masters that forget, from a random start that it prints. The last line is `N passed, N failed`.
+With --seed: replays that one seed and prints its timeline.
+"""
+import argparse
+import pathlib
+import re
+import secrets
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+CLOSING = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
+
+
+def run(*args):
+    """Runs it, passes on what it prints, and returns its closing counts."""
+    text = ""
+    with subprocess.Popen([str(arg) for arg in args], stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            text += line
+    closing = CLOSING.findall(text)
+    passed, failed = map(int, closing[-1]) if closing else (0, 1)
+    if process.returncode != 0 and failed == 0:
+        failed = 1
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--runs", type=int, default=25_000)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--options", default="", help="of the simulator, for --seed")
+    arguments = parser.parse_args()
+    sim = arguments.build / "tests" / "sim" / "sim"
+    if arguments.seed is not None:
+        return subprocess.run([sim, *arguments.options.split(), str(arguments.seed)], check=False).returncode
+
+    forgetful = arguments.runs // 5
+    start = 1 + secrets.randbelow(1 << 48)
+    sums = [run(ROOT / "tests" / "run", arguments.build, "--suite", "sim")]
+    print(f"== new seeds from {start}")
+    sums.append(run(sim, "--runs", arguments.runs - forgetful, "--from", start))
+    print(f"== masters that forget, new seeds from {start}")
+    sums.append(run(sim, "--forgetful", "--runs", forgetful, "--from", start))
+    passed, failed = (sum(column) for column in zip(*sums))
+    print(f"{passed} passed, {failed} failed")
+    return 0 if passed > 0 and failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

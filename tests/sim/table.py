@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Keeps the README's table of broken rules and assumptions equal to mutants.txt and assumptions.txt: table.py README [--write]."""
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).parent
+PLACE = re.compile(r"(<!-- broken rules -->\n)(.*?)(<!-- end of broken rules -->\n)", re.S)
+
+
+def rows(name):
+    for line in (HERE / name).read_text().splitlines():
+        if not line.startswith("#"):
+            yield [column.strip() for column in line.split("|")]
+
+
+def render():
+    lines = ["| broken rule | caught by | schedules it took |", "| --- | --- | --- |"]
+    lines += [f"| {rule} | {caught} | {int(seeds.split()[0]):,} |" for _, _, _, rule, caught, seeds in rows("mutants.txt")]
+    lines += ["", "| broken assumption | violated | schedules it took |", "| --- | --- | --- |"]
+    lines += [f"| {assumption}: {what} | {violated} | {int(seeds.split()[0]):,} |"
+              for assumption, _, what, violated, seeds in rows("assumptions.txt")]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    readme = pathlib.Path(sys.argv[1])
+    text = readme.read_text()
+    match = PLACE.search(text)
+    if "--write" in sys.argv:
+        readme.write_text(text[:match.start(2)] + render() + text[match.end(2):])
+        return 0
+    if match and match[2] == render():
+        return 0
+    print("the README's table is not that of tests/sim/mutants.txt and assumptions.txt; tests/sim/table.py README.md --write mends it")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
