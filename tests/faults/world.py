@@ -16,10 +16,13 @@ import time
 
 MASTERS, AGENTS = 5, 3
 TTL_MS = 1000
+GUARD_MS = 2000 + TTL_MS + 1000  # a missing marker is waited for, then whatever was forgotten must run out (D5.3)
 NODE_TIMEOUT_MS = 250  # the most that the shortest ttl allows, for a machine that does other things too
 RECOVERY_MS = TTL_MS + 3000  # ttl, a second of silence until a reconnect, half a second of back-off, and as much again
 CONTENDERS, SOLOISTS = 24, 6
 PATIENCE_S = 15
+
+ADMIN = ["admin", "on", "nopass", "~*", "&*", "+@all"]
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
@@ -47,23 +50,82 @@ def eventually(condition, seconds=PATIENCE_S):
     return True
 
 
+class Net:
+    """A network namespace with one wire to it, for this process alone."""
+
+    def __init__(self):
+        number = os.getpid()
+        self.name, self.wire, self.far = f"lockagent{number}", f"la{number}", f"lb{number}"
+        self.subnet = f"10.{200 + number // 250 % 50}.{number % 250}"
+        made = self.ip("netns", "add", self.name)
+        if made.returncode != 0:
+            raise Skipped(f"ip netns add: {made.stderr.strip()}")
+        for command in (f"link add {self.wire} type veth peer name {self.far}", f"link set {self.far} netns {self.name}",
+                        f"addr add {self.subnet}.1/30 dev {self.wire}", f"link set {self.wire} up",
+                        f"-n {self.name} addr add {self.subnet}.2/30 dev {self.far}", f"-n {self.name} link set {self.far} up"):
+            done = self.ip(*command.split())
+            if done.returncode != 0:
+                self.close()
+                raise Skipped(f"ip {command}: {done.stderr.strip()}")
+
+    @staticmethod
+    def ip(*words):
+        return subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+
+    def address(self, master):
+        return f"{self.subnet}.2:{7001 + master}"
+
+    def listen(self, master):
+        return ["ip", "netns", "exec", self.name, "redis-server", "--port", str(7001 + master), "--bind", f"{self.subnet}.2", "--protected-mode", "no"]
+
+    def cut(self):
+        self.ip("link", "set", self.wire, "down")
+
+    def join(self):
+        self.ip("link", "set", self.wire, "up")
+
+    def cut_way_back(self):
+        """What is sent arrives, and nothing comes back."""
+        self.ip("-n", self.name, "route", "add", "blackhole", f"{self.subnet}.1/32")
+
+    def join_way_back(self):
+        self.ip("-n", self.name, "route", "del", "blackhole", f"{self.subnet}.1/32")
+
+    def close(self):
+        self.ip("netns", "del", self.name)
+        self.ip("link", "del", self.wire)
+
+
 class Failure(Exception):
     """What must hold besides the checker's properties, and did not."""
 
 
+class Skipped(Exception):
+    """What this machine does not allow; neither passed nor failed."""
+
+
 class World:
-    def __init__(self, build, seed, durable, clocks, vanish_permille, limits):
+    """`durable`: the masters keep their data on disk. `clocks`: their wall clocks can be set. `behind_net`: so many of them are in a network
+    namespace of their own, which the agents reach without the proxy. `group`: more YAML for the agents' group, `prefixes`: of each agent's
+    keys. `user`: whom the agents log in as, with the password `secret`."""
+
+    def __init__(self, build, seed, durable=False, clocks=False, vanish_permille=30, limits=None, group="durable: true", prefixes=None, behind_net=0,
+                 user=None):
         self.build, self.random, self.durable, self.clocks = build, random.Random(seed), durable, clocks
+        self.group, self.prefixes, self.behind_net, self.net = group, prefixes or ["lock:"] * AGENTS, behind_net, None
+        self.user, self.helpers, self.keepers = user, [], {}
         self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
         self.processes, self.marks, self.ports = {}, [], [free_port() for _ in range(AGENTS)]
         self.history = self.path("history")
         try:
-            self.open(seed, vanish_permille, limits)
+            self.open(seed, vanish_permille, limits or {})
         except BaseException:
             self.close()
             raise
 
     def open(self, seed, vanish_permille, limits):
+        if self.behind_net:
+            self.net = Net()
         for master in range(MASTERS):
             os.mkdir(self.path(f"master{master}"))
             self.set_clock(master, 0)
@@ -72,7 +134,9 @@ class World:
         self.start("proxy", [f"{self.build}/tests/faults/fault-proxy", *sockets], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         links = self.processes["proxy"].stdout.readline().split()[1:]
         for agent in range(AGENTS):
-            self.configure(agent, links[agent * MASTERS:(agent + 1) * MASTERS], limits)
+            ports = links[agent * MASTERS:(agent + 1) * MASTERS]
+            self.configure(agent, [self.net.address(master) if master < self.behind_net else f"127.0.0.1:{port}"
+                                   for master, port in enumerate(ports)], limits)
         for master in range(MASTERS):
             self.await_master(master)
         for agent in range(AGENTS):
@@ -114,8 +178,15 @@ class World:
                 stream.close()
 
     def close(self):
+        for helper in self.helpers:
+            helper.kill()
+            helper.wait()
+        for keeper in self.keepers.values():
+            keeper.close()
         for name in list(self.processes):
             self.kill(name)
+        if self.net:
+            self.net.close()
         if "LOCKAGENT_KEEP" in os.environ:
             print(f"kept: {self.folder}")
         else:
@@ -132,16 +203,22 @@ class World:
 
     def launch_master(self, master):
         clock = {"LD_PRELOAD": f"{self.build}/tests/faults/fault-clock.so", "FAULT_CLOCK": self.path(f"clock{master}")}
-        self.start(f"master{master}", ["redis-server", "--port", "0", "--unixsocket", self.socket(master), "--dir", self.path(f"master{master}"),
+        listen = self.net.listen(master) if master < self.behind_net else ["redis-server", "--port", "0"]
+        self.start(f"master{master}", [*listen, "--unixsocket", self.socket(master), "--dir", self.path(f"master{master}"),
                                        "--save", "", "--appendonly", "yes" if self.durable else "no", "--appendfsync", "always",
-                                       "--maxmemory-policy", "noeviction"], more_environment=clock if self.clocks else {})
+                                       "--maxmemory-policy", "noeviction", "--enable-debug-command", "yes", "--busy-reply-threshold", "50",
+                                       "--loading-process-events-interval-bytes", "1024", "--user", *ADMIN, *self.login()], more_environment=clock if self.clocks else {})
 
     def set_clock(self, master, offset_ms):
         with open(self.path(f"clock{master}"), "r+b" if os.path.exists(self.path(f"clock{master}")) else "wb") as clock:
             clock.write(offset_ms.to_bytes(8, "little", signed=True))
 
+    def client(self, master):
+        """A command line that may do all, whatever the agents may."""
+        return ["redis-cli", "-e", "-s", self.socket(master), "--user", ADMIN[0], "--pass", "any", "--no-auth-warning"]
+
     def ask_master(self, master, *command):
-        done = subprocess.run(["redis-cli", "-e", "-s", self.socket(master), *command], capture_output=True, text=True, check=False)
+        done = subprocess.run([*self.client(master), *command], capture_output=True, text=True, check=False)
         return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
 
     def await_master(self, master):
@@ -156,11 +233,21 @@ class World:
             self.kill(f"master{master}")
             self.weather(self.links(masters=[master]), refuse=1)
 
-    def restart_masters(self, masters, empty=False):
+    def login(self):
+        return ["--user", self.user, "on", ">secret", "~*", "&*", "+@all"] if self.user else []
+
+    def keep_state(self, masters):
         for master in masters:
-            if empty:
+            shutil.copytree(self.path(f"master{master}"), self.path(f"older{master}"))
+
+    def restart_masters(self, masters, empty=False, older=False):
+        for master in masters:
+            if empty or older:
                 shutil.rmtree(self.path(f"master{master}"))
+            if empty:
                 os.mkdir(self.path(f"master{master}"))
+            if older:
+                os.rename(self.path(f"older{master}"), self.path(f"master{master}"))
             self.launch_master(master)
         for master in masters:
             self.await_master(master)
@@ -171,12 +258,17 @@ class World:
 
     # ---- agents
 
-    def configure(self, agent, links, limits):
+    def credentials(self):
+        return f"{self.user}:secret@" if self.user else ""
+
+    def configure(self, agent, masters, limits):
+        """max_ttl is as small as may be, so that a guard is over soon."""
         with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
             config.write(f"listen: 127.0.0.1:{self.ports[agent]}\n"
-                         f"redis: {{groups: {{main: {{masters: [{', '.join(f'redis://127.0.0.1:{port}' for port in links)}], "
-                         f"node_timeout: {NODE_TIMEOUT_MS}ms}}}}}}\n"
-                         f"limits: {json.dumps(limits)}\nlog: {{level: info, format: json}}\nshutdown: {{grace: 100ms}}\n")
+                         f"redis: {{groups: {{main: {{masters: [{', '.join(f'redis://{self.credentials()}{master}' for master in masters)}], "
+                         f"node_timeout: {NODE_TIMEOUT_MS}ms, {self.group}}}}}}}\n"
+                         f"policies: [{{match: '*', prefix: '{self.prefixes[agent]}', ttl: {TTL_MS}ms, retry: {{max: 100ms}}}}]\n"
+                         f"limits: {json.dumps({'max_ttl': f'{TTL_MS}ms', **limits})}\nlog: {{level: info, format: json}}\nshutdown: {{grace: 100ms}}\n")
 
     def launch_agent(self, agent):
         self.start(f"agent{agent}", [f"{self.build}/lockagent", "serve", "--config", self.path(f"agent{agent}.yaml")])
@@ -241,10 +333,10 @@ class World:
                         agents.add(event["agent"])
         return agents
 
-    def await_grants(self):
+    def await_grants(self, within_ms):
         """Every agent grants again, or the checker will say so."""
         healed_us = self.marks[-1]["t0"]
-        eventually(lambda: len(self.grants_since(healed_us)) == AGENTS, RECOVERY_MS / 1000)
+        eventually(lambda: len(self.grants_since(healed_us)) == AGENTS, within_ms / 1000)
 
     def stop_callers(self):
         callers = self.processes["callers"]
