@@ -17,6 +17,7 @@
 
 enum {
     SIT_OUT_ROUND_TRIPS = 2,
+    HALVINGS_MAX = 16,
     HEARING_RETRY_MAX = 20 /* who hears of releases pauses up to so many times retry.max */
 };
 
@@ -79,13 +80,21 @@ void wake_after_sitting_out(struct core *core, struct key *key)
     try_in(core, key, 0, CAUSE_SAT_OUT);
 }
 
-/* R9: without the spread ten agents split the votes two times in three. */
+/* R9: without the spread ten agents split the votes two times in three. Each agent counts with the round trip that it has seen,
+ * and the one that has seen the longest would lose to the others each time: so who has lost more often than there are agents
+ * takes half of the spread, a quarter when it has lost twice as often, and so on. */
+static int64_t spread_us(const struct core *core, const struct key *key)
+{
+    uint32_t halvings = key->channel.agents == 0 ? 0 : key->channel.losses / key->channel.agents;
+    int64_t us = core->groups[key->group].round_trip_us * key->channel.agents;
+    return us >> (halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX);
+}
+
 static void try_after_message(struct core *core, struct key *key)
 {
-    int64_t spread_us = core->groups[key->group].round_trip_us * key->channel.agents;
     bool alone = key->channel.agents <= 1;
     key->back_off_ms = 0;
-    try_in(core, key, alone ? 0 : random_below(&core->random, spread_us + 1), CAUSE_MESSAGE);
+    try_in(core, key, alone ? 0 : random_below(&core->random, spread_us(core, key) + 1), CAUSE_MESSAGE);
 }
 
 static void try_after_back_off(struct core *core, struct key *key)
@@ -117,8 +126,10 @@ void wake_begin_attempt(struct key *key)
 
 void wake_after_failure(struct core *core, struct key *key)
 {
-    if (key->last_answer == ANSWER_LOCK_HELD)
+    if (key->last_answer == ANSWER_LOCK_HELD) {
+        key->channel.losses++;
         wake_watch(core, key);
+    }
     if (key->channel.again)
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
     else if (set_size(key->channel.messages) >= quorum_of(core, key))

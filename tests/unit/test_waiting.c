@@ -276,6 +276,22 @@ Test(messages, r9_agents_that_hear_the_same_message_spread)
     cr_assert_leq(shortest_us, 8000);
 }
 
+/* One of ten agents that has seen longer round trips than the others would lose to them for ever. */
+Test(messages, r9_who_loses_again_and_again_pauses_less)
+{
+    begin_waiting();
+    for (int i = 0; i < 60; i++) {
+        channel("k", EVENT_MESSAGE, 0x07, 10);
+        int64_t heard_us = rig.now_us;
+        let_time_pass_until(OP_ACQUIRE, 100);
+        cr_assert(i < 40 || rig.now_us - heard_us <= 51000 / 16 + 1000, "%lld us", (long long)(rig.now_us - heard_us));
+        expect_send(OP_ACQUIRE, ALL);
+        at_us(rig.now_us + 4000);
+        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+        expect_send(OP_RELEASE, 0x18);
+    }
+}
+
 /* A lost message costs the holder's remaining ttl at the most, and the back-off where that is less. */
 Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
 {
