@@ -12,7 +12,7 @@
 
 enum { KEY_BYTES = 128, TTL_MS = 60000 };
 
-enum caller_state { IDLE, ASKING, PAUSING, HOLDING, RELEASING };
+enum caller_state { IDLE, ASKING, UNDOING, PAUSING, HOLDING, RELEASING };
 
 struct caller {
     enum caller_state state;
@@ -72,10 +72,18 @@ static void pause_before_asking(struct caller *caller, int64_t now)
 {
     int64_t pause = master_count() == 1 ? pause_ns : pause_ns / 2 + (int64_t)(drand48() * (double)pause_ns);
 
-    if (master_count() > 1)
-        send_delete(caller);
     caller->state = PAUSING;
     caller->asks_again_ns = now + pause;
+}
+
+static void on_refused(struct caller *caller, int64_t now)
+{
+    if (master_count() == 1) {
+        pause_before_asking(caller, now);
+        return;
+    }
+    caller->state = UNDOING;
+    send_delete(caller);
 }
 
 static void want(struct caller *caller, int64_t now)
@@ -92,7 +100,21 @@ static void on_decided(struct caller *caller, bool yes, int64_t now)
         caller->state = HOLDING;
         contest_granted(&contest, number_of(caller), 0, now);
     } else {
-        pause_before_asking(caller, now);
+        on_refused(caller, now);
+    }
+}
+
+/* An undo waits for all masters, as libraries do: else the slowest one would be owed more and more by callers without a
+ * pause. */
+static void on_vote(struct caller *caller, bool yes, int64_t now)
+{
+    caller->yes += yes;
+    caller->no += !yes;
+    if (caller->state == UNDOING) {
+        if (caller->yes + caller->no == master_count())
+            pause_before_asking(caller, now);
+    } else if (caller->yes == quorum || caller->no > master_count() - quorum) {
+        on_decided(caller, yes, now);
     }
 }
 
@@ -102,13 +124,9 @@ static void on_reply(uint16_t number, uint32_t operation, const redisReply *repl
 
     if (reply->type == REDIS_REPLY_ERROR)
         die("naive: %s", reply->str);
-    if (caller->operation != operation || (caller->state != ASKING && caller->state != RELEASING))
-        return;
-    bool yes = caller->state == ASKING ? reply->type == REDIS_REPLY_STATUS : reply->integer == 1;
-    caller->yes += yes;
-    caller->no += !yes;
-    if (caller->yes == quorum || caller->no > master_count() - quorum)
-        on_decided(caller, yes, now);
+    bool asks = caller->state == ASKING;
+    if (caller->operation == operation && (asks || caller->state == UNDOING || caller->state == RELEASING))
+        on_vote(caller, asks ? reply->type == REDIS_REPLY_STATUS : reply->integer == 1, now);
 }
 
 /* Releases whose time has come, asks again where a pause is over; returns when the next such thing is due. */

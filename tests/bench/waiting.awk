@@ -62,6 +62,8 @@ function name_of(client,    part) {
         hold_of[row] = words["hold"]
         section_of[row] = words["section"]
         callers_of[row] = words["callers"]
+        if (words["section"] == "contest")
+            contenders = words["callers"]
     }
     if (words["round"] + 0 > rounds)
         rounds = words["round"] + 0
@@ -73,7 +75,7 @@ function name_of(client,    part) {
 
 END {
     print ""
-    print "One key, " callers_of[rows[2]] " callers. Waits in ms, release to next grant in us (p50); commands to all masters per grant."
+    print "One key, " contenders " callers. Waits in ms, release to next grant in us (p50); commands to all masters per grant."
     print ""
     format = "%-4s %-18s | %8s %7s | %8s %8s %8s %8s %8s | %9s %9s | %8s %8s | %7s %7s\n"
     printf format, "hold", "client", "grants/s", "held", "wait", "wait", "longest", "ideal", "longest/", "commands", "of those", "release", \
@@ -95,9 +97,10 @@ END {
             sprintf("%.1f%%", 100 * of(row, "same_caller_share")), sprintf("%.1f%%", 100 * between)
     }
     print ""
-    row = "free 0 agents-1"
-    printf "A free key, one caller, one agent: acquire p50 %.0f us, acquire and release %.0f us.\n", of(row, "acquire_p50_us"), \
-        of(row, "pair_p50_us")
+    for (i = 1; i <= row_count; i++)
+        if (section_of[rows[i]] == "free")
+            printf "One caller alone, hold %s ms: its acquire takes %.0f us (p50), %.0f us (p99).\n", hold_of[rows[i]], \
+                of(rows[i], "wait_p50_us"), of(rows[i], "wait_p99_us")
     for (i = 1; i <= row_count; i++) {
         row = rows[i]
         if (section_of[row] != "park")

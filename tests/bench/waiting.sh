@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The benchmark of waiting: waiting.sh [--json FILE] [BUILD FOLDER]. README.md beside it says what is measured and how to read it.
 #
-# ROUNDS (3), SECONDS_EACH (2), CONTENDERS (100), HOLDS ("0 5", ms), PAUSES ("0 10 100", ms), PARKED (1000), AGENT (another program)
+# ROUNDS (3), SECONDS_EACH (2), CONTENDERS (100), HOLDS ("0 5", ms), PAUSES ("0 10 100", ms), PARKED (1000), REST (10 s),
+# AGENT (another program)
 set -uo pipefail
 json=
 if [ "${1:-}" = --json ]; then
@@ -14,6 +15,7 @@ rounds=${ROUNDS:-3}
 seconds=${SECONDS_EACH:-2}
 contenders=${CONTENDERS:-100}
 parked=${PARKED:-1000}
+rest=${REST:-10}
 read -ra holds <<<"${HOLDS-0 5}"
 read -ra pauses <<<"${PAUSES-0 10 100}"
 runs=0
@@ -49,10 +51,11 @@ watch_all() {
 # One key for all, and a new one each time, so that no run sees what another one left.
 contest() { # contest CLIENT ROUND HOLD COMMANDS PROGRAM [ARGUMENT...]
     local line warmup
+    ((++runs))
     warmup=$(awk "BEGIN {print 0.3 + 1.5 * $contenders * $3 / 1000}")
     watch_all
     reset_statistics
-    line=$("$build/tests/bench/$5" "${@:6}" --hold "$3" --callers "$contenders" --prefix "contest-$((++runs))" --seconds "$seconds" \
+    line=$("$build/tests/bench/$5" "${@:6}" --hold "$3" --callers "$contenders" --prefix "contest-$runs" --seconds "$seconds" \
         --warmup "$warmup" "${watches[@]}") || fail "no result from $1"
     echo "section=contest round=$2 client=$1 hold=$3 callers=$contenders $line evalsha=$(commands_sent evalsha)" \
         "commands=$(commands_sent "$4")" >>"$dir/results"
@@ -74,11 +77,13 @@ naive() { # naive ROUND HOLD MASTERS PAUSE
     contest "naive-$3-$4" "$1" "$2" 'set|evalsha' naive "${ports[@]}" --pause "$4"
 }
 
-# An acquire and a release without anybody in the way: one request of HTTP and one round trip to the masters each.
-free_key() { # free_key ROUND
+# One caller alone: its wait is one request of HTTP and one round trip to the masters, on a machine that slept as long as a hold.
+free_key() { # free_key ROUND HOLD
     local line
-    line=$("$build/tests/bench/load" --port "${agent_ports[0]}" --callers 1 --prefix "free-" --seconds 1) || fail "no result from load"
-    echo "section=free round=$1 client=agents-1 hold=0 callers=1 $line" >>"$dir/results"
+    ((++runs))
+    line=$("$build/tests/bench/contend" --port "${agent_ports[0]}" --callers 1 --prefix "free-$runs" --hold "$2" --seconds 1 \
+        --warmup 0.3) || fail "no result from contend"
+    echo "section=free round=$1 client=agents-1 hold=$2 callers=1 $line" >>"$dir/results"
 }
 
 cpu_ms() { # cpu_ms PID...: ticks are 10 ms
@@ -142,7 +147,6 @@ park_naive() { # park_naive PAUSE
         "commands=$(commands_sent set) $line" >>"$dir/results"
 }
 
-rest=${REST:-10}
 open_bench
 start_masters
 for _ in 1 2 3; do
@@ -151,8 +155,8 @@ done
 echo "waiting: one key, $contenders callers, five masters on loopback TCP; $(nproc) cores, load average $(cut -d' ' -f1 /proc/loadavg);" \
     "$rounds rounds of $seconds s"
 for ((round = 1; round <= rounds; round++)); do
-    free_key "$round"
     for hold in "${holds[@]}"; do
+        free_key "$round" "$hold"
         agents "$round" "$hold" 1
         agents "$round" "$hold" 3
         for pause in "${pauses[@]}"; do
