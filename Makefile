@@ -39,11 +39,11 @@ asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBeha
 	@ASAN_OPTIONS=abort_on_error=1:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
 	  UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1 tests/run build-asan --timeout-multiplier 4
 
-bench: ## Pairs per second, latency and CPU time, next to a bare client
+bench: ## Pairs per second and waiting for one key, next to bare and naive clients (ONLY=pairs, ONLY=waiting)
 	@deploy/install-deps.sh test
 	@$(call configure,build-bench,--buildtype=release)
 	@ninja -C build-bench --quiet
-	@meson test -C build-bench --benchmark --verbose --no-rebuild
+	@meson test -C build-bench --benchmark --verbose --no-rebuild $(ONLY)
 
 sim: ## The core under a virtual clock: each mutant, and 25,000 new seeds (SEED=n replays one, with its timeline)
 	@deploy/install-deps.sh test

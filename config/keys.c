@@ -124,7 +124,8 @@ const struct config_key config_keys[] = {
               "retry.max."},
     {.path = "policies[].retry.max", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.retry_max_ms),
      .preset = "250ms", .min = 1 * MS, .max = 1 * MINUTE,
-     .prose = "Where the doubling of the pauses ends. Where only one of the two is given, the other gives way."},
+     .prose = "Where the doubling of the pauses ends; a caller whose agent listens for releases pauses up to twenty times as "
+              "long. Where only one of the two is given, the other gives way."},
 
     {.path = "limits", .type = TYPE_SECTION,
      .prose = "What one agent takes on. Beyond it callers are refused, not queued."},

@@ -8,7 +8,7 @@
  *   - answer every item of every send effect with exactly one EVENT_REPLY per master named, also when the connection
  *     ends (VOTE_UNKNOWN) or never was (VOTE_NOT_SENT);
  *   - send what one master is sent over one ordered connection (R5);
- *   - keep the entropy pool filled (core_entropy()).
+ *   - keep at least half of the entropy pool filled, before each step (core_entropy()).
  * Pointers inside an event are borrowed for the step; pointers inside effects are valid until the next step. */
 #ifndef LOCKAGENT_CORE_H
 #define LOCKAGENT_CORE_H

@@ -17,7 +17,8 @@ enum {
     LIMIT_EFFECTS = 256,       /* effects of one step */
     LIMIT_ITEMS = 1024,        /* locks named by the send effects of one step */
     RANDOM_BYTES = 20,         /* 160 bits of every token */
-    ENTROPY_BYTES = 4096,      /* random bytes that the loop keeps ready for the core */
+    ENTROPY_BYTES = 4096,      /* random bytes kept ready for the core, at least half of them before each step */
+    ENTROPY_BYTES_OF_EVENT = 4 * RANDOM_BYTES, /* one event or timer begins so many attempts at the most */
     TTL_MS_MIN = 100,          /* shortest lease */
     TTL_MS_MIN_AGENT = 1000,   /* shortest lease that the watchdog renews */
     TTL_MS_MAX = 3600 * 1000,  /* largest value of limits.max_ttl */
@@ -27,7 +28,7 @@ enum {
 };
 
 static_assert(LIMIT_MASTERS <= 16, "a set of masters is a uint16_t");
-static_assert(ENTROPY_BYTES >= 2 * RANDOM_BYTES, "at least one attempt must be possible between two refills");
+static_assert(ENTROPY_BYTES / 2 >= 2 * ENTROPY_BYTES_OF_EVENT, "a step must come on between two refills");
 static_assert(TTL_MS_MIN_AGENT >= TTL_MS_MIN, "the watchdog's floor is a floor");
 static_assert(LIMIT_EFFECTS >= 64 && LIMIT_ITEMS >= 4 * LIMIT_BATCH, "one event must always fit");
 

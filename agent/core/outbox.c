@@ -10,10 +10,12 @@ enum {
     ROOM_FOR_ANSWERS = ROOM_FOR_ONE_EVENT + ROOM_FOR_BATCHES,
 };
 
+/* For one more event or timer: its effects, and the tokens of the attempts that it begins. */
 bool outbox_has_room(const struct core *core)
 {
     const struct effects *effects = core->effects;
-    return effects->count + ROOM_FOR_ANSWERS + ROOM_FOR_ONE_EVENT <= LIMIT_EFFECTS &&
+    return core->entropy.left >= ENTROPY_BYTES_OF_EVENT &&
+           effects->count + ROOM_FOR_ANSWERS + ROOM_FOR_ONE_EVENT <= LIMIT_EFFECTS &&
            effects->item_count + core->gathered + ROOM_FOR_ONE_EVENT <= LIMIT_ITEMS;
 }
 

@@ -72,6 +72,7 @@ struct key {
         master_set messages;  /* who told of one since the last attempt began */
         bool again;           /* a quorum confirmed while an attempt was under way */
         uint32_t agents;      /* that wait for the key, as a master last said; this one is counted if it watches */
+        uint32_t losses;      /* attempts that found another holder, since this agent last had it */
     } channel;
     uint32_t handovers;            /* in a row */
     struct instant sits_out_until; /* waiters of this agent do not contend before */

@@ -126,6 +126,7 @@ void queue_attempt_failed(struct core *core, struct key *key, struct request *co
 void queue_attempt_won(struct core *core, struct key *key)
 {
     key->back_off_ms = 0;
+    key->channel.losses = 0;
     answer_once(core, key, refusal_of_hold(core, key->live, ANSWER_LOCK_HELD));
 }
 

@@ -5,7 +5,8 @@
  *   a subscription is worth something once a quorum has confirmed it: what was released before was missed, so then it
  *   tries once more
  *   without a message: when the holder's lease has run out, or after a jittered back-off, whichever comes first; the pauses begin
- *   short only where no message can come
+ *   short only where no message can come, and where one will come they grow beyond retry.max: a thousand waiters that
+ *   listen must not keep the masters busy
  *   after handover_max hand-overs here while others wait, it sits out the longest of their delays: its own attempt
  *   would always be the first
  *
@@ -14,7 +15,11 @@
 #include "core_assert.h"
 #include "state.h"
 
-enum { SIT_OUT_ROUND_TRIPS = 2 };
+enum {
+    SIT_OUT_ROUND_TRIPS = 2,
+    HALVINGS_MAX = 16,
+    HEARING_RETRY_MAX = 20 /* who hears of releases pauses up to so many times retry.max */
+};
 
 static uint8_t quorum_of(const struct core *core, const struct key *key)
 {
@@ -75,23 +80,33 @@ void wake_after_sitting_out(struct core *core, struct key *key)
     try_in(core, key, 0, CAUSE_SAT_OUT);
 }
 
-/* R9: without the spread ten agents split the votes two times in three. */
+/* R9: without the spread ten agents split the votes two times in three. Each agent counts with the round trip that it has seen,
+ * and the one that has seen the longest would lose to the others each time: so who has lost more often than there are agents
+ * takes half of the spread, a quarter when it has lost twice as often, and so on. */
+static int64_t spread_us(const struct core *core, const struct key *key)
+{
+    uint32_t halvings = key->channel.agents == 0 ? 0 : key->channel.losses / key->channel.agents;
+    int64_t us = core->groups[key->group].round_trip_us * key->channel.agents;
+    return us >> (halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX);
+}
+
 static void try_after_message(struct core *core, struct key *key)
 {
-    int64_t spread_us = core->groups[key->group].round_trip_us * key->channel.agents;
     bool alone = key->channel.agents <= 1;
     key->back_off_ms = 0;
-    try_in(core, key, alone ? 0 : random_below(&core->random, spread_us + 1), CAUSE_MESSAGE);
+    try_in(core, key, alone ? 0 : random_below(&core->random, spread_us(core, key) + 1), CAUSE_MESSAGE);
 }
 
 static void try_after_back_off(struct core *core, struct key *key)
 {
     const struct core_policy *policy = &core->policies[key->policy];
     bool will_hear = set_size(key->channel.confirmed) >= quorum_of(core, key);
-    if (will_hear)
-        key->back_off_ms = policy->retry_max_ms;
-    if (key->back_off_ms < policy->retry_min_ms)
-        key->back_off_ms = policy->retry_min_ms;
+    uint32_t shortest_ms = will_hear ? policy->retry_max_ms : policy->retry_min_ms;
+    uint32_t longest_ms = will_hear ? policy->retry_max_ms * HEARING_RETRY_MAX : policy->retry_max_ms;
+    if (key->back_off_ms < shortest_ms)
+        key->back_off_ms = shortest_ms;
+    if (key->back_off_ms > longest_ms)
+        key->back_off_ms = longest_ms;
     int64_t most_us = (int64_t)key->back_off_ms * 1000;
     int64_t delay_us = most_us / 2 + random_below(&core->random, most_us / 2 + 1);
     enum cause cause = CAUSE_BACK_OFF;
@@ -100,7 +115,7 @@ static void try_after_back_off(struct core *core, struct key *key)
         cause = CAUSE_TTL;
     }
     try_in(core, key, delay_us, cause);
-    key->back_off_ms = key->back_off_ms * 2 < policy->retry_max_ms ? key->back_off_ms * 2 : policy->retry_max_ms;
+    key->back_off_ms = key->back_off_ms * 2 < longest_ms ? key->back_off_ms * 2 : longest_ms;
 }
 
 void wake_begin_attempt(struct key *key)
@@ -111,8 +126,10 @@ void wake_begin_attempt(struct key *key)
 
 void wake_after_failure(struct core *core, struct key *key)
 {
-    if (key->last_answer == ANSWER_LOCK_HELD)
+    if (key->last_answer == ANSWER_LOCK_HELD) {
+        key->channel.losses++;
         wake_watch(core, key);
+    }
     if (key->channel.again)
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
     else if (set_size(key->channel.messages) >= quorum_of(core, key))

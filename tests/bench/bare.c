@@ -1,44 +1,19 @@
 /* The yardstick: the same commands on the same masters as the agent sends, decided at the same quorum, with as many
  * callers under way, but straight from hiredis, without HTTP, deadlines, renewal or anything else that makes it a
  * service. */
+#include "tests/bench/masters.h"
 #include "tests/bench/measure.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <hiredis/hiredis.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <time.h>
 
-enum {
-    MASTERS_MAX = 15,
-    RING = 1 << 16,
-    RANDOM_BYTES = 20,
-    RANDOM_CHARS = 2 * RANDOM_BYTES,
-    KEY_BYTES = 128,
-    SHA_CHARS = 40
-};
+enum { KEY_BYTES = 128 };
 enum { TTL_MS = 30000, FENCE_RETENTION_MS = 3600000 };
-
-/* Whose reply comes next on a connection. A reply to an operation that has been decided meanwhile is stale and dropped.
- */
-struct pending {
-    uint16_t caller;
-    uint32_t operation;
-};
-
-struct master {
-    int port;
-    redisContext *redis;
-    bool dirty;
-    uint32_t head, tail;
-    struct pending ring[RING];
-};
 
 enum caller_state { IDLE, ACQUIRING, RELEASING };
 
@@ -54,31 +29,12 @@ struct caller {
 };
 
 static struct window window = {.callers = 1, .prefix = "bare-", .seconds = 2, .warmup_s = .3};
-static struct master *masters[MASTERS_MAX];
 static struct caller callers[CALLERS_MAX];
-static int master_count, busy, quorum, epoll_fd;
+static int busy, quorum, epoll_fd;
 static bool fencing;
 static const char *scripts = "agent/redis";
 static char acquire_sha[SHA_CHARS + 1], release_sha[SHA_CHARS + 1];
 static uint64_t failed, second_phases;
-
-static void fresh_random(char random[RANDOM_CHARS + 1])
-{
-    static uint8_t pool[4096];
-    static size_t left;
-
-    if (left < RANDOM_BYTES) {
-        if (getrandom(pool, sizeof pool, 0) != sizeof pool)
-            die("bare: no random bytes");
-        left = sizeof pool;
-    }
-    left -= RANDOM_BYTES;
-    for (int i = 0; i < RANDOM_BYTES; i++) {
-        random[2 * i] = "0123456789abcdef"[pool[left + i] >> 4];
-        random[2 * i + 1] = "0123456789abcdef"[pool[left + i] & 15];
-    }
-    random[RANDOM_CHARS] = 0;
-}
 
 static uint64_t unix_us(void)
 {
@@ -88,21 +44,9 @@ static uint64_t unix_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* Formats once and hands the same bytes to every master; they are written once per master and turn of the loop. */
 static void send_to_all(const struct caller *caller, char *bytes, int length)
 {
-    if (length < 0)
-        die("bare: out of memory");
-    for (int i = 0; i < master_count; i++) {
-        struct master *master = masters[i];
-        if (master->tail - master->head == RING)
-            die("bare: the master on port %d owes %d replies", master->port, RING);
-        master->ring[master->tail++ % RING] =
-            (struct pending){.caller = (uint16_t)(caller - callers), .operation = caller->operation};
-        master->dirty = true;
-        redisAppendFormattedCommand(master->redis, bytes, (size_t)length);
-    }
-    redisFreeCommand(bytes);
+    masters_send((uint16_t)(caller - callers), caller->operation, bytes, length);
 }
 
 static void send_acquire(struct caller *caller, int64_t now)
@@ -166,13 +110,13 @@ static void on_vote(struct caller *caller, bool yes, int64_t now)
     caller->no += !yes;
     if (caller->state == ACQUIRING && caller->yes == quorum) {
         on_granted(caller, now);
-    } else if (caller->state == ACQUIRING && caller->no > master_count - quorum) {
+    } else if (caller->state == ACQUIRING && caller->no > master_count() - quorum) {
         failed++;
         send_release(caller);
     } else if (caller->state == RELEASING && caller->yes == quorum) {
         window_paired(&window, caller->began_ns, now);
         begin_pair(caller, now);
-    } else if (caller->state == RELEASING && caller->no > master_count - quorum) {
+    } else if (caller->state == RELEASING && caller->no > master_count() - quorum) {
         failed++;
         begin_pair(caller, now);
     }
@@ -198,47 +142,11 @@ static bool reply_is_yes(struct caller *caller, const redisReply *reply)
     return true;
 }
 
-static void on_reply(struct master *master, const redisReply *reply, int64_t now)
+static void on_reply(uint16_t number, uint32_t operation, const redisReply *reply, int64_t now)
 {
-    if (master->head == master->tail)
-        die("bare: a reply that nobody asked for");
-    struct pending pending = master->ring[master->head++ % RING];
-    struct caller *caller = &callers[pending.caller];
-    if (caller->operation == pending.operation && caller->state != IDLE)
+    struct caller *caller = &callers[number];
+    if (caller->operation == operation && caller->state != IDLE)
         on_vote(caller, reply_is_yes(caller, reply), now);
-}
-
-static void on_readable(struct master *master)
-{
-    void *reply;
-
-    if (redisBufferRead(master->redis) != REDIS_OK)
-        die("bare: port %d: %s", master->port, master->redis->errstr);
-    int64_t now = now_ns();
-    while (redisGetReplyFromReader(master->redis, &reply) == REDIS_OK && reply) {
-        on_reply(master, reply, now);
-        freeReplyObject(reply);
-    }
-    if (master->redis->err)
-        die("bare: port %d: %s", master->port, master->redis->errstr);
-}
-
-/* True when everything went out; else the loop comes back at once. */
-static bool flush(void)
-{
-    bool all_out = true;
-
-    for (int i = 0; i < master_count; i++) {
-        struct master *master = masters[i];
-        int done = 0;
-        if (!master->dirty)
-            continue;
-        if (redisBufferWrite(master->redis, &done) != REDIS_OK)
-            die("bare: port %d: %s", master->port, master->redis->errstr);
-        master->dirty = !done;
-        all_out = all_out && done;
-    }
-    return all_out;
 }
 
 static char *read_script(const char *name)
@@ -260,40 +168,13 @@ static char *read_script(const char *name)
     return text;
 }
 
-static void load_script(redisContext *redis, const char *name, char sha[SHA_CHARS + 1])
-{
-    redisReply *reply = redisCommand(redis, "SCRIPT LOAD %s", read_script(name));
-
-    if (!reply || reply->type != REDIS_REPLY_STRING || reply->len != SHA_CHARS)
-        die("bare: cannot load %s.lua: %s", name, reply && reply->str ? reply->str : redis->errstr);
-    memcpy(sha, reply->str, SHA_CHARS + 1);
-    freeReplyObject(reply);
-}
-
-static void connect_master(struct master *master)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = master};
-
-    redisContext *setup = redisConnect("127.0.0.1", master->port);
-    if (!setup || setup->err)
-        die("bare: no master on port %d", master->port);
-    load_script(setup, "acquire", acquire_sha);
-    load_script(setup, "release", release_sha);
-    redisFree(setup);
-    master->redis = redisConnectNonBlock("127.0.0.1", master->port);
-    if (!master->redis || master->redis->err)
-        die("bare: no master on port %d", master->port);
-    struct pollfd ready = {.fd = master->redis->fd, .events = POLLOUT};
-    if (poll(&ready, 1, 1000) != 1 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, master->redis->fd, &event) != 0)
-        die("bare: cannot watch the master on port %d", master->port);
-}
-
 static void run(void)
 {
     struct epoll_event events[MASTERS_MAX];
 
-    for (int i = 0; i < master_count; i++)
-        connect_master(masters[i]);
+    masters_connect(epoll_fd, on_reply);
+    masters_load(read_script("acquire"), acquire_sha);
+    masters_load(read_script("release"), release_sha);
     window_start(&window);
     for (int i = 0; i < window.callers; i++) {
         snprintf(callers[i].key, KEY_BYTES, "lock:%s%d", window.prefix, i);
@@ -301,22 +182,12 @@ static void run(void)
         begin_pair(&callers[i], now_ns());
     }
     for (int64_t now = now_ns(); window_advance(&window, now) != PHASE_OVER && busy > 0; now = now_ns()) {
-        int timeout_ms = flush() ? window_timeout_ms(&window, now) : 0;
+        int timeout_ms = masters_flush() ? window_timeout_ms(&window, now) : 0;
         int ready = epoll_wait(epoll_fd, events, MASTERS_MAX, timeout_ms);
         for (int i = 0; i < ready; i++)
-            on_readable(events[i].data.ptr);
+            masters_read(events[i].data.ptr);
     }
-    flush();
-}
-
-static void add_master(const char *text)
-{
-    int port = atoi(text);
-
-    if (master_count == MASTERS_MAX || port < 1 || port > 65535 ||
-        !(masters[master_count] = calloc(1, sizeof(struct master))))
-        die("bare: bad port, or more than %d masters", MASTERS_MAX);
-    masters[master_count++]->port = port;
+    masters_flush();
 }
 
 static void parse_arguments(int argc, char **argv)
@@ -332,7 +203,7 @@ static void parse_arguments(int argc, char **argv)
 
     for (int option; good && (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'm')
-            add_master(optarg);
+            masters_add(optarg);
         else if (option == 'f')
             fencing = true;
         else if (option == 'l')
@@ -340,9 +211,9 @@ static void parse_arguments(int argc, char **argv)
         else
             good = window_option(&window, option, optarg);
     }
-    if (!good || optind != argc || !master_count)
+    if (!good || optind != argc || !master_count())
         die("usage: bare --master PORT... [--fencing] [--scripts DIR] " WINDOW_USAGE);
-    quorum = master_count / 2 + 1;
+    quorum = master_count() / 2 + 1;
 }
 
 int main(int argc, char **argv)

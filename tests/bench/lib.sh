@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Starts and stops what run.sh and profile.sh measure: five Redis masters and one agent, in a temporary folder, on free loopback
-# ports. Its argument is the build folder. Everything ends by process id when the shell does.
+# Starts and stops what run.sh, waiting.sh and profile.sh measure: five Redis masters and agents, in a temporary folder, on free
+# loopback ports. Its argument is the build folder. Everything ends by process id when the shell does.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -9,8 +9,10 @@ build=${1:-build-bench}
 masters=5
 appendonly=${APPENDONLY:-no} # no, or yes with an fsync each second, or always: an fsync before each answer
 dir=
-agent_pid=
+agent_pid= # the last one started
 agent_port=
+agent_pids=()
+agent_ports=()
 redis_pids=()
 redis_ports=()
 
@@ -34,7 +36,7 @@ end_process() { # end_process PID: continues it if it was stopped, asks, waits f
 clean_up() {
     local code=$? pid
     trap '' INT TERM HUP
-    for pid in $agent_pid "${redis_pids[@]}"; do
+    for pid in "${agent_pids[@]}" "${redis_pids[@]}"; do
         end_process "$pid"
     done
     [ -z "$dir" ] || rm -rf "$dir"
@@ -94,7 +96,7 @@ start_masters() {
 write_config() {
     local urls
     printf -v urls ', redis://127.0.0.1:%s' "${redis_ports[@]}"
-    cat >"$dir/lockagent.yaml" <<YAML
+    cat >"$dir/lockagent-$agent_port.yaml" <<YAML
 listen: 127.0.0.1:$agent_port
 redis:
   groups:
@@ -129,8 +131,10 @@ wait_for_masters() { # wait_for_masters N
 start_agent() { # start_agent PROGRAM
     agent_port=$(free_port)
     write_config
-    "$1" serve --config "$dir/lockagent.yaml" >"$dir/agent.log" 2>&1 &
+    "$1" serve --config "$dir/lockagent-$agent_port.yaml" >>"$dir/agent.log" 2>&1 &
     agent_pid=$!
+    agent_pids+=("$agent_pid")
+    agent_ports+=("$agent_port")
     wait_for_masters "$masters"
 }
 
@@ -163,7 +167,7 @@ open_bench() {
     if [ ! -f "$build/build.ninja" ]; then
         meson setup --buildtype=release "$build" "$top" >/dev/null || fail "cannot configure $build"
     fi
-    said=$(ninja -C "$build" lockagent tests/bench/load tests/bench/bare) || {
+    said=$(ninja -C "$build" lockagent tests/bench/{load,bare,contend,naive,park}) || {
         echo "$said" >&2
         fail "cannot build in $build"
     }

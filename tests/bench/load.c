@@ -1,39 +1,26 @@
 /* The HTTP load generator: one thread, one epoll, keep-alive connections that each take and give back their own lock,
  * over and over. */
+#include "tests/bench/http.h"
 #include "tests/bench/measure.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-enum { ANSWER_BYTES = 8192, TOKEN_BYTES = 128, STATUS_MAX = 600, RECONNECTS_MAX = 10000 };
+enum { RECONNECTS_MAX = 10000 };
 
 /* Waits for the answer to a POST, then for the answer to the DELETE with its token; idle when no pair may begin. */
 enum caller_state { IDLE, ACQUIRING, RELEASING };
 
 struct caller {
-    int fd, number;
+    int number;
     enum caller_state state;
     int64_t began_ns;
     char token[TOKEN_BYTES];
-    size_t filled;
-    char answer[ANSWER_BYTES];
-};
-
-struct answer {
-    int status;
-    bool closes;
-    size_t length; /* header and body */
-    char token[TOKEN_BYTES];
+    struct http http;
 };
 
 static struct window window = {.callers = 1, .prefix = "bench-", .seconds = 2, .warmup_s = .3};
@@ -41,29 +28,6 @@ static struct caller *callers[CALLERS_MAX];
 static int busy, port, epoll_fd;
 static bool only_http; /* two GET /livez in place of each pair: what HTTP alone costs */
 static uint64_t statuses[STATUS_MAX], broken, unanswered;
-
-static void open_connection(struct caller *caller)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = caller};
-    int on = 1;
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    caller->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (caller->fd < 0 || connect(caller->fd, (struct sockaddr *)&address, sizeof address) != 0)
-        die("load: cannot connect to 127.0.0.1:%d: %s", port, strerror(errno));
-    setsockopt(caller->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (fcntl(caller->fd, F_SETFL, O_NONBLOCK) != 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, caller->fd, &event) != 0)
-        die("load: cannot watch a connection: %s", strerror(errno));
-    caller->filled = 0;
-}
-
-/* What was under way on a connection that broke is lost; the caller begins anew on another one. */
-static void reopen_connection(struct caller *caller)
-{
-    close(caller->fd);
-    open_connection(caller);
-}
 
 static void send_request(struct caller *caller, enum caller_state state)
 {
@@ -81,9 +45,7 @@ static void send_request(struct caller *caller, enum caller_state state)
                           "DELETE /locks/%s%d HTTP/1.1\r\nHost: localhost\r\nLock-Token: %s\r\n\r\n", window.prefix,
                           caller->number, caller->token);
     caller->state = state;
-    /* A request is small and the connection has nothing else under way: it fits or the connection is broken, which the
-     * next read reports. */
-    (void)!send(caller->fd, request, (size_t)length, MSG_NOSIGNAL);
+    http_send(&caller->http, request, (size_t)length);
 }
 
 static void begin_pair(struct caller *caller, int64_t now)
@@ -96,46 +58,6 @@ static void begin_pair(struct caller *caller, int64_t now)
     busy += caller->state == IDLE;
     caller->began_ns = now;
     send_request(caller, ACQUIRING);
-}
-
-static void read_field(const char *line, const char *end, struct answer *answer, size_t *body)
-{
-    if (!strncasecmp(line, "Content-Length:", 15)) {
-        *body = strtoul(line + 15, NULL, 10);
-    } else if (!strncasecmp(line, "Lock-Token:", 11)) {
-        for (line += 11; *line == ' ';)
-            line++;
-        size_t length = (size_t)(end - line);
-        if (length < sizeof answer->token)
-            memcpy(answer->token, line, length), answer->token[length] = 0;
-    } else if (!strncasecmp(line, "Connection: close", 17)) {
-        answer->closes = true;
-    } else if (!strncasecmp(line, "Transfer-Encoding:", 18)) {
-        die("load: the answer comes in chunks, which this client does not read");
-    }
-}
-
-/* True when `caller->answer` holds a whole answer. */
-static bool parse_answer(struct caller *caller, struct answer *answer)
-{
-    size_t body = 0;
-
-    caller->answer[caller->filled] = 0;
-    char *end = strstr(caller->answer, "\r\n\r\n");
-    if (!end)
-        return false;
-    *answer = (struct answer){.status = strncmp(caller->answer, "HTTP/1.1 ", 9) ? 0 : atoi(caller->answer + 9)};
-    if (answer->status < 100 || answer->status >= STATUS_MAX)
-        die("load: not an answer: %.60s", caller->answer);
-    for (char *line = strstr(caller->answer, "\r\n") + 2; line < end + 2;) {
-        char *line_end = strstr(line, "\r\n");
-        read_field(line, line_end, answer, &body);
-        line = line_end + 2;
-    }
-    answer->length = (size_t)(end + 4 - caller->answer) + body;
-    if (answer->length >= ANSWER_BYTES)
-        die("load: an answer of %zu bytes", answer->length);
-    return caller->filled >= answer->length;
 }
 
 /* An acquire that was refused is counted by its status and tried again at once: the loop is closed, and its rate is the
@@ -160,26 +82,23 @@ static void take_answer(struct caller *caller, const struct answer *answer, int6
 static void on_readable(struct caller *caller)
 {
     struct answer answer;
-    ssize_t got = recv(caller->fd, caller->answer + caller->filled, ANSWER_BYTES - 1 - caller->filled, 0);
 
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    switch (http_read(&caller->http, &answer)) {
+    case HTTP_MORE:
         return;
-    if (got <= 0) {
+    case HTTP_BROKEN:
         if (++broken > RECONNECTS_MAX)
             die("load: %d connections were closed on us", RECONNECTS_MAX);
-        reopen_connection(caller);
+        http_reopen(&caller->http, epoll_fd, caller);
         begin_pair(caller, now_ns());
         return;
+    case HTTP_ANSWER:
+        if (caller->state == IDLE)
+            die("load: an answer that nobody asked for");
+        if (answer.closes)
+            http_reopen(&caller->http, epoll_fd, caller);
+        take_answer(caller, &answer, now_ns());
     }
-    caller->filled += (size_t)got;
-    if (!parse_answer(caller, &answer))
-        return;
-    if (caller->filled > answer.length || caller->state == IDLE)
-        die("load: more bytes than were asked for");
-    caller->filled = 0;
-    if (answer.closes)
-        reopen_connection(caller);
-    take_answer(caller, &answer, now_ns());
 }
 
 static void run(void)
@@ -190,7 +109,7 @@ static void run(void)
         if (!(callers[i] = calloc(1, sizeof *callers[i])))
             die("load: out of memory");
         callers[i]->number = i;
-        open_connection(callers[i]);
+        http_open(&callers[i]->http, port, epoll_fd, callers[i]);
     }
     window_start(&window);
     for (int i = 0; i < window.callers; i++)

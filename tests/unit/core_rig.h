@@ -51,16 +51,24 @@ static void record(const struct effect *effect)
         r->items[i] = rig.effects->items[effect->send.first + i];
 }
 
+/* No more often than the loop does it: half of them is what the core can count on. */
+static void refill_entropy(void)
+{
+    struct entropy *entropy = core_entropy(rig.core);
+    if (entropy->left >= ENTROPY_BYTES / 2)
+        return;
+    for (; entropy->left < ENTROPY_BYTES; entropy->left++)
+        entropy->bytes[entropy->left] = (uint8_t)rand();
+}
+
 static void step(struct event event)
 {
     bool taken = false;
-    struct entropy *entropy = core_entropy(rig.core);
-    for (; entropy->left < ENTROPY_BYTES; entropy->left++)
-        entropy->bytes[entropy->left] = (uint8_t)rand();
     event.now = (struct instant){rig.epoch_us + rig.now_us};
     event.wall_us = PROPOSAL * (int64_t)1000000 + rig.now_us;
     for (rig.turns = 0; !taken; rig.turns++) {
         cr_assert_lt(rig.turns, 2000, "core_step() never takes the event");
+        refill_entropy();
         taken = core_step(rig.core, &event, rig.effects);
         for (size_t i = 0; i < rig.effects->count; i++)
             record(&rig.effects->list[i]);

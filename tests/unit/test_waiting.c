@@ -140,6 +140,32 @@ Test(wait, a_grant_that_was_not_delivered_is_released)
     cr_assert_not(is_listed("k"));
 }
 
+/* Hundreds of callers, each waiting for another key, are due in one step, and the random bytes that are ready do not go round. */
+Test(wait, attempts_that_are_due_together_wait_for_random_bytes)
+{
+    enum { MANY = ENTROPY_BYTES / RANDOM_BYTES * 2 };
+    char name[16];
+    prepare(5);
+    rig.config.locks_max = rig.config.requests_max = rig.config.waiters_max = MANY;
+    begin();
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "k%u", i);
+        rig.count = 0;
+        acquire_as(i, name, .wait_ms = 60000);
+        expect_send(OP_ACQUIRE, ALL);
+        reply(OP_ACQUIRE, 0x07, VOTE_HELD);
+    }
+    rig.count = 0;
+    stalled_until_ms(1000), step((struct event){.kind = EVENT_TIME});
+    cr_assert_gt(rig.turns, 1);
+    size_t asked = 0;
+    for (size_t i = 0; i < rig.count; i++)
+        if (rig.records[i].effect.kind == EFFECT_SEND && rig.records[i].effect.send.op == OP_ACQUIRE)
+            asked += rig.records[i].effect.send.count;
+    cr_assert_eq(asked, MANY, "%zu of %d ask again", asked, MANY);
+    cr_assert_eq(core_stats(rig.core)->waiters, MANY);
+}
+
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 enum { PAUSE_MS = 60000 }; /* no back-off ends within a test */
@@ -250,6 +276,22 @@ Test(messages, r9_agents_that_hear_the_same_message_spread)
     cr_assert_leq(shortest_us, 8000);
 }
 
+/* One of ten agents that has seen longer round trips than the others would lose to them for ever. */
+Test(messages, r9_who_loses_again_and_again_pauses_less)
+{
+    begin_waiting();
+    for (int i = 0; i < 60; i++) {
+        channel("k", EVENT_MESSAGE, 0x07, 10);
+        int64_t heard_us = rig.now_us;
+        let_time_pass_until(OP_ACQUIRE, 100);
+        cr_assert(i < 40 || rig.now_us - heard_us <= 51000 / 16 + 1000, "%lld us", (long long)(rig.now_us - heard_us));
+        expect_send(OP_ACQUIRE, ALL);
+        at_us(rig.now_us + 4000);
+        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+        expect_send(OP_RELEASE, 0x18);
+    }
+}
+
 /* A lost message costs the holder's remaining ttl at the most, and the back-off where that is less. */
 Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
 {
@@ -262,6 +304,33 @@ Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
     expect_nothing();
     at_ms(704);
     expect_send(OP_ACQUIRE, ALL);
+}
+
+/* Many waiters that listen are no polling storm; still, whoever releases without telling is found out after a while. */
+Test(messages, r9_who_listens_pauses_ever_longer)
+{
+    int64_t longest_us = 0;
+    prepare(5);
+    rig.policy.retry_min_ms = 20, rig.policy.retry_max_ms = 100;
+    begin();
+    acquire_as(1, "k", .wait_ms = 300000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0), at_us(rig.now_us + 1);
+    refuse_again();
+    for (int i = 0; i < 12; i++) {
+        int64_t since_us = rig.now_us;
+        let_time_pass_until(OP_ACQUIRE, 2001);
+        longest_us = rig.now_us - since_us > longest_us ? rig.now_us - since_us : longest_us;
+        refuse_again();
+    }
+    cr_assert_geq(longest_us, 1000000);
+    channel("k", EVENT_UNSUBSCRIBED, ALL, 0); /* and as soon as nothing will be heard, as often as that takes */
+    let_time_pass_until(OP_ACQUIRE, 2001);
+    refuse_again();
+    let_time_pass_until(OP_ACQUIRE, 101);
 }
 
 Test(messages, r9_the_subscription_ends_with_the_last_waiter)
