@@ -1,0 +1,133 @@
+/* The rights that lockagent needs (D5.7): each file of deploy/acl is enough for its features, and nothing in it is too much. The server's
+ * own ACL LOG is the judge: it names every command that was refused, also those inside scripts. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(acl, .init = world_open, .fini = world_close, .timeout = 120);
+
+struct feature_set {
+    const char *file, *group, *policies;
+};
+static const struct feature_set full = {"full", "      durable: true\n", ""};
+static const struct feature_set basic = {"basic", "      guard: off\n", "policies:\n  - {match: '*', fencing: off}\n"};
+
+static const char *acl_file(const struct feature_set *set)
+{
+    return format("%s/deploy/acl/%s.acl", getenv("LOCKAGENT_SOURCE"), set->file);
+}
+
+static bool refused(void)
+{
+    return master_do(0, "ACL LOG")->elements > 0;
+}
+
+static struct agent *start_agent(const struct feature_set *set)
+{
+    return agent_start(
+        &(struct agent_options){.masters = format("['redis://lockagent:pw@%s']", master_url(0) + strlen("redis://")),
+                                .group = set->group,
+                                .extra = set->policies});
+}
+
+/* Somebody waits at another agent, and is told (R9). */
+static void wait_for(struct agent *holder, struct agent *other)
+{
+    const struct reply *granted = acquire(holder, "waited", "ttl=10s");
+    const int waiter = wire_request(other, "POST", "/locks/waited?ttl=10s&wait=1s", NULL);
+    if (granted->status == 201) {
+        sleep_ms(300);
+        release(holder, "waited", token(granted));
+    }
+    const struct reply *heir = wire_receive(waiter, 3000);
+    if (heir->status == 201) {
+        release(other, "waited", token(heir));
+    }
+    wire_close(waiter);
+}
+
+/* A life that takes every way to the master: greeting, marker, grant, renewal, a key that went missing, release, reconnect, trust. */
+static void live(struct agent *agent, struct agent *other)
+{
+    wait_for(agent, other);
+    const struct reply *granted = acquire(agent, "k", "ttl=10s");
+    if (granted->status == 201) {
+        renew(agent, "k", token(granted), "ttl=20s");
+        renew(agent, "k", token(granted), "ttl=20s");
+        release(agent, "k", token(granted));
+    }
+    master_do(0, "HSET lockagent:marker since 1"); /* something for trust to write */
+    granted = acquire(agent, "gone", "ttl=10s");
+    if (granted->status == 201) {
+        master_do(0, "DEL lock:gone");
+        renew(agent, "gone", token(granted), NULL);
+    }
+    agent_run((const char *[]){"trust", agent->config, NULL});
+    master_do(0, "DEL lock:k lock:gone lock:after lock:waited");
+    master_do(0, "CLIENT KILL USER lockagent");
+    acquire(agent, "after", "ttl=10s&wait=1s");
+}
+
+/* What was in flight on the connection that is given up is killed by the next one (R5). */
+static void fall_silent(struct agent *agent)
+{
+    master_freeze(0);
+    acquire(agent, "silent", "ttl=10s&wait=2s");
+    master_thaw(0);
+    cr_assert(eventually(get(agent, "/readyz")->status == 200));
+}
+
+static void start_master(const struct feature_set *set)
+{
+    masters_start_with(1, MASTERS_FORGETFUL, "--aclfile", acl_file(set));
+    master_do(0, "ACL SETUSER lockagent >pw");
+}
+
+static void check_enough(const struct feature_set *set)
+{
+    start_master(set);
+    struct agent *agent = start_agent(set);
+    live(agent, start_agent(set));
+    fall_silent(agent);
+    cr_assert(!refused(), "refused: %s", master_do(0, "ACL LOG 1")->element[0]->element[5]->str);
+    expect(acquire(agent, "last", "ttl=10s"), 201, NULL);
+}
+
+Test(acl, the_full_file_is_enough)
+{
+    check_enough(&full);
+}
+
+Test(acl, the_basic_file_is_enough_without_guard_and_fencing)
+{
+    check_enough(&basic);
+}
+
+Test(acl, every_right_in_the_full_file_is_needed)
+{
+    start_master(&full);
+    struct agent *agent = start_agent(&full), *other = start_agent(&full);
+    char *rest = NULL;
+    size_t rights = 0;
+    for (char *word = strtok_r(read_whole_file(acl_file(&full)), " \n", &rest); word;
+         word = strtok_r(NULL, " \n", &rest)) {
+        if (*word != '+') {
+            continue;
+        }
+        rights++;
+        cr_assert(eventually(get(agent, "/readyz")->status == 200), "%s", get(agent, "/readyz")->body);
+        master_do(0, "ACL SETUSER lockagent -%s", word + 1);
+        master_do(0, "ACL LOG RESET");
+        live(agent, other);
+        if (!refused()) {
+            fall_silent(agent);
+        }
+        for (int i = 0; i < 10 && !refused(); i++) { /* the subscriber waits longer after each refusal */
+            wait_for(agent, other);
+        }
+        cr_expect(eventually_within(1000, refused()), "nothing was refused without %s", word);
+        master_do(0, "ACL SETUSER lockagent +%s", word + 1);
+    }
+    cr_assert_geq(rights, 10u);
+}
