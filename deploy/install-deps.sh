@@ -11,7 +11,7 @@ packages[build]="build-essential:make build-essential:cc pkg-config:pkg-config m
        libhiredis-dev:pc:hiredis libmicrohttpd-dev:pc:libmicrohttpd libyaml-dev:pc:yaml-0.1 libuv1-dev:pc:libuv
        libjansson-dev:pc:jansson"
 packages[run]="${packages[build]} redis-server:redis-server redis-tools:redis-cli"
-packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl prometheus:promtool curl:curl jq:jq"
+packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl prometheus:promtool curl:curl jq:jq iproute2:ip"
 packages[lint]="${packages[test]} clang:clang clang-format:clang-format clang-tidy:clang-tidy git:git shellcheck:shellcheck"
 packages[fuzz]="${packages[test]} clang:clang libclang-rt-14-dev:libfuzzer"
 packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:debootstrap prometheus:promtool curl:curl"

@@ -43,7 +43,6 @@ static enum side side_of(enum op op, enum vote vote)
     case VOTE_MISNUMBERED:
         return op == OP_RELEASE ? SIDE_YES : SIDE_NO;
     case VOTE_REPAIRED:
-        return MUTANT(REPAIR_COUNTS_AT_ONCE) ? SIDE_YES : SIDE_FAILED;
     case VOTE_GUARDED:
     case VOTE_REFUSED:
     case VOTE_NOT_RUN:

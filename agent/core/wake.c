@@ -100,7 +100,8 @@ static void try_after_message(struct core *core, struct key *key)
 static void try_after_back_off(struct core *core, struct key *key)
 {
     const struct core_policy *policy = &core->policies[key->policy];
-    bool will_hear = set_size(key->channel.confirmed) >= quorum_of(core, key);
+    bool will_hear =
+        key->last_answer == ANSWER_LOCK_HELD && set_size(key->channel.confirmed) >= quorum_of(core, key);
     uint32_t shortest_ms = will_hear ? policy->retry_max_ms : policy->retry_min_ms;
     uint32_t longest_ms = will_hear ? policy->retry_max_ms * HEARING_RETRY_MAX : policy->retry_max_ms;
     if (key->back_off_ms < shortest_ms)

@@ -40,6 +40,16 @@ static bool says_of_guard(const struct agent_options *options)
     return options->group && (strstr(options->group, "durable:") || strstr(options->group, "guard:"));
 }
 
+static const char *login(const struct agent_options *options)
+{
+    bool own = options->masters ||
+               (options->group && (strstr(options->group, "username:") || strstr(options->group, "password_file:")));
+    if (own || !masters_know_lockagent())
+        return "";
+    return format("      username: lockagent\n      password_file: %s\n",
+                  write_file("lockagent.password", MASTERS_PASSWORD "\n"));
+}
+
 const char *agent_config(const struct agent_options *options)
 {
     static const struct agent_options defaults;
@@ -47,11 +57,11 @@ const char *agent_config(const struct agent_options *options)
         options = &defaults;
     return write_file(
         NULL, format("listen: %s\n%s"
-                     "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s%s"
+                     "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s%s%s"
                      "log: {level: debug, format: json}\n%s%s",
                      listen_value(options), options->admin ? "admin: {listen: 127.0.0.1:0}\n" : "",
                      options->masters ? options->masters : all_masters(),
-                     options->node_timeout ? options->node_timeout : "200ms",
+                     options->node_timeout ? options->node_timeout : "200ms", login(options),
                      says_of_guard(options) ? "" : "      durable: true\n", options->group ? options->group : "",
                      options->extra && strstr(options->extra, "shutdown:") ? "" : "shutdown: {grace: 100ms}\n",
                      options->extra ? options->extra : ""));

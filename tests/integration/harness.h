@@ -55,8 +55,8 @@ enum masters_kind {
     MASTERS_FORGETFUL, /* nothing is written to disk */
     MASTERS_DURABLE,   /* append-only file, fsync always, in a folder that survives the process */
 };
-/* Starts `count` masters; the first listens on TCP, the others on unix sockets. `option` (may be NULL) and its value
- * are given to each redis-server, e.g. "--requirepass". */
+/* Starts `count` masters; the first listens on TCP, the others on unix sockets. Agents log in as a user with the rights of
+ * deploy/acl/full.acl and no others, unless an `option` and its value are given to each redis-server, e.g. "--requirepass". */
 void masters_start(size_t count, enum masters_kind kind);
 void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value);
 /* Reserves `count` addresses without starting anything: master_start() does that later. */

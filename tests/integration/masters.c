@@ -82,6 +82,24 @@ static bool answers(struct master *master)
     return is_up;
 }
 
+/* What lockagent needs and no more (D5.7), and all rights for the test's own connection. */
+static const char *rights_file(void)
+{
+    const char *path = world_path("rights.acl");
+    const char *needed = read_whole_file(format("%s/deploy/acl/full.acl", getenv("LOCKAGENT_SOURCE")));
+    const char *password = strstr(needed, "resetpass");
+    cr_assert_not_null(password);
+    if (access(path, F_OK) != 0)
+        write_file("rights.acl", format("user default on nopass ~* &* +@all\n%.*s>%s%s", (int)(password - needed),
+                                        needed, MASTERS_PASSWORD, password + strlen("resetpass")));
+    return path;
+}
+
+bool masters_know_lockagent(void)
+{
+    return masters.option == NULL;
+}
+
 static void launch(struct master *master)
 {
     const bool durable = masters.kind == MASTERS_DURABLE;
@@ -107,10 +125,8 @@ static void launch(struct master *master)
         arguments[count++] = "--unixsocket";
         arguments[count++] = master->socket;
     }
-    if (masters.option) {
-        arguments[count++] = masters.option;
-        arguments[count++] = masters.value;
-    }
+    arguments[count++] = masters.option ? masters.option : "--aclfile";
+    arguments[count++] = masters.option ? masters.value : rights_file();
     master->pid = spawn(arguments, NULL, log, log);
     master->frozen = false;
 }

@@ -96,7 +96,8 @@ Test(http, keys)
 Test(http, keys_without_a_prefix)
 {
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "policies:\n  - {match: '*', prefix: ''}\n"});
+    struct agent *agent = agent_start(&(struct agent_options){.group = "      username: default\n",
+                                                              .extra = "policies:\n  - {match: '*', prefix: ''}\n"});
     expect(acquire(agent, "lockagent:fence:x", "ttl=5s"), 400, "bad_request");
     expect(acquire(agent, "lockagent:marker", "ttl=5s"), 400, "bad_request");
     expect(acquire(agent, "plain", "ttl=5s"), 201, NULL);

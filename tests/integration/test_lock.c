@@ -77,7 +77,8 @@ Test(lock, who_renews)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent =
-        agent_start(&(struct agent_options){.extra = "policies:\n"
+        agent_start(&(struct agent_options){.group = "      username: default\n", /* may do all, under any prefix */
+                                            .extra = "policies:\n"
                                                      "  - {match: 'lease/*', ttl: 5s, renew: caller, max_hold: 1m}\n"
                                                      "  - {match: 'own-prefix/*', prefix: 'other:'}\n"});
     static const struct {
@@ -188,7 +189,8 @@ Test(lock, an_expired_lease_is_free)
     expect(acquire(other, "k", "ttl=2s"), 409, "lock_held");
     const struct reply *second = acquire(other, "k", "ttl=10s&wait=10s");
     expect(second, 201, NULL);
-    cr_assert_geq(boottime_ms() - before, number(first, "valid_for_ms"), "the lease was taken away from a living holder");
+    cr_assert_geq(boottime_ms() - before, number(first, "valid_for_ms"),
+                  "the lease was taken away from a living holder");
     cr_assert_gt(number(second, "fencing_token"), number(first, "fencing_token"));
     cr_assert_not(held_here(mine, "k"));
     const struct reply *late = renew(mine, "k", token(first), NULL);

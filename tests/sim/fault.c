@@ -301,7 +301,7 @@ void fault_heal(struct world *w)
     world_say(w, "---- healed");
     w->healed = true;
     w->healed_at = w->now;
-    o->late = o->doubled = o->refused = o->not_run = o->not_sent = o->frozen_writes = 0;
+    o->late = o->doubled = o->refused = o->not_run = o->not_sent = o->message_lost = o->frozen_writes = 0;
     o->silence_us = 1000000;
     if (o->out_us_max > 2000)
         o->out_us_max = 2000;
