@@ -17,6 +17,7 @@
 
 enum {
     SIT_OUT_ROUND_TRIPS = 2,
+    SPREAD_US_MIN = 100, /* of each agent that waits */
     HALVINGS_MAX = 16,
     HEARING_RETRY_MAX = 20 /* who hears of releases pauses up to so many times retry.max */
 };
@@ -87,7 +88,9 @@ static int64_t spread_us(const struct core *core, const struct key *key)
 {
     uint32_t halvings = key->channel.agents == 0 ? 0 : key->channel.losses / key->channel.agents;
     int64_t us = core->groups[key->group].round_trip_us * key->channel.agents;
-    return us >> (halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX);
+    int64_t least_us = (int64_t)SPREAD_US_MIN * key->channel.agents; /* none would have them collide for ever */
+    us >>= halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX;
+    return us > least_us ? us : least_us;
 }
 
 static void try_after_message(struct core *core, struct key *key)
@@ -100,8 +103,7 @@ static void try_after_message(struct core *core, struct key *key)
 static void try_after_back_off(struct core *core, struct key *key)
 {
     const struct core_policy *policy = &core->policies[key->policy];
-    bool will_hear =
-        key->last_answer == ANSWER_LOCK_HELD && set_size(key->channel.confirmed) >= quorum_of(core, key);
+    bool will_hear = key->last_answer == ANSWER_LOCK_HELD && set_size(key->channel.confirmed) >= quorum_of(core, key);
     uint32_t shortest_ms = will_hear ? policy->retry_max_ms : policy->retry_min_ms;
     uint32_t longest_ms = will_hear ? policy->retry_max_ms * HEARING_RETRY_MAX : policy->retry_max_ms;
     if (key->back_off_ms < shortest_ms)
