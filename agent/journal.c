@@ -274,13 +274,13 @@ void journal_read(struct journal *journal, struct instant now,
                   void (*restore)(void *arg, const struct event_restore *hold), void *arg,
                   struct journal_found *ret_found)
 {
-    static const union record none;
+    static const char none[CELL];
     *ret_found = (struct journal_found){.discarded = journal->discarded};
     for (uint32_t slot = 0; slot < journal->cells; slot++) {
         union record record;
         if (pread(journal->fd, record.bytes, CELL, offset_of(slot)) != CELL)
             break;
-        if (memcmp(&record, &none, CELL) == 0)
+        if (memcmp(record.bytes, none, CELL) == 0)
             continue;
         journal->noted = UINT32_MAX;
         if (is_ours(journal, slot, &record, now)) {

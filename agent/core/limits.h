@@ -19,12 +19,12 @@ enum {
     RANDOM_BYTES = 20,         /* 160 bits of every token */
     ENTROPY_BYTES = 4096,      /* random bytes kept ready for the core, at least half of them before each step */
     ENTROPY_BYTES_OF_EVENT = 4 * RANDOM_BYTES, /* one event or timer begins so many attempts at the most */
-    TTL_MS_MIN = 100,          /* shortest lease */
-    TTL_MS_MIN_AGENT = 1000,   /* shortest lease that the watchdog renews */
-    TTL_MS_MAX = 3600 * 1000,  /* largest value of limits.max_ttl */
-    LOST_MARGIN_MS_MIN = 50,   /* a lost lock is reported at least this long before its validity ends */
-    STALL_MS = 100,            /* a step this much later than the deadline it was asked for is a stall (R14) */
-    CLOCK_TRUST_MS = 1000,     /* beyond this the masters' median clock proposes fencing numbers (R12) */
+    TTL_MS_MIN = 100,                          /* shortest lease */
+    TTL_MS_MIN_AGENT = 1000,                   /* shortest lease that the watchdog renews */
+    TTL_MS_MAX = 3600 * 1000,                  /* largest value of limits.max_ttl */
+    LOST_MARGIN_MS_MIN = 50,                   /* a lost lock is reported at least this long before its validity ends */
+    STALL_MS = 100,        /* a step this much later than the deadline it was asked for is a stall (R14) */
+    CLOCK_TRUST_MS = 1000, /* beyond this the masters' median clock proposes fencing numbers (R12) */
 };
 
 static_assert(LIMIT_MASTERS <= 16, "a set of masters is a uint16_t");

@@ -17,12 +17,13 @@ struct asking {
     enum script_id script;
     bool label, ttl, number;
     bool previous; /* then the token that is replaced */
-    bool marker; /* the marker is its last key where the group is guarded (D5.3) */
+    bool marker;   /* the marker is its last key where the group is guarded (D5.3) */
 };
 
 static const struct asking askings[OP_COUNT] = {
     [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true, .marker = true},
-    [OP_HANDOVER] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true, .previous = true, .marker = true},
+    [OP_HANDOVER] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true, .previous = true,
+                     .marker = true},
     [OP_RAISE] = {NULL, SCRIPT_RAISE, .number = true},
     [OP_RENEW] = {"renew", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
     [OP_REPAIR] = {"repair", SCRIPT_EXTEND, .label = true, .ttl = true, .number = true, .marker = true},

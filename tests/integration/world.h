@@ -21,7 +21,7 @@ void remove_tree(const char *path);
 void masters_close(void);
 #define MASTERS_PASSWORD "s3cret"
 bool masters_know_lockagent(void); /* as a user of that name, who has the rights of deploy/acl/full.acl */
-bool agents_close(void); /* false: one did not end cleanly */
+bool agents_close(void);           /* false: one did not end cleanly */
 void http_close(void);
 /* An unused TCP port of 127.0.0.1 outside the range that the kernel hands out, so that it stays free while its server
  * is down. */
