@@ -59,6 +59,9 @@ enum masters_kind {
  * deploy/acl/full.acl and no others, unless an `option` and its value are given to each redis-server, e.g. "--requirepass". */
 void masters_start(size_t count, enum masters_kind kind);
 void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value);
+/* The same for masters whose wall clocks master_clock() sets. */
+void masters_start_with_clocks(size_t count);
+void master_clock(size_t index, int64_t offset_ms); /* against ours */
 /* Reserves `count` addresses without starting anything: master_start() does that later. */
 void masters_plan(size_t count, enum masters_kind kind);
 void master_start(size_t index);     /* and waits until it answers */

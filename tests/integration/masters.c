@@ -21,6 +21,7 @@ static struct {
     size_t count;
     enum masters_kind kind;
     const char *option, *value;
+    bool clocks; /* that can be set */
 } masters;
 
 size_t master_count(void)
@@ -100,11 +101,23 @@ bool masters_know_lockagent(void)
     return masters.option == NULL;
 }
 
+static const char *clock_file(const struct master *master)
+{
+    return format("%s.clock", master->folder);
+}
+
+void master_clock(size_t index, int64_t offset_ms)
+{
+    FILE *file = fopen(clock_file(&masters.list[index]), "r+b"); /* it is mapped: it must stay the same file */
+    cr_assert(file && fwrite(&offset_ms, sizeof(offset_ms), 1, file) == 1);
+    fclose(file);
+}
+
 static void launch(struct master *master)
 {
     const bool durable = masters.kind == MASTERS_DURABLE;
     const char *log = format("%s.log", master->folder);
-    const char *arguments[32] = {"redis-server",
+    const char *const usual[] = {"redis-server",
                                  "--port",
                                  format("%d", master->port),
                                  "--bind",
@@ -119,7 +132,14 @@ static void launch(struct master *master)
                                  "always",
                                  "--maxmemory-policy",
                                  "noeviction"};
-    size_t count = 15;
+    const char *arguments[32] = {"env"};
+    size_t count = 1;
+    if (masters.clocks) {
+        arguments[count++] = format("LD_PRELOAD=%s/tests/faults/fault-clock.so", getenv("LOCKAGENT_BUILD"));
+        arguments[count++] = format("FAULT_CLOCK=%s", clock_file(master));
+    }
+    memcpy(&arguments[count], usual, sizeof(usual));
+    count += sizeof(usual) / sizeof(usual[0]);
     if (!master->port) {
         unlink(master->socket);
         arguments[count++] = "--unixsocket";
@@ -138,6 +158,18 @@ void master_start(size_t index)
     launch(master);
     cr_assert(eventually(answers(master)), "master %zu did not start:\n%s", index,
               read_whole_file(format("%s.log", master->folder)));
+}
+
+void masters_start_with_clocks(size_t count)
+{
+    static const char now[sizeof(int64_t)];
+    masters.clocks = true;
+    for (size_t i = 0; i < count; i++) {
+        FILE *file = fopen(world_path(format("redis%zu.clock", i)), "wb");
+        cr_assert(file && fwrite(now, sizeof(now), 1, file) == 1);
+        fclose(file);
+    }
+    masters_start(count, MASTERS_FORGETFUL);
 }
 
 void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value)
