@@ -22,6 +22,7 @@ enum {
     TTL_MS_MIN_AGENT = 1000,   /* shortest lease that the watchdog renews */
     TTL_MS_MAX = 3600 * 1000,  /* largest value of limits.max_ttl */
     LOST_MARGIN_MS_MIN = 50,   /* a lost lock is reported at least this long before its validity ends */
+    TICKET_MS = 3000,          /* a ticket that is not shown again is void (R9) */
     STALL_MS = 100,            /* a step this much later than the deadline it was asked for is a stall (R14) */
     CLOCK_TRUST_MS = 1000,     /* beyond this the masters' median clock proposes fencing numbers (R12) */
 };

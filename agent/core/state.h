@@ -67,13 +67,19 @@ struct key {
     enum cause cause;    /* and what sets it off */
     uint32_t back_off_ms;
     struct {
-        bool watched;           /* the masters were asked to tell of releases (R9), and */
-        master_set confirmed;   /* these will */
-        master_set messages;    /* who told of one since the last attempt began */
-        bool again;             /* a quorum confirmed while an attempt was under way */
-        uint32_t agents;        /* that wait for the key, as a master last said; this one is counted if it watches */
+        bool watched;         /* the masters were asked to tell of releases (R9), and */
+        master_set confirmed; /* these will */
+        master_set messages;  /* who told of one since the last attempt began */
+        bool again;           /* a quorum confirmed while an attempt was under way */
+        uint32_t agents;      /* that wait for the key, as a master last said; this one is counted if it watches */
     } channel;
-    uint32_t handovers;            /* in a row */
+    uint32_t handovers; /* in a row */
+    struct {
+        uint64_t last;     /* the largest number that was given to a waiter here */
+        uint64_t shown;    /* what the masters were told last, */
+        master_set behind; /* and which of them may still have it */
+        bool unreachable;  /* the last round had no quorum */
+    } tickets;
     struct instant sits_out_until; /* waiters of this agent do not contend before */
     /* How the last failed attempt ended: what a request that gives up is answered. */
     enum answer last_answer;
@@ -105,6 +111,8 @@ struct lock {
     uint32_t contender; /* ACQUIRING, RAISING, ADOPTING: the request that it is for */
 
     struct token token;
+    uint64_t ticket; /* ACQUIRING: with which number; 0: of a caller who does not wait */
+    bool ticket_is_fresh;
     struct token previous;       /* ACQUIRING by hand-over: the token of the holder that released, */
     struct lock_ref predecessor; /* and where its release is noted */
     uint16_t policy;
@@ -112,9 +120,9 @@ struct lock {
     bool fencing;
     bool inherits;    /* by hand-over */
     enum cause cause; /* of the attempt */
-    bool stranger; /* RELEASING: a token that this agent did not know */
-    bool renewing; /* HELD: a round is out */
-    bool adopted;  /* taken over by its token: an earlier agent may have reported a longer validity */
+    bool stranger;    /* RELEASING: a token that this agent did not know */
+    bool renewing;    /* HELD: a round is out */
+    bool adopted;     /* taken over by its token: an earlier agent may have reported a longer validity */
     enum renew renew;
     uint32_t ttl_ms;       /* the lease, as the last good round extended it */
     uint32_t asked_ttl_ms; /* the lease that the round under way asks for */
@@ -162,6 +170,8 @@ struct request {
     uint32_t ttl_ms;
     int64_t max_hold_ms;
     enum renew renew;
+    uint64_t ticket;      /* WAITING, order fair: its number (R9), */
+    bool ticket_is_fresh; /* of which no master has heard */
     uint32_t wants_round; /* RENEWING: the first round that answers it */
     uint8_t label_len;
     char label[LIMIT_LABEL_BYTES];
@@ -190,6 +200,7 @@ struct batch {
     enum op op;
     uint8_t group;
     master_set masters;
+    bool fair;
     uint8_t count;
     struct send_item items[LIMIT_BATCH];
 };
@@ -213,6 +224,7 @@ struct core {
     struct random random;
     struct entropy entropy;
     uint64_t hash_key[2];
+    uint64_t agent; /* names this agent among those who hold tickets; never 0 */
 
     struct effects *effects; /* of the step */
     struct batch batches[BATCHES];
@@ -280,6 +292,8 @@ void outbox_read(struct core *core, struct request *request, master_set masters)
 /* Gathers for one lock; goes out with the others at the end of the step, or before anything that must not overtake it.
  */
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters);
+/* Behind all that was gathered; its replies are not waited for. */
+void outbox_withdraw(struct core *core, struct key *key, master_set masters);
 void outbox_flush(struct core *core);
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock);
 
@@ -350,6 +364,24 @@ void wake_unsubscribed(struct core *core, const struct event_channel *event);
 void wake_message(struct core *core, const struct event_channel *event);
 /* Who is handed the key that a holder here releases; NULL: nobody, it is to be deleted. */
 struct request *wake_heir(struct core *core, struct key *key);
+
+/* ---- order over all agents [ticket.c] ---- */
+bool ticket_is_wanted(const struct core *core, const struct key *key);
+/* A number for one who begins to wait. */
+void ticket_given(struct core *core, struct request *request);
+/* An attempt is about to be sent, with the number of the one whom it is for. */
+void ticket_begin_attempt(struct core *core, struct lock *lock, const struct request *request);
+/* A master has this agent's ticket, with this number. */
+void ticket_heard(struct core *core, struct lock *lock, uint64_t number);
+void ticket_granted(struct key *key);
+/* `reachable`: a quorum answered. */
+void ticket_attempt_failed(struct core *core, struct key *key, bool reachable);
+/* Nobody waits here any more. */
+void ticket_withdrawn(struct core *core, struct key *key);
+/* True when the masters were told of one who does not wait any more. */
+bool ticket_is_stale(const struct core *core, const struct key *key);
+/* What a command says of it. */
+struct ticket ticket_of(const struct core *core, const struct lock *lock, enum op op);
 
 /* ---- looking [read.c] ---- */
 void read_begun(struct core *core, struct key *key, struct request *request);

@@ -73,17 +73,19 @@ bool token_same_random(const struct token *a, const struct token *b);
 
 enum algorithm { ALGORITHM_REDLOCK, ALGORITHM_MULTILOCK, ALGORITHM_SINGLE };
 enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
+enum turn_order { ORDER_ANY, ORDER_FAIR };
 
 /* What a master can be asked. Every item of a send effect gets exactly one reply event per master named. */
 #define OPS(X)                                                                                                         \
-    X(ACQUIRE, "acquire") /* set the key if it is absent, and number the grant (R1, R12) */                            \
+    X(ACQUIRE, "acquire")   /* set the key if it is absent, and number the grant (R1, R12) */                          \
     X(HANDOVER, "handover") /* as ACQUIRE, and replaces the token of the holder that releases (R9) */                  \
-    X(RAISE, "raise")     /* second phase of fencing: raise the stored number where the token is (R12) */              \
-    X(RENEW, "renew")     /* extend where the token is; never shortens (R7) */                                         \
-    X(REPAIR, "repair")   /* as RENEW, and re-creates the key where it is missing (R7) */                              \
-    X(ADOPT, "adopt")     /* as RENEW, only where exactly this fencing number is stored (D3) */                        \
-    X(RELEASE, "release") /* delete where the token is (R10) */                                                        \
-    X(READ, "read")       /* look, change nothing */
+    X(RAISE, "raise")       /* second phase of fencing: raise the stored number where the token is (R12) */            \
+    X(RENEW, "renew")       /* extend where the token is; never shortens (R7) */                                       \
+    X(REPAIR, "repair")     /* as RENEW, and re-creates the key where it is missing (R7) */                            \
+    X(ADOPT, "adopt")       /* as RENEW, only where exactly this fencing number is stored (D3) */                      \
+    X(RELEASE, "release")   /* delete where the token is (R10) */                                                      \
+    X(READ, "read")         /* look, change nothing */                                                                 \
+    X(WITHDRAW, "withdraw") /* forget this agent's ticket (R9) */
 
 /* What a master's reply to one item means. Unknown is a value of its own: never "no" (R3). */
 #define VOTES(X)                                                                                                       \
@@ -135,7 +137,7 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(ARRIVAL, "arrival")       /* a request came, or the contender before it left */                                  \
     X(HANDOVER, "handover")     /* the holder's release gave the key to the next waiter */                             \
     X(MESSAGE, "message")       /* a quorum of masters told of a release */                                            \
-    X(SUBSCRIBED, "subscribed") /* a quorum confirmed the subscription: what was released before was not heard of */    \
+    X(SUBSCRIBED, "subscribed") /* a quorum confirmed the subscription: what was released before was not heard of */   \
     X(TTL, "ttl")               /* the holder's lease has run out, as the masters said */                              \
     X(BACK_OFF, "back_off")     /* nothing was heard for so long */                                                    \
     X(SAT_OUT, "sat_out")       /* after handover_max hand-overs others had their chance */

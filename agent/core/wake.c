@@ -6,6 +6,7 @@
  *   tries once more
  *   without a message: when the holder's lease has run out, or after a jittered back-off, whichever comes first; the pauses begin
  *   short only where no message can come
+ *   where the order is fair, the message says whose turn it is: only that one wakes, and at once, for nobody else would be granted
  *   after handover_max hand-overs here while others wait, it sits out the longest of their delays: its own attempt
  *   would always be the first
  *
@@ -79,7 +80,7 @@ void wake_after_sitting_out(struct core *core, struct key *key)
 static void try_after_message(struct core *core, struct key *key)
 {
     int64_t spread_us = core->groups[key->group].round_trip_us * key->channel.agents;
-    bool alone = key->channel.agents <= 1;
+    bool alone = key->channel.agents <= 1 || ticket_is_wanted(core, key);
     key->back_off_ms = 0;
     try_in(core, key, alone ? 0 : random_below(&core->random, spread_us + 1), CAUSE_MESSAGE);
 }
@@ -94,6 +95,8 @@ static void try_after_back_off(struct core *core, struct key *key)
         key->back_off_ms = policy->retry_min_ms;
     int64_t most_us = (int64_t)key->back_off_ms * 1000;
     int64_t delay_us = most_us / 2 + random_below(&core->random, most_us / 2 + 1);
+    if (ticket_is_wanted(core, key) && delay_us > TICKET_MS * 1000 / 3)
+        delay_us = TICKET_MS * 1000 / 3; /* each attempt shows the ticket again */
     enum cause cause = CAUSE_BACK_OFF;
     if (key->last_retry_ms >= 0 && key->last_retry_ms * 1000 < delay_us) {
         delay_us = key->last_retry_ms * 1000 + 1000;
@@ -157,6 +160,8 @@ void wake_message(struct core *core, const struct event_channel *event)
     if (key == NULL)
         return;
     key->channel.agents = event->agents;
+    if (event->next != 0 && event->next != core->agent)
+        return; /* it is somebody else's turn */
     key->channel.messages |= set_of(event->master);
     if (key->live == NULL && set_size(key->channel.messages) == quorum_of(core, key))
         try_after_message(core, key);
@@ -165,7 +170,8 @@ void wake_message(struct core *core, const struct event_channel *event)
 /* ---- hand-over ---- */
 
 /* R9: who gets the key of a holder here that releases it: the first that waits, but after handover_max times in a row while other
- * agents wait too, nobody: then they have their chance. */
+ * agents wait too, nobody: then they have their chance. Where the order is fair, tickets see to that: a master refuses a hand-over, and
+ * deletes the key, if it is another agent's turn. */
 struct request *wake_heir(struct core *core, struct key *key)
 {
     const struct group *group = &core->groups[key->group];
@@ -174,7 +180,8 @@ struct request *wake_heir(struct core *core, struct key *key)
     if (first == NULL || most == 0 || core->draining || core->locks_live >= core->locks_max ||
         set_size(group->up) < quorum_of(core, key))
         return NULL;
-    if (key->handovers >= most && key->channel.agents > (key->channel.watched ? 1u : 0u)) {
+    bool others_wait = key->channel.agents > (key->channel.watched ? 1u : 0u);
+    if (!ticket_is_wanted(core, key) && key->handovers >= most && others_wait) {
         key->sits_out_until = instant_after_us(core->now, group->round_trip_us *
                                                               ((int64_t)key->channel.agents + 1 + SIT_OUT_ROUND_TRIPS));
         key->handovers = 0;

@@ -56,6 +56,7 @@ enum script_id {
     SCRIPT_EXTEND,
     SCRIPT_RELEASE,
     SCRIPT_READ,
+    SCRIPT_WITHDRAW,
     SCRIPT_MARKER,
     SCRIPT_COUNT
 };
@@ -278,7 +279,7 @@ struct item_reply {
     enum redis_outcome outcome;
     enum vote vote;
     uint32_t agents;
-    uint64_t fence;
+    uint64_t fence, ticket;
     int64_t pttl_ms;
     struct text holder;
 };

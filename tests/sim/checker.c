@@ -10,6 +10,8 @@
  *   C8  everything comes to rest, and what the core counts is what it reports
  *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7)
  *   C10 no key is deleted on a master inside a reported window but at its holder's wish
+ *   C11 where the order is fair, nobody is granted a key before one who came earlier and waits still, but for the difference of the
+ *       clocks (R9); checked in a healed world
  *
  * A window is [the answer, valid_until on the agent's clock), in real time. Nothing but its holder's wish ends it
  * early: also when the agent has said `lost`, nobody else may have the lock before the window is over. */
@@ -19,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLACK_US = 6000, ORPHAN_AFTER_US = 50000, HEALED_SETTLED_US = 2500000 };
+enum { SLACK_US = 6000, ORPHAN_AFTER_US = 50000, HEALED_SETTLED_US = 2500000, FAIR_SLACK_US = 300000 };
 
 void checker_reset(struct world *w)
 {
@@ -377,6 +379,22 @@ void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t
     if (hold != NULL && !hold->ended && hold->window_until > w->now && sent_at >= hold->window_from)
         checker_fail(w, "C10 k%u %02x%02x was deleted on m%u with %lld us of its validity left", key, random[0],
                      random[1], master, (long long)(hold->window_until - w->now));
+}
+
+/* Two agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own. */
+void checker_turn(struct world *w, const struct caller *caller, const struct request *request)
+{
+    int64_t slack_us = FAIR_SLACK_US + (w->options.wall_us != 0 ? 2 * (int64_t)CLOCK_TRUST_MS * 1000 : 0);
+    for (size_t i = 0; i < w->caller_count; i++) {
+        const struct caller *other = &w->callers[i];
+        if (!other->probes || other->key != caller->key || other->state != CALLER_ASKING || other->request == NULL ||
+            other->request->kind != EVENT_ACQUIRE)
+            continue;
+        int64_t earlier_us = request->asked_at - other->request->asked_at;
+        if (earlier_us > slack_us)
+            checker_fail(w, "C11 c%u at a%u is granted k%u before c%u at a%u, who came %lld us earlier", caller->index,
+                         caller->agent, caller->key, other->index, other->agent, (long long)earlier_us);
+    }
 }
 
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES])

@@ -49,6 +49,16 @@ static const struct {
     {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
 };
 
+/* The same where the order is fair. */
+static const struct {
+    const char *name;
+    size_t offset;
+    uint64_t least;
+} exercised_fair[] = {
+    {"votes that tickets withheld", offsetof(struct figures, queued), 20000},
+    {"withdrawn tickets", offsetof(struct figures, withdrawn), 2000},
+};
+
 static struct world world;
 static bool expects_violation;
 
@@ -93,6 +103,13 @@ static unsigned print_figures(uint64_t runs, double seconds)
         uint64_t value = figure(exercised_forgetful[i].offset);
         bool enough = runs < 500 || value * 1000 >= exercised_forgetful[i].least * runs;
         printf("%10llu %s%s\n", (unsigned long long)value, exercised_forgetful[i].name,
+               enough ? "" : ": too few, nothing was proved");
+        idle += !enough;
+    }
+    for (size_t i = 0; world.options.fair && i < sizeof exercised_fair / sizeof exercised_fair[0]; i++) {
+        uint64_t value = figure(exercised_fair[i].offset);
+        bool enough = runs < 500 || value * 1000 >= exercised_fair[i].least * runs;
+        printf("%10llu %s%s\n", (unsigned long long)value, exercised_fair[i].name,
                enough ? "" : ": too few, nothing was proved");
         idle += !enough;
     }
@@ -141,6 +158,9 @@ static int usage(void)
           "           [--keep-going N]           stop only after N violations\n"
           "           [--expect-violation]       fails unless there is a violation\n"
           "           [--forgetful]              masters lose their keys, and the guard sees to it\n"
+          "           [--fair]                   callers are served in the order in which they came\n"
+          "           [--ignore-tickets]         the same, and masters grant to anybody\n"
+          "           [--eternal-tickets]        the same, and masters forget no ticket\n"
           "           [--guard-off]              the same without the guard\n"
           "           [--release-without-compare] masters that delete whatever they hold\n"
           "           [--break data-loss|clock-jump|drift] break an assumption of the promise\n",
@@ -167,6 +187,12 @@ int main(int argc, char **argv)
             expects_violation = true;
         else if (strcmp(argv[i], "--forgetful") == 0)
             world.options.forgetful = true;
+        else if (strcmp(argv[i], "--fair") == 0)
+            world.options.fair = true;
+        else if (strcmp(argv[i], "--ignore-tickets") == 0)
+            world.options.fair = world.options.ignore_tickets = true;
+        else if (strcmp(argv[i], "--eternal-tickets") == 0)
+            world.options.fair = world.options.eternal_tickets = true;
         else if (strcmp(argv[i], "--guard-off") == 0)
             world.options.forgetful = world.options.guard_off = true;
         else if (strcmp(argv[i], "--release-without-compare") == 0)

@@ -218,6 +218,7 @@ static void configure_core(struct world *w)
                                      .fencing = o->fencing,
                                      .retry_min_ms = o->retry_ms_min,
                                      .retry_max_ms = o->retry_ms_max,
+                                     .order = o->fair ? ORDER_FAIR : ORDER_ANY,
                                      .handover_max = o->handover_max};
     w->config = (struct core_config){.groups = &w->group,
                                      .group_count = 1,
@@ -228,7 +229,7 @@ static void configure_core(struct world *w)
                                      .wait_ms_max = 300000,
                                      .locks_max = SIM_LOCKS,
                                      .requests_max = SIM_REQUESTS,
-                                     .waiters_max = SIM_REQUESTS / 2};
+                                     .waiters_max = o->fair ? SIM_REQUESTS : SIM_REQUESTS / 2};
 }
 
 static void set_up(struct world *w, uint64_t seed)
@@ -241,6 +242,9 @@ static void set_up(struct world *w, uint64_t seed)
     w->options.release_without_compare = before.release_without_compare;
     w->options.forgetful = before.forgetful;
     w->options.guard_off = before.guard_off;
+    w->options.fair = before.fair;
+    w->options.ignore_tickets = before.ignore_tickets;
+    w->options.eternal_tickets = before.eternal_tickets;
     if (before.forgetful) {
         w->options.restarts = (uint8_t)(w->options.restarts + prng_between(&w->prng, 0, 4));
         w->options.flushes = (uint8_t)prng_between(&w->prng, 0, 5);

@@ -10,10 +10,13 @@ enum {
     SIM_AGENTS = 5,
     SIM_MASTERS = 9,
     SIM_KEYS = 4,
-    SIM_CALLERS = 10,  /* of the faulty phase; as many again probe the healed one */
-    SIM_REQUESTS = 32, /* open at one agent */
-    SIM_LOCKS = 64,    /* slots of one agent's core */
-    SIM_HOLDS = 2048,  /* granted in one run */
+    SIM_CALLERS = 10, /* of the faulty phase; others probe the healed one: */
+    SIM_PROBES = 106,
+    SIM_FAIR_PROBES = 20, /* at each agent, where the order is fair */
+    SIM_TICKETS = 32,     /* of one key on one master */
+    SIM_REQUESTS = 32,    /* open at one agent */
+    SIM_LOCKS = 64,       /* slots of one agent's core */
+    SIM_HOLDS = 2048,     /* granted in one run */
     SIM_HOLD_BUCKETS = 4096,
     SIM_OPEN_WINDOWS = 32,  /* unexpired windows of one key */
     SIM_HAPPENINGS = 65536, /* pending at once */
@@ -49,6 +52,8 @@ struct options {
     bool guard_off;
     bool forgetful;  /* masters lose their keys: restarted empty, or flushed under their connections */
     uint8_t flushes; /* FORGETFUL */
+    bool fair;       /* first come, first served over all agents (R9) */
+    bool ignore_tickets, eternal_tickets; /* FAIR: the rules that only the masters can break */
 };
 
 void options_draw(struct options *options, struct prng *prng);
@@ -58,18 +63,18 @@ void options_print(const struct options *options);
 
 /* Everything that will happen, ordered by (at, order): equal times happen in the order of planning. */
 enum happening_kind {
-    HAPPEN_COMMAND, /* a flight reaches its master */
-    HAPPEN_REPLY,   /* a flight's reply reaches its agent */
-    HAPPEN_TIMER,   /* an agent's one timer */
-    HAPPEN_REQUEST, /* a caller's request reaches its agent */
-    HAPPEN_CANCEL,  /* its caller has gone */
-    HAPPEN_CHECK,   /* has a master been silent for too long? */
-    HAPPEN_DROP,    /* a connection ends */
-    HAPPEN_CONNECT, /* an attempt to connect */
+    HAPPEN_COMMAND,   /* a flight reaches its master */
+    HAPPEN_REPLY,     /* a flight's reply reaches its agent */
+    HAPPEN_TIMER,     /* an agent's one timer */
+    HAPPEN_REQUEST,   /* a caller's request reaches its agent */
+    HAPPEN_CANCEL,    /* its caller has gone */
+    HAPPEN_CHECK,     /* has a master been silent for too long? */
+    HAPPEN_DROP,      /* a connection ends */
+    HAPPEN_CONNECT,   /* an attempt to connect */
     HAPPEN_SUBSCRIBE, /* an agent's subscription reaches a master */
-    HAPPEN_SIGNAL,  /* its confirmation, or a message, reaches the agent */
-    HAPPEN_MARKER,  /* an agent asks for a master's marker */
-    HAPPEN_CALLER,  /* a caller's next move */
+    HAPPEN_SIGNAL,    /* its confirmation, or a message, reaches the agent */
+    HAPPEN_MARKER,    /* an agent asks for a master's marker */
+    HAPPEN_CALLER,    /* a caller's next move */
     HAPPEN_FAULT,
     HAPPEN_RESUME, /* a paused master goes on */
     HAPPEN_START,  /* a stopped master is back */
@@ -100,6 +105,7 @@ struct order {
     uint8_t key;
     bool fencing;
     struct token previous; /* HANDOVER */
+    struct ticket ticket;
     uint8_t label_len;
     char label[SIM_LABEL];
 };
@@ -116,6 +122,7 @@ struct verdict {
     enum vote vote;
     uint64_t fence;
     int64_t pttl_ms;
+    uint64_t ticket;
     uint16_t epoch; /* the master's when it said so */
     uint32_t agents;
     uint8_t label_len;
@@ -145,7 +152,12 @@ struct connection {
 
 /* ---- masters --------------------------------------------------------------------------------------------------- */
 
+struct kept_ticket {
+    uint64_t agent, number; /* agent 0: none */
+    int64_t until_ms;
+};
 struct master_key {
+    struct kept_ticket tickets[SIM_TICKETS];
     bool locked, foreign;
     uint8_t random[RANDOM_BYTES];
     int64_t expires_ms, fence_expires_ms;
@@ -234,7 +246,7 @@ struct agent {
 struct figures {
     uint64_t runs, steps, grants, renewals, renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels,
         releases, releases_partial, releases_pending, refusals, unavailable, wait_timeouts, expired_grants, stalls,
-        second_phases, repairs, handovers, messages, forgotten, guarded, virtual_us;
+        second_phases, repairs, handovers, messages, forgotten, guarded, queued, withdrawn, virtual_us;
 };
 
 struct world {
@@ -252,7 +264,7 @@ struct world {
 
     struct master masters[SIM_MASTERS];
     struct agent agents[SIM_AGENTS];
-    struct caller callers[2 * SIM_CALLERS];
+    struct caller callers[SIM_CALLERS + SIM_PROBES];
     size_t caller_count;
 
     struct core_group group;
@@ -319,6 +331,8 @@ void master_mark(struct world *w, uint8_t master, bool connecting);
 void master_forget(struct world *w, uint8_t master);
 /* True when the key is locked there now with this random part. */
 bool master_holds(const struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES]);
+/* The agent whose ticket is the lowest there; 0: there is none. */
+uint64_t master_next(struct world *w, uint8_t master, uint8_t key);
 bool master_is_locked(const struct world *w, uint8_t master, uint8_t key);
 
 /* agent.c: the surroundings of one core */
@@ -354,6 +368,7 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
 void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);
+void checker_turn(struct world *w, const struct caller *caller, const struct request *request);
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);
 void checker_end(struct world *w);
 
