@@ -101,7 +101,8 @@ void outbox_withdraw(struct core *core, struct key *key, master_set masters)
 {
     outbox_flush(core);
     put_send(core, OP_WITHDRAW, key->group, masters, 1);
-    put_item(core, &(struct send_item){.key = key_text(key), .policy = key->policy, .fair = true, .ticket.agent = core->agent});
+    put_item(core, &(struct send_item){
+                       .key = key_text(key), .policy = key->policy, .fair = true, .ticket.agent = core->agent});
 }
 
 static void flush_batch(struct core *core, struct batch *batch)

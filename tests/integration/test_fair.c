@@ -13,7 +13,8 @@ static void begin(void)
 {
     masters_start(5, MASTERS_FORGETFUL);
     for (int a = 0; a < AGENTS; a++)
-        agents[a] = agent_start(&(struct agent_options){.extra = "policies:\n  - {match: '*', ttl: 30s, order: fair}\n"});
+        agents[a] =
+            agent_start(&(struct agent_options){.extra = "policies:\n  - {match: '*', ttl: 30s, order: fair}\n"});
 }
 
 static int waiter(struct agent *agent)

@@ -381,10 +381,13 @@ void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t
                      random[1], master, (long long)(hold->window_until - w->now));
 }
 
-/* Two agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own. */
+/* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own, the others by that median, as
+ * they read it once. */
 void checker_turn(struct world *w, const struct caller *caller, const struct request *request)
 {
-    int64_t slack_us = FAIR_SLACK_US + (w->options.wall_us != 0 ? 2 * (int64_t)CLOCK_TRUST_MS * 1000 : 0);
+    int64_t slack_us = FAIR_SLACK_US + 2 * w->now / 1000000 * w->options.rate_ppm;
+    if (w->options.wall_us != 0)
+        slack_us += 2 * (int64_t)CLOCK_TRUST_MS * 1000;
     for (size_t i = 0; i < w->caller_count; i++) {
         const struct caller *other = &w->callers[i];
         if (!other->probes || other->key != caller->key || other->state != CALLER_ASKING || other->request == NULL ||
