@@ -75,7 +75,6 @@ struct key {
     } channel;
     uint32_t handovers; /* in a row */
     struct {
-        uint64_t last;     /* the largest number that was given to a waiter here */
         uint64_t shown;    /* what the masters were told last, */
         master_set behind; /* and which of them may still have it */
         bool unreachable;  /* the last round had no quorum */
@@ -370,7 +369,7 @@ bool ticket_is_wanted(const struct core *core, const struct key *key);
 /* A number for one who begins to wait. */
 void ticket_given(struct core *core, struct request *request);
 /* An attempt is about to be sent, with the number of the one whom it is for. */
-void ticket_begin_attempt(struct core *core, struct lock *lock, const struct request *request);
+void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *request);
 /* A master has this agent's ticket, with this number. */
 void ticket_heard(struct core *core, struct lock *lock, uint64_t number);
 void ticket_granted(struct key *key);

@@ -1,7 +1,9 @@
 /* Order over all agents (R9, order fair): first come, first served, by tickets that the masters keep.
  *
- *   1. Every waiter has a number, the lowest is served first: the time of its coming by the clock that proposes fencing numbers, and
- *      above every number given here before. One that finds others' tickets on the masters is at least one more than the last of them.
+ *   1. Every waiter has a number, the lowest is served first: the time of its coming by the clock that proposes fencing numbers. The
+ *      first of an agent that is new on a master gets at least one more than the last one stored there. So the order is that of coming, but
+ *      for the difference of the clocks. Numbers that are ahead by more than clocks can differ are of a clock that was set right since:
+ *      they raise nobody else's, and the agent itself takes the present time instead.
  *   2. An agent keeps one ticket of a key on every master: that of the first who waits here. Each attempt shows it, and a master
  *      grants only to the lowest that it has (equal numbers: to the lower agent), so attempts do not split the votes.
  *   3. A ticket that is not shown again for TICKET_MS is void: a dead or frozen agent blocks nobody for longer. Attempts are nearer
@@ -26,15 +28,16 @@ void ticket_given(struct core *core, struct request *request)
     struct key *key = request->key;
     if (!ticket_is_wanted(core, key))
         return;
-    uint64_t number = fence_proposal(core, key->group);
-    request->ticket = number > key->tickets.last ? number : key->tickets.last + 1;
+    request->ticket = fence_proposal(core, key->group);
     request->ticket_is_fresh = key->live == NULL && list_first(&key->waiters) == &request->link;
-    key->tickets.last = request->ticket;
 }
 
-void ticket_begin_attempt(struct core *core, struct lock *lock, const struct request *request)
+void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *request)
 {
     struct key *key = lock->key;
+    uint64_t now = fence_proposal(core, key->group);
+    if (request->ticket > now + (uint64_t)TICKET_AHEAD_MS * 1000)
+        request->ticket = now;
     lock->ticket = request->ticket;
     lock->ticket_is_fresh = request->ticket_is_fresh;
     if (lock->ticket == 0)
@@ -46,14 +49,11 @@ void ticket_begin_attempt(struct core *core, struct lock *lock, const struct req
 
 void ticket_heard(struct core *core, struct lock *lock, uint64_t number)
 {
-    struct key *key = lock->key;
     if (!lock->ticket_is_fresh || number < lock->ticket)
         return;
     struct request *request = &core->requests[lock->contender];
     request->ticket_is_fresh = false;
-    request->ticket = lock->ticket = key->tickets.shown = number;
-    if (number > key->tickets.last)
-        key->tickets.last = number;
+    request->ticket = lock->ticket = lock->key->tickets.shown = number;
 }
 
 void ticket_granted(struct key *key)

@@ -32,21 +32,25 @@ local function tell(key, next)
     if agents > 0 then redis.pcall('PUBLISH', channel, next and agents .. ' ' .. next.agent or agents) end
 end
 
--- Order fair (R9): the lowest ticket of the others, their largest number, and TIME in ms. The hash of tickets is agent -> '<number>:<until>'; what has
+local function now_ms()
+    local time = redis.call('TIME')
+    return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Order fair (R9): the lowest ticket of the others, their largest number up to `most`, and TIME in ms. The hash of tickets is agent -> '<number>:<until>'; what has
 -- run out is forgotten.
-local function line_of(tickets, own)
-    local time, all = redis.call('TIME'), redis.call('HGETALL', tickets)
-    local now, first, last = time[1] * 1000 + math.floor(time[2] / 1000), nil, 0
+local function line_of(queue, own, most)
+    local all, now, first, last = redis.call('HGETALL', queue), now_ms(), nil, 0
     for i = 1, #all, 2 do
         local agent, number, till = all[i], string.match(all[i + 1], '^(%d+):(%d+)$')
         number, till = tonumber(number), tonumber(till)
         if not till or till <= now then
-            redis.call('HDEL', tickets, agent)
+            redis.call('HDEL', queue, agent)
         elseif agent ~= own then
             if not first or number < first.number or number == first.number and agent < first.agent then
                 first = {agent = agent, number = number, left = till - now}
             end
-            last = math.max(last, number)
+            if most and number <= most then last = math.max(last, number) end
         end
     end
     return first, last, now

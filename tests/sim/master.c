@@ -100,7 +100,7 @@ static void forget_tickets(const struct world *w, struct master_key *key, int64_
     }
 }
 
-static struct kept_ticket *first_ticket(struct master_key *key, uint64_t but, uint64_t *ret_last)
+static struct kept_ticket *first_ticket(struct master_key *key, uint64_t but, uint64_t most, uint64_t *ret_last)
 {
     struct kept_ticket *first = NULL;
     *ret_last = 0;
@@ -108,7 +108,7 @@ static struct kept_ticket *first_ticket(struct master_key *key, uint64_t but, ui
         struct kept_ticket *ticket = &key->tickets[i];
         if (ticket->agent == 0 || ticket->agent == but)
             continue;
-        *ret_last = ticket->number > *ret_last ? ticket->number : *ret_last;
+        *ret_last = ticket->number > *ret_last && ticket->number <= most ? ticket->number : *ret_last;
         if (first == NULL || ticket->number < first->number ||
             (ticket->number == first->number && ticket->agent < first->agent))
             first = ticket;
@@ -121,7 +121,7 @@ uint64_t master_next(struct world *w, uint8_t index, uint8_t key)
     uint64_t last;
     struct master_key *state = &w->masters[index].keys[key];
     forget_tickets(w, state, clock_ms(w, index), /* agent= */ 0);
-    const struct kept_ticket *first = first_ticket(state, /* but= */ 0, &last);
+    const struct kept_ticket *first = first_ticket(state, /* but= */ 0, /* most= */ 0, &last);
     return first == NULL ? 0 : first->agent;
 }
 
@@ -193,7 +193,8 @@ static struct verdict acquire_in_turn(struct world *w, uint8_t index, const stru
     struct master_key *key = &w->masters[index].keys[order->key];
     uint64_t last, number = order->ticket.number;
     forget_tickets(w, key, now_ms, /* agent= */ 0);
-    const struct kept_ticket *first = first_ticket(key, order->ticket.agent, &last);
+    const struct kept_ticket *first =
+        first_ticket(key, order->ticket.agent, number + (uint64_t)TICKET_AHEAD_MS * 1000, &last);
     if (number != 0 && order->ticket.fresh && number <= last)
         number = last + 1;
     bool turn =

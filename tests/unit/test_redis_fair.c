@@ -93,6 +93,9 @@ Test(fair_scripts, r9_a_fresh_ticket_is_above_the_last_one)
     late.ticket.fresh = false; /* shown again: it is what the agent says */
     cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 3);
     expect_ticket("000000000000000c", "1760000000000003:");
+    exchange(OP_ACQUIRE, 0, attempt(4, 0xd, 1000000000)); /* of a wrong clock: nobody is put behind it */
+    late.ticket.fresh = true;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 8);
     end(&one);
 }
 
