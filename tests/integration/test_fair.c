@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <string.h>
 
 TestSuite(fair, .init = world_open, .fini = world_close, .timeout = 150);
 
@@ -67,6 +68,18 @@ Test(fair, r9_sixty_waiters_at_three_agents_are_served_in_the_order_of_their_com
     cr_assert(eventually(masters_with("lock:k") == 0 && masters_with("lockagent:ticket:lock:k") == 0));
 }
 
+Test(fair, r9_five_hundred_waiters_of_one_key_all_succeed_in_order)
+{
+    enum { WAITERS = 500 };
+    static int wires[WAITERS];
+    begin();
+    const struct reply *holder = acquire(agents[0], "k", NULL);
+    expect(holder, 201, NULL);
+    for (int i = 0; i < WAITERS; i++)
+        wires[i] = waiter(agents[i % AGENTS]);
+    serve_in_order(wires, WAITERS, agents[0], holder);
+}
+
 Test(fair, r9_in_order_with_a_minority_of_the_masters_down)
 {
     enum { WAITERS = 12 };
@@ -130,6 +143,8 @@ Test(fair, r9_a_stopped_agent_blocks_nobody_for_longer_than_its_ticket)
 Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
 {
     begin();
+    static const char *const withdrawn =
+        "lockagent_master_commands_total{group=\"main\",master=\"%s\",op=\"withdraw\",outcome=\"ok\"}";
     const struct reply *holder = acquire(agents[0], "k", NULL);
     expect(holder, 201, NULL);
     const int gone = waiter(agents[1]);
@@ -138,6 +153,7 @@ Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
     cr_assert(eventually(quorum_has_tickets(2)));
     wire_close(gone);
     cr_assert(eventually(quorum_has_tickets(1)));
+    cr_assert(eventually(metric(agents[1], format(withdrawn, master_url(0) + strlen("redis://"))) == 1), "it ran out");
     expect(release(agents[0], "k", token(holder)), 204, NULL);
     holder = wire_receive(next, PATIENCE_MS);
     expect(holder, 201, NULL);
