@@ -126,6 +126,7 @@ static void start(struct fuzz_bytes *bytes)
                                   .fencing = (kind & 128) == 0,
                                   .retry_min_ms = 20,
                                   .retry_max_ms = 250,
+                                  .order = kind & 16 ? ORDER_FAIR : ORDER_ANY,
                                   .handover_max = 2};
     struct core_config config = {.groups = &group,
                                  .group_count = 1,
