@@ -1,17 +1,17 @@
 /* Order over all agents (R9, order fair): first come, first served, by tickets that the masters keep.
  *
- *   1. Every waiter has a number, the lowest is served first: the time of its coming by the clock that proposes fencing numbers. The
- *      first of an agent that is new on a master gets at least one more than the last one stored there. So the order is that of coming, but
- *      for the difference of the clocks. Numbers that are ahead by more than clocks can differ are of a clock that was set right since:
- *      they raise nobody else's, and the agent itself takes the present time instead.
+ *   1. Every waiter has a number, the lowest is served first: the time of its coming by the clock that proposes fencing numbers.
+ *      One who comes to an agent where nobody waits gets at least one more than the last number on the masters. So the order is that of
+ *      coming, but for the difference of the clocks. Numbers that are ahead by more than clocks can differ are of a clock that was set
+ *      right since: they raise nobody else's, and the agent itself takes the present time instead.
  *   2. An agent keeps one ticket of a key on every master: that of the first who waits here. Each attempt shows it, and a master
  *      grants only to the lowest that it has (equal numbers: to the lower agent), so attempts do not split the votes.
  *   3. A ticket that is not shown again for TICKET_MS is void: a dead or frozen agent blocks nobody for longer. Attempts are nearer
  *      to each other than that.
  *   4. An agent that reaches no quorum withdraws its ticket, and leaves none until a quorum has answered: else it would block, on the
  *      masters that it reaches, those who reach the others as well.
- *   5. A grant takes the ticket off; a DELETE takes off what is left of it (the undoing of an attempt does not), and tells whose turn it is. While a caller here holds the
- *      key, those who wait here need no ticket: the hand-over shows it.
+ *   5. A grant takes the ticket off; a DELETE takes off what is left of it (the undoing of an attempt does not), and tells whose turn
+ *      it is. While a caller here holds the key, those who wait here need no ticket: the hand-over shows it.
  *
  * Tickets decide who is served, never whether there is one holder: masters that lost them, or show different ones, cost order or
  * an attempt, and the next attempt shows the number again. Who does not wait has no ticket and is refused while anybody has one. */

@@ -170,8 +170,8 @@ void wake_message(struct core *core, const struct event_channel *event)
 /* ---- hand-over ---- */
 
 /* R9: who gets the key of a holder here that releases it: the first that waits, but after handover_max times in a row while other
- * agents wait too, nobody: then they have their chance. Where the order is fair, tickets see to that: a master refuses a hand-over, and
- * deletes the key, if it is another agent's turn. */
+ * agents wait too, nobody: then they have their chance. Where the order is fair, tickets see to that: a master refuses a
+ * hand-over, and deletes the key, if it is another agent's turn. */
 struct request *wake_heir(struct core *core, struct key *key)
 {
     const struct group *group = &core->groups[key->group];
