@@ -3,42 +3,22 @@
 -- ARGV: value, ttl, fence retention (0: no fencing), proposed number, and for a hand-over '<random>:' of the holder; with order fair that or '',
 -- and the agent's ticket: agent, number (0: it does not wait), how long it is kept (0: not at all), 1 if no master has heard of it.
 -- A hand-over also answers how many agents wait for the key; a refusal, with order fair, the number of the agent's ticket.
--- The fence key is read first, so that whatever is wrong with it fails before anything is written.
+-- With order fair tickets.lua stands in front. The fence key is read first, so that whatever is wrong with it fails before anything is written.
 local function guard_left(marker)
     local was = redis.pcall('HMGET', marker, 'since', 'max_ttl')
     local since, max_ttl = tonumber(was[1] or nil), tonumber(was[2] or nil)
     if not (since and max_ttl) then return -1 end
-    local left = since + max_ttl + 1001 - now_ms()
+    local time = redis.call('TIME')
+    local left = since + max_ttl + 1001 - (time[1] * 1000 + math.floor(time[2] / 1000))
     return left > 0 and left
 end
 
 local value, retention, previous, agent = ARGV[1], tonumber(ARGV[3]), ARGV[5] ~= '' and ARGV[5], ARGV[6]
-local at, queue, number, first, now = retention > 0 and 3 or 2
-if agent then queue, at = KEYS[at], at + 1 end
+local at, tickets, turn, number, first, now = retention > 0 and 3 or 2
+if agent then tickets, at = KEYS[at], at + 1 end
 local marker = KEYS[at]
 local held = previous and get(KEYS[1])
 local inherits = held and string.sub(held, 1, 41) == previous
-
--- R9: true when nobody else is to be served first.
-local function is_next()
-    local last
-    number = tonumber(ARGV[7])
-    first, last, now = line_of(queue, agent, number + 2000000) -- 2 s: what is further ahead is of a wrong clock
-    if ARGV[9] == '1' then number = math.max(number, last + 1) end
-    return not first or number > 0 and (number < first.number or number == first.number and agent < first.agent)
-end
-
--- The ticket is kept, and what refused it is told.
-local function refused(answer)
-    if not agent then return answer end
-    local ms = tonumber(ARGV[8])
-    if ms > 0 then
-        redis.call('HSET', queue, agent, ('%.0f:%.0f'):format(number, now + ms))
-        redis.call('PEXPIRE', queue, ms)
-    end
-    answer[4] = number
-    return answer
-end
 
 local function granted(number)
     if not previous then return number end
@@ -55,21 +35,23 @@ if retention > 0 then
     stored = stored_number(KEYS[2])
     if not stored then return {'foreign', redis.call('PTTL', KEYS[2])} end
 end
-if agent and not is_next() and (inherits or get(KEYS[1]) == false) then
+if agent then turn, number, first, now = is_next(tickets, agent, tonumber(ARGV[7]), ARGV[9]) end
+if agent and not turn and (inherits or get(KEYS[1]) == false) then
     if inherits then
         redis.call('DEL', KEYS[1])
         tell(KEYS[1], first)
     end
-    return refused({'held', first.left, ''})
+    return kept(tickets, agent, number, now, {'held', first.left, ''})
 end
 if inherits then
     redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
 elseif not redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2]) then
     held = get(KEYS[1])
     if held == value then return granted(stored) end -- a doubled command: granted before, and numbered then
-    return refused(seen('held', KEYS[1], held or nil))
+    local answer = seen('held', KEYS[1], held or nil)
+    return agent and kept(tickets, agent, number, now, answer) or answer
 end
-if agent then redis.call('HDEL', queue, agent) end
+if agent then redis.call('HDEL', tickets, agent) end
 if retention == 0 then return granted(0) end
 local fence = math.max(stored + 1, tonumber(ARGV[4]))
 local set = redis.pcall('SET', KEYS[2], fence, 'PX', retention)

@@ -26,36 +26,6 @@ local function channel_of(key)
     return channel, agents.err and -1 or agents[2]
 end
 
--- Those who wait are told that the key is free, how many they are, and with order fair whose turn it is (R9).
-local function tell(key, next)
-    local channel, agents = channel_of(key)
-    if agents > 0 then redis.pcall('PUBLISH', channel, next and agents .. ' ' .. next.agent or agents) end
-end
-
-local function now_ms()
-    local time = redis.call('TIME')
-    return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
--- Order fair (R9): the lowest ticket of the others, their largest number up to `most`, and TIME in ms. The hash of tickets is agent -> '<number>:<until>'; what has
--- run out is forgotten.
-local function line_of(queue, own, most)
-    local all, now, first, last = redis.call('HGETALL', queue), now_ms(), nil, 0
-    for i = 1, #all, 2 do
-        local agent, number, till = all[i], string.match(all[i + 1], '^(%d+):(%d+)$')
-        number, till = tonumber(number), tonumber(till)
-        if not till or till <= now then
-            redis.call('HDEL', queue, agent)
-        elseif agent ~= own then
-            if not first or number < first.number or number == first.number and agent < first.agent then
-                first = {agent = agent, number = number, left = till - now}
-            end
-            if most and number <= most then last = math.max(last, number) end
-        end
-    end
-    return first, last, now
-end
-
 -- What may be told of a value that is not the caller's: the label, never the random part; nothing of a shape that is not ours.
 local function seen(word, key, value)
     local left = redis.call('PTTL', key)

@@ -7,7 +7,8 @@
 --   trust    votes at once, whatever was
 -- Answers epoch ('': missing), ms until it votes (0: it does), and TIME in ms.
 local marker, how = KEYS[1], ARGV[4]
-local now = now_ms()
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local was = redis.call('HMGET', marker, 'epoch', 'run', 'since', 'max_ttl')
 local epoch, run, since, max_ttl = was[1], was[2], tonumber(was[3] or nil), tonumber(was[4] or nil)
 local missing = not (epoch and run and since and max_ttl)

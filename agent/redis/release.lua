@@ -1,15 +1,9 @@
 -- Deletes locks where the token is, and says which number was stored (R10); those who wait are told, and how many they are (R9).
 -- ARGV per item: '<random>:', fence retention (0: no fencing); before them, with order fair, the agent whose ticket is taken off (or '').
--- KEYS per item: lock key, fence key where the item fences, tickets with order fair.
+-- KEYS per item: lock key, fence key where the item fences, tickets with order fair (and tickets.lua in front).
 -- Answers a list; no item can make another one fail.
 local agent, from = ARGV[1], 2
 if #ARGV % 2 == 0 then agent, from = nil, 1 end
-
--- Whatever is wrong with the tickets, the key is deleted.
-local function next_of(tickets)
-    local well, first = pcall(line_of, tickets, agent)
-    return well and first
-end
 
 local function release(key, fence, tickets, own)
     local held = get(key)
@@ -18,7 +12,13 @@ local function release(key, fence, tickets, own)
     if not held or string.sub(held, 1, 41) ~= own then return seen('held', key, held) end
     local number = fence and stored_number(fence) or 0
     redis.call('DEL', key)
-    tell(key, tickets and next_of(tickets))
+    if tickets then -- whatever is wrong with them, the key is deleted
+        local well, first = pcall(line_of, tickets, agent)
+        tell(key, well and first)
+        return number
+    end
+    local channel, agents = channel_of(key)
+    if agents > 0 then redis.pcall('PUBLISH', channel, agents) end
     return number
 end
 

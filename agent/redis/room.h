@@ -56,8 +56,10 @@ enum script_id {
     SCRIPT_EXTEND,
     SCRIPT_RELEASE,
     SCRIPT_READ,
-    SCRIPT_WITHDRAW,
     SCRIPT_MARKER,
+    SCRIPT_ACQUIRE_FAIR, /* with order fair (R9) */
+    SCRIPT_RELEASE_FAIR,
+    SCRIPT_WITHDRAW_FAIR,
     SCRIPT_COUNT
 };
 struct script {

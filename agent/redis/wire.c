@@ -31,7 +31,7 @@ static const struct asking askings[OP_COUNT] = {
     [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
     [OP_RELEASE] = {NULL, SCRIPT_RELEASE, .label = false},
     [OP_READ] = {NULL, SCRIPT_READ, .label = false},
-    [OP_WITHDRAW] = {NULL, SCRIPT_WITHDRAW, .label = false},
+    [OP_WITHDRAW] = {NULL, SCRIPT_WITHDRAW_FAIR, .label = false},
 };
 
 static void add(struct wire *wire, const void *bytes, size_t len)
@@ -111,6 +111,11 @@ static bool shows_ticket(enum op op, const struct send_item *item)
 static bool uses_tickets(enum op op, const struct send_item *item)
 {
     return shows_ticket(op, item) || (item->fair && (op == OP_RELEASE || op == OP_WITHDRAW));
+}
+
+static enum script_id fair_script(enum op op)
+{
+    return op == OP_RELEASE ? SCRIPT_RELEASE_FAIR : op == OP_WITHDRAW ? SCRIPT_WITHDRAW_FAIR : SCRIPT_ACQUIRE_FAIR;
 }
 
 static void add_agent(struct wire *wire, uint64_t agent)
@@ -199,7 +204,7 @@ void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum
     unsigned own = (asking->mode ? 1u : 0u) + names_agent + count * arguments_of(asking, op, &items[0]);
     wire_begin(wire, 3u + keys + own);
     wire_text(wire, "EVALSHA");
-    wire_text(wire, redis_scripts[asking->script].sha);
+    wire_text(wire, redis_scripts[uses_tickets(op, &items[0]) ? fair_script(op) : asking->script].sha);
     wire_number(wire, keys);
     for (unsigned i = 0; i < count; i++) {
         add_keys(wire, &config->policies[items[i].policy], op, &items[i]);
