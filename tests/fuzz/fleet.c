@@ -672,7 +672,7 @@ void fleet_start(const struct core_config *config, unsigned agents, fleet_answer
             member->core = malloc(size);
         FUZZ_CHECK(member->core != NULL, "no memory");
         memset(member->core, 0, size);
-        own.seed += agent; /* it names the agent on its tickets */
+        own.seed += config->policies[0].order == ORDER_FAIR ? agent : 0; /* it names the agent on its tickets */
         FUZZ_CHECK(core_init(member->core, &own) == member->core, "the core stands elsewhere");
         memset(member->asked, 0, sizeof(member->asked));
         member->asked_count = 0;
