@@ -293,8 +293,11 @@ static void replied(struct core *core, const struct event_reply *reply)
     struct lock *lock = lock_by_ref(core, reply->ref);
     if (lock == NULL)
         return;
-    if (reply->op == OP_HANDOVER)
+    if (reply->op == OP_HANDOVER) {
         release_inherited(core, lock, reply);
+        if (lock->state == LOCK_FREE) /* it ended before, and has made room for its predecessor */
+            return;
+    }
     hold_heard(core, lock, reply);
     switch (lock->state) {
     case LOCK_ACQUIRING:
