@@ -163,6 +163,7 @@ void attempt_begun(struct core *core, struct key *key, struct request *request)
     lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
     lock->ttl_ms = lock->asked_ttl_ms = request->ttl_ms;
     lock->renew = request->renew;
+    lock->bound = request->bound;
     lock->max_hold_ms = request->max_hold_ms;
     lock->label_len = request->label_len;
     memcpy(lock->label, request->label, request->label_len);

@@ -123,8 +123,11 @@ static void acquire(struct core *core, const struct event_acquire *event)
     /* As in Redisson: a caller that names a ttl gets a plain lease, one that names none the watchdog. */
     request->renew = event->renew != RENEW_UNSET ? event->renew : event->ttl_ms != 0 ? RENEW_CALLER : policy->renew;
     request->ttl_ms = event->ttl_ms != 0 ? event->ttl_ms : policy->ttl_ms;
-    request->max_hold_ms = policy->max_hold_ms;
-    if (event->max_hold_ms != 0 && event->max_hold_ms < policy->max_hold_ms)
+    request->bound = event->bound;
+    if (event->bound && event->renew == RENEW_UNSET)
+        request->renew = RENEW_AGENT;
+    request->max_hold_ms = event->bound ? policy->bound_max_hold_ms : policy->max_hold_ms;
+    if (event->max_hold_ms != 0 && event->max_hold_ms < request->max_hold_ms)
         request->max_hold_ms = event->max_hold_ms;
     CORE_ASSERT(event->label.len <= LIMIT_LABEL_BYTES);
     request->label_len = (uint8_t)event->label.len;
@@ -270,6 +273,13 @@ static void undelivered(struct core *core, struct lock_ref ref)
         release_begun(core, lock, /* request= */ NULL);
 }
 
+static void stuck(struct core *core, struct lock_ref ref)
+{
+    struct lock *lock = lock_by_ref(core, ref);
+    if (lock != NULL && lock->state == LOCK_HELD)
+        hold_lost(core, lock, REASON_STUCK);
+}
+
 static void replied(struct core *core, const struct event_reply *reply)
 {
     if (reply->op == OP_READ) {
@@ -379,6 +389,9 @@ static void take(struct core *core, const struct event *event)
         break;
     case EVENT_UNDELIVERED:
         undelivered(core, event->undelivered.lock);
+        break;
+    case EVENT_STUCK:
+        stuck(core, event->stuck.lock);
         break;
     case EVENT_REPLY:
         replied(core, &event->reply);
@@ -529,6 +542,18 @@ bool core_next_hold(const struct core *core, struct instant now, uint32_t *curso
         return true;
     }
     return false;
+}
+
+bool core_find_hold(const struct core *core, struct text key, struct instant now, struct hold_view *ret_view,
+                    struct lock_ref *ret_lock)
+{
+    const struct key *found = key_find(core, key);
+    const struct lock *live = found == NULL ? NULL : found->live;
+    if (live == NULL || live->state != LOCK_HELD || !instant_before(now, live->valid_until))
+        return false;
+    *ret_view = lock_view(live);
+    *ret_lock = lock_ref(live);
+    return true;
 }
 
 bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key, struct instant *ret_since)

@@ -30,9 +30,10 @@ struct core_policy {
     uint8_t groups[LIMIT_GROUPS];        /* a key belongs to one of them, by rendezvous hashing */
     uint8_t group_count;
     enum algorithm algorithm;
-    enum renew renew;    /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
-    uint32_t ttl_ms;     /* the lease of a caller who names none */
-    int64_t max_hold_ms; /* cap on every hold, whatever is renewed */
+    enum renew renew;          /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
+    uint32_t ttl_ms;           /* the lease of a caller who names none */
+    int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
+    int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
     bool fencing;
     uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_max_ms;
@@ -68,7 +69,9 @@ enum event_kind {
     EVENT_RELEASE,
     EVENT_READ,
     EVENT_CANCEL,      /* the caller of an unanswered request is gone; it must not be answered any more */
-    EVENT_UNDELIVERED, /* a grant was answered, but the answer was not wholly written: release it */
+    EVENT_UNDELIVERED, /* nobody is there to hold the lock: its grant was answered, but the answer was not wholly
+                          written, or the connection that it is bound to has ended: release it */
+    EVENT_STUCK,       /* the caller that a hold is bound to does not read: the hold is lost and runs out */
     EVENT_REPLY,
     EVENT_MASTER_UP,
     EVENT_MASTER_DOWN,
@@ -87,6 +90,7 @@ struct event_acquire {
     int64_t wait_ms;     /* 0: try once */
     int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
+    bool bound;          /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
     struct text label;
 };
 struct event_renew {
@@ -136,7 +140,7 @@ struct event {
         } cancel;
         struct {
             struct lock_ref lock;
-        } undelivered;
+        } undelivered, stuck;
         struct event_reply reply;
         struct event_master master; /* UP, DOWN, CLOCK */
         struct {
@@ -183,6 +187,7 @@ struct hold_view {
     uint16_t policy;
     uint8_t group;
     enum renew renew;
+    bool bound; /* to its caller's connection */
     uint32_t ttl_ms;
     struct instant acquired_at;
     struct instant valid_until; /* already clipped to max_hold_until */
@@ -223,9 +228,10 @@ enum trace_kind {
     TRACE_ATTEMPT,      /* one acquire round was decided: answer is GRANTED, LOCK_HELD, QUORUM_UNAVAILABLE or
                            VALIDITY_EXPIRED */
     TRACE_GRANTED,      /* a hold began */
-    TRACE_RENEWED,      /* answer RENEWED; margin_us is the validity that was left when the renewal completed */
+    TRACE_RENEWED,      /* answer RENEWED; margin_us is the validity that was left when the renewal completed;
+                           valid_until the new one */
     TRACE_RENEW_FAILED, /* one renewal round did not reach a quorum */
-    TRACE_LOST,         /* a hold ended with `reason` */
+    TRACE_LOST,         /* a hold ended with `reason`; nobody else has it before valid_until, unless it was taken */
     TRACE_RELEASED,     /* a hold ended by DELETE, or its grant could not be delivered */
     TRACE_DEBT_DROPPED, /* a release that a master still owed was given up before the ttl ran out */
     TRACE_FOREIGN,      /* `master` holds a key of another type under a lock's name */
@@ -233,6 +239,7 @@ enum trace_kind {
 };
 struct effect_trace {
     enum trace_kind kind;
+    struct lock_ref lock; /* as in the answer that granted it; ATTEMPT, STALLED: unused */
     struct text key, label;
     uint16_t policy;
     uint8_t group, master;
@@ -244,6 +251,7 @@ struct effect_trace {
                            how late */
     int64_t margin_us;  /* RENEWED */
     uint32_t ttl_ms;    /* RENEWED: the lease that margin_us was left of; 0: not told */
+    struct instant valid_until; /* RENEWED, LOST: of the hold */
 };
 
 struct effect {
@@ -301,6 +309,10 @@ const struct core_stats *core_stats(const struct core *core);
 /* Walks the holds that are valid at `now`. Start with *cursor = 0; false at the end. A hold that stays throughout the
  * walk is seen once. */
 bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor, struct hold_view *ret_view);
+
+/* The valid hold of `key` at this agent; false if there is none. */
+bool core_find_hold(const struct core *core, struct text key, struct instant now, struct hold_view *ret_view,
+                    struct lock_ref *ret_lock);
 
 /* Walks the keys that requests wait for. Start with *cursor = 0. */
 bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key, struct instant *ret_since);

@@ -292,6 +292,7 @@ struct hold_view lock_view(const struct lock *lock)
         .policy = lock->policy,
         .group = lock->group,
         .renew = lock->renew,
+        .bound = lock->bound,
         .ttl_ms = lock->ttl_ms,
         .acquired_at = lock->acquired_at,
         .valid_until = lock->valid_until,

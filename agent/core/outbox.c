@@ -124,6 +124,8 @@ void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set 
 
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock)
 {
+    trace.lock = lock_ref(lock);
+    trace.valid_until = lock->valid_until;
     trace.key = key_text(lock->key);
     trace.label = (struct text){lock->label, lock->label_len};
     trace.policy = lock->policy;

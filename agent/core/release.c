@@ -187,8 +187,8 @@ void hold_over(struct core *core, struct lock *lock)
     struct key *key = lock->key;
     key->references++;
     /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out. */
-    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED || lock->adopted ||
-                    instant_before(core->now, lock->valid_until);
+    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED || lock->reason == REASON_STUCK ||
+                    lock->adopted || instant_before(core->now, lock->valid_until);
     if (runs_out) {
         end(core, lock, /* owed= */ 0);
         lock_settled(core, lock);

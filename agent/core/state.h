@@ -100,6 +100,7 @@ struct lock {
     bool fencing;
     bool stranger; /* RELEASING: a token that this agent did not know */
     bool renewing; /* HELD: a round is out */
+    bool bound;    /* to its caller's connection */
     bool adopted;  /* taken over by its token: an earlier agent may have reported a longer validity */
     enum renew renew;
     uint32_t ttl_ms;       /* the lease, as the last good round extended it */
@@ -148,6 +149,7 @@ struct request {
     uint32_t ttl_ms;
     int64_t max_hold_ms;
     enum renew renew;
+    bool bound;
     uint32_t wants_round; /* RENEWING: the first round that answers it */
     uint8_t label_len;
     char label[LIMIT_LABEL_BYTES];

@@ -127,7 +127,8 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(TAKEN, "taken")             /* masters that had confirmed the token deny it now */                               \
     X(MAX_HOLD, "max_hold")       /* held for as long as the policy or the request allows */                           \
     X(STALLED, "stalled")         /* this process was stopped or its loop was late (R14) */                            \
-    X(DRAINED, "drained")         /* this agent ended */
+    X(DRAINED, "drained")         /* this agent ended */                                                               \
+    X(STUCK, "stuck")             /* the caller that it is bound to does not read what it is told */
 
 #define X(name, ...) OP_##name,
 enum op { OPS(X) OP_COUNT };

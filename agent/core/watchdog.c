@@ -176,14 +176,13 @@ static void renewal_failed(struct core *core, struct lock *lock)
 static void renewal_won(struct core *core, struct lock *lock)
 {
     struct instant from = lock->round.started;
+    struct effect_trace trace = {.kind = TRACE_RENEWED,
+                                 .answer = ANSWER_RENEWED,
+                                 .margin_us = instant_us_between(core->now, lock->valid_until),
+                                 .ttl_ms = lock->ttl_ms};
     lock->renewing = false;
-    outbox_trace(core,
-                 (struct effect_trace){.kind = TRACE_RENEWED,
-                                       .answer = ANSWER_RENEWED,
-                                       .margin_us = instant_us_between(core->now, lock->valid_until),
-                                       .ttl_ms = lock->ttl_ms},
-                 lock);
     extend_validity(core, lock, from);
+    outbox_trace(core, trace, lock);
     take_new_renew(lock);
     plan_renewal(core, lock, from);
     answer_renewals(core, lock, ANSWER_RENEWED);

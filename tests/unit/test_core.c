@@ -90,6 +90,7 @@ static void prepare(uint8_t masters)
                                       .renew = RENEW_CALLER,
                                       .ttl_ms = 10000,
                                       .max_hold_ms = 600000,
+                                      .bound_max_hold_ms = 3600000,
                                       .fencing = true,
                                       .retry_min_ms = 50,
                                       .retry_max_ms = 50};
@@ -832,6 +833,93 @@ Test(wait, a_grant_that_was_not_delivered_is_released)
     expect_trace(TRACE_RELEASED);
     expect_nothing();
     cr_assert_not(is_listed("k"));
+}
+
+/* ---- bound holds, and what becomes of them ------------------------------------------------------------------------ */
+
+static void step_lock(enum event_kind kind, struct lock_ref lock)
+{
+    struct event event = {.kind = kind};
+    if (kind == EVENT_STUCK)
+        event.stuck.lock = lock;
+    else
+        event.undelivered.lock = lock;
+    step(event);
+}
+
+/* Whatever the policy says, the agent renews; and it may hold for longer than a hold that outlives its caller. */
+Test(bound, the_agent_renews_up_to_its_own_cap)
+{
+    prepare(5);
+    rig.policy.renew = RENEW_CALLER;
+    begin();
+    hold_as("k", .bound = true, .ttl_ms = 10000);
+    cr_assert(rig.answer.hold.bound);
+    cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 3600000000);
+    hold_as("shorter", .bound = true, .max_hold_ms = 1200000);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 1200000000);
+    hold_as("longer", .bound = true, .max_hold_ms = 7200000);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 3600000000);
+    hold_as("free", .max_hold_ms = 7200000);
+    cr_assert_not(rig.answer.hold.bound);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 600000000);
+}
+
+/* D1: where the agent ends the hold itself, it says so, stops renewing, and lets the lease run out. */
+Test(bound, a_caller_that_does_not_read_loses_it)
+{
+    begin_five();
+    hold_as("k", .bound = true, .ttl_ms = 10000);
+    const struct lock_ref lock = rig.answer.lock;
+    at_ms(1000), step_lock(EVENT_STUCK, lock);
+    expect_lost(REASON_STUCK);
+    cr_assert_eq(rig.trace.lock.slot, lock.slot);
+    cr_assert_eq(rig.trace.lock.generation, lock.generation);
+    cr_assert_eq(rig.trace.valid_until.us - rig.epoch_us, 10000000 - 102000);
+    cr_assert_not(is_listed("k"));
+    acquire_as(1, "k", .ttl_ms = 10000);
+    expect_answer(1, ANSWER_LOCK_HELD); /* nobody else before its validity has ended */
+    step_lock(EVENT_STUCK, lock);       /* it is lost once */
+    at_ms(20000);
+    expect_nothing();
+}
+
+/* What is told of a renewal is the validity that it gave. */
+Test(bound, a_renewal_tells_the_new_validity)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    const struct lock_ref lock = rig.answer.lock;
+    at_ms(4000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_trace(TRACE_RENEWED);
+    cr_assert_eq(rig.trace.lock.slot, lock.slot);
+    cr_assert_eq(rig.trace.lock.generation, lock.generation);
+    cr_assert_eq(rig.trace.valid_until.us - rig.epoch_us, 4000000 + 10000000 - 102000);
+    cr_assert_eq(rig.trace.margin_us, 10000000 - 102000 - 4000000);
+}
+
+/* Only a valid hold is found, by its key. */
+Test(bound, finding_a_hold)
+{
+    struct hold_view view;
+    struct lock_ref lock;
+    const struct text key = {"k", 1}, other = {"other", 5};
+    begin_five();
+    struct instant now = {rig.epoch_us};
+    cr_assert_not(core_find_hold(rig.core, key, now, &view, &lock));
+    acquire_as(1, "k", .ttl_ms = 10000);
+    cr_assert_not(core_find_hold(rig.core, key, now, &view, &lock), "it is not granted yet");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert(core_find_hold(rig.core, key, now, &view, &lock));
+    cr_assert_eq(lock.generation, rig.answer.lock.generation);
+    cr_assert_eq(view.valid_until.us, rig.answer.hold.valid_until.us);
+    cr_assert_not(core_find_hold(rig.core, other, now, &view, &lock));
+    cr_assert_not(core_find_hold(rig.core, key, view.valid_until, &view, &lock), "R14: its validity is over");
 }
 
 /* ---- renew: R7, R8 ----------------------------------------------------------------------------------------------- */
