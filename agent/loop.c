@@ -122,6 +122,7 @@ static void deliver(struct loop *loop, const struct effect *effect)
     case EFFECT_TRACE:
         metrics_traced(loop->metrics, &effect->trace);
         log_trace(loop, &effect->trace);
+        api_notify(loop->api, &effect->trace);
         break;
     }
 }

@@ -413,6 +413,16 @@ void metrics_http_connections(struct metrics *metrics, int64_t open)
     set(metrics, FAMILY_HTTP_CONNECTIONS, 0, open);
 }
 
+void metrics_streams(struct metrics *metrics, int64_t open)
+{
+    set(metrics, FAMILY_STREAMS, 0, open);
+}
+
+void metrics_stream_dropped(struct metrics *metrics)
+{
+    count(metrics, FAMILY_STREAMS_DROPPED, 0, 0, 0);
+}
+
 void metrics_loop_lag(struct metrics *metrics, int64_t lag_us)
 {
     observe(metrics, FAMILY_LOOP_LAG, 0, lag_us);

@@ -19,6 +19,7 @@ enum MHD_Result locks_acquire(struct connection *connection)
                                       .wait_ms = params->wait_ms,
                                       .max_hold_ms = params->max_hold_ms,
                                       .renew = params->renew,
+                                      .bound = params->bound,
                                       .label = {params->label, params->label_len}}};
     return request_submit(connection, &event);
 }
@@ -42,6 +43,8 @@ enum MHD_Result locks_release(struct connection *connection)
 
 enum MHD_Result locks_read(struct connection *connection)
 {
+    if (connection->request.params.watch)
+        return answer_watch(connection);
     struct event event = {.kind = EVENT_READ, .read = {.key = key_of(&connection->request)}};
     return request_submit(connection, &event);
 }

@@ -43,6 +43,20 @@ static bool read_renew(struct params *params, const struct config *config, struc
     return params->renew != RENEW_UNSET;
 }
 
+static bool read_bind(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    params->bound = text_is(value, "connection");
+    return params->bound || text_is(value, "none");
+}
+
+static bool read_watch(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    params->watch = value.len == 0 || text_is(value, "true");
+    return params->watch;
+}
+
 static bool read_max_hold(struct params *params, const struct config *config, struct text value)
 {
     (void)config;

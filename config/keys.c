@@ -105,6 +105,9 @@ const struct config_key config_keys[] = {
     {.path = "policies[].max_hold", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.max_hold_ms),
      .preset = "10m", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "Longest hold, however often it is renewed: the end of locks whose caller died without a word."},
+    {.path = "policies[].max_hold_bound", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     POLICY(core.bound_max_hold_ms), .preset = "1h", .min = TTL_MS_MIN, .max = 8760 * HOUR,
+     .prose = "The same for holds that are bound to their caller's connection (bind=connection)."},
     {.path = "policies[].fencing", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE, POLICY(core.fencing), .preset = "on",
      .prose = "Number every grant with a fencing token that only rises, for resources that can refuse an old "
               "holder."},

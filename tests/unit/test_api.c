@@ -238,7 +238,7 @@ static void refused(const char *line, const char *headers, const char *body, con
 Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
 {
     refused("POST /locks/k?tll=3s", "", "", "tll", "did you mean ttl?");
-    refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, label");
+    refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, bind, label");
     refused("POST /locks/k?maxhold=3s", "", "", "maxhold", "did you mean max_hold?");
     refused("POST /locks/k?zebra=1", "", "", "zebra", "parameter zebra is not known here");
     refused("POST /locks/k?=3s", "", "", "", "parameter without a readable name is not known here");
@@ -263,10 +263,15 @@ Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?label=12345678901234567890123456789012345678901234567890123456789012345", "", "", "label",
             "up to 64 bytes");
     refused("POST /locks/k?token=x", "", "", "token", "parameter token is not known here");
-    refused("POST /locks/k?bind=connection", "", "", "bind", "not known here");
+    refused("POST /locks/k?bind=pod", "", "", "bind", "none or connection");
+    refused("POST /locks/k?bind=connection&renew=caller", "", "", "renew", "agent, where bind is connection");
+    refused("POST /locks/k?watch", "", "", "watch", "not known here");
+    refused("PUT /locks/k?bind=none", "Lock-Token: " A_TOKEN "\r\n", "", "bind", "allowed: ttl, renew, token");
     refused("PUT /locks/k?wait=3s", "Lock-Token: " A_TOKEN "\r\n", "", "wait", "allowed: ttl, renew, token");
     refused("DELETE /locks/k?ttl=3s", "Lock-Token: " A_TOKEN "\r\n", "", "ttl", "allowed: token");
-    refused("GET /locks/k?watch", "", "", "watch", "allowed: no parameter");
+    refused("GET /locks/k?watch=no", "", "", "watch", "no value, or true");
+    refused("GET /locks/k?ttl=3s", "", "", "ttl", "allowed: watch");
+    refused("GET /locks?watch", "", "", "watch", "allowed: limit, cursor");
     refused("GET /locks?limit=0", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=1001", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=99999999999", "", "", "limit", "from 1 to 1000");
@@ -1298,15 +1303,18 @@ static void few_connections(void)
     stage_start();
 }
 
-/* D9: at the limit of connections, the next one comes in as soon as one ends. */
+/* D9: at the limit of connections, the next one comes in as soon as one ends. Half of them wait, which is all that may. */
 Test(api, at_the_limit_callers_come_in_as_others_leave, .init = few_connections, .fini = stage_close)
 {
     enum { LIMIT = 128 };
+    const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     int fds[LIMIT];
     stage.answers_at_once = false;
     for (int i = 0; i < LIMIT; i++) {
         fds[i] = caller_open(API);
-        caller_say(fds[i], WAITING_POST);
+        if (i >= LIMIT / 2)
+            setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        caller_say(fds[i], i < LIMIT / 2 ? WAITING_POST : POST);
     }
     cr_assert(until(stage.pending_count == LIMIT));
     for (int i = 0; i < 20; i++) {
