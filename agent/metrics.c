@@ -29,10 +29,10 @@ const struct family metric_families[FAMILY_COUNT] = {FAMILIES(X)};
 
 static const enum answer attempt_outcomes[] = {ANSWER_GRANTED, ANSWER_LOCK_HELD, ANSWER_QUORUM_UNAVAILABLE,
                                                ANSWER_VALIDITY_EXPIRED};
-static const enum answer answer_outcomes[] = {
-    ANSWER_GRANTED,          ANSWER_LOCK_HELD, ANSWER_WAIT_TIMEOUT,   ANSWER_QUORUM_UNAVAILABLE,
-    ANSWER_VALIDITY_EXPIRED, ANSWER_BAD_TTL,   ANSWER_TOO_MANY_LOCKS, ANSWER_TOO_MANY_WAITERS,
-    ANSWER_DRAINING};
+static const enum answer answer_outcomes[] = {ANSWER_GRANTED,      ANSWER_REENTERED,          ANSWER_LOCK_HELD,
+                                              ANSWER_WAIT_TIMEOUT, ANSWER_QUORUM_UNAVAILABLE, ANSWER_VALIDITY_EXPIRED,
+                                              ANSWER_BAD_TTL,      ANSWER_TOO_MANY_LOCKS,     ANSWER_TOO_MANY_WAITERS,
+                                              ANSWER_DRAINING};
 
 enum renewal_outcome { RENEWAL_RENEWED, RENEWAL_FAILED };
 static const char *const renewal_outcomes[] = {"renewed", "failed"};

@@ -16,6 +16,7 @@ static const struct {
     uint16_t says;
 } table[ANSWER_COUNT] = {
     [ANSWER_GRANTED] = {201, 0},
+    [ANSWER_REENTERED] = {200, 0},
     [ANSWER_RENEWED] = {200, 0},
     [ANSWER_RELEASED] = {204, 0},
     [ANSWER_RELEASE_PENDING] = {202, NODES},
@@ -96,12 +97,12 @@ json_t *answer_hold_json(const struct hold_view *hold, struct instant now)
     if (valid_ms <= 0)
         return NULL; /* R14: nothing is reported held after its validity */
     json_t *fence = hold->token.fence == 0 ? json_null() : json_integer((json_int_t)hold->token.fence);
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i}", "label", label_json(hold->label),
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i}", "label", label_json(hold->label),
                      "fencing_token", fence, "ttl_ms", (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
                      "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000), "held_for_ms",
                      (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000), "max_hold_ms",
                      (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "bind", bind_name(hold),
-                     "confirmed", hold->confirmed);
+                     "count", hold->count, "confirmed", hold->confirmed);
 }
 
 /* ---- granted, renewed ---- */
@@ -112,20 +113,21 @@ static size_t hold_body(const struct request *request, const char *token, const 
 {
     const struct effect_answer *answer = &request->kept.answer;
     const struct hold_view *hold = &answer->hold;
-    char key[2 * LIMIT_KEY_BYTES + 1], adopted[64] = "";
+    char key[2 * LIMIT_KEY_BYTES + 1], more[64] = "";
     text_json_escape((struct text){request->key, request->key_len}, key, sizeof(key));
     if (answer->answer == ANSWER_RENEWED && answer->adopted)
-        snprintf(adopted, sizeof(adopted), ",\"adopted\":true,\"continuous\":%s",
+        snprintf(more, sizeof(more), ",\"adopted\":true,\"continuous\":%s",
                  answer->continuous ? "true" : "\"unknown\"");
-    int len =
-        snprintf(body, size,
-                 "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
-                 ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 ",\"max_hold_ms\":%" PRId64
-                 ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64
-                 ",\"renew\":\"%s\",\"bind\":\"%s\"%s}",
-                 key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms, hold->valid_until.us / 1000,
-                 max_hold_ms(hold), answer->tally.granted, answer->tally.total, answer->tally.quorum,
-                 answer->waited_us / 1000, renew_name(hold->renew), bind_name(hold), adopted);
+    if (answer->answer == ANSWER_REENTERED)
+        snprintf(more, sizeof(more), ",\"count\":%u", hold->count);
+    int len = snprintf(body, size,
+                       "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
+                       ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 ",\"max_hold_ms\":%" PRId64
+                       ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64
+                       ",\"renew\":\"%s\",\"bind\":\"%s\"%s}",
+                       key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms,
+                       hold->valid_until.us / 1000, max_hold_ms(hold), answer->tally.granted, answer->tally.total,
+                       answer->tally.quorum, answer->waited_us / 1000, renew_name(hold->renew), bind_name(hold), more);
     assert(len > 0 && (size_t)len < size);
     return (size_t)len;
 }
@@ -176,13 +178,15 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
 {
     struct request *request = &connection->request;
     const struct hold_view *hold = &request->kept.answer.hold;
-    bool granted = request->kept.answer.answer == ANSWER_GRANTED;
+    bool granted = request->kept.answer.answer == ANSWER_GRANTED,
+         renewed = request->kept.answer.answer == ANSWER_RENEWED;
+    unsigned status = answer_status(request->kept.answer.answer);
     char token[TOKEN_CHARS_MAX + 1], fence[24] = "", valid[24];
     token_print(&hold->token, token);
     snprintf(valid, sizeof(valid), "%" PRId64, valid_ms);
     if (hold->token.fence != 0)
         snprintf(fence, sizeof(fence), "%" PRIu64, hold->token.fence);
-    request->grants = granted && !request->params.bound;
+    request->grants = !renewed && !request->params.bound;
     request->lock = request->kept.answer.lock;
     struct MHD_Response *response = hold_response(connection, token, fence, valid_ms);
     bool complete = response != NULL && MHD_add_response_header(response, "Lock-Token", token) == MHD_YES &&
@@ -190,9 +194,9 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
                     (fence[0] == '\0' || MHD_add_response_header(response, "Fencing-Token", fence) == MHD_YES) &&
                     (!granted || add_location(response, request));
     if (complete && request->params.bound)
-        return reply_stream(connection, 201, response);
+        return reply_stream(connection, status, response);
     if (complete)
-        return reply_queue(connection, granted ? 201 : 200, response);
+        return reply_queue(connection, status, response);
     if (response == NULL && request->params.bound)
         give_back(connection);
     if (response != NULL)
@@ -380,7 +384,7 @@ static void mind_the_clock(struct connection *connection, int64_t valid_ms)
     struct effect_answer *answer = &connection->request.kept.answer;
     if (valid_ms > 0)
         return;
-    if (answer->answer == ANSWER_GRANTED) {
+    if (answer->answer == ANSWER_GRANTED || answer->answer == ANSWER_REENTERED) {
         struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = answer->lock};
         answer->answer = ANSWER_VALIDITY_EXPIRED;
         api->backend.submit(api->backend.arg, &event);
@@ -400,6 +404,7 @@ enum MHD_Result answer_write(struct connection *connection)
         metrics_answered(api->backend.metrics, answer);
     switch (answer->answer) {
     case ANSWER_GRANTED:
+    case ANSWER_REENTERED:
     case ANSWER_RENEWED:
         return write_hold(connection, valid_ms);
     case ANSWER_RELEASED:

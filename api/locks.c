@@ -9,8 +9,20 @@ static struct text key_of(const struct request *request)
     return (struct text){request->key, request->key_len};
 }
 
+/* R11. Elsewhere the second acquire would wait for the first: better to hear of it at once. */
+static enum MHD_Result refuse_owner(struct connection *connection)
+{
+    struct refusal *refusal = &connection->request.refusal;
+    refusal->problem = PROBLEM_BAD_REQUEST;
+    snprintf(refusal->parameter, sizeof(refusal->parameter), "owner");
+    snprintf(refusal->detail, sizeof(refusal->detail),
+             "parameter owner: allowed where the key's policy is reentrant, which this one's is not");
+    return reply_refusal(connection, refusal);
+}
+
 enum MHD_Result locks_acquire(struct connection *connection)
 {
+    const struct api *api = connection->api;
     const struct request *request = &connection->request;
     const struct params *params = &request->params;
     struct event event = {.kind = EVENT_ACQUIRE,
@@ -20,7 +32,11 @@ enum MHD_Result locks_acquire(struct connection *connection)
                                       .max_hold_ms = params->max_hold_ms,
                                       .renew = params->renew,
                                       .bound = params->bound,
-                                      .label = {params->label, params->label_len}}};
+                                      .label = {params->label, params->label_len},
+                                      .owner = {params->owner, params->owner_len}}};
+    if (params->owner_len > 0 &&
+        !api->config->policies[core_policy_of(api->backend.core, key_of(request))].core.reentrant)
+        return refuse_owner(connection);
     return request_submit(connection, &event);
 }
 

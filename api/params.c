@@ -73,6 +73,19 @@ static bool read_label(struct params *params, const struct config *config, struc
     return true;
 }
 
+static bool read_owner(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    if (value.len < OWNER_BYTES_MIN || value.len > sizeof(params->owner))
+        return false;
+    for (size_t i = 0; i < value.len; i++)
+        if (value.at[i] <= ' ' || value.at[i] > '~')
+            return false;
+    memcpy(params->owner, value.at, value.len);
+    params->owner_len = (uint8_t)value.len;
+    return true;
+}
+
 static bool read_token(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
@@ -187,6 +200,11 @@ void params_take(struct params *params, const struct config *config, struct text
             fail(params, PARAM_BAD, name, text_of("no token of this format"));
         return;
     }
+    if (param == PARAM_OWNER) {
+        if (!read_owner(params, config, value))
+            fail(params, PARAM_BAD, name, text_of("no owner of this form"));
+        return;
+    }
     if (text_fault(value) != NULL)
         fail(params, PARAM_ENCODING, name, (struct text){"", 0});
     else if (!table[param].read(params, config, value))
@@ -242,7 +260,8 @@ static void take_member(struct params *params, const struct config *config, cons
     if (!admit(params, text_of(name), &param))
         return;
     char *shown = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    fail(params, PARAM_NOT_A_TEXT, text_of(name), text_of(shown == NULL ? "" : shown));
+    bool is_secret = param == PARAM_TOKEN || param == PARAM_OWNER;
+    fail(params, PARAM_NOT_A_TEXT, text_of(name), text_of(shown == NULL || is_secret ? "" : shown));
     free(shown);
 }
 

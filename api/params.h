@@ -13,6 +13,7 @@
     X(MAX_HOLD, max_hold, "a duration with its unit, above 0, such as 10m")                                            \
     X(BIND, bind, "none or connection")                                                                                \
     X(LABEL, label, "up to 64 bytes of UTF-8 without control characters")                                              \
+    X(OWNER, owner, "16 to 64 visible ASCII characters, as secret as a token")                                         \
     X(TOKEN, token, "the token that the acquiring POST answered")                                                      \
     X(LIMIT, limit, "a number from 1 to 1000")                                                                         \
     X(CURSOR, cursor, "next_cursor of the page before")                                                                \
@@ -42,6 +43,8 @@ struct params {
     bool watch;
     char label[LIMIT_LABEL_BYTES];
     uint8_t label_len;
+    char owner[LIMIT_OWNER_BYTES];
+    uint8_t owner_len;
     struct token token;
     uint32_t limit;
     struct list_cursor {
@@ -50,7 +53,7 @@ struct params {
     } cursor;
 
     enum param_fault fault;
-    char name[40], came[72]; /* cut to fit; never a token */
+    char name[40], came[72]; /* cut to fit; never a token or an owner */
 };
 
 const char *param_name(enum param param);

@@ -12,7 +12,7 @@ const struct route routes[] = {
     {"/locks/{key}",
      true,
      false,
-     {{METHOD_POST, P(TTL) | P(WAIT) | P(RENEW) | P(MAX_HOLD) | P(BIND) | P(LABEL), true, locks_acquire},
+     {{METHOD_POST, P(TTL) | P(WAIT) | P(RENEW) | P(MAX_HOLD) | P(BIND) | P(LABEL) | P(OWNER), true, locks_acquire},
       {METHOD_PUT, P(TOKEN) | P(TTL) | P(RENEW), true, locks_renew},
       {METHOD_DELETE, P(TOKEN), true, locks_release},
       {METHOD_GET, P(WATCH), true, locks_read}}},

@@ -95,6 +95,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
                  lock);
     lock->contender = NO_REQUEST;
     request_answer(core, request, answer_for_lock(ANSWER_GRANTED, lock));
+    reentry_admit(core, lock);
     queue_attempt_won(core, key);
 }
 
@@ -164,6 +165,7 @@ void attempt_begun(struct core *core, struct key *key, struct request *request)
     lock->ttl_ms = lock->asked_ttl_ms = request->ttl_ms;
     lock->renew = request->renew;
     lock->bound = request->bound;
+    lock->owner = request->owner;
     lock->max_hold_ms = request->max_hold_ms;
     lock->label_len = request->label_len;
     memcpy(lock->label, request->label, request->label_len);
@@ -173,7 +175,7 @@ void attempt_begun(struct core *core, struct key *key, struct request *request)
     timers_set(&core->timers, &lock->timer, lock->round.deadline);
     if (round_verdict(&lock->round) == VERDICT_OPEN) {
         lock->written = group->up;
-        lock->lease_until = instant_after_ms(core->now, lock->ttl_ms);
+        lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
         outbox_send(core, lock, OP_ACQUIRE, group->up);
     } else {
         decide(core, lock); /* too few masters are up: nothing was written, nothing is to be undone */

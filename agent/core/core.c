@@ -98,6 +98,7 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
     CORE_ASSERT(core->policy_count == 0 || core->policy_count == count);
     for (size_t i = 0; i < count; i++) {
         CORE_ASSERT(policies[i].renew != RENEW_UNSET);
+        CORE_ASSERT(policies[i].lock_delay_ms < core->max_ttl_ms);
         CORE_ASSERT(policies[i].group_count >= 1 && policies[i].group_count <= LIMIT_GROUPS);
         core->policies[i] = policies[i];
     }
@@ -133,6 +134,13 @@ static void acquire(struct core *core, const struct event_acquire *event)
     request->label_len = (uint8_t)event->label.len;
     if (event->label.len > 0)
         memcpy(request->label, event->label.at, event->label.len);
+    if (policy->reentrant && event->owner.len > 0) {
+        CORE_ASSERT(event->owner.len <= LIMIT_OWNER_BYTES);
+        request->owner.len = (uint8_t)event->owner.len;
+        memcpy(request->owner.bytes, event->owner.at, event->owner.len);
+        if (reentry_takes(core, request))
+            return;
+    }
     if (policy_allows_ttl(core, key, request->ttl_ms, request->renew, &refusal)) {
         int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
         queue_join(core, key, request, wait_ms);
@@ -192,7 +200,10 @@ static void release_known(struct core *core, struct lock *lock, struct request *
 {
     switch (lock->state) {
     case LOCK_HELD:
-        release_begun(core, lock, request);
+        if (reentry_left(lock))
+            request_answer(core, request, answer_for_lock(ANSWER_RELEASED, lock));
+        else
+            release_begun(core, lock, request);
         break;
     case LOCK_RELEASING:
         request->state = REQUEST_RELEASING;
@@ -200,7 +211,8 @@ static void release_known(struct core *core, struct lock *lock, struct request *
         break;
     case LOCK_LOST: /* the holder gives it up before its validity has ended: its keys need not wait */
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
-        release_begun(core, lock, /* request= */ NULL);
+        if (!reentry_left(lock))
+            release_begun(core, lock, /* request= */ NULL);
         break;
     case LOCK_ENDED:
         if (lock->reason != REASON_NONE)
@@ -269,7 +281,7 @@ static void cancel(struct core *core, uint32_t number)
 static void undelivered(struct core *core, struct lock_ref ref)
 {
     struct lock *lock = lock_by_ref(core, ref);
-    if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST))
+    if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST) && !reentry_left(lock))
         release_begun(core, lock, /* request= */ NULL);
 }
 

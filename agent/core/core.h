@@ -32,9 +32,11 @@ struct core_policy {
     enum algorithm algorithm;
     enum renew renew;          /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
     uint32_t ttl_ms;           /* the lease of a caller who names none */
+    uint32_t lock_delay_ms;    /* masters keep a key for so much longer than its ttl (R15) */
     int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
     int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
     bool fencing;
+    bool reentrant;        /* the same owner, asking again at this agent, has the lock once more (R11) */
     uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_max_ms;
 };
@@ -92,6 +94,7 @@ struct event_acquire {
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
     bool bound;          /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
     struct text label;
+    struct text owner; /* a secret; empty: none, and ignored where the policy is not reentrant */
 };
 struct event_renew {
     uint32_t request;
@@ -160,7 +163,7 @@ struct send_item {
     struct token token; /* READ: unused. ADOPT: the number that must be stored. RAISE, REPAIR: the number to raise to.
                            ACQUIRE: `fence` is the proposal, 0 where the policy does not fence */
     struct text label;  /* ACQUIRE, REPAIR: stored beside the random part */
-    uint32_t ttl_ms;    /* ACQUIRE, RENEW, REPAIR, ADOPT */
+    uint32_t ttl_ms;    /* ACQUIRE, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay included */
     uint16_t policy;
     bool fencing; /* keep the fence key alive (and number the grant) */
 };
@@ -192,6 +195,7 @@ struct hold_view {
     struct instant acquired_at;
     struct instant valid_until; /* already clipped to max_hold_until */
     struct instant max_hold_until;
+    uint16_t count;    /* how often its holder has it; more than 1 only where it is reentrant */
     uint8_t confirmed; /* masters that have confirmed the token */
 };
 
@@ -205,9 +209,10 @@ struct effect_answer {
     enum answer answer;
     uint16_t policy;
     uint8_t group;
-    struct lock_ref lock;   /* GRANTED: for EVENT_UNDELIVERED */
-    struct hold_view hold;  /* GRANTED, RENEWED, RENEW_FAILED; STATE: if `local` */
-    struct tally tally;     /* GRANTED, RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
+    struct lock_ref lock;  /* GRANTED, REENTERED: for EVENT_UNDELIVERED */
+    struct hold_view hold; /* GRANTED, REENTERED, RENEWED, RENEW_FAILED; STATE: if `local` */
+    struct tally
+        tally; /* GRANTED, REENTERED (as known), RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
                                VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
     int64_t waited_us;      /* since the request came */
     int64_t retry_after_ms; /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */

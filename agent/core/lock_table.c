@@ -167,6 +167,8 @@ struct lock *lock_new(struct core *core, struct key *key, enum lock_state state)
         .fencing = policy->fencing,
         .renew = policy->renew,
         .ttl_ms = policy->ttl_ms,
+        .count = 1,
+        .lock_delay_ms = policy->lock_delay_ms,
         .max_hold_ms = policy->max_hold_ms,
         .valid_until = {INT64_MIN},
         .renew_at = INSTANT_NEVER,
@@ -297,6 +299,7 @@ struct hold_view lock_view(const struct lock *lock)
         .acquired_at = lock->acquired_at,
         .valid_until = lock->valid_until,
         .max_hold_until = lock->max_hold_until,
+        .count = lock->count,
         .confirmed = confirmed,
     };
 }

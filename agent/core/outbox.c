@@ -44,7 +44,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .key = key_text(lock->key),
         .token = lock->token,
         .label = {lock->label, lock->label_len},
-        .ttl_ms = lock->asked_ttl_ms,
+        .ttl_ms = lock_lease_ms(lock),
         .policy = lock->policy,
         .fencing = lock->fencing,
     };

@@ -186,9 +186,10 @@ void hold_over(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_LOST);
     struct key *key = lock->key;
     key->references++;
-    /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out. */
+    /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out; and
+     * so it does with a lock_delay, which is there to keep the key taken after an unclean loss (R15). */
     bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED || lock->reason == REASON_STUCK ||
-                    lock->adopted || instant_before(core->now, lock->valid_until);
+                    lock->adopted || lock->lock_delay_ms > 0 || instant_before(core->now, lock->valid_until);
     if (runs_out) {
         end(core, lock, /* owed= */ 0);
         lock_settled(core, lock);

@@ -75,6 +75,11 @@ struct key {
     char name[LIMIT_KEY_BYTES];
 };
 
+struct owner {
+    uint8_t len; /* 0: none */
+    char bytes[LIMIT_OWNER_BYTES];
+};
+
 enum lock_state {
     LOCK_FREE,
     LOCK_ACQUIRING,
@@ -102,9 +107,12 @@ struct lock {
     bool renewing; /* HELD: a round is out */
     bool bound;    /* to its caller's connection */
     bool adopted;  /* taken over by its token: an earlier agent may have reported a longer validity */
+    struct owner owner;
+    uint16_t count; /* HELD, LOST: releases that end it */
     enum renew renew;
-    uint32_t ttl_ms;       /* the lease, as the last good round extended it */
-    uint32_t asked_ttl_ms; /* the lease that the round under way asks for */
+    uint32_t ttl_ms;        /* the lease, as the last good round extended it */
+    uint32_t asked_ttl_ms;  /* the lease that the round under way asks for */
+    uint32_t lock_delay_ms; /* masters keep the key for so much longer (R15) */
     int64_t max_hold_ms;
     struct instant acquired_at, valid_until, max_hold_until;
     struct instant renew_at;    /* the watchdog's next round; NEVER while one is out */
@@ -150,6 +158,7 @@ struct request {
     int64_t max_hold_ms;
     enum renew renew;
     bool bound;
+    struct owner owner;
     uint32_t wants_round; /* RENEWING: the first round that answers it */
     uint8_t label_len;
     char label[LIMIT_LABEL_BYTES];
@@ -321,6 +330,14 @@ void queue_retry_timer(struct core *core, struct key *key);
 void queue_wait_over(struct core *core, struct request *request);
 void queue_left(struct core *core, struct key *key);
 
+/* ---- reentrancy [reentry.c] ---- */
+/* True when the request is the holder's own: it is answered. */
+bool reentry_takes(struct core *core, struct request *request);
+/* Answers those of the key's queue that are the new holder's own. */
+void reentry_admit(struct core *core, struct lock *lock);
+/* True when one of several releases has come, and the hold goes on. */
+bool reentry_left(struct lock *lock);
+
 /* ---- looking [read.c] ---- */
 void read_begun(struct core *core, struct key *key, struct request *request);
 void read_reply(struct core *core, struct request *request, const struct event_reply *reply);
@@ -340,6 +357,11 @@ void fence_heard(struct lock *lock, uint8_t master, uint64_t number);
 static inline const struct core_policy *lock_policy(const struct core *core, const struct lock *lock)
 {
     return &core->policies[lock->policy];
+}
+/* R15: what masters are asked to keep the key for. Validity counts from the ttl alone. */
+static inline uint32_t lock_lease_ms(const struct lock *lock)
+{
+    return lock->asked_ttl_ms + lock->lock_delay_ms;
 }
 static inline struct group *lock_group(struct core *core, const struct lock *lock)
 {

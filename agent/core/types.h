@@ -101,6 +101,7 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
 /* How a request can end, with the code that callers see. The API maps each to an HTTP status. */
 #define ANSWERS(X)                                                                                                     \
     X(GRANTED, "granted", "the lock was acquired")                                                                     \
+    X(REENTERED, "reentered", "the same owner has the lock once more")                                                 \
     X(RENEWED, "renewed", "the lease was extended")                                                                    \
     X(RELEASED, "released", "the lock was released on a quorum of masters")                                            \
     X(RELEASE_PENDING, "release_pending",                                                                              \

@@ -225,7 +225,7 @@ static void begin_round(struct core *core, struct lock *lock)
     lock->renewing = true;
     lock->renew_at = INSTANT_NEVER;
     lock->written |= repair;
-    lock->lease_until = instant_max(lock->lease_until, instant_after_ms(core->now, lock->asked_ttl_ms));
+    lock->lease_until = instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
     if (extend != 0)
         outbox_gather(core, lock, OP_RENEW, extend);
     if (repair != 0)

@@ -170,6 +170,24 @@ Test(api, keys_over_http, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "key")), stage.last_key);
 }
 
+/* R11: as a grant, but with 200 and the count; if it is not delivered, it is counted down. */
+Test(api, reentered, .init = stage_play, .fini = stage_close)
+{
+    stage.config->policies[1].core.reentrant = true;
+    stage.answer = a_hold(ANSWER_REENTERED);
+    stage.answer.hold.count = 3;
+    ask("POST /locks/k?owner=0123456789abcdef", "", "");
+    expect(200, "");
+    cr_assert_eq(number("count"), 3);
+    cr_assert_null(header("Location"));
+    cr_assert_str_eq(header("Lock-Token"), A_TOKEN);
+    cr_assert_eq(stage.undelivered, 0);
+    stage.answer.hold.valid_until = stage_now(NULL);
+    ask("POST /locks/k?owner=0123456789abcdef", "", "");
+    expect(503, "validity_expired");
+    cr_assert_eq(stage.undelivered, 1);
+}
+
 /* A NUL byte cuts what libmicrohttpd shows of a request line: it must never become a shorter key. */
 Test(api, a_raw_nul_in_the_target_is_no_shorter_key, .init = stage_play, .fini = stage_close)
 {
@@ -238,7 +256,7 @@ static void refused(const char *line, const char *headers, const char *body, con
 Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
 {
     refused("POST /locks/k?tll=3s", "", "", "tll", "did you mean ttl?");
-    refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, bind, label");
+    refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, bind, label, owner");
     refused("POST /locks/k?maxhold=3s", "", "", "maxhold", "did you mean max_hold?");
     refused("POST /locks/k?zebra=1", "", "", "zebra", "parameter zebra is not known here");
     refused("POST /locks/k?=3s", "", "", "", "parameter without a readable name is not known here");
@@ -266,6 +284,12 @@ Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?bind=pod", "", "", "bind", "none or connection");
     refused("POST /locks/k?bind=connection&renew=caller", "", "", "renew", "agent, where bind is connection");
     refused("POST /locks/k?watch", "", "", "watch", "not known here");
+    refused("POST /locks/k?owner=123456789012345", "", "", "owner", "16 to 64 visible ASCII");
+    refused("POST /locks/k?owner=1234567890123456%20", "", "", "owner", "16 to 64 visible ASCII");
+    refused("POST /locks/k?owner=1234567890123456", "", "", "owner", "which this one's is not");
+    cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
+    refused("POST /locks/k", JSON, "{\"owner\":1234567890123456}", "owner", "no string");
+    cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
     refused("PUT /locks/k?bind=none", "Lock-Token: " A_TOKEN "\r\n", "", "bind", "allowed: ttl, renew, token");
     refused("PUT /locks/k?wait=3s", "Lock-Token: " A_TOKEN "\r\n", "", "wait", "allowed: ttl, renew, token");
     refused("DELETE /locks/k?ttl=3s", "Lock-Token: " A_TOKEN "\r\n", "", "ttl", "allowed: token");
@@ -464,7 +488,8 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
         {ANSWER_TOO_MANY_WAITERS, "POST /locks/k", 429, "too_many_waiters", NULL, "3"},
         {ANSWER_DRAINING, "POST /locks/k", 503, "draining", NULL, "3"},
     };
-    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_RENEWED | 1U << ANSWER_STATE; /* have tests of their own */
+    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_REENTERED | 1U << ANSWER_RENEWED |
+                    1U << ANSWER_STATE; /* have tests of their own */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         seen |= 1U << cases[i].answer;
         stage.answer = a_hold(cases[i].answer);

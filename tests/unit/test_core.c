@@ -922,6 +922,165 @@ Test(bound, finding_a_hold)
     cr_assert_not(core_find_hold(rig.core, key, view.valid_until, &view, &lock), "R14: its validity is over");
 }
 
+/* ---- reentrancy: R11 --------------------------------------------------------------------------------------------- */
+
+static const struct text my_owner = {"0123456789abcdef", 16}, other_owner = {"0123456789abcdeF", 16},
+                         longer_owner = {"0123456789abcdef0", 17};
+
+static void begin_reentrant(void)
+{
+    prepare(5);
+    rig.policy.reentrant = true;
+    begin();
+}
+
+/* The same owner has it once more, without a word to the masters; as many releases end it. */
+Test(reentry, r11_the_same_owner_counts_up_and_down)
+{
+    begin_reentrant();
+    struct token token = hold_as("k", .owner = my_owner);
+    const uint64_t fence = token.fence;
+    cr_assert_eq(rig.answer.hold.count, 1);
+    acquire_as(2, "k", .owner = my_owner);
+    expect_answer(2, ANSWER_REENTERED);
+    cr_assert_eq(rig.answer.hold.count, 2);
+    cr_assert(token_same_random(&rig.answer.hold.token, &token));
+    cr_assert_eq(rig.answer.hold.token.fence, fence);
+    expect_nothing();
+    acquire_as(3, "k", .owner = my_owner, .wait_ms = 1000);
+    expect_answer(3, ANSWER_REENTERED);
+    for (uint32_t i = 0; i < 2; i++) {
+        release(4, "k", token);
+        expect_answer(4, ANSWER_RELEASED);
+        expect_nothing();
+        cr_assert(is_listed("k"));
+    }
+    release(5, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(5, ANSWER_RELEASED);
+    cr_assert_not(is_listed("k"));
+}
+
+Test(reentry, r11_nobody_else)
+{
+    begin_reentrant();
+    hold_as("k", .owner = my_owner);
+    acquire_as(2, "k", .owner = other_owner);
+    expect_answer(2, ANSWER_LOCK_HELD);
+    acquire_as(3, "k", .owner = longer_owner);
+    expect_answer(3, ANSWER_LOCK_HELD);
+    acquire(4, "k");
+    expect_answer(4, ANSWER_LOCK_HELD);
+    hold("without an owner");
+    acquire(5, "without an owner");
+    expect_answer(5, ANSWER_LOCK_HELD);
+    /* Where the policy says nothing of it, an owner is nothing. */
+    begin_five();
+    hold_as("k", .owner = my_owner);
+    acquire_as(2, "k", .owner = my_owner);
+    expect_answer(2, ANSWER_LOCK_HELD);
+}
+
+/* Who asked while the first round was out is let in with the one who asked first. */
+Test(reentry, r11_those_who_asked_before_the_grant)
+{
+    begin_reentrant();
+    acquire_as(1, "k", .owner = my_owner);
+    acquire_as(2, "k", .owner = my_owner);
+    acquire_as(3, "k", .owner = my_owner, .wait_ms = 60000);
+    acquire_as(4, "k", .owner = other_owner, .wait_ms = 60000);
+    acquire_as(5, "k", .owner = other_owner);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    expect_answer(2, ANSWER_REENTERED);
+    expect_answer(3, ANSWER_REENTERED);
+    expect_answer(5, ANSWER_LOCK_HELD);
+    cr_assert_eq(core_stats(rig.core)->waiters, 1);
+    expect_nothing();
+}
+
+/* What was not delivered counts down, and only the last one releases; so does a DELETE after the loss. */
+Test(reentry, r11_undelivered_and_lost)
+{
+    begin_reentrant();
+    struct token token = hold_as("k", .ttl_ms = 10000, .owner = my_owner);
+    acquire_as(2, "k", .owner = my_owner);
+    expect_answer(2, ANSWER_REENTERED);
+    const struct lock_ref lock = rig.answer.lock;
+    step_lock(EVENT_UNDELIVERED, lock);
+    expect_nothing();
+    cr_assert(is_listed("k"));
+    acquire_as(3, "k", .owner = my_owner);
+    expect_answer(3, ANSWER_REENTERED);
+    cr_assert_eq(rig.answer.hold.count, 2);
+    step_lock(EVENT_STUCK, lock); /* lost, and valid for a while */
+    expect_lost(REASON_STUCK);
+    acquire_as(4, "k", .owner = my_owner);
+    expect_answer(4, ANSWER_LOCK_HELD);
+    release(5, "k", token);
+    expect_answer(5, ANSWER_LOCK_LOST);
+    expect_nothing(); /* the other one may still use it */
+    release(6, "k", token);
+    expect_answer(6, ANSWER_LOCK_LOST);
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* ---- lock_delay: R15 --------------------------------------------------------------------------------------------- */
+
+static void begin_delayed(void)
+{
+    prepare(5);
+    rig.policy.lock_delay_ms = 5000;
+    begin();
+}
+
+/* Masters get ttl + lock_delay, on every command; validity counts from the ttl alone. */
+Test(lock_delay, r15_leases_are_longer_than_validity)
+{
+    begin_delayed();
+    acquire_as(1, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].ttl_ms, 15000);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert_eq(valid_until_us(), 10000000 - 102000);
+    cr_assert_eq(rig.answer.hold.ttl_ms, 10000);
+    const struct token token = rig.answer.hold.token;
+    at_ms(1000), renew_as(2, "k", token, .ttl_ms = 12000);
+    expect_send(OP_RENEW, ALL);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 17000);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    cr_assert_eq(valid_until_us(), 1000000 + 12000000 - 122000);
+    release(3, "k", token); /* a clean end needs no delay */
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* An unclean loss keeps the key taken: nobody asks the masters to delete it. */
+Test(lock_delay, r15_a_loss_runs_out)
+{
+    begin_delayed();
+    hold_as("k", .ttl_ms = 10000);
+    at_us(10000000 - 102000);
+    expect_lost(REASON_EXPIRED);
+    at_ms(20000);
+    expect_nothing();
+}
+
+/* R15: together they stay within max_ttl, which the restart guard counts on. */
+Test(lock_delay, r15_within_max_ttl)
+{
+    begin_delayed();
+    acquire_as(1, "k", .ttl_ms = 55000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].ttl_ms, 60000);
+    acquire_as(2, "other", .ttl_ms = 55001);
+    expect_answer(2, ANSWER_BAD_TTL);
+    cr_assert_eq(rig.answer.ttl_ms_max, 55000);
+}
+
 /* ---- renew: R7, R8 ----------------------------------------------------------------------------------------------- */
 
 Test(renew, r7_extends_from_before_sending)
