@@ -29,9 +29,18 @@ const struct family metric_families[FAMILY_COUNT] = {FAMILIES(X)};
 
 static const enum answer attempt_outcomes[] = {ANSWER_GRANTED, ANSWER_LOCK_HELD, ANSWER_QUORUM_UNAVAILABLE,
                                                ANSWER_VALIDITY_EXPIRED};
-static const enum answer answer_outcomes[] = {ANSWER_GRANTED,      ANSWER_REENTERED,          ANSWER_LOCK_HELD,
-                                              ANSWER_WAIT_TIMEOUT, ANSWER_QUORUM_UNAVAILABLE, ANSWER_VALIDITY_EXPIRED,
-                                              ANSWER_BAD_TTL,      ANSWER_TOO_MANY_LOCKS,     ANSWER_TOO_MANY_WAITERS,
+static const enum answer answer_outcomes[] = {ANSWER_GRANTED,
+                                              ANSWER_REENTERED,
+                                              ANSWER_REPEATED,
+                                              ANSWER_SUPERSEDED,
+                                              ANSWER_IDEMPOTENCY_MISMATCH,
+                                              ANSWER_LOCK_HELD,
+                                              ANSWER_WAIT_TIMEOUT,
+                                              ANSWER_QUORUM_UNAVAILABLE,
+                                              ANSWER_VALIDITY_EXPIRED,
+                                              ANSWER_BAD_TTL,
+                                              ANSWER_TOO_MANY_LOCKS,
+                                              ANSWER_TOO_MANY_WAITERS,
                                               ANSWER_DRAINING};
 
 enum renewal_outcome { RENEWAL_RENEWED, RENEWAL_FAILED };

@@ -17,6 +17,9 @@ static const struct {
 } table[ANSWER_COUNT] = {
     [ANSWER_GRANTED] = {201, 0},
     [ANSWER_REENTERED] = {200, 0},
+    [ANSWER_REPEATED] = {200, 0},
+    [ANSWER_SUPERSEDED] = {409, 0},
+    [ANSWER_IDEMPOTENCY_MISMATCH] = {409, 0},
     [ANSWER_RENEWED] = {200, 0},
     [ANSWER_RELEASED] = {204, 0},
     [ANSWER_RELEASE_PENDING] = {202, NODES},
@@ -101,8 +104,8 @@ json_t *answer_hold_json(const struct hold_view *hold, struct instant now)
                      "fencing_token", fence, "ttl_ms", (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
                      "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000), "held_for_ms",
                      (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000), "max_hold_ms",
-                     (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "bind", bind_name(hold),
-                     "count", hold->count, "confirmed", hold->confirmed);
+                     (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "bind", bind_name(hold), "count",
+                     hold->count, "confirmed", hold->confirmed);
 }
 
 /* ---- granted, renewed ---- */
@@ -118,7 +121,7 @@ static size_t hold_body(const struct request *request, const char *token, const 
     if (answer->answer == ANSWER_RENEWED && answer->adopted)
         snprintf(more, sizeof(more), ",\"adopted\":true,\"continuous\":%s",
                  answer->continuous ? "true" : "\"unknown\"");
-    if (answer->answer == ANSWER_REENTERED)
+    if (answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED)
         snprintf(more, sizeof(more), ",\"count\":%u", hold->count);
     int len = snprintf(body, size,
                        "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
@@ -384,7 +387,7 @@ static void mind_the_clock(struct connection *connection, int64_t valid_ms)
     struct effect_answer *answer = &connection->request.kept.answer;
     if (valid_ms > 0)
         return;
-    if (answer->answer == ANSWER_GRANTED || answer->answer == ANSWER_REENTERED) {
+    if (answer->answer == ANSWER_GRANTED || answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED) {
         struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = answer->lock};
         answer->answer = ANSWER_VALIDITY_EXPIRED;
         api->backend.submit(api->backend.arg, &event);
@@ -405,6 +408,7 @@ enum MHD_Result answer_write(struct connection *connection)
     switch (answer->answer) {
     case ANSWER_GRANTED:
     case ANSWER_REENTERED:
+    case ANSWER_REPEATED:
     case ANSWER_RENEWED:
         return write_hold(connection, valid_ms);
     case ANSWER_RELEASED:

@@ -3,10 +3,16 @@
 #include <string.h>
 
 #include "api/room.h"
+#include "api/text.h"
 
 static struct text key_of(const struct request *request)
 {
     return (struct text){request->key, request->key_len};
+}
+
+static struct text idempotency_of(const struct request *request)
+{
+    return request->idempotency == NULL ? (struct text){NULL, 0} : text_of(request->idempotency);
 }
 
 /* R11. Elsewhere the second acquire would wait for the first: better to hear of it at once. */
@@ -33,6 +39,7 @@ enum MHD_Result locks_acquire(struct connection *connection)
                                       .renew = params->renew,
                                       .bound = params->bound,
                                       .label = {params->label, params->label_len},
+                                      .idempotency = idempotency_of(request),
                                       .owner = {params->owner, params->owner_len}}};
     if (params->owner_len > 0 &&
         !api->config->policies[core_policy_of(api->backend.core, key_of(request))].core.reentrant)
@@ -53,7 +60,9 @@ enum MHD_Result locks_renew(struct connection *connection)
 enum MHD_Result locks_release(struct connection *connection)
 {
     const struct request *request = &connection->request;
-    struct event event = {.kind = EVENT_RELEASE, .release = {.key = key_of(request), .token = request->params.token}};
+    struct event event = {
+        .kind = EVENT_RELEASE,
+        .release = {.key = key_of(request), .token = request->params.token, .idempotency = idempotency_of(request)}};
     return request_submit(connection, &event);
 }
 

@@ -73,14 +73,19 @@ static bool read_label(struct params *params, const struct config *config, struc
     return true;
 }
 
-static bool read_owner(struct params *params, const struct config *config, struct text value)
+bool params_is_secret(struct text value)
 {
-    (void)config;
-    if (value.len < OWNER_BYTES_MIN || value.len > sizeof(params->owner))
-        return false;
     for (size_t i = 0; i < value.len; i++)
         if (value.at[i] <= ' ' || value.at[i] > '~')
             return false;
+    return value.len >= SECRET_BYTES_MIN && value.len <= LIMIT_SECRET_BYTES;
+}
+
+static bool read_owner(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    if (!params_is_secret(value))
+        return false;
     memcpy(params->owner, value.at, value.len);
     params->owner_len = (uint8_t)value.len;
     return true;

@@ -43,7 +43,7 @@ struct params {
     bool watch;
     char label[LIMIT_LABEL_BYTES];
     uint8_t label_len;
-    char owner[LIMIT_OWNER_BYTES];
+    char owner[LIMIT_SECRET_BYTES];
     uint8_t owner_len;
     struct token token;
     uint32_t limit;
@@ -55,6 +55,9 @@ struct params {
     enum param_fault fault;
     char name[40], came[72]; /* cut to fit; never a token or an owner */
 };
+
+/* 16 to 64 visible ASCII characters: an owner, or an idempotency key. */
+bool params_is_secret(struct text value);
 
 const char *param_name(enum param param);
 const char *param_allowed(enum param param);

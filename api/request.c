@@ -133,6 +133,9 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
     } else if (strcasecmp(name, "Lock-Token") == 0) {
         headers->lock_token_doubled = headers->lock_token != NULL;
         headers->lock_token = value;
+    } else if (strcasecmp(name, "Idempotency-Key") == 0) {
+        headers->idempotency_doubled = headers->idempotency != NULL;
+        headers->idempotency = value;
     } else if (strcasecmp(name, "Authorization") == 0) {
         headers->authorization_doubled = headers->authorization != NULL;
         headers->authorization = value;
@@ -243,7 +246,11 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     judge_header(connection, &headers, version);
     if (headers.lock_token_doubled)
         refuse_saying(request, PROBLEM_BAD_REQUEST, "the Lock-Token header came twice");
+    if (headers.idempotency_doubled)
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "the Idempotency-Key header came twice");
     request->lock_token = headers.lock_token;
+    if (request->method == METHOD_POST || request->method == METHOD_DELETE)
+        request->idempotency = headers.idempotency;
     connection->phase = PHASE_BODY;
     if (request->refusal.problem != PROBLEM_BODY_TOO_LARGE)
         return MHD_YES;
@@ -307,6 +314,26 @@ static void judge_stream(struct request *request)
     }
 }
 
+/* D3. A bound hold ends with its connection, so that there is nothing to ask again for; and what an owner has several times
+ * can not be told apart by it. */
+static void judge_idempotency(struct request *request)
+{
+    struct refusal *refusal = &request->refusal;
+    if (request->idempotency == NULL || refusal->problem != PROBLEM_NONE)
+        return;
+    const struct params *params = &request->params;
+    struct text value = text_of(request->idempotency);
+    const char *fault = !params_is_secret(value)            ? "allowed: 16 to 64 visible ASCII characters"
+                        : params->bound                     ? "not where bind is connection"
+                        : params->owner_len > 0             ? "not together with an owner"
+                        : params->given & 1U << PARAM_TOKEN ? "give it or the token"
+                                                            : NULL;
+    if (fault == NULL)
+        return;
+    refuse_saying(request, PROBLEM_BAD_REQUEST, "the Idempotency-Key header: %s", fault);
+    snprintf(refusal->parameter, sizeof(refusal->parameter), "Idempotency-Key");
+}
+
 static void judge_params(struct connection *connection)
 {
     struct request *request = &connection->request;
@@ -324,9 +351,10 @@ static void judge_params(struct connection *connection)
         return;
     }
     refusal->parameter[0] = '\0';
-    if (allowed & 1U << PARAM_TOKEN && (request->params.given & 1U << PARAM_TOKEN) == 0)
+    if (allowed & 1U << PARAM_TOKEN && (request->params.given & 1U << PARAM_TOKEN) == 0 && request->idempotency == NULL)
         refuse_saying(request, PROBLEM_TOKEN_REQUIRED, "give it as the Lock-Token header or as the parameter token");
     judge_stream(request);
+    judge_idempotency(request);
 }
 
 static enum MHD_Result all_came(struct connection *connection)

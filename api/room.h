@@ -81,6 +81,7 @@ struct request {
     struct refusal refusal;
     uintptr_t behind_target; /* where the request line goes on behind the target */
     const char *lock_token;  /* the header, in libmicrohttpd's memory; NULL: none */
+    const char *idempotency; /* the same for Idempotency-Key */
     char trace_id[33];       /* of a traceparent header; "": none */
     enum body_kind body_kind;
     char *body; /* malloc'ed */
@@ -242,8 +243,8 @@ void request_drained(struct connection *connection);
 /* The header fields that matter, in libmicrohttpd's memory; NULL: absent. */
 struct headers {
     const char *host, *origin, *authorization, *content_type, *content_length, *transfer_encoding, *lock_token,
-        *traceparent;
-    bool host_doubled, authorization_doubled, lock_token_doubled;
+        *idempotency, *traceparent;
+    bool host_doubled, authorization_doubled, lock_token_doubled, idempotency_doubled;
     struct accept accept;
 };
 

@@ -166,6 +166,8 @@ void attempt_begun(struct core *core, struct key *key, struct request *request)
     lock->renew = request->renew;
     lock->bound = request->bound;
     lock->owner = request->owner;
+    lock->idempotency = request->idempotency;
+    lock->terms = request->terms;
     lock->max_hold_ms = request->max_hold_ms;
     lock->label_len = request->label_len;
     memcpy(lock->label, request->label, request->label_len);

@@ -134,15 +134,16 @@ static void acquire(struct core *core, const struct event_acquire *event)
     request->label_len = (uint8_t)event->label.len;
     if (event->label.len > 0)
         memcpy(request->label, event->label.at, event->label.len);
-    if (policy->reentrant && event->owner.len > 0) {
-        CORE_ASSERT(event->owner.len <= LIMIT_OWNER_BYTES);
-        request->owner.len = (uint8_t)event->owner.len;
-        memcpy(request->owner.bytes, event->owner.at, event->owner.len);
-        if (reentry_takes(core, request))
-            return;
-    }
+    int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
+    secret_take(&request->idempotency, event->idempotency);
+    request->terms = idempotency_terms(core, event);
+    if (event->idempotency.len > 0 && idempotency_settles(core, request, wait_ms))
+        return;
+    if (policy->reentrant)
+        secret_take(&request->owner, event->owner);
+    if (reentry_takes(core, request))
+        return;
     if (policy_allows_ttl(core, key, request->ttl_ms, request->renew, &refusal)) {
-        int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
         queue_join(core, key, request, wait_ms);
     } else {
         request_answer(core, request, refusal);
@@ -230,6 +231,17 @@ static void release_known(struct core *core, struct lock *lock, struct request *
     }
 }
 
+static void release_by_idempotency(struct core *core, struct key *key, struct request *request, struct text text)
+{
+    struct secret secret = {0};
+    secret_take(&secret, text);
+    struct lock *lock = idempotency_released(core, key, &secret);
+    if (lock == NULL)
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
+    else
+        release_known(core, lock, request);
+}
+
 static void release(struct core *core, const struct event_release *event)
 {
     struct key *key = key_get(core, event->key);
@@ -238,7 +250,13 @@ static void release(struct core *core, const struct event_release *event)
         return;
     }
     struct request *request = request_new(core, event->request, key);
+    if (event->idempotency.len > 0) {
+        release_by_idempotency(core, key, request, event->idempotency);
+        return;
+    }
     struct lock *lock = lock_by_token(key, &event->token);
+    if (lock != NULL)
+        lock->refuses = lock->idempotency.len > 0;
     if (lock != NULL)
         release_known(core, lock, request);
     else if (is_held_here(core, key))
@@ -281,7 +299,8 @@ static void cancel(struct core *core, uint32_t number)
 static void undelivered(struct core *core, struct lock_ref ref)
 {
     struct lock *lock = lock_by_ref(core, ref);
-    if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST) && !reentry_left(lock))
+    if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST) && !idempotency_keeps(lock) &&
+        !reentry_left(lock))
         release_begun(core, lock, /* request= */ NULL);
 }
 
@@ -554,18 +573,6 @@ bool core_next_hold(const struct core *core, struct instant now, uint32_t *curso
         return true;
     }
     return false;
-}
-
-bool core_find_hold(const struct core *core, struct text key, struct instant now, struct hold_view *ret_view,
-                    struct lock_ref *ret_lock)
-{
-    const struct key *found = key_find(core, key);
-    const struct lock *live = found == NULL ? NULL : found->live;
-    if (live == NULL || live->state != LOCK_HELD || !instant_before(now, live->valid_until))
-        return false;
-    *ret_view = lock_view(live);
-    *ret_lock = lock_ref(live);
-    return true;
 }
 
 bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key, struct instant *ret_since)

@@ -94,7 +94,8 @@ struct event_acquire {
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
     bool bound;          /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
     struct text label;
-    struct text owner; /* a secret; empty: none, and ignored where the policy is not reentrant */
+    struct text idempotency; /* a secret; empty: none. Not together with an owner, and not bound */
+    struct text owner;       /* a secret; empty: none, and ignored where the policy is not reentrant */
 };
 struct event_renew {
     uint32_t request;
@@ -107,6 +108,7 @@ struct event_release {
     uint32_t request;
     struct text key;
     struct token token;
+    struct text idempotency; /* of the POST, in place of its token; empty: none */
 };
 struct event_read {
     uint32_t request;
@@ -209,10 +211,10 @@ struct effect_answer {
     enum answer answer;
     uint16_t policy;
     uint8_t group;
-    struct lock_ref lock;  /* GRANTED, REENTERED: for EVENT_UNDELIVERED */
-    struct hold_view hold; /* GRANTED, REENTERED, RENEWED, RENEW_FAILED; STATE: if `local` */
+    struct lock_ref lock;  /* GRANTED, REENTERED, REPEATED: for EVENT_UNDELIVERED */
+    struct hold_view hold; /* GRANTED, REENTERED, REPEATED, RENEWED, RENEW_FAILED; STATE: if `local` */
     struct tally
-        tally; /* GRANTED, REENTERED (as known), RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
+        tally; /* GRANTED, REENTERED and REPEATED (as known), RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
                                VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
     int64_t waited_us;      /* since the request came */
     int64_t retry_after_ms; /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */

@@ -24,6 +24,15 @@ void list_append(struct list *list, struct link *link)
     list->head.prev = link;
 }
 
+void list_insert(struct link *before, struct link *link)
+{
+    CORE_ASSERT(link->next == NULL && link->prev == NULL && before->next != NULL);
+    link->prev = before->prev;
+    link->next = before;
+    link->prev->next = link;
+    before->prev = link;
+}
+
 void list_remove(struct link *link)
 {
     if (link->next == NULL)
@@ -168,6 +177,7 @@ struct lock *lock_new(struct core *core, struct key *key, enum lock_state state)
         .renew = policy->renew,
         .ttl_ms = policy->ttl_ms,
         .count = 1,
+        .answers = 1,
         .lock_delay_ms = policy->lock_delay_ms,
         .max_hold_ms = policy->max_hold_ms,
         .valid_until = {INT64_MIN},

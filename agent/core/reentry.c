@@ -4,19 +4,10 @@
 #include "core_assert.h"
 #include "state.h"
 
-/* In constant time: an owner is as secret as a token (R10). */
-static bool is_same_owner(const struct owner *a, const struct owner *b)
-{
-    uint8_t difference = a->len ^ b->len;
-    for (size_t i = 0; i < LIMIT_OWNER_BYTES; i++)
-        difference |= (uint8_t)(a->bytes[i] ^ b->bytes[i]);
-    return a->len > 0 && difference == 0;
-}
-
 bool reentry_takes(struct core *core, struct request *request)
 {
     struct lock *live = request->key->live;
-    if (live == NULL || !lock_is_held(core, live) || !is_same_owner(&live->owner, &request->owner))
+    if (live == NULL || !lock_is_held(core, live) || !secret_same(&live->owner, &request->owner))
         return false;
     if (live->count == LIMIT_REENTRIES) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
@@ -24,8 +15,7 @@ bool reentry_takes(struct core *core, struct request *request)
     }
     live->count++;
     struct effect_answer answer = answer_for_lock(ANSWER_REENTERED, live);
-    answer.tally = (struct tally){
-        .granted = answer.hold.confirmed, .total = lock_group(core, live)->config.masters, .quorum = live->quorum};
+    answer.tally = hold_tally(core, live);
     request_answer(core, request, answer);
     return true;
 }

@@ -45,7 +45,7 @@ static void ask_owed(struct core *core, struct lock *lock)
 void lock_settled(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ENDED);
-    bool remembered = lock->reason != REASON_NONE && instant_before(core->now, lock->forget_at);
+    bool remembered = (lock->reason != REASON_NONE || lock->refuses) && instant_before(core->now, lock->forget_at);
     if (lock->owed == 0 && !remembered) {
         lock_free(core, lock);
         return;
@@ -56,9 +56,15 @@ void lock_settled(struct core *core, struct lock *lock)
     timers_set(&core->timers, &lock->timer, at);
 }
 
+/* D3: for so long a copy of a request whose idempotency key is used up may still come. */
+static int64_t used_up_ms(const struct core *core)
+{
+    return core->wait_ms_max > USED_UP_MS_MIN ? core->wait_ms_max : USED_UP_MS_MIN;
+}
+
 static void end(struct core *core, struct lock *lock, master_set owed)
 {
-    lock->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
+    lock->forget_at = instant_after_ms(core->now, lock->refuses ? used_up_ms(core) : REMEMBER_LOST_MS);
     lock->label_len = lock->reason == REASON_NONE ? 0 : lock->label_len;
     lock_end(core, lock);
     owe(core, lock, owed);
@@ -132,6 +138,8 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
     }
     answer_all(core, lock, answer);
+    if (lock->refuses)
+        lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
     master_set owed = lock->owed;
     lock->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     lock_end(core, lock);

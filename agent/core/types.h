@@ -102,6 +102,7 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
 #define ANSWERS(X)                                                                                                     \
     X(GRANTED, "granted", "the lock was acquired")                                                                     \
     X(REENTERED, "reentered", "the same owner has the lock once more")                                                 \
+    X(REPEATED, "repeated", "the same request, asked again: it has the lock")                                          \
     X(RENEWED, "renewed", "the lease was extended")                                                                    \
     X(RELEASED, "released", "the lock was released on a quorum of masters")                                            \
     X(RELEASE_PENDING, "release_pending",                                                                              \
@@ -118,6 +119,8 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(BAD_TTL, "bad_request", "the ttl is out of the range that this key's policy allows")                             \
     X(TOO_MANY_LOCKS, "too_many_locks", "this agent holds as many locks as limits.locks allows")                       \
     X(TOO_MANY_WAITERS, "too_many_waiters", "as many requests wait as limits.waiters allows")                          \
+    X(SUPERSEDED, "superseded", "a later request with the same idempotency key has taken the place of this one")       \
+    X(IDEMPOTENCY_MISMATCH, "idempotency_mismatch", "this idempotency key came with other parameters before")          \
     X(DRAINING, "draining", "this agent is shutting down and takes no new locks")
 
 /* Why a lock was lost. */

@@ -352,6 +352,38 @@ Test(api, tokens, .init = stage_play, .fini = stage_close)
     cr_assert_eq(stage.submitted, submitted);
 }
 
+/* D3: the Idempotency-Key stands in for the token of a DELETE; what it is worth is the core's affair. */
+Test(api, idempotency_key, .init = stage_play, .fini = stage_close)
+{
+#define KEY_HEADER "Idempotency-Key: 0123456789abcdef\r\n"
+    stage.answer = a_hold(ANSWER_GRANTED);
+    ask("POST /locks/k", KEY_HEADER, "");
+    expect(201, "");
+    cr_assert_eq(stage.last.acquire.idempotency.len, 16u);
+    stage.answer = a_hold(ANSWER_REPEATED);
+    stage.answer.hold.count = 1;
+    ask("POST /locks/k", KEY_HEADER, "");
+    expect(200, "");
+    cr_assert_eq(number("count"), 1);
+    cr_assert_str_eq(header("Lock-Token"), A_TOKEN);
+    cr_assert_eq(stage.undelivered, 0);
+    stage.answer = (struct effect_answer){.answer = ANSWER_RELEASED};
+    ask("DELETE /locks/k", KEY_HEADER, "");
+    expect(204, "");
+    cr_assert_eq(stage.last.release.idempotency.len, 16u);
+    ask("DELETE /locks/k", "Lock-Token: " A_TOKEN "\r\n", "");
+    cr_assert_eq(stage.last.release.idempotency.len, 0u);
+    const size_t submitted = stage.submitted;
+    refused("DELETE /locks/k", KEY_HEADER "Lock-Token: " A_TOKEN "\r\n", "", "Idempotency-Key", "or the token");
+    refused("POST /locks/k", "Idempotency-Key: 0123456789abcde\r\n", "", "Idempotency-Key", "16 to 64");
+    refused("POST /locks/k", "Idempotency-Key: 0123456789 abcdef\r\n", "", "Idempotency-Key", "16 to 64");
+    refused("POST /locks/k", KEY_HEADER KEY_HEADER, "", "", "came twice");
+    refused("POST /locks/k?bind=connection", KEY_HEADER, "", "Idempotency-Key", "bind is connection");
+    refused("POST /locks/k?owner=0123456789abcdef", KEY_HEADER, "", "Idempotency-Key", "an owner");
+    cr_assert_eq(stage.submitted, submitted);
+#undef KEY_HEADER
+}
+
 /* ---- answers ---- */
 
 Test(api, granted, .init = stage_play, .fini = stage_close)
@@ -486,9 +518,11 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
         {ANSWER_BAD_TTL, "POST /locks/k?ttl=50ms", 400, "bad_request", "parameter", NULL},
         {ANSWER_TOO_MANY_LOCKS, "POST /locks/k", 429, "too_many_locks", NULL, "3"},
         {ANSWER_TOO_MANY_WAITERS, "POST /locks/k", 429, "too_many_waiters", NULL, "3"},
+        {ANSWER_SUPERSEDED, "POST /locks/k", 409, "superseded", NULL, NULL},
+        {ANSWER_IDEMPOTENCY_MISMATCH, "POST /locks/k", 409, "idempotency_mismatch", NULL, NULL},
         {ANSWER_DRAINING, "POST /locks/k", 503, "draining", NULL, "3"},
     };
-    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_REENTERED | 1U << ANSWER_RENEWED |
+    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_REENTERED | 1U << ANSWER_REPEATED | 1U << ANSWER_RENEWED |
                     1U << ANSWER_STATE; /* have tests of their own */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         seen |= 1U << cases[i].answer;

@@ -1027,6 +1027,164 @@ Test(reentry, r11_undelivered_and_lost)
     expect_send(OP_RELEASE, ALL);
 }
 
+/* ---- safe retry: D3 ---------------------------------------------------------------------------------------------- */
+
+static const struct text first_key = {"retry-0123456789", 16}, second_key = {"retry-012345678A", 16};
+
+static void release_by(uint32_t request, const char *key, struct text idempotency)
+{
+    struct event event = {.kind = EVENT_RELEASE};
+    event.release = (struct event_release){.request = request, .key = text(key), .idempotency = idempotency};
+    step(event);
+}
+
+/* The answer was lost: the same request again gets the same hold, which is held once. */
+Test(retry, d3_gets_the_answer_again)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    const struct lock_ref lock = rig.answer.lock;
+    at_ms(100), acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_REPEATED);
+    cr_assert(token_same_random(&rig.answer.hold.token, &token));
+    cr_assert_eq(rig.answer.hold.count, 1);
+    expect_nothing();
+    acquire_as(3, "k", .ttl_ms = 9000, .idempotency = first_key);
+    expect_answer(3, ANSWER_IDEMPOTENCY_MISMATCH);
+    acquire_as(4, "k", .ttl_ms = 10000, .max_hold_ms = 5000, .idempotency = first_key);
+    expect_answer(4, ANSWER_IDEMPOTENCY_MISMATCH);
+    acquire_as(5, "k", .ttl_ms = 10000, .idempotency = second_key);
+    expect_answer(5, ANSWER_LOCK_HELD);
+    step_lock(EVENT_UNDELIVERED, lock); /* only now the first answer turns out to be lost: the second one arrived */
+    expect_nothing();
+    cr_assert(is_listed("k"));
+    release(6, "k", token); /* one release ends it */
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* Neither answer arrived: nobody holds it, and a third request acquires it anew. */
+Test(retry, d3_nobody_was_told)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    const struct lock_ref lock = rig.answer.lock;
+    acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_REPEATED);
+    step_lock(EVENT_UNDELIVERED, lock);
+    expect_nothing();
+    step_lock(EVENT_UNDELIVERED, lock);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    cr_assert_not(is_listed("k"));
+    acquire_as(3, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_GRANTED);
+}
+
+/* The older one waits: the newer one takes its place, in the queue as well as before the masters. */
+Test(retry, d3_takes_over_the_wait)
+{
+    begin_five();
+    struct token token = hold("k");
+    acquire_as(1, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    acquire_as(2, "k", .ttl_ms = 10000, .wait_ms = 60000);
+    at_ms(50), acquire_as(3, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    expect_answer(1, ANSWER_SUPERSEDED);
+    cr_assert_eq(core_stats(rig.core)->waiters, 2);
+    acquire_as(4, "k", .ttl_ms = 10000, .wait_ms = 50000, .idempotency = first_key);
+    expect_answer(4, ANSWER_IDEMPOTENCY_MISMATCH);
+    release(5, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_ACQUIRE, ALL);
+    at_ms(51), acquire_as(6, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key); /* its round is out */
+    expect_answer(3, ANSWER_SUPERSEDED);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(6, ANSWER_GRANTED);
+    cr_assert_eq(core_stats(rig.core)->waiters, 1);
+    /* The superseded caller leaves: nothing of it is left to be cancelled. */
+    cancel(3);
+    cr_assert(is_listed("k"));
+}
+
+/* DELETE takes it in the token's place, and then it is used up: a copy of the POST that comes late gets nothing. */
+Test(retry, d3_a_release_uses_it_up)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    release_by(2, "k", second_key);
+    expect_answer(2, ANSWER_NOT_HELD);
+    cr_assert(is_listed("k"));
+    release_by(3, "k", first_key);
+    expect_send(OP_RELEASE, ALL);
+    acquire_as(4, "k", .ttl_ms = 10000, .idempotency = first_key); /* while it is released */
+    expect_answer(4, ANSWER_SUPERSEDED);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_RELEASED);
+    at_ms(299999), acquire_as(5, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(5, ANSWER_SUPERSEDED);
+    release_by(6, "k", first_key);
+    expect_answer(6, ANSWER_NOT_HELD);
+    expect_nothing();
+    at_ms(600001); /* limits.wait after the last DELETE */
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 0);
+    acquire_as(7, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+/* So does a DELETE by token. */
+Test(retry, d3_a_release_by_token_uses_it_up)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    release(2, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    acquire_as(3, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(3, ANSWER_SUPERSEDED);
+    expect_nothing();
+}
+
+/* A DELETE that overtakes its POST: while that waits, while its round is out, or before it has come at all. */
+Test(retry, d3_a_release_before_the_grant)
+{
+    begin_five();
+    release_by(1, "late", first_key);
+    expect_answer(1, ANSWER_NOT_HELD);
+    acquire_as(2, "late", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_SUPERSEDED);
+
+    hold("k");
+    acquire_as(3, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    release_by(4, "k", first_key);
+    expect_answer(3, ANSWER_SUPERSEDED);
+    expect_answer(4, ANSWER_NOT_HELD);
+    cr_assert_eq(core_stats(rig.core)->waiters, 0);
+
+    rig.count = 0;
+    acquire_as(5, "out", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    release_by(6, "out", first_key);
+    expect_answer(5, ANSWER_SUPERSEDED);
+    expect_answer(6, ANSWER_NOT_HELD);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    cr_assert_not(is_listed("out"));
+}
+
+/* What it got was lost since. */
+Test(retry, d3_a_lost_hold_stays_lost)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    at_ms(12000);
+    rig.count = 0;
+    acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_EXPIRED);
+}
+
 /* ---- lock_delay: R15 --------------------------------------------------------------------------------------------- */
 
 static void begin_delayed(void)
