@@ -160,7 +160,7 @@ struct MHD_Response *stream_open(struct connection *connection, struct buffer fi
                               .valid_until = terms->valid_until,
                               .line = first_line,
                               .end = connection->peer_closed ? STREAM_OVER : STREAM_OPEN,
-                              .waits_since = connection->request.came_at};
+                              .waits_since = api->backend.now(api->backend.arg)};
     list_add(bucket_of(api, terms->lock), &stream->of_lock);
     api->stream_count++;
     metrics_streams(api->backend.metrics, (int64_t)api->stream_count);

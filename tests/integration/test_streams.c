@@ -334,6 +334,26 @@ Test(streams, a_stuck_reader_loses_its_hold)
     wire_close(wire);
 }
 
+/* A watcher that does not read is dropped, and takes nothing with it. */
+Test(streams, a_stuck_watcher_is_dropped)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=60s");
+    const int small = 1024, deaf = wire_open(agent);
+    cr_assert_eq(setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    wire_say(deaf, "GET /locks/k?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(eventually(metric(agent, "lockagent_streams") == 1));
+    const int64_t until = boottime_ms() + 60000;
+    while (metric(agent, "lockagent_streams_dropped_total") == 0 && boottime_ms() < until)
+        for (int i = 0; i < 20; i++)
+            expect(renew(agent, "k", token(granted), NULL), 200, NULL);
+    cr_assert_eq(metric(agent, "lockagent_streams_dropped_total"), 1);
+    cr_assert(eventually(metric(agent, "lockagent_streams") == 0), "it was not closed");
+    cr_assert(held_here(agent, "k"));
+    wire_close(deaf);
+}
+
 /* SIGTERM: the holder goes on for the grace, then hears `lost` (drained), and its lease runs out. */
 Test(streams, draining_says_lost)
 {
