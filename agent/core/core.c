@@ -256,7 +256,7 @@ static void release(struct core *core, const struct event_release *event)
     }
     struct lock *lock = lock_by_token(key, &event->token);
     if (lock != NULL)
-        lock->refuses = lock->idempotency.len > 0;
+        idempotency_use_up(core, lock);
     if (lock != NULL)
         release_known(core, lock, request);
     else if (is_held_here(core, key))

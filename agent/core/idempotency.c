@@ -106,11 +106,22 @@ bool idempotency_keeps(struct lock *lock)
     return true;
 }
 
+void idempotency_use_up(struct core *core, struct lock *lock)
+{
+    if (lock->idempotency.len == 0)
+        return;
+    lock->refuses = true;
+    if (lock->state == LOCK_ENDED) { /* remembered as lost or used up: from now on, for the whole time */
+        lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
+        lock_settled(core, lock);
+    }
+}
+
 struct lock *idempotency_released(struct core *core, struct key *key, const struct secret *secret)
 {
     struct lock *lock = find_lock(core, key, secret);
     if (lock != NULL) {
-        lock->refuses = true;
+        idempotency_use_up(core, lock);
         return lock;
     }
     struct request *older = find_request(key, secret);

@@ -56,12 +56,6 @@ void lock_settled(struct core *core, struct lock *lock)
     timers_set(&core->timers, &lock->timer, at);
 }
 
-/* D3: for so long a copy of a request whose idempotency key is used up may still come. */
-static int64_t used_up_ms(const struct core *core)
-{
-    return core->wait_ms_max > USED_UP_MS_MIN ? core->wait_ms_max : USED_UP_MS_MIN;
-}
-
 static void end(struct core *core, struct lock *lock, master_set owed)
 {
     lock->forget_at = instant_after_ms(core->now, lock->refuses ? used_up_ms(core) : REMEMBER_LOST_MS);

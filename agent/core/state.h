@@ -349,7 +349,9 @@ uint64_t idempotency_terms(const struct core *core, const struct event_acquire *
 bool idempotency_settles(struct core *core, struct request *request, int64_t wait_ms);
 /* True when an answer did not arrive, but another one has or may. */
 bool idempotency_keeps(struct lock *lock);
-/* A DELETE: from now on the key is refused. The lock to be released, or what remembers that there is none (ENDED); NULL when
+/* A DELETE of a lock: the idempotency key that it was acquired with, if any, is refused from now on. */
+void idempotency_use_up(struct core *core, struct lock *lock);
+/* A DELETE by idempotency key: from now on that is refused. The lock to be released, or what remembers that there is none (ENDED); NULL when
  * the table is full. */
 struct lock *idempotency_released(struct core *core, struct key *key, const struct secret *secret);
 
@@ -385,6 +387,11 @@ static inline const struct core_policy *lock_policy(const struct core *core, con
 static inline uint32_t lock_lease_ms(const struct lock *lock)
 {
     return lock->asked_ttl_ms + lock->lock_delay_ms;
+}
+/* D3: for so long a copy of a request whose idempotency key is used up may still come. */
+static inline int64_t used_up_ms(const struct core *core)
+{
+    return core->wait_ms_max > USED_UP_MS_MIN ? core->wait_ms_max : USED_UP_MS_MIN;
 }
 static inline struct group *lock_group(struct core *core, const struct lock *lock)
 {

@@ -1183,6 +1183,12 @@ Test(retry, d3_a_lost_hold_stays_lost)
     acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
     expect_answer(2, ANSWER_LOCK_LOST);
     cr_assert_eq(rig.answer.reason, REASON_EXPIRED);
+    release_by(3, "k", first_key);
+    expect_answer(3, ANSWER_LOCK_LOST);
+    at_ms(12000 + 290000); /* long after the loss itself is forgotten */
+    rig.count = 0;
+    acquire_as(4, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(4, ANSWER_SUPERSEDED);
 }
 
 /* ---- lock_delay: R15 --------------------------------------------------------------------------------------------- */
