@@ -249,8 +249,8 @@ struct api *api_start(uv_loop_t *loop, const struct config *config, const struct
     api->loop = loop;
     api->config = config;
     api->backend = *backend;
-    if (!connections_start(api) || !streams_start(api) || !make_constants(api) || !guard_secret_load(api, error, error_size) ||
-        !open_listeners(api, error, error_size)) {
+    if (!connections_start(api) || !streams_start(api) || !make_constants(api) ||
+        !guard_secret_load(api, error, error_size) || !open_listeners(api, error, error_size)) {
         give_up(api);
         return NULL;
     }
