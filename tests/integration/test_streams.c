@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-TestSuite(streams, .init = world_open, .fini = world_close, .timeout = 90);
-
 /* ---- reading a stream -------------------------------------------------------------------------------------------- */
+
+enum { STREAMS = 32 /* of one test */ };
 
 struct stream {
     int wire;
@@ -18,10 +18,28 @@ struct stream {
     size_t len, at;
 };
 
+static struct stream streams[STREAMS];
+static size_t stream_count;
+static json_t *lines; /* all that were read */
+
+static void open_world(void)
+{
+    world_open();
+    lines = json_array();
+}
+
+static void close_world(void)
+{
+    json_decref(lines);
+    world_close();
+}
+
+TestSuite(streams, .init = open_world, .fini = close_world, .timeout = 90);
+
 static struct stream *open_stream(const struct agent *agent, const char *method, const char *path)
 {
-    struct stream *stream = calloc(1, sizeof(*stream));
-    cr_assert_not_null(stream);
+    cr_assert_lt(stream_count, (size_t)STREAMS);
+    struct stream *stream = &streams[stream_count++];
     stream->wire = wire_request(agent, method, path, NULL);
     cr_assert_neq(fcntl(stream->wire, F_SETFL, O_NONBLOCK), -1);
     return stream;
@@ -47,6 +65,7 @@ static json_t *next(struct stream *stream, int64_t ms)
             stream->at = (size_t)(end - stream->bytes) + 1;
             json_t *line = json_loadb(brace, (size_t)(end - brace), 0, NULL);
             cr_assert_not_null(line, "no JSON: %s", brace);
+            json_array_append_new(lines, line);
             return line;
         }
         sleep_ms(5);
