@@ -401,7 +401,7 @@ Test(streams, draining_says_lost)
 /* D9: those who wait and those who stream never take the last connections. */
 Test(streams, some_connections_are_left)
 {
-    enum { ROOM = 128 - 64 };
+    enum { ROOM = 128 - 64, HALF = ROOM / 2 };
     int waiters[ROOM];
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {connections: 128, waiters: 64}\n"});
@@ -409,14 +409,13 @@ Test(streams, some_connections_are_left)
     for (int i = 0; i < ROOM; i++)
         waiters[i] = i % 2 ? wire_request(agent, "POST", "/locks/k?ttl=30s&wait=60s", NULL)
                            : wire_request(agent, "GET", "/locks/k?watch", NULL);
-    cr_assert(
-        eventually(metric(agent, "lockagent_waiters") == ROOM / 2 && metric(agent, "lockagent_streams") == ROOM / 2));
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == HALF && metric(agent, "lockagent_streams") == HALF));
     expect(get(agent, "/locks/k?watch"), 429, "too_many_waiters");
     expect(acquire(agent, "k", "wait=1s"), 429, "too_many_waiters");
     expect(acquire(agent, "other", "bind=connection"), 429, "too_many_waiters");
     expect(acquire(agent, "other", "ttl=30s"), 201, NULL);
     wire_close(waiters[0]);
-    cr_assert(eventually(metric(agent, "lockagent_streams") == ROOM / 2 - 1));
+    cr_assert(eventually(metric(agent, "lockagent_streams") == HALF - 1));
     expect(acquire(agent, "k", "wait=1s"), 409, "wait_timeout");
     expect(release(agent, "k", token(holder)), 204, NULL);
     for (int i = 1; i < ROOM; i++)
