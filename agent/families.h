@@ -132,6 +132,10 @@
       "Connections of the API that are open.")                                                                         \
     X(HTTP_CONNECTIONS_LIMIT, "lockagent_http_connections_limit", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,               \
       "Connections of the API that may be open at once (limits.connections).")                                         \
+    X(STREAMS, "lockagent_streams", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,                                             \
+      "Answers that stay open for as long as a hold lasts: bound holds and watchers.")                                 \
+    X(STREAMS_DROPPED, "lockagent_streams_dropped_total", COUNTER, WHOLE, NONE, NONE, NONE, PLAIN,                     \
+      "Streams that were given up because the caller did not read them.")                                              \
     /* The process. */                                                                                                 \
     X(LOOP_LAG, "lockagent_loop_lag_seconds", HISTOGRAM, MICRO, NONE, NONE, NONE, LAG,                                 \
       "How late the event loop came to a deadline of the lock core.")                                                  \

@@ -29,10 +29,19 @@ const struct family metric_families[FAMILY_COUNT] = {FAMILIES(X)};
 
 static const enum answer attempt_outcomes[] = {ANSWER_GRANTED, ANSWER_LOCK_HELD, ANSWER_QUORUM_UNAVAILABLE,
                                                ANSWER_VALIDITY_EXPIRED};
-static const enum answer answer_outcomes[] = {
-    ANSWER_GRANTED,          ANSWER_LOCK_HELD, ANSWER_WAIT_TIMEOUT,   ANSWER_QUORUM_UNAVAILABLE,
-    ANSWER_VALIDITY_EXPIRED, ANSWER_BAD_TTL,   ANSWER_TOO_MANY_LOCKS, ANSWER_TOO_MANY_WAITERS,
-    ANSWER_DRAINING};
+static const enum answer answer_outcomes[] = {ANSWER_GRANTED,
+                                              ANSWER_REENTERED,
+                                              ANSWER_REPEATED,
+                                              ANSWER_SUPERSEDED,
+                                              ANSWER_IDEMPOTENCY_MISMATCH,
+                                              ANSWER_LOCK_HELD,
+                                              ANSWER_WAIT_TIMEOUT,
+                                              ANSWER_QUORUM_UNAVAILABLE,
+                                              ANSWER_VALIDITY_EXPIRED,
+                                              ANSWER_BAD_TTL,
+                                              ANSWER_TOO_MANY_LOCKS,
+                                              ANSWER_TOO_MANY_WAITERS,
+                                              ANSWER_DRAINING};
 
 enum renewal_outcome { RENEWAL_RENEWED, RENEWAL_FAILED };
 static const char *const renewal_outcomes[] = {"renewed", "failed"};
@@ -418,6 +427,16 @@ void metrics_http(struct metrics *metrics, const char *route, const char *method
 void metrics_http_connections(struct metrics *metrics, int64_t open)
 {
     set(metrics, FAMILY_HTTP_CONNECTIONS, 0, open);
+}
+
+void metrics_streams(struct metrics *metrics, int64_t open)
+{
+    set(metrics, FAMILY_STREAMS, 0, open);
+}
+
+void metrics_stream_dropped(struct metrics *metrics)
+{
+    count(metrics, FAMILY_STREAMS_DROPPED, 0, 0, 0);
 }
 
 void metrics_loop_lag(struct metrics *metrics, int64_t lag_us)

@@ -34,6 +34,8 @@ void metrics_http(struct metrics *metrics, const char *route, const char *method
 /* routes and methods are those of the API's table; unknown ones are counted as "other". */
 void metrics_http_routes(struct metrics *metrics, const char *const *routes, size_t count);
 void metrics_http_connections(struct metrics *metrics, int64_t open); /* gauge */
+void metrics_streams(struct metrics *metrics, int64_t open);          /* gauge */
+void metrics_stream_dropped(struct metrics *metrics);
 void metrics_loop_lag(struct metrics *metrics, int64_t lag_us);
 enum metrics_restored { RESTORED_RESUMED, RESTORED_ENDED, RESTORED_REFUSED };
 void metrics_restored(struct metrics *metrics, enum metrics_restored outcome, uint32_t holds);

@@ -60,6 +60,12 @@ static void answer(void *arg, const struct effect_answer *effect)
     api_answer(agent->api, effect);
 }
 
+static void traced(void *arg, const struct effect_trace *trace)
+{
+    const struct agent *agent = arg;
+    api_notify(agent->api, trace);
+}
+
 static struct instant now(void *arg)
 {
     (void)arg;
@@ -337,7 +343,7 @@ static bool boot(struct agent *agent)
     agent->redis = redis_start(&agent->uv, agent->config, &sink);
     struct api_backend backend = {agent, submit, now, loop_core(agent->loop), agent->redis, agent->metrics, not_ready};
     agent->api = agent->redis == NULL ? NULL : api_start(&agent->uv, agent->config, &backend, error, sizeof(error));
-    loop_connect(agent->loop, agent->redis, &(struct loop_sink){.arg = agent, .answer = answer});
+    loop_connect(agent->loop, agent->redis, &(struct loop_sink){agent, answer, traced});
     if (agent->api == NULL)
         log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
     else

@@ -11,9 +11,10 @@ static const struct {
     unsigned media; /* bit MEDIA_... */
     int exactness;
 } ranges[] = {
-    {"application/json", 1U << MEDIA_JSON, 3}, {"application/problem+json", 1U << MEDIA_JSON, 3},
-    {"text/plain", 1U << MEDIA_TEXT, 3},       {"application/*", 1U << MEDIA_JSON, 2},
-    {"text/*", 1U << MEDIA_TEXT, 2},           {"*/*", 1U << MEDIA_JSON | 1U << MEDIA_TEXT, 1},
+    {"application/json", 1U << MEDIA_JSON, 3},       {"application/problem+json", 1U << MEDIA_JSON, 3},
+    {"application/x-ndjson", 1U << MEDIA_JSON, 3},   {"text/plain", 1U << MEDIA_TEXT, 3},
+    {"application/*", 1U << MEDIA_JSON, 2},          {"text/*", 1U << MEDIA_TEXT, 2},
+    {"*/*", 1U << MEDIA_JSON | 1U << MEDIA_TEXT, 1},
 };
 
 static struct text trimmed(struct text text)

@@ -2,9 +2,10 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "api/room.h"
+#include "api/streams.h"
 #include "api/text.h"
 
 /* With what status each answer goes out, and what its problem says beyond code and title. */
@@ -15,6 +16,10 @@ static const struct {
     uint16_t says;
 } table[ANSWER_COUNT] = {
     [ANSWER_GRANTED] = {201, 0},
+    [ANSWER_REENTERED] = {200, 0},
+    [ANSWER_REPEATED] = {200, 0},
+    [ANSWER_SUPERSEDED] = {409, 0},
+    [ANSWER_IDEMPOTENCY_MISMATCH] = {409, 0},
     [ANSWER_RENEWED] = {200, 0},
     [ANSWER_RELEASED] = {204, 0},
     [ANSWER_RELEASE_PENDING] = {202, NODES},
@@ -72,6 +77,11 @@ static int64_t max_hold_ms(const struct hold_view *hold)
     return instant_us_between(hold->acquired_at, hold->max_hold_until) / 1000;
 }
 
+static const char *bind_name(const struct hold_view *hold)
+{
+    return hold->bound ? "connection" : "none";
+}
+
 static json_t *nodes_json(const struct tally *tally)
 {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i}", "granted", tally->granted, "held", tally->held, "error",
@@ -90,36 +100,73 @@ json_t *answer_hold_json(const struct hold_view *hold, struct instant now)
     if (valid_ms <= 0)
         return NULL; /* R14: nothing is reported held after its validity */
     json_t *fence = hold->token.fence == 0 ? json_null() : json_integer((json_int_t)hold->token.fence);
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:i}", "label", label_json(hold->label), "fencing_token",
-                     fence, "ttl_ms", (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i}", "label", label_json(hold->label),
+                     "fencing_token", fence, "ttl_ms", (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
                      "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000), "held_for_ms",
                      (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000), "max_hold_ms",
-                     (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "confirmed", hold->confirmed);
+                     (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "bind", bind_name(hold), "count",
+                     hold->count, "confirmed", hold->confirmed);
 }
 
 /* ---- granted, renewed ---- */
 
 /* The hot path: written by hand. */
-static struct MHD_Response *hold_body(const struct request *request, const char *token, const char *fence,
-                                      int64_t valid_ms)
+static size_t hold_body(const struct request *request, const char *token, const char *fence, int64_t valid_ms,
+                        char *body, size_t size)
 {
     const struct effect_answer *answer = &request->kept.answer;
     const struct hold_view *hold = &answer->hold;
-    char key[2 * LIMIT_KEY_BYTES + 1], adopted[64] = "", body[2 * LIMIT_KEY_BYTES + 640];
+    char key[2 * LIMIT_KEY_BYTES + 1], more[64] = "";
     text_json_escape((struct text){request->key, request->key_len}, key, sizeof(key));
     if (answer->answer == ANSWER_RENEWED && answer->adopted)
-        snprintf(adopted, sizeof(adopted), ",\"adopted\":true,\"continuous\":%s",
+        snprintf(more, sizeof(more), ",\"adopted\":true,\"continuous\":%s",
                  answer->continuous ? "true" : "\"unknown\"");
-    int len =
-        snprintf(body, sizeof(body),
-                 "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
-                 ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 ",\"max_hold_ms\":%" PRId64
-                 ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64 ",\"renew\":\"%s\"%s}",
-                 key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms, hold->valid_until.us / 1000,
-                 max_hold_ms(hold), answer->tally.granted, answer->tally.total, answer->tally.quorum,
-                 answer->waited_us / 1000, renew_name(hold->renew), adopted);
-    assert(len > 0 && (size_t)len < sizeof(body));
-    return reply_copied(body, (size_t)len, "application/json");
+    if (answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED)
+        snprintf(more, sizeof(more), ",\"count\":%u", hold->count);
+    int len = snprintf(body, size,
+                       "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
+                       ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 ",\"max_hold_ms\":%" PRId64
+                       ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64
+                       ",\"renew\":\"%s\",\"bind\":\"%s\"%s}",
+                       key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms,
+                       hold->valid_until.us / 1000, max_hold_ms(hold), answer->tally.granted, answer->tally.total,
+                       answer->tally.quorum, answer->waited_us / 1000, renew_name(hold->renew), bind_name(hold), more);
+    assert(len > 0 && (size_t)len < size);
+    return (size_t)len;
+}
+
+/* The grant of a bound hold begins a stream. If nobody is there any more to read it, the lock is given back. */
+static struct MHD_Response *bound_response(struct connection *connection, const char *body, size_t len)
+{
+    struct request *request = &connection->request;
+    struct buffer line = {0};
+    if (connection->peer_closed)
+        return NULL;
+    buffer_add(&line, body, len);
+    buffer_add(&line, "\n", 1);
+    return stream_open(connection, line,
+                       &(struct stream_terms){
+                           .lock = request->lock, .valid_until = request->kept.answer.hold.valid_until, .bound = true});
+}
+
+static void give_back(struct connection *connection)
+{
+    struct api *api = connection->api;
+    struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = connection->request.lock};
+    api->backend.submit(api->backend.arg, &event);
+}
+
+static struct MHD_Response *hold_response(struct connection *connection, const char *token, const char *fence,
+                                          int64_t valid_ms)
+{
+    const struct request *request = &connection->request;
+    char body[2 * LIMIT_KEY_BYTES + 640];
+    if (request->media == MEDIA_TEXT) {
+        int len = snprintf(body, sizeof(body), "%s\n", token);
+        return reply_copied(body, (size_t)len, "text/plain; charset=utf-8");
+    }
+    size_t len = hold_body(request, token, fence, valid_ms, body, sizeof(body));
+    return request->params.bound ? bound_response(connection, body, len) : reply_copied(body, len, "application/json");
 }
 
 static bool add_location(struct MHD_Response *response, const struct request *request)
@@ -134,32 +181,63 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
 {
     struct request *request = &connection->request;
     const struct hold_view *hold = &request->kept.answer.hold;
-    bool granted = request->kept.answer.answer == ANSWER_GRANTED;
-    char token[TOKEN_CHARS_MAX + 2], fence[24] = "", valid[24];
-    size_t token_len = token_print(&hold->token, token);
+    bool granted = request->kept.answer.answer == ANSWER_GRANTED,
+         renewed = request->kept.answer.answer == ANSWER_RENEWED;
+    unsigned status = answer_status(request->kept.answer.answer);
+    char token[TOKEN_CHARS_MAX + 1], fence[24] = "", valid[24];
+    token_print(&hold->token, token);
     snprintf(valid, sizeof(valid), "%" PRId64, valid_ms);
     if (hold->token.fence != 0)
         snprintf(fence, sizeof(fence), "%" PRIu64, hold->token.fence);
-    request->grants = granted;
+    request->grants = !renewed && !request->params.bound;
     request->lock = request->kept.answer.lock;
-
-    struct MHD_Response *response;
-    if (request->media == MEDIA_TEXT) {
-        token[token_len] = '\n';
-        response = reply_copied(token, token_len + 1, "text/plain; charset=utf-8");
-        token[token_len] = '\0';
-    } else {
-        response = hold_body(request, token, fence, valid_ms);
-    }
+    struct MHD_Response *response = hold_response(connection, token, fence, valid_ms);
     bool complete = response != NULL && MHD_add_response_header(response, "Lock-Token", token) == MHD_YES &&
                     MHD_add_response_header(response, "Valid-For-Ms", valid) == MHD_YES &&
                     (fence[0] == '\0' || MHD_add_response_header(response, "Fencing-Token", fence) == MHD_YES) &&
                     (!granted || add_location(response, request));
+    if (complete && request->params.bound)
+        return reply_stream(connection, status, response);
     if (complete)
-        return reply_queue(connection, granted ? 201 : 200, response);
+        return reply_queue(connection, status, response);
+    if (response == NULL && request->params.bound)
+        give_back(connection);
     if (response != NULL)
         MHD_destroy_response(response);
     return MHD_NO;
+}
+
+/* ---- watched ---- */
+
+enum MHD_Result answer_watch(struct connection *connection)
+{
+    struct api *api = connection->api;
+    const struct request *request = &connection->request;
+    struct instant now = api->backend.now(api->backend.arg);
+    struct text key = {request->key, request->key_len};
+    struct hold_view hold;
+    struct stream_terms terms = {.bound = false};
+    if (api->stopping)
+        return answer_here(connection, ANSWER_DRAINING);
+    json_t *view =
+        core_find_hold(api->backend.core, key, now, &hold, &terms.lock) ? answer_hold_json(&hold, now) : NULL;
+    if (view == NULL)
+        return answer_here(connection, ANSWER_NOT_HELD);
+    if (!request_park(connection)) {
+        json_decref(view);
+        return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
+    }
+    terms.valid_until = hold.valid_until;
+    json_t *snapshot = json_pack("{s:s, s:s%}", "event", "held", "key", request->key, request->key_len);
+    if (snapshot != NULL)
+        json_object_update_new(snapshot, view);
+    char *text = snapshot == NULL ? NULL : json_dumps(snapshot, JSON_COMPACT);
+    json_decref(snapshot);
+    struct buffer line = {.failed = text == NULL};
+    if (text != NULL)
+        buffer_printf(&line, "%s\n", text);
+    free(text);
+    return reply_stream(connection, 200, stream_open(connection, line, &terms));
 }
 
 /* ---- what the masters say ---- */
@@ -309,7 +387,7 @@ static void mind_the_clock(struct connection *connection, int64_t valid_ms)
     struct effect_answer *answer = &connection->request.kept.answer;
     if (valid_ms > 0)
         return;
-    if (answer->answer == ANSWER_GRANTED) {
+    if (answer->answer == ANSWER_GRANTED || answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED) {
         struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = answer->lock};
         answer->answer = ANSWER_VALIDITY_EXPIRED;
         api->backend.submit(api->backend.arg, &event);
@@ -329,6 +407,8 @@ enum MHD_Result answer_write(struct connection *connection)
         metrics_answered(api->backend.metrics, answer);
     switch (answer->answer) {
     case ANSWER_GRANTED:
+    case ANSWER_REENTERED:
+    case ANSWER_REPEATED:
     case ANSWER_RENEWED:
         return write_hold(connection, valid_ms);
     case ANSWER_RELEASED:

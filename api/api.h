@@ -37,6 +37,9 @@ struct api *api_start(uv_loop_t *loop, const struct config *config, const struct
  * EVENT_UNDELIVERED. */
 void api_answer(struct api *api, const struct effect_answer *answer);
 
+/* An EFFECT_TRACE of the core: tells those who watch the hold, or are bound to it. */
+void api_notify(struct api *api, const struct effect_trace *trace);
+
 /* The reloadable part of the configuration changed (same struct, new values). */
 void api_reload(struct api *api, const struct config *config);
 

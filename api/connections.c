@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "api/room.h"
+#include "api/streams.h"
 
 #define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
@@ -137,6 +138,8 @@ static void hung_up(struct connection *connection, uint32_t events)
     connection->peer_dead |= (events & (EPOLLHUP | EPOLLERR)) != 0;
     if (connection->phase == PHASE_WORKING)
         request_caller_gone(connection);
+    else if (connection->phase == PHASE_STREAMING)
+        stream_caller_gone(connection);
     else if (connection->phase <= PHASE_BODY)
         list_add(&connection->api->half_closed, &connection->ended); /* bytes that came before may still be unread */
 }
@@ -169,6 +172,8 @@ void connections_stop(struct api *api)
         struct connection *connection = CONTAINER_OF(at, struct connection, all);
         if (connection->phase == PHASE_WORKING)
             request_drained(connection);
+        else if (connection->phase == PHASE_STREAMING)
+            stream_stop(connection);
         else if (connection->phase == PHASE_IDLE)
             list_add(&api->half_closed, &connection->ended);
     }

@@ -3,14 +3,32 @@
 #include <string.h>
 
 #include "api/room.h"
+#include "api/text.h"
 
 static struct text key_of(const struct request *request)
 {
     return (struct text){request->key, request->key_len};
 }
 
+static struct text idempotency_of(const struct request *request)
+{
+    return request->idempotency == NULL ? (struct text){NULL, 0} : text_of(request->idempotency);
+}
+
+/* R11. Elsewhere the second acquire would wait for the first: better to hear of it at once. */
+static enum MHD_Result refuse_owner(struct connection *connection)
+{
+    struct refusal *refusal = &connection->request.refusal;
+    refusal->problem = PROBLEM_BAD_REQUEST;
+    snprintf(refusal->parameter, sizeof(refusal->parameter), "owner");
+    snprintf(refusal->detail, sizeof(refusal->detail),
+             "parameter owner: allowed where the key's policy is reentrant, which this one's is not");
+    return reply_refusal(connection, refusal);
+}
+
 enum MHD_Result locks_acquire(struct connection *connection)
 {
+    const struct api *api = connection->api;
     const struct request *request = &connection->request;
     const struct params *params = &request->params;
     struct event event = {.kind = EVENT_ACQUIRE,
@@ -19,7 +37,13 @@ enum MHD_Result locks_acquire(struct connection *connection)
                                       .wait_ms = params->wait_ms,
                                       .max_hold_ms = params->max_hold_ms,
                                       .renew = params->renew,
-                                      .label = {params->label, params->label_len}}};
+                                      .bound = params->bound,
+                                      .label = {params->label, params->label_len},
+                                      .idempotency = idempotency_of(request),
+                                      .owner = {params->owner, params->owner_len}}};
+    if (params->owner_len > 0 &&
+        !api->config->policies[core_policy_of(api->backend.core, key_of(request))].core.reentrant)
+        return refuse_owner(connection);
     return request_submit(connection, &event);
 }
 
@@ -36,12 +60,16 @@ enum MHD_Result locks_renew(struct connection *connection)
 enum MHD_Result locks_release(struct connection *connection)
 {
     const struct request *request = &connection->request;
-    struct event event = {.kind = EVENT_RELEASE, .release = {.key = key_of(request), .token = request->params.token}};
+    struct event event = {
+        .kind = EVENT_RELEASE,
+        .release = {.key = key_of(request), .token = request->params.token, .idempotency = idempotency_of(request)}};
     return request_submit(connection, &event);
 }
 
 enum MHD_Result locks_read(struct connection *connection)
 {
+    if (connection->request.params.watch)
+        return answer_watch(connection);
     struct event event = {.kind = EVENT_READ, .read = {.key = key_of(&connection->request)}};
     return request_submit(connection, &event);
 }

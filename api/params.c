@@ -43,6 +43,20 @@ static bool read_renew(struct params *params, const struct config *config, struc
     return params->renew != RENEW_UNSET;
 }
 
+static bool read_bind(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    params->bound = text_is(value, "connection");
+    return params->bound || text_is(value, "none");
+}
+
+static bool read_watch(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    params->watch = value.len == 0 || text_is(value, "true");
+    return params->watch;
+}
+
 static bool read_max_hold(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
@@ -56,6 +70,24 @@ static bool read_label(struct params *params, const struct config *config, struc
         return false;
     memcpy(params->label, value.at, value.len);
     params->label_len = (uint8_t)value.len;
+    return true;
+}
+
+bool params_is_secret(struct text value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if (value.at[i] <= ' ' || value.at[i] > '~')
+            return false;
+    return value.len >= SECRET_BYTES_MIN && value.len <= LIMIT_SECRET_BYTES;
+}
+
+static bool read_owner(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    if (!params_is_secret(value))
+        return false;
+    memcpy(params->owner, value.at, value.len);
+    params->owner_len = (uint8_t)value.len;
     return true;
 }
 
@@ -173,6 +205,11 @@ void params_take(struct params *params, const struct config *config, struct text
             fail(params, PARAM_BAD, name, text_of("no token of this format"));
         return;
     }
+    if (param == PARAM_OWNER) {
+        if (!read_owner(params, config, value))
+            fail(params, PARAM_BAD, name, text_of("no owner of this form"));
+        return;
+    }
     if (text_fault(value) != NULL)
         fail(params, PARAM_ENCODING, name, (struct text){"", 0});
     else if (!table[param].read(params, config, value))
@@ -228,7 +265,8 @@ static void take_member(struct params *params, const struct config *config, cons
     if (!admit(params, text_of(name), &param))
         return;
     char *shown = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    fail(params, PARAM_NOT_A_TEXT, text_of(name), text_of(shown == NULL ? "" : shown));
+    bool is_secret = param == PARAM_TOKEN || param == PARAM_OWNER;
+    fail(params, PARAM_NOT_A_TEXT, text_of(name), text_of(shown == NULL || is_secret ? "" : shown));
     free(shown);
 }
 

@@ -11,10 +11,13 @@
     X(WAIT, wait, "a duration with its unit, such as 5s, up to limits.wait")                                           \
     X(RENEW, renew, "agent or caller")                                                                                 \
     X(MAX_HOLD, max_hold, "a duration with its unit, above 0, such as 10m")                                            \
+    X(BIND, bind, "none or connection")                                                                                \
     X(LABEL, label, "up to 64 bytes of UTF-8 without control characters")                                              \
+    X(OWNER, owner, "16 to 64 visible ASCII characters, as secret as a token")                                         \
     X(TOKEN, token, "the token that the acquiring POST answered")                                                      \
     X(LIMIT, limit, "a number from 1 to 1000")                                                                         \
-    X(CURSOR, cursor, "next_cursor of the page before")
+    X(CURSOR, cursor, "next_cursor of the page before")                                                                \
+    X(WATCH, watch, "no value, or true")
 #define X(name, ...) PARAM_##name,
 enum param { PARAMS(X) PARAM_COUNT };
 #undef X
@@ -36,8 +39,12 @@ struct params {
     uint32_t ttl_ms;
     int64_t wait_ms, max_hold_ms;
     enum renew renew;
+    bool bound; /* bind=connection */
+    bool watch;
     char label[LIMIT_LABEL_BYTES];
     uint8_t label_len;
+    char owner[LIMIT_SECRET_BYTES];
+    uint8_t owner_len;
     struct token token;
     uint32_t limit;
     struct list_cursor {
@@ -46,8 +53,11 @@ struct params {
     } cursor;
 
     enum param_fault fault;
-    char name[40], came[72]; /* cut to fit; never a token */
+    char name[40], came[72]; /* cut to fit; never a token or an owner */
 };
+
+/* 16 to 64 visible ASCII characters: an owner, or an idempotency key. */
+bool params_is_secret(struct text value);
 
 const char *param_name(enum param param);
 const char *param_allowed(enum param param);

@@ -53,6 +53,16 @@ enum MHD_Result reply_queue(struct connection *connection, unsigned status, stru
     return result;
 }
 
+enum MHD_Result reply_stream(struct connection *connection, unsigned status, struct MHD_Response *response)
+{
+    struct api *api = connection->api;
+    enum MHD_Result result = reply_queue(connection, status, response);
+    connection->request.answered_at = api->backend.now(api->backend.arg);
+    if (response != NULL)
+        connection->phase = PHASE_STREAMING;
+    return result;
+}
+
 enum MHD_Result reply_json(struct connection *connection, unsigned status, json_t *body)
 {
     char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);

@@ -9,6 +9,8 @@
  *   CHECKED --the core answers at once---------------------------> ANSWERED
  *                                          WORKING --request_caller_gone, EVENT_CANCEL--> GONE, closed
  *
+ *   CHECKED, ANSWERED --answer_watch, answer_write--> STREAMING   watched and bound holds: streams.c
+ *
  *   every phase --request_completed--> IDLE
  *
  * libmicrohttpd calls the handler when the header is here, for every piece of the body, when all is here, and again, in
@@ -27,6 +29,7 @@
 #include "agent/log.h"
 #include "api/key.h"
 #include "api/routes.h"
+#include "api/streams.h"
 #include "api/text.h"
 
 /* ---- the request line -------------------------------------------------------------------------------------------- */
@@ -130,6 +133,9 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
     } else if (strcasecmp(name, "Lock-Token") == 0) {
         headers->lock_token_doubled = headers->lock_token != NULL;
         headers->lock_token = value;
+    } else if (strcasecmp(name, "Idempotency-Key") == 0) {
+        headers->idempotency_doubled = headers->idempotency != NULL;
+        headers->idempotency = value;
     } else if (strcasecmp(name, "Authorization") == 0) {
         headers->authorization_doubled = headers->authorization != NULL;
         headers->authorization = value;
@@ -240,7 +246,11 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     judge_header(connection, &headers, version);
     if (headers.lock_token_doubled)
         refuse_saying(request, PROBLEM_BAD_REQUEST, "the Lock-Token header came twice");
+    if (headers.idempotency_doubled)
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "the Idempotency-Key header came twice");
     request->lock_token = headers.lock_token;
+    if (request->method == METHOD_POST || request->method == METHOD_DELETE)
+        request->idempotency = headers.idempotency;
     connection->phase = PHASE_BODY;
     if (request->refusal.problem != PROBLEM_BODY_TOO_LARGE)
         return MHD_YES;
@@ -289,6 +299,41 @@ static void read_body(struct connection *connection)
         refuse_saying(request, PROBLEM_BAD_REQUEST, "%s", fault);
 }
 
+/* A bound hold is the agent's to renew; a stream has one form. */
+static void judge_stream(struct request *request)
+{
+    struct refusal *refusal = &request->refusal;
+    if (refusal->problem != PROBLEM_NONE || !request_streams(request))
+        return;
+    if (request->media == MEDIA_TEXT)
+        refuse_saying(request, PROBLEM_NOT_ACCEPTABLE, "a stream comes as application/x-ndjson only");
+    if (request->params.bound && request->params.renew == RENEW_CALLER) {
+        refuse_saying(request, PROBLEM_BAD_REQUEST,
+                      "parameter renew: caller came; allowed: agent, where bind is connection");
+        snprintf(refusal->parameter, sizeof(refusal->parameter), "renew");
+    }
+}
+
+/* D3. A bound hold ends with its connection, so that there is nothing to ask again for; and what an owner has several times
+ * can not be told apart by it. */
+static void judge_idempotency(struct request *request)
+{
+    struct refusal *refusal = &request->refusal;
+    if (request->idempotency == NULL || refusal->problem != PROBLEM_NONE)
+        return;
+    const struct params *params = &request->params;
+    struct text value = text_of(request->idempotency);
+    const char *fault = !params_is_secret(value)            ? "allowed: 16 to 64 visible ASCII characters"
+                        : params->bound                     ? "not where bind is connection"
+                        : params->owner_len > 0             ? "not together with an owner"
+                        : params->given & 1U << PARAM_TOKEN ? "give it or the token"
+                                                            : NULL;
+    if (fault == NULL)
+        return;
+    refuse_saying(request, PROBLEM_BAD_REQUEST, "the Idempotency-Key header: %s", fault);
+    snprintf(refusal->parameter, sizeof(refusal->parameter), "Idempotency-Key");
+}
+
 static void judge_params(struct connection *connection)
 {
     struct request *request = &connection->request;
@@ -306,8 +351,10 @@ static void judge_params(struct connection *connection)
         return;
     }
     refusal->parameter[0] = '\0';
-    if (allowed & 1U << PARAM_TOKEN && (request->params.given & 1U << PARAM_TOKEN) == 0)
+    if (allowed & 1U << PARAM_TOKEN && (request->params.given & 1U << PARAM_TOKEN) == 0 && request->idempotency == NULL)
         refuse_saying(request, PROBLEM_TOKEN_REQUIRED, "give it as the Lock-Token header or as the parameter token");
+    judge_stream(request);
+    judge_idempotency(request);
 }
 
 static enum MHD_Result all_came(struct connection *connection)
@@ -334,7 +381,27 @@ static bool waits(const struct request *request)
     return request->method == METHOD_POST && request->params.wait_ms > 0;
 }
 
-static enum MHD_Result answer_here(struct connection *connection, enum answer answer)
+bool request_streams(const struct request *request)
+{
+    return request->params.watch || request->params.bound;
+}
+
+bool request_park(struct connection *connection)
+{
+    if (!streams_have_room(connection->api))
+        return false;
+    connection->request.parked = true;
+    connection->api->parked++;
+    return true;
+}
+
+static void unpark(struct connection *connection)
+{
+    connection->api->parked -= connection->request.parked;
+    connection->request.parked = false;
+}
+
+enum MHD_Result answer_here(struct connection *connection, enum answer answer)
 {
     struct request *request = &connection->request;
     uint16_t policy = core_policy_of(connection->api->backend.core, (struct text){request->key, request->key_len});
@@ -363,9 +430,10 @@ enum MHD_Result request_submit(struct connection *connection, struct event *even
     struct request *request = &connection->request;
     if (api->stopping || (api->draining && request->method == METHOD_POST))
         return answer_here(connection, ANSWER_DRAINING);
-    if (connection->peer_dead || (connection->peer_closed && waits(request)))
+    bool lasts = waits(request) || request_streams(request);
+    if (connection->peer_dead || (connection->peer_closed && lasts))
         return MHD_NO; /* nobody is there to hold the lock */
-    if (api->free_count == 0)
+    if (api->free_count == 0 || (lasts && !request_park(connection)))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
     request->number = api->free_numbers[--api->free_count];
     api->by_number[request->number] = connection;
@@ -426,7 +494,7 @@ static void cancel(struct connection *connection)
 void request_caller_gone(struct connection *connection)
 {
     bool nobody_reads = connection->peer_dead && connection->request.method == METHOD_POST;
-    if (!waits(&connection->request) && !nobody_reads)
+    if (!waits(&connection->request) && !request_streams(&connection->request) && !nobody_reads)
         return;
     cancel(connection);
     resume(connection);
@@ -465,6 +533,7 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
     case PHASE_IDLE:
     case PHASE_WORKING:
     case PHASE_WRITING:
+    case PHASE_STREAMING:
     case PHASE_GONE:
         break;
     }
@@ -488,7 +557,9 @@ static void count(const struct connection *connection, unsigned status)
     struct api *api = connection->api;
     const struct request *request = &connection->request;
     const char *route = request->route == NULL ? "other" : request->route->path;
-    int64_t took_us = instant_us_between(request->came_at, api->backend.now(api->backend.arg));
+    bool streamed = connection->phase == PHASE_STREAMING;
+    int64_t took_us =
+        instant_us_between(request->came_at, streamed ? request->answered_at : api->backend.now(api->backend.arg));
     metrics_http(api->backend.metrics, route, method_name(request->method), status, took_us);
     log_event(LOG_DEBUG, "request", LOG_TEXT_FIELD("method", method_name(request->method)),
               LOG_TEXT_FIELD("route", route), LOG_BYTES_FIELD("key", ((struct text){request->key, request->key_len})),
@@ -512,6 +583,8 @@ void request_completed(void *arg, struct MHD_Connection *http, void **context, e
         struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = request->lock};
         api->backend.submit(api->backend.arg, &event);
     }
+    stream_closed(connection);
+    unpark(connection);
     count(connection, request->status == 0 ? CLIENT_CLOSED_REQUEST : request->status);
     free(request->body);
     request->body = NULL;

@@ -36,14 +36,15 @@ void list_drop(struct list_link *link);
 
 /* The life of a request: the picture is in request.c. */
 enum phase {
-    PHASE_IDLE,     /* no request line yet */
-    PHASE_HEADER,   /* the request line is here */
-    PHASE_BODY,     /* the header is here and judged */
-    PHASE_CHECKED,  /* the whole request is here and well formed */
-    PHASE_WORKING,  /* inside the core */
-    PHASE_ANSWERED, /* the core has answered */
-    PHASE_WRITING,  /* a reply is queued */
-    PHASE_GONE,     /* the caller went away while the core worked */
+    PHASE_IDLE,      /* no request line yet */
+    PHASE_HEADER,    /* the request line is here */
+    PHASE_BODY,      /* the header is here and judged */
+    PHASE_CHECKED,   /* the whole request is here and well formed */
+    PHASE_WORKING,   /* inside the core */
+    PHASE_ANSWERED,  /* the core has answered */
+    PHASE_WRITING,   /* a reply is queued */
+    PHASE_STREAMING, /* ... that goes on for as long as a hold does */
+    PHASE_GONE,      /* the caller went away while the core worked */
 };
 
 enum method { METHOD_GET, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
@@ -80,16 +81,41 @@ struct request {
     struct refusal refusal;
     uintptr_t behind_target; /* where the request line goes on behind the target */
     const char *lock_token;  /* the header, in libmicrohttpd's memory; NULL: none */
+    const char *idempotency; /* the same for Idempotency-Key */
     char trace_id[33];       /* of a traceparent header; "": none */
     enum body_kind body_kind;
     char *body; /* malloc'ed */
     size_t body_len, body_size;
     uint32_t number; /* in the core while WORKING */
     bool suspended;
-    unsigned status; /* of the queued reply; 0: none */
-    bool grants;     /* the reply hands out `lock`: if it is not wholly written, the lock is given back */
+    bool parked;                /* counted in api->parked */
+    unsigned status;            /* of the queued reply; 0: none */
+    struct instant answered_at; /* of a stream: when it began */
+    bool grants;                /* the reply hands out `lock`: if it is not wholly written, the lock is given back */
     struct lock_ref lock;
     struct kept_answer kept;
+};
+
+enum stream_end {
+    STREAM_OPEN,
+    STREAM_LOST,     /* to be told, */
+    STREAM_RELEASED, /* and so is this */
+    STREAM_OVER,     /* nothing is left to be told */
+};
+
+/* What a stream has still to tell: the picture is in streams.c. */
+struct stream {
+    struct list_link of_lock; /* in a bucket of api->streams */
+    struct lock_ref lock;
+    bool bound;   /* the caller's leaving is the release */
+    bool parked;  /* suspended: there is nothing to tell */
+    bool renewed; /* to be told */
+    enum stream_end end;
+    enum reason reason; /* LOST */
+    struct instant valid_until;
+    struct instant waits_since; /* when there was first something to tell that has not been taken */
+    struct buffer line;         /* on its way, */
+    size_t written;             /* so far */
 };
 
 struct connection {
@@ -105,6 +131,7 @@ struct connection {
     struct list_link ended; /* api->half_closed */
     uint64_t deadline_ms;   /* on the loop's clock */
     struct request request;
+    struct stream stream;
 };
 
 /* ---- listeners and the room ------------------------------------------------------------------------------------ */
@@ -143,6 +170,10 @@ struct api {
     struct connection **by_number; /* requests inside the core */
     uint32_t *free_numbers;        /* a stack */
     uint32_t free_count, numbers;
+
+    struct list_link *streams; /* buckets, by the slot of the lock */
+    uint32_t stream_buckets, stream_count;
+    uint32_t parked; /* requests that wait for a lock, or stream */
 
     struct MHD_Response *no_content, *openapi, *alive; /* constant replies */
     char secret[SECRET_BYTES];                         /* api.token_file as last read; "": nobody is let in */
@@ -200,6 +231,10 @@ void request_completed(void *arg, struct MHD_Connection *http, void **context, e
 void request_caller_gone(struct connection *connection);
 /* Hands an event of an operation to the core, and suspends the connection until it is answered. */
 enum MHD_Result request_submit(struct connection *connection, struct event *event);
+/* True for a request that keeps its connection for as long as a hold lasts. */
+bool request_streams(const struct request *request);
+/* Counts the request among those that wait or stream; false when they are too many. */
+bool request_park(struct connection *connection);
 /* Takes a request back from the core and answers it `draining`. */
 void request_drained(struct connection *connection);
 
@@ -208,8 +243,8 @@ void request_drained(struct connection *connection);
 /* The header fields that matter, in libmicrohttpd's memory; NULL: absent. */
 struct headers {
     const char *host, *origin, *authorization, *content_type, *content_length, *transfer_encoding, *lock_token,
-        *traceparent;
-    bool host_doubled, authorization_doubled, lock_token_doubled;
+        *idempotency, *traceparent;
+    bool host_doubled, authorization_doubled, lock_token_doubled, idempotency_doubled;
     struct accept accept;
 };
 
@@ -222,6 +257,7 @@ bool guard_refuses(struct connection *connection, const struct headers *headers,
 
 /* Each queues a reply; MHD_NO closes the connection. `owned` bytes are malloc'ed and given away, also on failure. */
 enum MHD_Result reply_queue(struct connection *connection, unsigned status, struct MHD_Response *response);
+enum MHD_Result reply_stream(struct connection *connection, unsigned status, struct MHD_Response *response);
 struct MHD_Response *reply_owned(char *owned, size_t len, const char *content_type);
 struct MHD_Response *reply_copied(const char *bytes, size_t len, const char *content_type);
 enum MHD_Result reply_json(struct connection *connection, unsigned status, json_t *body); /* consumes `body` */
@@ -240,6 +276,10 @@ void answer_keep(struct kept_answer *kept, const struct effect_answer *answer);
 enum MHD_Result answer_write(struct connection *connection);
 /* {"key",...}: a hold as callers see it, never its token; NULL when its validity is over. */
 json_t *answer_hold_json(const struct hold_view *hold, struct instant now);
+/* Answers GET ?watch with a stream. */
+enum MHD_Result answer_watch(struct connection *connection);
+/* Answers without the core. */
+enum MHD_Result answer_here(struct connection *connection, enum answer answer);
 
 /* ---- pages.c, status.c, locks.c: what routes lead to ---- */
 

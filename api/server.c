@@ -17,6 +17,7 @@
 #include "agent/log.h"
 #include "api/openapi.h"
 #include "api/routes.h"
+#include "api/streams.h"
 
 enum { RUNS = 4 /* per loop turn: more would keep Redis waiting */ };
 
@@ -248,8 +249,8 @@ struct api *api_start(uv_loop_t *loop, const struct config *config, const struct
     api->loop = loop;
     api->config = config;
     api->backend = *backend;
-    if (!connections_start(api) || !make_constants(api) || !guard_secret_load(api, error, error_size) ||
-        !open_listeners(api, error, error_size)) {
+    if (!connections_start(api) || !streams_start(api) || !make_constants(api) ||
+        !guard_secret_load(api, error, error_size) || !open_listeners(api, error, error_size)) {
         give_up(api);
         return NULL;
     }
@@ -338,6 +339,7 @@ void api_free(struct api *api)
     if (api == NULL)
         return;
     connections_free(api);
+    streams_free(api);
     if (api->no_content != NULL)
         MHD_destroy_response(api->no_content);
     if (api->alive != NULL)

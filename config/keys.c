@@ -105,6 +105,18 @@ const struct config_key config_keys[] = {
     {.path = "policies[].max_hold", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.max_hold_ms),
      .preset = "10m", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "Longest hold, however often it is renewed: the end of locks whose caller died without a word."},
+    {.path = "policies[].max_hold_bound", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     POLICY(core.bound_max_hold_ms), .preset = "1h", .min = TTL_MS_MIN, .max = 8760 * HOUR,
+     .prose = "The same for holds that are bound to their caller's connection (bind=connection)."},
+    {.path = "policies[].reentrant", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE, POLICY(core.reentrant),
+     .preset = "off",
+     .prose = "A caller that holds a lock and asks this agent for it again with the same `owner`, a secret of its own, gets "
+              "it once more, with the same token; it is free after as many releases."},
+    {.path = "policies[].lock_delay", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.lock_delay_ms),
+     .preset = "0ms", .min = 0, .max = TTL_MS_MAX,
+     .prose = "Masters keep a key for so much longer than its ttl: when a holder is lost without a release, the next one "
+              "waits so much longer, as a grace for what the lost one has set going. A release frees the key at once. "
+              "Together with the ttl limits.max_ttl at most."},
     {.path = "policies[].fencing", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE, POLICY(core.fencing), .preset = "on",
      .prose = "Number every grant with a fencing token that only rises, for resources that can refuse an old "
               "holder."},

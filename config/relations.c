@@ -262,6 +262,24 @@ static void check_ttl_floor(struct config_loading *loading, size_t index, const 
             other, "`%s` is more than a quarter of the ttl of the policy for `%s` (%s)", timeout, policy->match, ttl);
 }
 
+/* R15: the restart guard must know the longest time that a master keeps a key. */
+static void check_lock_delay(struct config_loading *loading, size_t index)
+{
+    struct config *config = loading->config;
+    const struct core_policy *policy = &config->policies[index].core;
+    char path[CONFIG_PATH], delay[DURATION], ttl[DURATION], max[DURATION];
+    bool fits = (int64_t)policy->lock_delay_ms + policy->ttl_ms <= config->max_ttl_ms;
+    if (policy->lock_delay_ms == 0 || fits || is_bad(loading, "policies[].lock_delay", index) ||
+        is_bad(loading, "policies[].ttl", index) || is_bad(loading, "limits.max_ttl", 0) ||
+        policy->ttl_ms > config->max_ttl_ms)
+        return;
+    config_report_add(&loading->report, place_of(loading, "policies[].lock_delay", index, (struct config_place){0}),
+                      path_of(loading, "policies[].lock_delay", index, path),
+                      "`%s` and the ttl (%s) are together more than limits.max_ttl (%s)",
+                      duration(policy->lock_delay_ms, delay), duration(policy->ttl_ms, ttl),
+                      duration(config->max_ttl_ms, max));
+}
+
 static void check_ttl(struct config_loading *loading, size_t index)
 {
     struct config *config = loading->config;
@@ -269,8 +287,10 @@ static void check_ttl(struct config_loading *loading, size_t index)
     char path[CONFIG_PATH], ttl[DURATION], max[DURATION];
     path_of(loading, "policies[].ttl", index, path);
     struct config_place place = place_of(loading, "policies[].ttl", index, (struct config_place){0});
-    if (!is_set(loading, "policies[].ttl", index) && policy->ttl_ms > config->max_ttl_ms)
-        policy->ttl_ms = config->max_ttl_ms;
+    uint32_t delay_ms = policy->lock_delay_ms < config->max_ttl_ms ? policy->lock_delay_ms : 0;
+    if (!is_set(loading, "policies[].ttl", index) && policy->ttl_ms > config->max_ttl_ms - delay_ms)
+        policy->ttl_ms = config->max_ttl_ms - delay_ms;
+    check_lock_delay(loading, index);
     if (is_bad(loading, "policies[].ttl", index))
         return;
     if (policy->ttl_ms > config->max_ttl_ms && !is_bad(loading, "limits.max_ttl", 0))

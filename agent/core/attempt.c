@@ -97,6 +97,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
                  lock);
     lock->contender = NO_REQUEST;
     request_answer(core, request, answer_for_lock(ANSWER_GRANTED, lock));
+    reentry_admit(core, lock);
     queue_attempt_won(core, key);
 }
 
@@ -166,6 +167,10 @@ static struct lock *lock_for(struct core *core, struct key *key, struct request 
     lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
     lock->ttl_ms = lock->asked_ttl_ms = request->ttl_ms;
     lock->renew = request->renew;
+    lock->bound = request->bound;
+    lock->owner = request->owner;
+    lock->idempotency = request->idempotency;
+    lock->terms = request->terms;
     lock->max_hold_ms = request->max_hold_ms;
     lock->label_len = request->label_len;
     memcpy(lock->label, request->label, request->label_len);
@@ -182,7 +187,7 @@ static void ask_all(struct core *core, struct lock *lock, enum op op)
     timers_set(&core->timers, &lock->timer, lock->round.deadline);
     if (round_verdict(&lock->round) == VERDICT_OPEN) {
         lock->written = group->up;
-        lock->lease_until = instant_after_ms(core->now, lock->ttl_ms);
+        lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
         outbox_send(core, lock, op, group->up);
     } else {
         decide(core, lock); /* too few masters are up: nothing was written, nothing is to be undone */

@@ -99,6 +99,7 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
     CORE_ASSERT(core->policy_count == 0 || core->policy_count == count);
     for (size_t i = 0; i < count; i++) {
         CORE_ASSERT(policies[i].renew != RENEW_UNSET);
+        CORE_ASSERT(policies[i].lock_delay_ms < core->max_ttl_ms);
         CORE_ASSERT(policies[i].group_count >= 1 && policies[i].group_count <= LIMIT_GROUPS);
         core->policies[i] = policies[i];
     }
@@ -124,15 +125,26 @@ static void acquire(struct core *core, const struct event_acquire *event)
     /* As in Redisson: a caller that names a ttl gets a plain lease, one that names none the watchdog. */
     request->renew = event->renew != RENEW_UNSET ? event->renew : event->ttl_ms != 0 ? RENEW_CALLER : policy->renew;
     request->ttl_ms = event->ttl_ms != 0 ? event->ttl_ms : policy->ttl_ms;
-    request->max_hold_ms = policy->max_hold_ms;
-    if (event->max_hold_ms != 0 && event->max_hold_ms < policy->max_hold_ms)
+    request->bound = event->bound;
+    if (event->bound && event->renew == RENEW_UNSET)
+        request->renew = RENEW_AGENT;
+    request->max_hold_ms = event->bound ? policy->bound_max_hold_ms : policy->max_hold_ms;
+    if (event->max_hold_ms != 0 && event->max_hold_ms < request->max_hold_ms)
         request->max_hold_ms = event->max_hold_ms;
     CORE_ASSERT(event->label.len <= LIMIT_LABEL_BYTES);
     request->label_len = (uint8_t)event->label.len;
     if (event->label.len > 0)
         memcpy(request->label, event->label.at, event->label.len);
+    int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
+    secret_take(&request->idempotency, event->idempotency);
+    request->terms = idempotency_terms(core, event);
+    if (event->idempotency.len > 0 && idempotency_settles(core, request, wait_ms))
+        return;
+    if (policy->reentrant)
+        secret_take(&request->owner, event->owner);
+    if (reentry_takes(core, request))
+        return;
     if (policy_allows_ttl(core, key, request->ttl_ms, request->renew, &refusal)) {
-        int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
         queue_join(core, key, request, wait_ms);
     } else {
         request_answer(core, request, refusal);
@@ -190,7 +202,10 @@ static void release_known(struct core *core, struct lock *lock, struct request *
 {
     switch (lock->state) {
     case LOCK_HELD:
-        release_begun(core, lock, request);
+        if (reentry_left(lock))
+            request_answer(core, request, answer_for_lock(ANSWER_RELEASED, lock));
+        else
+            release_begun(core, lock, request);
         break;
     case LOCK_RELEASING:
         request->state = REQUEST_RELEASING;
@@ -198,7 +213,8 @@ static void release_known(struct core *core, struct lock *lock, struct request *
         break;
     case LOCK_LOST: /* the holder gives it up before its validity has ended: its keys need not wait */
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
-        release_begun(core, lock, /* request= */ NULL);
+        if (!reentry_left(lock))
+            release_begun(core, lock, /* request= */ NULL);
         break;
     case LOCK_ENDED:
         if (lock->reason != REASON_NONE)
@@ -216,6 +232,17 @@ static void release_known(struct core *core, struct lock *lock, struct request *
     }
 }
 
+static void release_by_idempotency(struct core *core, struct key *key, struct request *request, struct text text)
+{
+    struct secret secret = {0};
+    secret_take(&secret, text);
+    struct lock *lock = idempotency_released(core, key, &secret);
+    if (lock == NULL)
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
+    else
+        release_known(core, lock, request);
+}
+
 static void release(struct core *core, const struct event_release *event)
 {
     struct key *key = key_get(core, event->key);
@@ -224,7 +251,13 @@ static void release(struct core *core, const struct event_release *event)
         return;
     }
     struct request *request = request_new(core, event->request, key);
+    if (event->idempotency.len > 0) {
+        release_by_idempotency(core, key, request, event->idempotency);
+        return;
+    }
     struct lock *lock = lock_by_token(key, &event->token);
+    if (lock != NULL)
+        idempotency_use_up(core, lock);
     if (lock != NULL)
         release_known(core, lock, request);
     else if (is_held_here(core, key))
@@ -277,8 +310,16 @@ static void cancel(struct core *core, uint32_t number)
 static void undelivered(struct core *core, struct lock_ref ref)
 {
     struct lock *lock = lock_by_ref(core, ref);
-    if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST))
+    if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST) && !idempotency_keeps(lock) &&
+        !reentry_left(lock))
         release_begun(core, lock, /* request= */ NULL);
+}
+
+static void stuck(struct core *core, struct lock_ref ref)
+{
+    struct lock *lock = lock_by_ref(core, ref);
+    if (lock != NULL && lock->state == LOCK_HELD)
+        hold_lost(core, lock, REASON_STUCK);
 }
 
 static void replied(struct core *core, const struct event_reply *reply)
@@ -398,6 +439,9 @@ static void take(struct core *core, const struct event *event)
         break;
     case EVENT_UNDELIVERED:
         undelivered(core, event->undelivered.lock);
+        break;
+    case EVENT_STUCK:
+        stuck(core, event->stuck.lock);
         break;
     case EVENT_REPLY:
         replied(core, &event->reply);

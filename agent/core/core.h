@@ -30,10 +30,13 @@ struct core_policy {
     uint8_t groups[LIMIT_GROUPS];        /* a key belongs to one of them, by rendezvous hashing */
     uint8_t group_count;
     enum algorithm algorithm;
-    enum renew renew;    /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
-    uint32_t ttl_ms;     /* the lease of a caller who names none */
-    int64_t max_hold_ms; /* cap on every hold, whatever is renewed */
+    enum renew renew;          /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
+    uint32_t ttl_ms;           /* the lease of a caller who names none */
+    uint32_t lock_delay_ms;    /* masters keep a key for so much longer than its ttl (R15) */
+    int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
+    int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
     bool fencing;
+    bool reentrant;        /* the same owner, asking again at this agent, has the lock once more (R11) */
     uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_max_ms;
     uint32_t
@@ -72,7 +75,9 @@ enum event_kind {
     EVENT_READ,
     EVENT_RESTORE,     /* a hold of the process before this one, out of its journal; before any other request */
     EVENT_CANCEL,      /* the caller of an unanswered request is gone; it must not be answered any more */
-    EVENT_UNDELIVERED, /* a grant was answered, but the answer was not wholly written: release it */
+    EVENT_UNDELIVERED, /* nobody is there to hold the lock: its grant was answered, but the answer was not wholly
+                          written, or the connection that it is bound to has ended: release it */
+    EVENT_STUCK,       /* the caller that a hold is bound to does not read: the hold is lost and runs out */
     EVENT_REPLY,
     EVENT_MASTER_UP,
     EVENT_MASTER_DOWN,
@@ -94,7 +99,10 @@ struct event_acquire {
     int64_t wait_ms;     /* 0: try once */
     int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
+    bool bound;          /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
     struct text label;
+    struct text idempotency; /* a secret; empty: none. Not together with an owner, and not bound */
+    struct text owner;       /* a secret; empty: none, and ignored where the policy is not reentrant */
 };
 struct event_renew {
     uint32_t request;
@@ -107,6 +115,7 @@ struct event_release {
     uint32_t request;
     struct text key;
     struct token token;
+    struct text idempotency; /* of the POST, in place of its token; empty: none */
 };
 struct event_read {
     uint32_t request;
@@ -161,7 +170,7 @@ struct event {
         } cancel;
         struct {
             struct lock_ref lock;
-        } undelivered;
+        } undelivered, stuck;
         struct event_reply reply;
         struct event_master master;   /* UP, DOWN, CLOCK */
         struct event_channel channel; /* SUBSCRIBED, UNSUBSCRIBED, MESSAGE */
@@ -190,7 +199,7 @@ struct send_item {
                            ACQUIRE, HANDOVER: `fence` is the proposal, 0 where the policy does not fence */
     struct token previous; /* HANDOVER: the token that is replaced */
     struct text label;     /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
-    uint32_t ttl_ms;       /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT */
+    uint32_t ttl_ms;       /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay included */
     uint16_t policy;
     bool fencing; /* keep the fence key alive (and number the grant) */
 };
@@ -224,10 +233,12 @@ struct hold_view {
     uint16_t policy;
     uint8_t group;
     enum renew renew;
+    bool bound; /* to its caller's connection */
     uint32_t ttl_ms;
     struct instant acquired_at;
     struct instant valid_until; /* already clipped to max_hold_until */
     struct instant max_hold_until;
+    uint16_t count;    /* how often its holder has it; more than 1 only where it is reentrant */
     uint8_t confirmed; /* masters that have confirmed the token */
 };
 
@@ -241,9 +252,10 @@ struct effect_answer {
     enum answer answer;
     uint16_t policy;
     uint8_t group;
-    struct lock_ref lock;   /* GRANTED: for EVENT_UNDELIVERED */
-    struct hold_view hold;  /* GRANTED, RENEWED, RENEW_FAILED; STATE: if `local` */
-    struct tally tally;     /* GRANTED, RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
+    struct lock_ref lock;  /* GRANTED, REENTERED, REPEATED: for EVENT_UNDELIVERED */
+    struct hold_view hold; /* GRANTED, REENTERED, REPEATED, RENEWED, RENEW_FAILED; STATE: if `local` */
+    struct tally
+        tally; /* GRANTED, REENTERED and REPEATED (as known), RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
                                VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
     int64_t waited_us;      /* since the request came */
     int64_t retry_after_ms; /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */
@@ -274,9 +286,10 @@ enum trace_kind {
     TRACE_ATTEMPT,      /* one acquire round was decided: answer is GRANTED, LOCK_HELD, QUORUM_UNAVAILABLE or
                            VALIDITY_EXPIRED */
     TRACE_GRANTED,      /* a hold began */
-    TRACE_RENEWED,      /* answer RENEWED; margin_us is the validity that was left when the renewal completed */
+    TRACE_RENEWED,      /* answer RENEWED; margin_us is the validity that was left when the renewal completed;
+                           valid_until the new one */
     TRACE_RENEW_FAILED, /* one renewal round did not reach a quorum */
-    TRACE_LOST,         /* a hold ended with `reason` */
+    TRACE_LOST,         /* a hold ended with `reason`; nobody else has it before valid_until, unless it was taken */
     TRACE_RELEASED,     /* a hold ended by DELETE, or its grant could not be delivered */
     TRACE_DEBT_DROPPED, /* a release that a master still owed was given up before the ttl ran out */
     TRACE_FOREIGN,      /* `master` holds a key of another type under a lock's name */
@@ -284,6 +297,7 @@ enum trace_kind {
 };
 struct effect_trace {
     enum trace_kind kind;
+    struct lock_ref lock; /* as in the answer that granted it; ATTEMPT, STALLED: unused */
     struct text key, label;
     uint16_t policy;
     uint8_t group, master;
@@ -296,6 +310,7 @@ struct effect_trace {
                            how late */
     int64_t margin_us;  /* RENEWED */
     uint32_t ttl_ms;    /* RENEWED: the lease that margin_us was left of; 0: not told */
+    struct instant valid_until; /* RENEWED, LOST: of the hold */
 };
 
 struct effect {
@@ -355,6 +370,10 @@ const struct core_stats *core_stats(const struct core *core);
 /* Walks the holds that are valid at `now`. Start with *cursor = 0; false at the end. A hold that stays throughout the
  * walk is seen once. */
 bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor, struct hold_view *ret_view);
+
+/* The valid hold of `key` at this agent; false if there is none. */
+bool core_find_hold(const struct core *core, struct text key, struct instant now, struct hold_view *ret_view,
+                    struct lock_ref *ret_lock);
 
 /* Walks the keys that requests wait for. Start with *cursor = 0. */
 bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key, struct instant *ret_since);

@@ -12,6 +12,9 @@ enum {
     LIMIT_REQUESTS = 65536,    /* API requests inside the core at once (limits.connections) */
     LIMIT_KEY_BYTES = 512,     /* a key, as the caller names it, after percent-decoding */
     LIMIT_LABEL_BYTES = 64,    /* the public word on who holds a lock */
+    LIMIT_SECRET_BYTES = 64,   /* an owner, or an idempotency key */
+    SECRET_BYTES_MIN = 16,     /* shorter ones could be guessed */
+    LIMIT_REENTRIES = 65535,   /* times that one holder may have the same lock */
     LIMIT_PATTERN_BYTES = 512, /* policies[].match */
     LIMIT_BATCH = 50,          /* locks in one call to a master: more would block it for too long */
     LIMIT_EFFECTS = 256,       /* effects of one step */

@@ -24,6 +24,15 @@ void list_append(struct list *list, struct link *link)
     list->head.prev = link;
 }
 
+void list_insert(struct link *before, struct link *link)
+{
+    CORE_ASSERT(link->next == NULL && link->prev == NULL && before->next != NULL);
+    link->prev = before->prev;
+    link->next = before;
+    link->prev->next = link;
+    before->prev = link;
+}
+
 void list_remove(struct link *link)
 {
     if (link->next == NULL)
@@ -169,6 +178,9 @@ struct lock *lock_new(struct core *core, struct key *key, enum lock_state state)
         .fencing = policy->fencing,
         .renew = policy->renew,
         .ttl_ms = policy->ttl_ms,
+        .count = 1,
+        .answers = 1,
+        .lock_delay_ms = policy->lock_delay_ms,
         .max_hold_ms = policy->max_hold_ms,
         .valid_until = {INT64_MIN},
         .renew_at = INSTANT_NEVER,
@@ -297,10 +309,12 @@ struct hold_view lock_view(const struct lock *lock)
         .policy = lock->policy,
         .group = lock->group,
         .renew = lock->renew,
+        .bound = lock->bound,
         .ttl_ms = lock->ttl_ms,
         .acquired_at = lock->acquired_at,
         .valid_until = lock->valid_until,
         .max_hold_until = lock->max_hold_until,
+        .count = lock->count,
         .confirmed = confirmed,
     };
 }

@@ -54,7 +54,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .key = key_text(lock->key),
         .token = lock->token,
         .label = {lock->label, lock->label_len},
-        .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock->asked_ttl_ms,
+        .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock_lease_ms(lock),
         .policy = lock->policy,
         .fencing = lock->fencing,
     };
@@ -154,6 +154,8 @@ void outbox_hold(struct core *core, struct lock *lock)
 
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock)
 {
+    trace.lock = lock_ref(lock);
+    trace.valid_until = lock->valid_until;
     trace.key = key_text(lock->key);
     trace.label = (struct text){lock->label, lock->label_len};
     trace.policy = lock->policy;

@@ -69,9 +69,9 @@ bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t 
         least = TTL_MS_MIN;
     if (renew == RENEW_AGENT && least < TTL_MS_MIN_AGENT)
         least = TTL_MS_MIN_AGENT;
-    if (ttl_ms >= least && ttl_ms <= core->max_ttl_ms)
+    uint32_t most = core->max_ttl_ms - core->policies[key->policy].lock_delay_ms; /* R15 */
+    if (ttl_ms >= least && ttl_ms <= most)
         return true;
-    *ret_refusal =
-        (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = least, .ttl_ms_max = core->max_ttl_ms};
+    *ret_refusal = (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = least, .ttl_ms_max = most};
     return false;
 }

@@ -1,4 +1,4 @@
-/* Looking at a key on all masters without changing anything: GET /locks/{key}. */
+/* Looking at a key without changing anything: on all masters, or what this agent holds. */
 #include <string.h>
 
 #include "core_assert.h"
@@ -76,4 +76,16 @@ void read_timer(struct core *core, struct request *request)
 {
     round_close(&request->round);
     read_decided(core, request);
+}
+
+bool core_find_hold(const struct core *core, struct text key, struct instant now, struct hold_view *ret_view,
+                    struct lock_ref *ret_lock)
+{
+    const struct key *found = key_find(core, key);
+    const struct lock *live = found == NULL ? NULL : found->live;
+    if (live == NULL || live->state != LOCK_HELD || !instant_before(now, live->valid_until))
+        return false;
+    *ret_view = lock_view(live);
+    *ret_lock = lock_ref(live);
+    return true;
 }

@@ -45,7 +45,7 @@ static void ask_owed(struct core *core, struct lock *lock)
 void lock_settled(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ENDED);
-    bool remembered = lock->reason != REASON_NONE && instant_before(core->now, lock->forget_at);
+    bool remembered = (lock->reason != REASON_NONE || lock->refuses) && instant_before(core->now, lock->forget_at);
     if (lock->owed == 0 && !remembered) {
         lock_free(core, lock);
         return;
@@ -58,7 +58,7 @@ void lock_settled(struct core *core, struct lock *lock)
 
 static void end(struct core *core, struct lock *lock, master_set owed)
 {
-    lock->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
+    lock->forget_at = instant_after_ms(core->now, lock->refuses ? used_up_ms(core) : REMEMBER_LOST_MS);
     lock->label_len = lock->reason == REASON_NONE ? 0 : lock->label_len;
     lock_end(core, lock);
     owe(core, lock, owed);
@@ -134,6 +134,8 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
     }
     answer_all(core, lock, answer);
+    if (lock->refuses)
+        lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
     master_set owed = lock->owed;
     lock->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     if (lock->handed_over)
@@ -217,9 +219,10 @@ void hold_over(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_LOST);
     struct key *key = lock->key;
     key->references++;
-    /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out. */
-    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED ||
-                    (lock->adopted && !MUTANT(ADOPTED_RELEASED_EARLY)) ||
+    /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out; and
+     * so it does with a lock_delay, which is there to keep the key taken after an unclean loss (R15). */
+    bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED || lock->reason == REASON_STUCK ||
+                    lock->lock_delay_ms > 0 || (lock->adopted && !MUTANT(ADOPTED_RELEASED_EARLY)) ||
                     (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE));
     if (runs_out) {
         end(core, lock, /* owed= */ 0);

@@ -101,6 +101,13 @@ void requests_settle(struct core *core)
     }
 }
 
+struct tally hold_tally(const struct core *core, const struct lock *lock)
+{
+    return (struct tally){.granted = lock_view(lock).confirmed,
+                          .total = core->groups[lock->group].config.masters,
+                          .quorum = lock->quorum};
+}
+
 struct effect_answer answer_for_lock(enum answer answer, const struct lock *lock)
 {
     return (struct effect_answer){

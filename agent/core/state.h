@@ -32,6 +32,7 @@
 
 enum {
     REMEMBER_LOST_MS = 60 * 1000, /* for so long a lost lock's token is answered lock_lost instead of not_held */
+    USED_UP_MS_MIN = 1000,        /* an idempotency key is refused for at least so long after its DELETE */
     OWED_RETRY_MS = 500,          /* a master that refused a release is asked again */
     BATCHES = 8,                  /* commands that a step gathers side by side */
 };
@@ -48,6 +49,7 @@ struct list {
 void list_init(struct list *list);
 bool list_is_empty(const struct list *list);
 void list_append(struct list *list, struct link *link);
+void list_insert(struct link *before, struct link *link);
 void list_remove(struct link *link);              /* nothing to do if it is in no list */
 struct link *list_first(const struct list *list); /* NULL if empty */
 #define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
@@ -86,6 +88,11 @@ struct key {
     char name[LIMIT_KEY_BYTES];
 };
 
+struct secret {
+    uint8_t len; /* 0: none */
+    char bytes[LIMIT_SECRET_BYTES];
+};
+
 enum lock_state {
     LOCK_FREE,
     LOCK_ACQUIRING,
@@ -115,12 +122,19 @@ struct lock {
     enum cause cause; /* of the attempt */
     bool stranger;    /* RELEASING: a token that this agent did not know */
     bool renewing;    /* HELD: a round is out */
+    bool bound;       /* to its caller's connection */
     bool adopted;     /* taken over by its token: an earlier agent may have reported a longer validity */
     bool restored;    /* HELD: out of the journal, and not renewed yet: no renewal creates a key (R7) */
     bool noted;       /* the journal knows of it */
+    struct secret owner, idempotency;
+    uint64_t terms;   /* a hash of what its request asked for */
+    uint32_t answers; /* HELD, LOST: that handed it out and have not failed to arrive; counted up only by repeats */
+    bool refuses;     /* its idempotency key is used up: until forget_at */
+    uint16_t count;   /* HELD, LOST: releases that end it */
     enum renew renew;
-    uint32_t ttl_ms;       /* the lease, as the last good round extended it */
-    uint32_t asked_ttl_ms; /* the lease that the round under way asks for */
+    uint32_t ttl_ms;        /* the lease, as the last good round extended it */
+    uint32_t asked_ttl_ms;  /* the lease that the round under way asks for */
+    uint32_t lock_delay_ms; /* masters keep the key for so much longer (R15) */
     int64_t max_hold_ms;
     struct instant acquired_at, valid_until, max_hold_until;
     struct instant renew_at;    /* the watchdog's next round; NEVER while one is out */
@@ -165,6 +179,9 @@ struct request {
     uint32_t ttl_ms;
     int64_t max_hold_ms;
     enum renew renew;
+    bool bound;
+    struct secret owner, idempotency;
+    uint64_t terms;
     uint32_t wants_round; /* RENEWING: the first round that answers it */
     uint8_t label_len;
     char label[LIMIT_LABEL_BYTES];
@@ -272,6 +289,8 @@ void request_refuse(struct core *core, uint32_t number, struct effect_answer ans
 void requests_answer(struct core *core, struct list *list, enum answer answer, enum reason reason);
 void request_forget(struct core *core, struct request *request);
 void requests_settle(struct core *core);
+/* What is known of a hold without asking anybody. */
+struct tally hold_tally(const struct core *core, const struct lock *lock);
 struct effect_answer answer_for_lock(enum answer answer, const struct lock *lock);
 
 /* ---- effects [outbox.c] ---- */
@@ -361,6 +380,30 @@ void wake_unsubscribed(struct core *core, const struct event_channel *event);
 void wake_message(struct core *core, const struct event_channel *event);
 /* Who is handed the key that a holder here releases; NULL: nobody, it is to be deleted. */
 struct request *wake_heir(struct core *core, struct key *key);
+/* ---- secrets of callers [secret.c] ---- */
+void secret_take(struct secret *secret, struct text text);
+bool secret_same(const struct secret *a, const struct secret *b);
+
+/* ---- safe retry [idempotency.c] ---- */
+/* A hash of what must be the same when a request is asked again. */
+uint64_t idempotency_terms(const struct core *core, const struct event_acquire *event);
+/* True when the request was asked before: it is answered, or has taken the place of the older one. */
+bool idempotency_settles(struct core *core, struct request *request, int64_t wait_ms);
+/* True when an answer did not arrive, but another one has or may. */
+bool idempotency_keeps(struct lock *lock);
+/* A DELETE of a lock: the idempotency key that it was acquired with, if any, is refused from now on. */
+void idempotency_use_up(struct core *core, struct lock *lock);
+/* A DELETE by idempotency key: from now on that is refused. The lock to be released, or what remembers that there is none (ENDED); NULL when
+ * the table is full. */
+struct lock *idempotency_released(struct core *core, struct key *key, const struct secret *secret);
+
+/* ---- reentrancy [reentry.c] ---- */
+/* True when the request is the holder's own: it is answered. */
+bool reentry_takes(struct core *core, struct request *request);
+/* Answers those of the key's queue that are the new holder's own. */
+void reentry_admit(struct core *core, struct lock *lock);
+/* True when one of several releases has come, and the hold goes on. */
+bool reentry_left(struct lock *lock);
 
 /* ---- looking [read.c] ---- */
 void read_begun(struct core *core, struct key *key, struct request *request);
@@ -381,6 +424,16 @@ void fence_heard(struct lock *lock, uint8_t master, uint64_t number);
 static inline const struct core_policy *lock_policy(const struct core *core, const struct lock *lock)
 {
     return &core->policies[lock->policy];
+}
+/* R15: what masters are asked to keep the key for. Validity counts from the ttl alone. */
+static inline uint32_t lock_lease_ms(const struct lock *lock)
+{
+    return lock->asked_ttl_ms + lock->lock_delay_ms;
+}
+/* D3: for so long a copy of a request whose idempotency key is used up may still come. */
+static inline int64_t used_up_ms(const struct core *core)
+{
+    return core->wait_ms_max > USED_UP_MS_MIN ? core->wait_ms_max : USED_UP_MS_MIN;
 }
 static inline struct group *lock_group(struct core *core, const struct lock *lock)
 {

@@ -109,6 +109,8 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
 /* How a request can end, with the code that callers see. The API maps each to an HTTP status. */
 #define ANSWERS(X)                                                                                                     \
     X(GRANTED, "granted", "the lock was acquired")                                                                     \
+    X(REENTERED, "reentered", "the same owner has the lock once more")                                                 \
+    X(REPEATED, "repeated", "the same request, asked again: it has the lock")                                          \
     X(RENEWED, "renewed", "the lease was extended")                                                                    \
     X(RELEASED, "released", "the lock was released on a quorum of masters")                                            \
     X(RELEASE_PENDING, "release_pending",                                                                              \
@@ -125,6 +127,8 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(BAD_TTL, "bad_request", "the ttl is out of the range that this key's policy allows")                             \
     X(TOO_MANY_LOCKS, "too_many_locks", "this agent holds as many locks as limits.locks allows")                       \
     X(TOO_MANY_WAITERS, "too_many_waiters", "as many requests wait as limits.waiters allows")                          \
+    X(SUPERSEDED, "superseded", "a later request with the same idempotency key has taken the place of this one")       \
+    X(IDEMPOTENCY_MISMATCH, "idempotency_mismatch", "this idempotency key came with other parameters before")          \
     X(DRAINING, "draining", "this agent is shutting down and takes no new locks")
 
 /* Why a lock was lost. */
@@ -135,7 +139,8 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(TAKEN, "taken")             /* masters that had confirmed the token deny it now */                               \
     X(MAX_HOLD, "max_hold")       /* held for as long as the policy or the request allows */                           \
     X(STALLED, "stalled")         /* this process was stopped or its loop was late (R14) */                            \
-    X(DRAINED, "drained")         /* this agent ended */
+    X(DRAINED, "drained")         /* this agent ended */                                                               \
+    X(STUCK, "stuck")             /* the caller that it is bound to does not read what it is told */
 
 /* What set an attempt off. */
 #define CAUSES(X)                                                                                                      \

@@ -189,13 +189,12 @@ static void renewal_won(struct core *core, struct lock *lock)
     struct instant from = MUTANT(RENEWAL_FROM_REPLY) ? core->now : lock->round.started;
     lock->renewing = false;
     lock->token.fence += MUTANT(RENEWAL_BUMPS_FENCE);
-    outbox_trace(core,
-                 (struct effect_trace){.kind = TRACE_RENEWED,
-                                       .answer = ANSWER_RENEWED,
-                                       .margin_us = instant_us_between(core->now, lock->valid_until),
-                                       .ttl_ms = lock->ttl_ms},
-                 lock);
+    struct effect_trace trace = {.kind = TRACE_RENEWED,
+                                 .answer = ANSWER_RENEWED,
+                                 .margin_us = instant_us_between(core->now, lock->valid_until),
+                                 .ttl_ms = lock->ttl_ms};
     extend_validity(core, lock, from);
+    outbox_trace(core, trace, lock);
     take_new_renew(lock);
     plan_renewal(core, lock, from);
     lock->restored = false;
@@ -242,7 +241,7 @@ static void begin_round(struct core *core, struct lock *lock)
     lock->renewing = true;
     lock->renew_at = INSTANT_NEVER;
     lock->written |= repair;
-    lock->lease_until = instant_max(lock->lease_until, instant_after_ms(core->now, lock->asked_ttl_ms));
+    lock->lease_until = instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
     if (extend != 0)
         outbox_gather(core, lock, OP_RENEW, extend);
     if (repair != 0)

@@ -20,7 +20,7 @@ static const struct {
     {405, "method_not_allowed"}, {406, "not_acceptable"}, {415, "unsupported_media_type"},
     {413, "body_too_large"},     {414, "uri_too_long"},   {431, "headers_too_large"},
     {408, "request_timeout"},    {429, "too_many_locks"}, {429, "too_many_waiters"},
-    {503, "draining"},
+    {503, "draining"},           {409, "superseded"},     {409, "idempotency_mismatch"},
 };
 enum { CODES = sizeof(table) / sizeof(*table) };
 static bool seen[CODES];
@@ -55,6 +55,11 @@ static void refusals_of_requests(struct agent *agent)
     expect(holder, 201, NULL);
     saw(acquire(agent, "k", NULL), "lock_held");
     saw(acquire(agent, "k", "wait=200ms"), "wait_timeout");
+    static const char retry[] = "Host: localhost\r\nIdempotency-Key: 0123456789abcdef\r\n";
+    expect(say(agent, "POST /locks/retried?ttl=60s", retry), 201, NULL);
+    saw(say(agent, "POST /locks/retried?ttl=50s", retry), "idempotency_mismatch");
+    expect(say(agent, "DELETE /locks/retried", retry), 204, NULL);
+    saw(say(agent, "POST /locks/retried?ttl=60s", retry), "superseded");
     saw(http(agent, &(struct call){.method = "DELETE", .path = "/locks/k"}), "token_required");
     saw(release(agent, "k", nobody), "token_mismatch");
     saw(release(agent, "free", nobody), "not_held");

@@ -45,6 +45,9 @@ void timeline_event(struct world *w, uint8_t agent, const struct event *e)
     case EVENT_UNDELIVERED:
         world_say(w, "a%u <- undelivered %u/%u", agent, e->undelivered.lock.slot, e->undelivered.lock.generation);
         break;
+    case EVENT_STUCK:
+        world_say(w, "a%u <- stuck %u/%u", agent, e->stuck.lock.slot, e->stuck.lock.generation);
+        break;
     case EVENT_REPLY:
         world_say(w, "a%u <- m%u %s %u/%u/%u: %s fence %llu pttl %lld", agent, e->reply.master, op_name(e->reply.op),
                   e->reply.ref.slot, e->reply.ref.generation, e->reply.ref.round, vote_name(e->reply.vote),

@@ -100,6 +100,7 @@ static void prepare(uint8_t masters)
                                       .renew = RENEW_CALLER,
                                       .ttl_ms = 10000,
                                       .max_hold_ms = 600000,
+                                      .bound_max_hold_ms = 3600000,
                                       .fencing = true,
                                       .retry_min_ms = 50,
                                       .retry_max_ms = 50};

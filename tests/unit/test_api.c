@@ -170,6 +170,24 @@ Test(api, keys_over_http, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "key")), stage.last_key);
 }
 
+/* R11: as a grant, but with 200 and the count; if it is not delivered, it is counted down. */
+Test(api, reentered, .init = stage_play, .fini = stage_close)
+{
+    stage.config->policies[1].core.reentrant = true;
+    stage.answer = a_hold(ANSWER_REENTERED);
+    stage.answer.hold.count = 3;
+    ask("POST /locks/k?owner=0123456789abcdef", "", "");
+    expect(200, "");
+    cr_assert_eq(number("count"), 3);
+    cr_assert_null(header("Location"));
+    cr_assert_str_eq(header("Lock-Token"), A_TOKEN);
+    cr_assert_eq(stage.undelivered, 0);
+    stage.answer.hold.valid_until = stage_now(NULL);
+    ask("POST /locks/k?owner=0123456789abcdef", "", "");
+    expect(503, "validity_expired");
+    cr_assert_eq(stage.undelivered, 1);
+}
+
 /* A NUL byte cuts what libmicrohttpd shows of a request line: it must never become a shorter key. */
 Test(api, a_raw_nul_in_the_target_is_no_shorter_key, .init = stage_play, .fini = stage_close)
 {
@@ -238,7 +256,7 @@ static void refused(const char *line, const char *headers, const char *body, con
 Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
 {
     refused("POST /locks/k?tll=3s", "", "", "tll", "did you mean ttl?");
-    refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, label");
+    refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, bind, label, owner");
     refused("POST /locks/k?maxhold=3s", "", "", "maxhold", "did you mean max_hold?");
     refused("POST /locks/k?zebra=1", "", "", "zebra", "parameter zebra is not known here");
     refused("POST /locks/k?=3s", "", "", "", "parameter without a readable name is not known here");
@@ -263,10 +281,21 @@ Test(api, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?label=12345678901234567890123456789012345678901234567890123456789012345", "", "", "label",
             "up to 64 bytes");
     refused("POST /locks/k?token=x", "", "", "token", "parameter token is not known here");
-    refused("POST /locks/k?bind=connection", "", "", "bind", "not known here");
+    refused("POST /locks/k?bind=pod", "", "", "bind", "none or connection");
+    refused("POST /locks/k?bind=connection&renew=caller", "", "", "renew", "agent, where bind is connection");
+    refused("POST /locks/k?watch", "", "", "watch", "not known here");
+    refused("POST /locks/k?owner=123456789012345", "", "", "owner", "16 to 64 visible ASCII");
+    refused("POST /locks/k?owner=1234567890123456%20", "", "", "owner", "16 to 64 visible ASCII");
+    refused("POST /locks/k?owner=1234567890123456", "", "", "owner", "which this one's is not");
+    cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
+    refused("POST /locks/k", JSON, "{\"owner\":1234567890123456}", "owner", "no string");
+    cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
+    refused("PUT /locks/k?bind=none", "Lock-Token: " A_TOKEN "\r\n", "", "bind", "allowed: ttl, renew, token");
     refused("PUT /locks/k?wait=3s", "Lock-Token: " A_TOKEN "\r\n", "", "wait", "allowed: ttl, renew, token");
     refused("DELETE /locks/k?ttl=3s", "Lock-Token: " A_TOKEN "\r\n", "", "ttl", "allowed: token");
-    refused("GET /locks/k?watch", "", "", "watch", "allowed: no parameter");
+    refused("GET /locks/k?watch=no", "", "", "watch", "no value, or true");
+    refused("GET /locks/k?ttl=3s", "", "", "ttl", "allowed: watch");
+    refused("GET /locks?watch", "", "", "watch", "allowed: limit, cursor");
     refused("GET /locks?limit=0", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=1001", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=99999999999", "", "", "limit", "from 1 to 1000");
@@ -321,6 +350,38 @@ Test(api, tokens, .init = stage_play, .fini = stage_close)
     ask("DELETE /locks/k", "", "");
     expect(400, "token_required");
     cr_assert_eq(stage.submitted, submitted);
+}
+
+/* D3: the Idempotency-Key stands in for the token of a DELETE; what it is worth is the core's affair. */
+Test(api, idempotency_key, .init = stage_play, .fini = stage_close)
+{
+#define KEY_HEADER "Idempotency-Key: 0123456789abcdef\r\n"
+    stage.answer = a_hold(ANSWER_GRANTED);
+    ask("POST /locks/k", KEY_HEADER, "");
+    expect(201, "");
+    cr_assert_eq(stage.last.acquire.idempotency.len, 16u);
+    stage.answer = a_hold(ANSWER_REPEATED);
+    stage.answer.hold.count = 1;
+    ask("POST /locks/k", KEY_HEADER, "");
+    expect(200, "");
+    cr_assert_eq(number("count"), 1);
+    cr_assert_str_eq(header("Lock-Token"), A_TOKEN);
+    cr_assert_eq(stage.undelivered, 0);
+    stage.answer = (struct effect_answer){.answer = ANSWER_RELEASED};
+    ask("DELETE /locks/k", KEY_HEADER, "");
+    expect(204, "");
+    cr_assert_eq(stage.last.release.idempotency.len, 16u);
+    ask("DELETE /locks/k", "Lock-Token: " A_TOKEN "\r\n", "");
+    cr_assert_eq(stage.last.release.idempotency.len, 0u);
+    const size_t submitted = stage.submitted;
+    refused("DELETE /locks/k", KEY_HEADER "Lock-Token: " A_TOKEN "\r\n", "", "Idempotency-Key", "or the token");
+    refused("POST /locks/k", "Idempotency-Key: 0123456789abcde\r\n", "", "Idempotency-Key", "16 to 64");
+    refused("POST /locks/k", "Idempotency-Key: 0123456789 abcdef\r\n", "", "Idempotency-Key", "16 to 64");
+    refused("POST /locks/k", KEY_HEADER KEY_HEADER, "", "", "came twice");
+    refused("POST /locks/k?bind=connection", KEY_HEADER, "", "Idempotency-Key", "bind is connection");
+    refused("POST /locks/k?owner=0123456789abcdef", KEY_HEADER, "", "Idempotency-Key", "an owner");
+    cr_assert_eq(stage.submitted, submitted);
+#undef KEY_HEADER
 }
 
 /* ---- answers ---- */
@@ -457,9 +518,12 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
         {ANSWER_BAD_TTL, "POST /locks/k?ttl=50ms", 400, "bad_request", "parameter", NULL},
         {ANSWER_TOO_MANY_LOCKS, "POST /locks/k", 429, "too_many_locks", NULL, "3"},
         {ANSWER_TOO_MANY_WAITERS, "POST /locks/k", 429, "too_many_waiters", NULL, "3"},
+        {ANSWER_SUPERSEDED, "POST /locks/k", 409, "superseded", NULL, NULL},
+        {ANSWER_IDEMPOTENCY_MISMATCH, "POST /locks/k", 409, "idempotency_mismatch", NULL, NULL},
         {ANSWER_DRAINING, "POST /locks/k", 503, "draining", NULL, "3"},
     };
-    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_RENEWED | 1U << ANSWER_STATE; /* have tests of their own */
+    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_REENTERED | 1U << ANSWER_REPEATED | 1U << ANSWER_RENEWED |
+                    1U << ANSWER_STATE; /* have tests of their own */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         seen |= 1U << cases[i].answer;
         stage.answer = a_hold(cases[i].answer);
@@ -1298,15 +1362,18 @@ static void few_connections(void)
     stage_start();
 }
 
-/* D9: at the limit of connections, the next one comes in as soon as one ends. */
+/* D9: at the limit of connections, the next one comes in as soon as one ends. Half of them wait, which is all that may. */
 Test(api, at_the_limit_callers_come_in_as_others_leave, .init = few_connections, .fini = stage_close)
 {
     enum { LIMIT = 128 };
+    const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     int fds[LIMIT];
     stage.answers_at_once = false;
     for (int i = 0; i < LIMIT; i++) {
         fds[i] = caller_open(API);
-        caller_say(fds[i], WAITING_POST);
+        if (i >= LIMIT / 2)
+            setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        caller_say(fds[i], i < LIMIT / 2 ? WAITING_POST : POST);
     }
     cr_assert(until(stage.pending_count == LIMIT));
     for (int i = 0; i < 20; i++) {

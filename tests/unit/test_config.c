@@ -339,6 +339,9 @@ Test(config, every_key_reaches_its_field)
     cr_expect_eq(policy->core.ttl_ms, 1500u);
     cr_expect_eq(policy->core.renew, RENEW_CALLER);
     cr_expect_eq(policy->core.max_hold_ms, 5400000);
+    cr_expect_eq(policy->core.bound_max_hold_ms, 10800000);
+    cr_expect_eq(policy->core.lock_delay_ms, 2500u);
+    cr_expect(policy->core.reentrant);
     cr_expect_not(policy->core.fencing);
     cr_expect_eq(policy->fence_retention_ms, 86400000u);
     cr_expect_eq(policy->core.retry_min_ms, 5u);
@@ -629,14 +632,14 @@ static const char RELOAD_BEFORE[] =
 
 Test(config, what_may_change_while_running)
 {
-    expect_reload(
-        RELOAD_BEFORE,
-        "redis: {groups: {main: {masters: [redis://a, 'redis://:x@b']}, two: {masters: [redis://c]}}}\n"
-        "policies: [{match: 'jobs/*', ttl: 9s, renew: caller, max_hold: 1m, fencing: off, fence_retention: 9h, "
-        "retry: {min: 1ms, max: 2ms}}, {match: 'x'}, {match: '*', ttl: 8s}]\n"
-        "log: {level: debug, format: json}\nshutdown: {grace: 1s, unreleased: release}\n"
-        "api: {token_file: /x, allow_remote: true, allowed_hosts: [a]}\n",
-        "");
+    expect_reload(RELOAD_BEFORE,
+                  "redis: {groups: {main: {masters: [redis://a, 'redis://:x@b']}, two: {masters: [redis://c]}}}\n"
+                  "policies: [{match: 'jobs/*', ttl: 9s, renew: caller, max_hold: 1m, max_hold_bound: 2m, lock_delay: "
+                  "3s, reentrant: on, fencing: off, fence_retention: 9h, "
+                  "retry: {min: 1ms, max: 2ms}}, {match: 'x'}, {match: '*', ttl: 8s}]\n"
+                  "log: {level: debug, format: json}\nshutdown: {grace: 1s, unreleased: release}\n"
+                  "api: {token_file: /x, allow_remote: true, allowed_hosts: [a]}\n",
+                  "");
 }
 
 Test(config, what_may_not_change_while_running)

@@ -236,6 +236,7 @@ static void make_traffic(void)
                                           ANSWER_VALIDITY_EXPIRED};
     static const enum answer answered[] = {
         ANSWER_GRANTED,          ANSWER_LOCK_HELD, ANSWER_WAIT_TIMEOUT,   ANSWER_QUORUM_UNAVAILABLE,
+        ANSWER_REENTERED,        ANSWER_REPEATED,  ANSWER_SUPERSEDED,     ANSWER_IDEMPOTENCY_MISMATCH,
         ANSWER_VALIDITY_EXPIRED, ANSWER_BAD_TTL,   ANSWER_TOO_MANY_LOCKS, ANSWER_TOO_MANY_WAITERS,
         ANSWER_DRAINING};
     for (int64_t round = 0, us = 1; round < 40; round++, us = us * 2 + 1) {

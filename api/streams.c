@@ -1,0 +1,276 @@
+/* Streams: replies that stay open and tell, line by line, what becomes of a hold. Newline-delimited JSON, chunked.
+ *
+ *   watched   GET ?watch        first line: the hold as it stands     the caller may leave when it likes
+ *   bound     POST bind=connection  first line: the grant             the caller's leaving releases the hold
+ *
+ *   first line --> OPEN --renewal--> `renewed` --> OPEN
+ *                  OPEN --loss, release--> `lost` or `released` --> end of the stream
+ *                  OPEN --caller gone--> bound: EVENT_UNDELIVERED, which ends it with `released`; watched: the end
+ *                  OPEN --does not read--> bound: EVENT_STUCK, which ends it with `lost`; watched: closed
+ *
+ * A stream keeps no lines: it remembers that the hold was renewed, and how it ended, and words each when the socket has
+ * room for it, with what is left of the validity then. So whoever reads slowly misses renewals that newer ones have
+ * overtaken, and nothing piles up. While there is nothing to tell the connection is suspended; our own epoll instance
+ * still sees the caller leave (connections.c). */
+#include "api/streams.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/log.h"
+
+#define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+enum {
+    STUCK_MS = 2000,    /* a line that waits for so long when the next one comes: the caller does not read */
+    SEND_BYTES = 8192,  /* the kernel's buffer: it should not hide for long that nobody reads */
+    BLOCK_BYTES = 2048, /* of libmicrohttpd: holds every line but a grant with the longest key */
+    SPARE_CONNECTIONS = 64,
+};
+
+/* ---- the table: streams by the slot of their lock ---------------------------------------------------------------- */
+
+bool streams_start(struct api *api)
+{
+    api->stream_buckets = 1;
+    while (api->stream_buckets < api->config->connections_max)
+        api->stream_buckets *= 2;
+    api->streams = calloc(api->stream_buckets, sizeof(*api->streams));
+    for (uint32_t i = 0; api->streams != NULL && i < api->stream_buckets; i++)
+        list_start(&api->streams[i]);
+    return api->streams != NULL;
+}
+
+void streams_free(struct api *api)
+{
+    free(api->streams);
+}
+
+static struct list_link *bucket_of(struct api *api, struct lock_ref lock)
+{
+    return &api->streams[lock.slot & (api->stream_buckets - 1)];
+}
+
+static struct connection *connection_of_stream(struct list_link *link)
+{
+    return CONTAINER_OF(link, struct connection, stream.of_lock);
+}
+
+/* D9: whoever waits or streams keeps a connection for long; some are left for holders that come in to release. */
+bool streams_have_room(const struct api *api)
+{
+    return api->parked + SPARE_CONNECTIONS < api->config->connections_max;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static void event_line(struct stream *stream, const char *event, const char *reason, int64_t valid_ms)
+{
+    buffer_printf(&stream->line, "{\"event\":\"%s\"", event);
+    if (reason != NULL)
+        buffer_printf(&stream->line, ",\"reason\":\"%s\"", reason);
+    buffer_printf(&stream->line, ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 "}\n", valid_ms,
+                  stream->valid_until.us / 1000);
+}
+
+/* R14: `renewed` is not said when the validity is over by now; the loss that follows is. */
+static void word_renewed(struct stream *stream, int64_t valid_ms)
+{
+    stream->renewed = false;
+    if (valid_ms > 0)
+        event_line(stream, "renewed", NULL, valid_ms);
+}
+
+static void word_end(struct stream *stream, int64_t valid_ms)
+{
+    bool lost = stream->end == STREAM_LOST;
+    event_line(stream, lost ? "lost" : "released", lost ? reason_name(stream->reason) : NULL,
+               valid_ms > 0 ? valid_ms : 0);
+    stream->end = STREAM_OVER;
+}
+
+/* Words what there is to tell; false when there is nothing. */
+static bool next_line(struct connection *connection)
+{
+    struct stream *stream = &connection->stream;
+    const struct api *api = connection->api;
+    int64_t valid_ms = instant_us_between(api->backend.now(api->backend.arg), stream->valid_until) / 1000;
+    buffer_free(&stream->line);
+    stream->line = (struct buffer){0};
+    stream->written = 0;
+    if (stream->end == STREAM_LOST || stream->end == STREAM_RELEASED)
+        word_end(stream, valid_ms);
+    else if (stream->renewed)
+        word_renewed(stream, valid_ms);
+    return stream->line.len > 0;
+}
+
+static ssize_t read_stream(void *arg, uint64_t position, char *bytes, size_t size)
+{
+    struct connection *connection = arg;
+    struct stream *stream = &connection->stream;
+    (void)position;
+    if (stream->written == stream->line.len && !stream->line.failed && !next_line(connection) &&
+        stream->end != STREAM_OVER) {
+        stream->parked = true;
+        MHD_suspend_connection(connection->http);
+        return 0;
+    }
+    if (stream->line.failed || stream->written == stream->line.len)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    size_t left = stream->line.len - stream->written, count = left < size ? left : size;
+    memcpy(bytes, stream->line.bytes + stream->written, count);
+    stream->written += count;
+    return (ssize_t)count;
+}
+
+static void wake(struct connection *connection)
+{
+    if (!connection->stream.parked)
+        return;
+    connection->stream.parked = false;
+    MHD_resume_connection(connection->http);
+    server_wants_run(connection->listener);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+struct MHD_Response *stream_open(struct connection *connection, struct buffer first_line,
+                                 const struct stream_terms *terms)
+{
+    struct stream *stream = &connection->stream;
+    struct api *api = connection->api;
+    const int bytes = SEND_BYTES;
+    struct MHD_Response *response =
+        first_line.failed
+            ? NULL
+            : MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, connection, NULL);
+    if (response == NULL) {
+        buffer_free(&first_line);
+        return NULL;
+    }
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/x-ndjson");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    *stream = (struct stream){.lock = terms->lock,
+                              .bound = terms->bound,
+                              .valid_until = terms->valid_until,
+                              .line = first_line,
+                              .end = connection->peer_closed ? STREAM_OVER : STREAM_OPEN,
+                              .waits_since = api->backend.now(api->backend.arg)};
+    list_add(bucket_of(api, terms->lock), &stream->of_lock);
+    api->stream_count++;
+    metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
+    return response;
+}
+
+void stream_caller_gone(struct connection *connection)
+{
+    struct stream *stream = &connection->stream;
+    struct api *api = connection->api;
+    if (stream->bound && stream->end == STREAM_OPEN) {
+        struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = stream->lock};
+        api->backend.submit(api->backend.arg, &event);
+    }
+    if (stream->end == STREAM_OPEN)
+        stream->end = STREAM_OVER;
+    wake(connection);
+}
+
+void stream_stop(struct connection *connection)
+{
+    struct stream *stream = &connection->stream;
+    if (stream->end == STREAM_OPEN) {
+        stream->end = STREAM_LOST;
+        stream->reason = REASON_DRAINED;
+    }
+    wake(connection);
+}
+
+void stream_closed(struct connection *connection)
+{
+    struct stream *stream = &connection->stream;
+    struct api *api = connection->api;
+    if (stream->of_lock.next == NULL)
+        return;
+    list_drop(&stream->of_lock);
+    api->stream_count--;
+    metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
+    buffer_free(&stream->line);
+    stream->line = (struct buffer){0};
+    if (stream->bound && stream->end == STREAM_OPEN) {
+        struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = stream->lock};
+        api->backend.submit(api->backend.arg, &event);
+    }
+}
+
+/* ---- what becomes of the hold ------------------------------------------------------------------------------------ */
+
+/* The caller has not taken one line since the renewal before. */
+static void is_stuck(struct connection *connection)
+{
+    struct stream *stream = &connection->stream;
+    struct api *api = connection->api;
+    metrics_stream_dropped(api->backend.metrics);
+    log_event(LOG_WARN, "stream is not read", LOG_TEXT_FIELD("kind", stream->bound ? "bound" : "watched"),
+              LOG_BYTES_FIELD("key", ((struct text){connection->request.key, connection->request.key_len})));
+    if (stream->bound) { /* the loss comes back as a trace; a caller that reads on after all is told of it */
+        struct event event = {.kind = EVENT_STUCK, .stuck.lock = stream->lock};
+        api->backend.submit(api->backend.arg, &event);
+        return;
+    }
+    stream->end = STREAM_OVER;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+static void told_renewed(struct connection *connection, const struct effect_trace *trace, struct instant now)
+{
+    struct stream *stream = &connection->stream;
+    stream->valid_until = trace->valid_until;
+    bool waits = stream->renewed || stream->written < stream->line.len;
+    if (waits && instant_us_between(stream->waits_since, now) >= (int64_t)STUCK_MS * 1000) {
+        is_stuck(connection);
+        return;
+    }
+    if (!waits)
+        stream->waits_since = now;
+    stream->renewed = true;
+}
+
+static void told(struct connection *connection, const struct effect_trace *trace, struct instant now)
+{
+    struct stream *stream = &connection->stream;
+    if (stream->end != STREAM_OPEN)
+        return;
+    if (trace->kind == TRACE_RENEWED) {
+        told_renewed(connection, trace, now);
+    } else if (trace->kind == TRACE_LOST) {
+        stream->end = STREAM_LOST;
+        stream->reason = trace->reason;
+        stream->valid_until = trace->reason == REASON_TAKEN ? now : trace->valid_until;
+    } else {
+        stream->end = STREAM_RELEASED;
+        stream->valid_until = now;
+    }
+    wake(connection);
+}
+
+void api_notify(struct api *api, const struct effect_trace *trace)
+{
+    if (trace->kind != TRACE_RENEWED && trace->kind != TRACE_LOST && trace->kind != TRACE_RELEASED)
+        return;
+    if (api->stream_count == 0)
+        return;
+    struct instant now = api->backend.now(api->backend.arg);
+    struct list_link *bucket = bucket_of(api, trace->lock), *next;
+    for (struct list_link *at = bucket->next; at != bucket; at = next) {
+        next = at->next;
+        struct connection *connection = connection_of_stream(at);
+        const struct lock_ref *lock = &connection->stream.lock;
+        if (lock->slot == trace->lock.slot && lock->generation == trace->lock.generation)
+            told(connection, trace, now);
+    }
+}

@@ -1,0 +1,423 @@
+/* Streams: a hold that is watched, and a hold that lives as long as its caller's connection (D3). */
+#include "harness.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- reading a stream -------------------------------------------------------------------------------------------- */
+
+enum { STREAMS = 32 /* of one test */ };
+
+struct stream {
+    int wire;
+    bool ended;
+    char bytes[65536];
+    size_t len, at;
+};
+
+static struct stream streams[STREAMS];
+static size_t stream_count;
+static json_t *lines; /* all that were read */
+
+static void open_world(void)
+{
+    world_open();
+    lines = json_array();
+}
+
+static void close_world(void)
+{
+    json_decref(lines);
+    world_close();
+}
+
+TestSuite(streams, .init = open_world, .fini = close_world, .timeout = 90);
+
+static struct stream *open_stream(const struct agent *agent, const char *method, const char *path)
+{
+    cr_assert_lt(stream_count, (size_t)STREAMS);
+    struct stream *stream = &streams[stream_count++];
+    stream->wire = wire_request(agent, method, path, NULL);
+    cr_assert_neq(fcntl(stream->wire, F_SETFL, O_NONBLOCK), -1);
+    return stream;
+}
+
+static void receive(struct stream *stream)
+{
+    ssize_t got = recv(stream->wire, stream->bytes + stream->len, sizeof(stream->bytes) - stream->len - 1, 0);
+    if (got > 0)
+        stream->len += (size_t)got;
+    stream->ended |= got == 0 || strstr(stream->bytes + stream->at, "\r\n0\r\n\r\n") != NULL;
+}
+
+/* The next line of the stream, which is a JSON object; NULL when none comes in time. Chunk sizes hold no brace. */
+static json_t *next(struct stream *stream, int64_t ms)
+{
+    const int64_t until = boottime_ms() + ms;
+    do {
+        receive(stream);
+        const char *brace = strchr(stream->bytes + stream->at, '{');
+        const char *end = brace == NULL ? NULL : strchr(brace, '\n');
+        if (end != NULL) {
+            stream->at = (size_t)(end - stream->bytes) + 1;
+            json_t *line = json_loadb(brace, (size_t)(end - brace), 0, NULL);
+            cr_assert_not_null(line, "no JSON: %s", brace);
+            json_array_append_new(lines, line);
+            return line;
+        }
+        sleep_ms(5);
+    } while (boottime_ms() < until && !stream->ended);
+    return NULL;
+}
+
+static const char *text(const json_t *line, const char *name)
+{
+    const char *value = json_string_value(json_object_get(line, name));
+    return value == NULL ? "" : value;
+}
+
+static int64_t count(const json_t *line, const char *name)
+{
+    return json_integer_value(json_object_get(line, name));
+}
+
+/* The next line is this event; its validity has not passed by the time it is read, unless the hold is over. */
+static json_t *expect_event(struct stream *stream, const char *event)
+{
+    json_t *line = next(stream, PATIENCE_MS);
+    cr_assert_not_null(line, "no %s came; so far: %s", event, stream->bytes);
+    cr_assert_str_eq(text(line, "event"), event, "%s", stream->bytes);
+    cr_assert_geq(count(line, "valid_for_ms"), 0);
+    cr_assert_gt(count(line, "valid_until_boottime_ms"), 0);
+    return line;
+}
+
+/* The next event that is no renewal. */
+static json_t *skip_renewals(struct stream *stream)
+{
+    for (;;) {
+        json_t *line = next(stream, PATIENCE_MS);
+        cr_assert_not_null(line, "so far: %s", stream->bytes);
+        if (strcmp(text(line, "event"), "renewed") != 0)
+            return line;
+    }
+}
+
+static bool is_over(struct stream *stream)
+{
+    return eventually((receive(stream), stream->ended)) && next(stream, 0) == NULL;
+}
+
+static json_t *grant_of(struct stream *stream)
+{
+    json_t *grant = next(stream, PATIENCE_MS);
+    cr_assert_not_null(grant, "so far: %s", stream->bytes);
+    cr_assert(strncmp(stream->bytes, "HTTP/1.1 201 ", 13) == 0, "%s", stream->bytes);
+    cr_assert_str_eq(text(grant, "bind"), "connection");
+    cr_assert_str_eq(text(grant, "renew"), "agent");
+    return grant;
+}
+
+/* ---- watching ---------------------------------------------------------------------------------------------------- */
+
+/* A snapshot, then every good renewal with a validity that grows, then the release, then the end. */
+Test(streams, a_watcher_hears_renewals_and_the_release)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "a/k", "ttl=1500ms&renew=agent&label=me");
+    struct stream *watch = open_stream(agent, "GET", "/locks/a/k?watch"),
+                  *second = open_stream(agent, "GET", "/locks/a/k?watch=true");
+    const json_t *snapshot = expect_event(watch, "held");
+    cr_assert_str_eq(text(snapshot, "key"), "a/k");
+    cr_assert_str_eq(text(snapshot, "label"), "me");
+    cr_assert_null(json_object_get(snapshot, "token"));
+    int64_t until = count(snapshot, "valid_until_boottime_ms");
+    for (int i = 0; i < 3; i++) {
+        const json_t *renewed = expect_event(watch, "renewed");
+        cr_assert_gt(count(renewed, "valid_until_boottime_ms"), until);
+        until = count(renewed, "valid_until_boottime_ms");
+        cr_assert_leq(boottime_ms(), until);
+    }
+    cr_assert_eq(metric(agent, "lockagent_streams"), 2);
+    expect(release(agent, "a/k", token(granted)), 204, NULL);
+    cr_assert_str_eq(text(skip_renewals(watch), "event"), "released");
+    cr_assert(is_over(watch), "%s", watch->bytes);
+    expect_event(second, "held");
+    cr_assert_str_eq(text(skip_renewals(second), "event"), "released");
+    cr_assert(eventually(metric(agent, "lockagent_streams") == 0));
+}
+
+/* Nothing is streamed of what this agent does not hold, and a watcher that leaves takes nothing with it. */
+Test(streams, watching_holds_nothing)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL), *other = agent_start(NULL);
+    expect(get(agent, "/locks/k?watch"), 404, "not_held");
+    expect(acquire(agent, "k", "ttl=30s"), 201, NULL);
+    expect(get(other, "/locks/k?watch"), 404, "not_held");
+    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
+    expect_event(watch, "held");
+    wire_close(watch->wire);
+    cr_assert(eventually(metric(agent, "lockagent_streams") == 0), "the disconnect was not seen");
+    cr_assert(held_here(agent, "k"));
+    expect(get(agent, "/locks/k?watch=no"), 400, "bad_request");
+    expect(http(agent, &(struct call){.path = "/locks/k?watch", .headers = {"Accept: text/plain"}}), 406, NULL);
+}
+
+/* With all masters gone `lost` comes before the validity that was last reported has ended. */
+Test(streams, lost_is_said_in_time)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "ttl=3s&renew=agent"), 201, NULL);
+    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
+    int64_t until = count(expect_event(watch, "held"), "valid_until_boottime_ms");
+    for (size_t i = 0; i < 5; i++)
+        master_kill(i);
+    json_t *line;
+    while (strcmp(text(line = next(watch, PATIENCE_MS), "event"), "renewed") == 0)
+        until = count(line, "valid_until_boottime_ms");
+    cr_assert_str_eq(text(line, "event"), "lost");
+    cr_assert_str_eq(text(line, "reason"), "quorum_lost");
+    cr_assert_gt(count(line, "valid_for_ms"), 0);
+    cr_assert_eq(count(line, "valid_until_boottime_ms"), until);
+    cr_assert_lt(boottime_ms(), until);
+    cr_assert(is_over(watch));
+    expect(get(agent, "/locks/k?watch"), 404, "not_held");
+}
+
+/* R14: an agent that was stopped for longer than the lease says `lost` first, and not `renewed`. */
+Test(streams, lost_is_the_first_word_after_a_stall)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    struct stream *bound = open_stream(agent, "POST", "/locks/k?ttl=1s&bind=connection");
+    grant_of(bound);
+    expect_event(bound, "renewed");
+    agent_signal(agent, SIGSTOP);
+    sleep_ms(1500);
+    receive(bound);
+    const size_t before = bound->len;
+    agent_signal(agent, SIGCONT);
+    bound->at = before;
+    const json_t *lost = expect_event(bound, "lost");
+    cr_assert_str_eq(text(lost, "reason"), "stalled");
+    cr_assert_eq(count(lost, "valid_for_ms"), 0);
+    cr_assert(is_over(bound));
+}
+
+/* ---- bound holds ------------------------------------------------------------------------------------------------- */
+
+/* The connection is the hold: renewed while it is open, released when its end comes, whether by FIN or by reset. */
+Test(streams, the_end_of_the_caller_is_the_release)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    for (int reset = 0; reset < 2; reset++) {
+        struct stream *bound = open_stream(agent, "POST", "/locks/k?ttl=10s&bind=connection");
+        const json_t *grant = grant_of(bound);
+        cr_assert_eq(count(grant, "max_hold_ms"), 3600000);
+        expect(acquire(agent, "k", NULL), 409, "lock_held");
+        cr_assert_str_eq(string(get(agent, "/locks/k"), "hold.bind"), "connection");
+        const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+        if (reset)
+            cr_assert_eq(setsockopt(bound->wire, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+        const int64_t left = boottime_ms();
+        wire_close(bound->wire);
+        cr_assert(eventually_within(1000, masters_with("lock:k") == 0), "still there after %lld ms",
+                  (long long)(boottime_ms() - left));
+        cr_assert_not(held_here(agent, "k"));
+    }
+}
+
+/* A process that is killed frees its key at once, though its lease is long. */
+Test(streams, a_killed_holder_frees_the_key)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const pid_t holder = fork();
+    if (holder == 0) {
+        const char *url = format("http://127.0.0.1:%d/locks/k?ttl=30s&bind=connection", agent->port);
+        execlp("curl", "curl", "-sN", "-X", "POST", "-o", "/dev/null", url, NULL);
+        _exit(127);
+    }
+    cr_assert(eventually(held_here(agent, "k")));
+    const int waiter = wire_request(agent, "POST", "/locks/k?ttl=30s&wait=30s", NULL);
+    sleep_ms(300);
+    cr_assert(wire_is_silent(waiter));
+    kill(holder, SIGKILL);
+    expect(wire_receive(waiter, 1000), 201, NULL);
+}
+
+/* Renewed for longer than its ttl; a DELETE with its token ends it with `released`; a PUT is a renewal like others. */
+Test(streams, a_bound_hold_is_renewed_and_can_be_deleted)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    struct stream *bound = open_stream(agent, "POST", "/locks/k?ttl=1s&bind=connection&max_hold=1m");
+    const char *its_token = text(grant_of(bound), "token");
+    cr_assert_not_null(strstr(bound->bytes, "Lock-Token:"));
+    cr_assert_not_null(strstr(bound->bytes, "application/x-ndjson"));
+    for (int i = 0; i < 5; i++)
+        expect_event(bound, "renewed");
+    cr_assert(held_here(agent, "k"));
+    expect(renew(agent, "k", its_token, NULL), 200, NULL);
+    expect_event(bound, "renewed");
+    expect(release(agent, "k", its_token), 204, NULL);
+    cr_assert_str_eq(text(skip_renewals(bound), "event"), "released");
+    cr_assert(is_over(bound));
+    const struct reply *again = acquire(agent, "k", "ttl=30s");
+    expect(again, 201, NULL);
+    wire_close(bound->wire);
+    sleep_ms(200);
+    cr_assert(held_here(agent, "k"), "the end of a stream released another hold");
+}
+
+Test(streams, what_a_bound_hold_can_not_be)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "bind=connection&renew=caller"), 400, "bad_request");
+    expect(acquire(agent, "k", "bind=pod"), 400, "bad_request");
+    expect(acquire(agent, "k", "bind=connection&ttl=900ms"), 400, "bad_request");
+    expect(
+        http(agent,
+             &(struct call){.method = "POST", .path = "/locks/k?bind=connection", .headers = {"Accept: text/plain"}}),
+        406, NULL);
+    const struct reply *plain = acquire(agent, "k", "bind=none&ttl=30s");
+    expect(plain, 201, NULL);
+    cr_assert_str_eq(string(plain, "bind"), "none");
+    expect(acquire(agent, "k", "bind=connection"), 409, "lock_held");
+}
+
+/* It waits like any other; who leaves while waiting, or in the moment of the grant, leaves nothing behind. */
+Test(streams, bound_callers_that_wait)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *holder = acquire(agent, "k", "ttl=60s");
+    struct stream *gone = open_stream(agent, "POST", "/locks/k?ttl=30s&bind=connection&wait=60s");
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
+    struct stream *stays = open_stream(agent, "POST", "/locks/k?ttl=30s&bind=connection&wait=60s");
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == 2));
+    wire_close(gone->wire);
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
+    expect(release(agent, "k", token(holder)), 204, NULL);
+    grant_of(stays);
+    wire_close(stays->wire);
+    cr_assert(eventually_within(1000, masters_with("lock:k") == 0));
+    for (int i = 0; i < 20; i++) {
+        struct stream *hasty = open_stream(agent, "POST", "/locks/hasty?ttl=30s&bind=connection");
+        sleep_ms(i % 4);
+        wire_close(hasty->wire);
+    }
+    cr_assert(eventually(!held_here(agent, "hasty") && masters_with("lock:hasty") == 0), "held for nobody");
+    cr_assert_eq(metric(agent, "lockagent_streams"), 0);
+}
+
+/* A caller that does not read is not told anything: its hold is lost, and runs out instead of being released. */
+Test(streams, a_stuck_reader_loses_its_hold)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const int small = 1024, wire = wire_open(agent);
+    cr_assert_eq(setsockopt(wire, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    wire_say(wire, "POST /locks/k?ttl=60s&bind=connection HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    cr_assert(eventually(held_here(agent, "k")));
+    const struct reply *page = get(agent, "/locks/k");
+    cr_assert_str_eq(string(page, "hold.bind"), "connection");
+    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
+    expect_event(watch, "held");
+    /* The grant is on the wire unread; renewals by PUT fill what the kernel keeps for the caller. */
+    char grant[4096] = "", token_text[80];
+    cr_assert(eventually(recv(wire, grant, sizeof(grant) - 1, MSG_PEEK | MSG_DONTWAIT) > 300));
+    const char *at = strstr(grant, "Lock-Token: ");
+    cr_assert_not_null(at);
+    cr_assert_eq(sscanf(at, "Lock-Token: %79[^\r]", token_text), 1);
+    bool lost = false;
+    const int64_t until = boottime_ms() + 60000;
+    while (!lost && boottime_ms() < until) {
+        lost = renew(agent, "k", token_text, NULL)->status == 410;
+        watch->len = watch->at = 0;
+        memset(watch->bytes, 0, sizeof(watch->bytes));
+        receive(watch);
+    }
+    cr_assert(lost, "never found stuck");
+    cr_assert_str_eq(string(renew(agent, "k", token_text, NULL), "reason"), "stuck");
+    cr_assert_eq(metric(agent, "lockagent_streams_dropped_total"), 1);
+    cr_assert_geq(masters_with("lock:k"), 3u, "the lease does not run out, it was taken away");
+    wire_close(wire);
+}
+
+/* A watcher that does not read is dropped, and takes nothing with it. */
+Test(streams, a_stuck_watcher_is_dropped)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=60s");
+    const int small = 1024, deaf = wire_open(agent);
+    cr_assert_eq(setsockopt(deaf, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    wire_say(deaf, "GET /locks/k?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(eventually(metric(agent, "lockagent_streams") == 1));
+    const int64_t until = boottime_ms() + 60000;
+    while (metric(agent, "lockagent_streams_dropped_total") == 0 && boottime_ms() < until)
+        for (int i = 0; i < 20; i++)
+            expect(renew(agent, "k", token(granted), NULL), 200, NULL);
+    cr_assert_eq(metric(agent, "lockagent_streams_dropped_total"), 1);
+    cr_assert(eventually(metric(agent, "lockagent_streams") == 0), "it was not closed");
+    cr_assert(held_here(agent, "k"));
+    wire_close(deaf);
+}
+
+/* SIGTERM: the holder goes on for the grace, then hears `lost` (drained), and its lease runs out. */
+Test(streams, draining_says_lost)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "shutdown: {grace: 1500ms}\n"});
+    struct stream *bound = open_stream(agent, "POST", "/locks/k?ttl=3s&bind=connection"),
+                  *watch = open_stream(agent, "GET", "/locks/k?watch");
+    grant_of(bound);
+    wire_close(watch->wire);
+    watch = open_stream(agent, "GET", "/locks/k?watch");
+    expect_event(watch, "held");
+    agent_signal(agent, SIGTERM);
+    expect_event(bound, "renewed");
+    struct stream *both[] = {bound, watch};
+    for (int i = 0; i < 2; i++) {
+        const json_t *lost = skip_renewals(both[i]);
+        cr_assert_str_eq(text(lost, "event"), "lost");
+        cr_assert_str_eq(text(lost, "reason"), "drained");
+        cr_assert(is_over(both[i]));
+    }
+    cr_assert_eq(agent_ended(agent), 0);
+    cr_assert_geq(masters_with("lock:k"), 3u);
+    cr_assert(eventually_within(5000, masters_with("lock:k") == 0));
+}
+
+/* D9: those who wait and those who stream never take the last connections. */
+Test(streams, some_connections_are_left)
+{
+    enum { ROOM = 128 - 64, HALF = ROOM / 2 };
+    int waiters[ROOM];
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {connections: 128, waiters: 64}\n"});
+    const struct reply *holder = acquire(agent, "k", "ttl=60s");
+    for (int i = 0; i < ROOM; i++)
+        waiters[i] = i % 2 ? wire_request(agent, "POST", "/locks/k?ttl=30s&wait=60s", NULL)
+                           : wire_request(agent, "GET", "/locks/k?watch", NULL);
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == HALF && metric(agent, "lockagent_streams") == HALF));
+    expect(get(agent, "/locks/k?watch"), 429, "too_many_waiters");
+    expect(acquire(agent, "k", "wait=1s"), 429, "too_many_waiters");
+    expect(acquire(agent, "other", "bind=connection"), 429, "too_many_waiters");
+    expect(acquire(agent, "other", "ttl=30s"), 201, NULL);
+    wire_close(waiters[0]);
+    cr_assert(eventually(metric(agent, "lockagent_streams") == HALF - 1));
+    expect(acquire(agent, "k", "wait=1s"), 409, "wait_timeout");
+    expect(release(agent, "k", token(holder)), 204, NULL);
+    for (int i = 1; i < ROOM; i++)
+        wire_close(waiters[i]);
+}

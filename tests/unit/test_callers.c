@@ -1,0 +1,414 @@
+/* What callers are to a hold, as timelines: bound to it by a connection, its owner once more (R11), or the same request asked
+ * again (D3); and what is left when one ends uncleanly (R15). */
+#include "core_rig.h"
+
+/* ---- bound holds, and what becomes of them ------------------------------------------------------------------------ */
+
+static void step_lock(enum event_kind kind, struct lock_ref lock)
+{
+    struct event event = {.kind = kind};
+    if (kind == EVENT_STUCK)
+        event.stuck.lock = lock;
+    else
+        event.undelivered.lock = lock;
+    step(event);
+}
+
+/* Whatever the policy says, the agent renews; and it may hold for longer than a hold that outlives its caller. */
+Test(bound, the_agent_renews_up_to_its_own_cap)
+{
+    prepare(5);
+    rig.policy.renew = RENEW_CALLER;
+    begin();
+    hold_as("k", .bound = true, .ttl_ms = 10000);
+    cr_assert(rig.answer.hold.bound);
+    cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 3600000000);
+    hold_as("shorter", .bound = true, .max_hold_ms = 1200000);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 1200000000);
+    hold_as("longer", .bound = true, .max_hold_ms = 7200000);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 3600000000);
+    hold_as("free", .max_hold_ms = 7200000);
+    cr_assert_not(rig.answer.hold.bound);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 600000000);
+}
+
+/* D1: where the agent ends the hold itself, it says so, stops renewing, and lets the lease run out. */
+Test(bound, a_caller_that_does_not_read_loses_it)
+{
+    begin_five();
+    hold_as("k", .bound = true, .ttl_ms = 10000);
+    const struct lock_ref lock = rig.answer.lock;
+    at_ms(1000), step_lock(EVENT_STUCK, lock);
+    expect_lost(REASON_STUCK);
+    cr_assert_eq(rig.trace.lock.slot, lock.slot);
+    cr_assert_eq(rig.trace.lock.generation, lock.generation);
+    cr_assert_eq(rig.trace.valid_until.us - rig.epoch_us, 10000000 - 102000);
+    cr_assert_not(is_listed("k"));
+    acquire_as(1, "k", .ttl_ms = 10000);
+    expect_answer(1, ANSWER_LOCK_HELD); /* nobody else before its validity has ended */
+    step_lock(EVENT_STUCK, lock);       /* it is lost once */
+    at_ms(20000);
+    expect_nothing();
+}
+
+/* What is told of a renewal is the validity that it gave. */
+Test(bound, a_renewal_tells_the_new_validity)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    const struct lock_ref lock = rig.answer.lock;
+    at_ms(4000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_trace(TRACE_RENEWED);
+    cr_assert_eq(rig.trace.lock.slot, lock.slot);
+    cr_assert_eq(rig.trace.lock.generation, lock.generation);
+    cr_assert_eq(rig.trace.valid_until.us - rig.epoch_us, 4000000 + 10000000 - 102000);
+    cr_assert_eq(rig.trace.margin_us, 10000000 - 102000 - 4000000);
+}
+
+/* Only a valid hold is found, by its key. */
+Test(bound, finding_a_hold)
+{
+    struct hold_view view;
+    struct lock_ref lock;
+    const struct text key = {"k", 1}, other = {"other", 5};
+    begin_five();
+    struct instant now = {rig.epoch_us};
+    cr_assert_not(core_find_hold(rig.core, key, now, &view, &lock));
+    acquire_as(1, "k", .ttl_ms = 10000);
+    cr_assert_not(core_find_hold(rig.core, key, now, &view, &lock), "it is not granted yet");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert(core_find_hold(rig.core, key, now, &view, &lock));
+    cr_assert_eq(lock.generation, rig.answer.lock.generation);
+    cr_assert_eq(view.valid_until.us, rig.answer.hold.valid_until.us);
+    cr_assert_not(core_find_hold(rig.core, other, now, &view, &lock));
+    cr_assert_not(core_find_hold(rig.core, key, view.valid_until, &view, &lock), "R14: its validity is over");
+}
+
+/* ---- reentrancy: R11 --------------------------------------------------------------------------------------------- */
+
+static const struct text my_owner = {"0123456789abcdef", 16}, other_owner = {"0123456789abcdeF", 16},
+                         longer_owner = {"0123456789abcdef0", 17};
+
+static void begin_reentrant(void)
+{
+    prepare(5);
+    rig.policy.reentrant = true;
+    begin();
+}
+
+/* The same owner has it once more, without a word to the masters; as many releases end it. */
+Test(reentry, r11_the_same_owner_counts_up_and_down)
+{
+    begin_reentrant();
+    struct token token = hold_as("k", .owner = my_owner);
+    const uint64_t fence = token.fence;
+    cr_assert_eq(rig.answer.hold.count, 1);
+    acquire_as(2, "k", .owner = my_owner);
+    expect_answer(2, ANSWER_REENTERED);
+    cr_assert_eq(rig.answer.hold.count, 2);
+    cr_assert(token_same_random(&rig.answer.hold.token, &token));
+    cr_assert_eq(rig.answer.hold.token.fence, fence);
+    expect_nothing();
+    acquire_as(3, "k", .owner = my_owner, .wait_ms = 1000);
+    expect_answer(3, ANSWER_REENTERED);
+    for (uint32_t i = 0; i < 2; i++) {
+        release(4, "k", token);
+        expect_answer(4, ANSWER_RELEASED);
+        expect_nothing();
+        cr_assert(is_listed("k"));
+    }
+    release(5, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(5, ANSWER_RELEASED);
+    cr_assert_not(is_listed("k"));
+}
+
+Test(reentry, r11_nobody_else)
+{
+    begin_reentrant();
+    hold_as("k", .owner = my_owner);
+    acquire_as(2, "k", .owner = other_owner);
+    expect_answer(2, ANSWER_LOCK_HELD);
+    acquire_as(3, "k", .owner = longer_owner);
+    expect_answer(3, ANSWER_LOCK_HELD);
+    acquire(4, "k");
+    expect_answer(4, ANSWER_LOCK_HELD);
+    hold("without an owner");
+    acquire(5, "without an owner");
+    expect_answer(5, ANSWER_LOCK_HELD);
+    /* Where the policy says nothing of it, an owner is nothing. */
+    begin_five();
+    hold_as("k", .owner = my_owner);
+    acquire_as(2, "k", .owner = my_owner);
+    expect_answer(2, ANSWER_LOCK_HELD);
+}
+
+/* Who asked while the first round was out is let in with the one who asked first. */
+Test(reentry, r11_those_who_asked_before_the_grant)
+{
+    begin_reentrant();
+    acquire_as(1, "k", .owner = my_owner);
+    acquire_as(2, "k", .owner = my_owner);
+    acquire_as(3, "k", .owner = my_owner, .wait_ms = 60000);
+    acquire_as(4, "k", .owner = other_owner, .wait_ms = 60000);
+    acquire_as(5, "k", .owner = other_owner);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    expect_answer(2, ANSWER_REENTERED);
+    expect_answer(3, ANSWER_REENTERED);
+    expect_answer(5, ANSWER_LOCK_HELD);
+    cr_assert_eq(core_stats(rig.core)->waiters, 1);
+    expect_nothing();
+}
+
+/* What was not delivered counts down, and only the last one releases; so does a DELETE after the loss. */
+Test(reentry, r11_undelivered_and_lost)
+{
+    begin_reentrant();
+    struct token token = hold_as("k", .ttl_ms = 10000, .owner = my_owner);
+    acquire_as(2, "k", .owner = my_owner);
+    expect_answer(2, ANSWER_REENTERED);
+    const struct lock_ref lock = rig.answer.lock;
+    step_lock(EVENT_UNDELIVERED, lock);
+    expect_nothing();
+    cr_assert(is_listed("k"));
+    acquire_as(3, "k", .owner = my_owner);
+    expect_answer(3, ANSWER_REENTERED);
+    cr_assert_eq(rig.answer.hold.count, 2);
+    step_lock(EVENT_STUCK, lock); /* lost, and valid for a while */
+    expect_lost(REASON_STUCK);
+    acquire_as(4, "k", .owner = my_owner);
+    expect_answer(4, ANSWER_LOCK_HELD);
+    release(5, "k", token);
+    expect_answer(5, ANSWER_LOCK_LOST);
+    expect_nothing(); /* the other one may still use it */
+    release(6, "k", token);
+    expect_answer(6, ANSWER_LOCK_LOST);
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* ---- safe retry: D3 ---------------------------------------------------------------------------------------------- */
+
+static const struct text first_key = {"retry-0123456789", 16}, second_key = {"retry-012345678A", 16};
+
+static void release_by(uint32_t request, const char *key, struct text idempotency)
+{
+    struct event event = {.kind = EVENT_RELEASE};
+    event.release = (struct event_release){.request = request, .key = text(key), .idempotency = idempotency};
+    step(event);
+}
+
+/* The answer was lost: the same request again gets the same hold, which is held once. */
+Test(retry, d3_gets_the_answer_again)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    const struct lock_ref lock = rig.answer.lock;
+    at_ms(100), acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_REPEATED);
+    cr_assert(token_same_random(&rig.answer.hold.token, &token));
+    cr_assert_eq(rig.answer.hold.count, 1);
+    expect_nothing();
+    acquire_as(3, "k", .ttl_ms = 9000, .idempotency = first_key);
+    expect_answer(3, ANSWER_IDEMPOTENCY_MISMATCH);
+    acquire_as(4, "k", .ttl_ms = 10000, .max_hold_ms = 5000, .idempotency = first_key);
+    expect_answer(4, ANSWER_IDEMPOTENCY_MISMATCH);
+    acquire_as(5, "k", .ttl_ms = 10000, .idempotency = second_key);
+    expect_answer(5, ANSWER_LOCK_HELD);
+    step_lock(EVENT_UNDELIVERED, lock); /* only now the first answer turns out to be lost: the second one arrived */
+    expect_nothing();
+    cr_assert(is_listed("k"));
+    release(6, "k", token); /* one release ends it */
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* Neither answer arrived: nobody holds it, and a third request acquires it anew. */
+Test(retry, d3_nobody_was_told)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    const struct lock_ref lock = rig.answer.lock;
+    acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_REPEATED);
+    step_lock(EVENT_UNDELIVERED, lock);
+    expect_nothing();
+    step_lock(EVENT_UNDELIVERED, lock);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    cr_assert_not(is_listed("k"));
+    acquire_as(3, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_GRANTED);
+}
+
+/* The older one waits: the newer one takes its place, in the queue as well as before the masters. */
+Test(retry, d3_takes_over_the_wait)
+{
+    begin_five();
+    struct token token = hold("k");
+    acquire_as(1, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    acquire_as(2, "k", .ttl_ms = 10000, .wait_ms = 60000);
+    at_ms(50), acquire_as(3, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    expect_answer(1, ANSWER_SUPERSEDED);
+    cr_assert_eq(core_stats(rig.core)->waiters, 2);
+    acquire_as(4, "k", .ttl_ms = 10000, .wait_ms = 50000, .idempotency = first_key);
+    expect_answer(4, ANSWER_IDEMPOTENCY_MISMATCH);
+    release(5, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_ACQUIRE, ALL);
+    at_ms(51), acquire_as(6, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key); /* its round is out */
+    expect_answer(3, ANSWER_SUPERSEDED);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(6, ANSWER_GRANTED);
+    cr_assert_eq(core_stats(rig.core)->waiters, 1);
+    /* The superseded caller leaves: nothing of it is left to be cancelled. */
+    cancel(3);
+    cr_assert(is_listed("k"));
+}
+
+/* DELETE takes it in the token's place, and then it is used up: a copy of the POST that comes late gets nothing. */
+Test(retry, d3_a_release_uses_it_up)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    release_by(2, "k", second_key);
+    expect_answer(2, ANSWER_NOT_HELD);
+    cr_assert(is_listed("k"));
+    release_by(3, "k", first_key);
+    expect_send(OP_RELEASE, ALL);
+    acquire_as(4, "k", .ttl_ms = 10000, .idempotency = first_key); /* while it is released */
+    expect_answer(4, ANSWER_SUPERSEDED);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_RELEASED);
+    at_ms(299999), acquire_as(5, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(5, ANSWER_SUPERSEDED);
+    release_by(6, "k", first_key);
+    expect_answer(6, ANSWER_NOT_HELD);
+    expect_nothing();
+    at_ms(600001); /* limits.wait after the last DELETE */
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 0);
+    acquire_as(7, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+/* So does a DELETE by token. */
+Test(retry, d3_a_release_by_token_uses_it_up)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    release(2, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    acquire_as(3, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(3, ANSWER_SUPERSEDED);
+    expect_nothing();
+}
+
+/* A DELETE that overtakes its POST: while that waits, while its round is out, or before it has come at all. */
+Test(retry, d3_a_release_before_the_grant)
+{
+    begin_five();
+    release_by(1, "late", first_key);
+    expect_answer(1, ANSWER_NOT_HELD);
+    acquire_as(2, "late", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_SUPERSEDED);
+
+    hold("k");
+    acquire_as(3, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    release_by(4, "k", first_key);
+    expect_answer(3, ANSWER_SUPERSEDED);
+    expect_answer(4, ANSWER_NOT_HELD);
+    cr_assert_eq(core_stats(rig.core)->waiters, 0);
+
+    rig.count = 0;
+    acquire_as(5, "out", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    release_by(6, "out", first_key);
+    expect_answer(5, ANSWER_SUPERSEDED);
+    expect_answer(6, ANSWER_NOT_HELD);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    cr_assert_not(is_listed("out"));
+}
+
+/* What it got was lost since. */
+Test(retry, d3_a_lost_hold_stays_lost)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    at_ms(12000);
+    rig.count = 0;
+    acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_EXPIRED);
+    release_by(3, "k", first_key);
+    expect_answer(3, ANSWER_LOCK_LOST);
+    at_ms(12000 + 290000); /* long after the loss itself is forgotten */
+    rig.count = 0;
+    acquire_as(4, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(4, ANSWER_SUPERSEDED);
+}
+
+/* ---- lock_delay: R15 --------------------------------------------------------------------------------------------- */
+
+static void begin_delayed(void)
+{
+    prepare(5);
+    rig.policy.lock_delay_ms = 5000;
+    begin();
+}
+
+/* Masters get ttl + lock_delay, on every command; validity counts from the ttl alone. */
+Test(lock_delay, r15_leases_are_longer_than_validity)
+{
+    begin_delayed();
+    acquire_as(1, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].ttl_ms, 15000);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert_eq(valid_until_us(), 10000000 - 102000);
+    cr_assert_eq(rig.answer.hold.ttl_ms, 10000);
+    const struct token token = rig.answer.hold.token;
+    at_ms(1000), renew_as(2, "k", token, .ttl_ms = 12000);
+    expect_send(OP_RENEW, ALL);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 17000);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    cr_assert_eq(valid_until_us(), 1000000 + 12000000 - 122000);
+    release(3, "k", token); /* a clean end needs no delay */
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* An unclean loss keeps the key taken: nobody asks the masters to delete it. */
+Test(lock_delay, r15_a_loss_runs_out)
+{
+    begin_delayed();
+    hold_as("k", .ttl_ms = 10000);
+    at_us(10000000 - 102000);
+    expect_lost(REASON_EXPIRED);
+    at_ms(20000);
+    expect_nothing();
+}
+
+/* R15: together they stay within max_ttl, which the restart guard counts on. */
+Test(lock_delay, r15_within_max_ttl)
+{
+    begin_delayed();
+    acquire_as(1, "k", .ttl_ms = 55000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].ttl_ms, 60000);
+    acquire_as(2, "other", .ttl_ms = 55001);
+    expect_answer(2, ANSWER_BAD_TTL);
+    cr_assert_eq(rig.answer.ttl_ms_max, 55000);
+}
+
