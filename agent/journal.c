@@ -14,7 +14,7 @@
 #include "agent/core/core_assert.h"
 #include "agent/core/random.h"
 
-enum { CELL = 1024, FORMAT = 1 };
+enum { CELL = 1024, FORMAT = 2 };
 
 static const char magic[16] = "lockagent.holds";
 
@@ -34,14 +34,16 @@ union record {
     struct {
         uint64_t checksum; /* of what comes behind it */
         uint64_t place;
-        uint64_t fence;
+        uint64_t fence, terms;
         int64_t acquired_us, valid_us, max_hold_us, lease_us;
         uint32_t ttl_ms;
-        uint16_t key_len;
-        uint8_t label_len, state, renew, adopted;
+        uint16_t key_len, count;
+        uint8_t label_len, owner_len, idempotency_len, state, renew, adopted;
         uint8_t random[RANDOM_BYTES];
         char key[LIMIT_KEY_BYTES];
         char label[LIMIT_LABEL_BYTES];
+        char owner[LIMIT_SECRET_BYTES];
+        char idempotency[LIMIT_SECRET_BYTES];
     };
     char bytes[CELL];
 };
@@ -237,6 +239,7 @@ static bool makes_sense(const union record *record, struct instant now)
     int64_t most_us = now.us + (int64_t)TTL_MS_MAX * 1000;
     return (record->state == CELL_HELD || record->state == CELL_ENDED) && record->key_len >= 1 &&
            record->key_len <= LIMIT_KEY_BYTES && record->label_len <= LIMIT_LABEL_BYTES &&
+           record->owner_len <= LIMIT_SECRET_BYTES && record->idempotency_len <= LIMIT_SECRET_BYTES && record->count >= 1 &&
            (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) && record->ttl_ms >= TTL_MS_MIN &&
            record->ttl_ms <= TTL_MS_MAX && record->acquired_us >= 0 && record->acquired_us <= now.us &&
            record->valid_us <= record->max_hold_us && record->valid_us <= record->lease_us &&
@@ -263,6 +266,8 @@ static struct event_restore hold_of(const union record *record)
         .valid_until = {record->valid_us},
         .max_hold_until = {record->max_hold_us},
         .lease_until = {record->lease_us},
+        .secrets = {{record->owner, record->owner_len}, {record->idempotency, record->idempotency_len}, record->terms},
+        .count = record->count,
     };
     memcpy(hold.token.random, record->random, RANDOM_BYTES);
     return hold;
@@ -297,6 +302,13 @@ void journal_read(struct journal *journal, struct instant now,
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+static uint8_t put_text(char *bytes, struct text text)
+{
+    if (text.len > 0)
+        memcpy(bytes, text.at, text.len);
+    return (uint8_t)text.len;
+}
+
 bool journal_note(struct journal *journal, const struct effect_hold *hold)
 {
     const struct hold_view *view = &hold->view;
@@ -312,14 +324,16 @@ bool journal_note(struct journal *journal, const struct effect_hold *hold)
     record.lease_us = hold->lease_until.us;
     record.ttl_ms = view->ttl_ms;
     record.key_len = (uint16_t)view->key.len;
-    record.label_len = (uint8_t)view->label.len;
     record.state = hold->ended ? CELL_ENDED : CELL_HELD;
     record.renew = (uint8_t)view->renew;
     record.adopted = hold->adopted;
+    record.terms = hold->secrets.terms;
+    record.count = view->count;
     memcpy(record.random, view->token.random, RANDOM_BYTES);
     memcpy(record.key, view->key.at, view->key.len);
-    if (view->label.len > 0)
-        memcpy(record.label, view->label.at, view->label.len);
+    record.label_len = put_text(record.label, view->label);
+    record.owner_len = put_text(record.owner, hold->secrets.owner);
+    record.idempotency_len = put_text(record.idempotency, hold->secrets.idempotency);
     record.checksum = record_checksum(journal, hold->slot, &record);
     return write_cell(journal, offset_of(hold->slot), record.bytes);
 }

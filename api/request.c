@@ -428,7 +428,7 @@ enum MHD_Result request_submit(struct connection *connection, struct event *even
 {
     struct api *api = connection->api;
     struct request *request = &connection->request;
-    if (api->stopping || (api->draining && request->method == METHOD_POST))
+    if (api->stopping)
         return answer_here(connection, ANSWER_DRAINING);
     bool lasts = waits(request) || request_streams(request);
     if (connection->peer_dead || (connection->peer_closed && lasts))

@@ -108,26 +108,21 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
 
 /* ---- events ---------------------------------------------------------------------------------------------------- */
 
-static void acquire(struct core *core, const struct event_acquire *event)
+/* As in Redisson: a caller that names a ttl gets a plain lease, one that names none the watchdog; so does one that is bound. */
+static enum renew renew_of(const struct event_acquire *event, const struct core_policy *policy)
 {
-    struct effect_answer refusal;
-    if (core->draining) {
-        request_refuse(core, event->request, (struct effect_answer){.answer = ANSWER_DRAINING});
-        return;
-    }
-    struct key *key = key_get(core, event->key);
-    if (key == NULL) {
-        request_refuse(core, event->request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
-        return;
-    }
-    const struct core_policy *policy = &core->policies[key->policy];
-    struct request *request = request_new(core, event->request, key);
-    /* As in Redisson: a caller that names a ttl gets a plain lease, one that names none the watchdog. */
-    request->renew = event->renew != RENEW_UNSET ? event->renew : event->ttl_ms != 0 ? RENEW_CALLER : policy->renew;
+    if (event->renew != RENEW_UNSET)
+        return event->renew;
+    if (event->bound)
+        return RENEW_AGENT;
+    return event->ttl_ms != 0 ? RENEW_CALLER : policy->renew;
+}
+
+static void take_terms(struct request *request, const struct event_acquire *event, const struct core_policy *policy)
+{
     request->ttl_ms = event->ttl_ms != 0 ? event->ttl_ms : policy->ttl_ms;
+    request->renew = renew_of(event, policy);
     request->bound = event->bound;
-    if (event->bound && event->renew == RENEW_UNSET)
-        request->renew = RENEW_AGENT;
     request->max_hold_ms = event->bound ? policy->bound_max_hold_ms : policy->max_hold_ms;
     if (event->max_hold_ms != 0 && event->max_hold_ms < request->max_hold_ms)
         request->max_hold_ms = event->max_hold_ms;
@@ -135,20 +130,32 @@ static void acquire(struct core *core, const struct event_acquire *event)
     request->label_len = (uint8_t)event->label.len;
     if (event->label.len > 0)
         memcpy(request->label, event->label.at, event->label.len);
-    int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
     secret_take(&request->idempotency, event->idempotency);
-    request->terms = idempotency_terms(core, event);
-    if (event->idempotency.len > 0 && idempotency_settles(core, request, wait_ms))
-        return;
+    request->terms = idempotency_terms(event);
     if (policy->reentrant)
         secret_take(&request->owner, event->owner);
-    if (reentry_takes(core, request))
+}
+
+/* Who asks for what it has already is answered also while the agent drains: that is no new lock. */
+static void acquire(struct core *core, const struct event_acquire *event)
+{
+    struct effect_answer refusal;
+    struct key *key = key_get(core, event->key);
+    if (key == NULL) {
+        request_refuse(core, event->request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
         return;
-    if (policy_allows_ttl(core, key, request->ttl_ms, request->renew, &refusal)) {
-        queue_join(core, key, request, wait_ms);
-    } else {
-        request_answer(core, request, refusal);
     }
+    struct request *request = request_new(core, event->request, key);
+    int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
+    take_terms(request, event, &core->policies[key->policy]);
+    if (idempotency_settles(core, request, wait_ms) || reentry_takes(core, request))
+        return;
+    if (core->draining && !MUTANT(DRAIN_GRANTS))
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
+    else if (policy_allows_ttl(core, key, request->ttl_ms, request->renew, &refusal))
+        queue_join(core, key, request, wait_ms);
+    else
+        request_answer(core, request, refusal);
 }
 
 /* What a PUT of a lock that this agent knows comes to. */
@@ -202,7 +209,7 @@ static void release_known(struct core *core, struct lock *lock, struct request *
 {
     switch (lock->state) {
     case LOCK_HELD:
-        if (reentry_left(lock))
+        if (reentry_left(core, lock))
             request_answer(core, request, answer_for_lock(ANSWER_RELEASED, lock));
         else
             release_begun(core, lock, request);
@@ -213,7 +220,7 @@ static void release_known(struct core *core, struct lock *lock, struct request *
         break;
     case LOCK_LOST: /* the holder gives it up before its validity has ended: its keys need not wait */
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
-        if (!reentry_left(lock))
+        if (!reentry_left(core, lock))
             release_begun(core, lock, /* request= */ NULL);
         break;
     case LOCK_ENDED:
@@ -311,7 +318,7 @@ static void undelivered(struct core *core, struct lock_ref ref)
 {
     struct lock *lock = lock_by_ref(core, ref);
     if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST) && !idempotency_keeps(lock) &&
-        !reentry_left(lock))
+        !reentry_left(core, lock))
         release_begun(core, lock, /* request= */ NULL);
 }
 

@@ -121,6 +121,11 @@ struct event_read {
     uint32_t request;
     struct text key;
 };
+/* What else a hold was taken with. */
+struct hold_secrets {
+    struct text owner, idempotency; /* empty: none */
+    uint64_t terms;                 /* what a request with that idempotency key has to ask for; opaque */
+};
 struct event_restore {
     struct text key, label;
     struct token token;
@@ -129,6 +134,8 @@ struct event_restore {
     bool adopted; /* an agent before may have reported a longer validity */
     uint32_t ttl_ms;
     struct instant acquired_at, valid_until, max_hold_until;
+    struct hold_secrets secrets;
+    uint16_t count; /* releases that end it */
     struct instant lease_until; /* no master keeps the key for longer */
 };
 struct event_reply {
@@ -277,8 +284,9 @@ struct effect_hold {
     bool forgotten;        /* nothing is left of it, and nothing below is set */
     bool ended;            /* released or lost */
     bool adopted;          /* as in event_restore */
-    struct hold_view view; /* ended by a release: valid until now */
+    struct hold_view view; /* ended by a release: valid until now; bound: nobody renews it for the caller any more */
     struct instant lease_until;
+    struct hold_secrets secrets;
 };
 
 /* State transitions, for metrics and logs. */

@@ -77,16 +77,17 @@ static void take_place(struct core *core, struct request *older, struct request 
     request_answer(core, older, (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
 }
 
-/* D3: what must be the same when a request is asked again with its idempotency key. */
-uint64_t idempotency_terms(const struct core *core, const struct event_acquire *event)
+/* D3: what must be the same when a request is asked again with its idempotency key; also after a restart, so the hash has no key. */
+uint64_t idempotency_terms(const struct event_acquire *event)
 {
     const int64_t terms[] = {event->ttl_ms, event->wait_ms, event->max_hold_ms, event->renew, event->bound};
-    uint64_t label = hash_bytes(core->hash_key[0], core->hash_key[1], event->label.at, event->label.len);
-    return hash_bytes(core->hash_key[0], label, terms, sizeof(terms));
+    return hash_bytes(0, hash_bytes(0, 0, event->label.at, event->label.len), terms, sizeof(terms));
 }
 
 bool idempotency_settles(struct core *core, struct request *request, int64_t wait_ms)
 {
+    if (request->idempotency.len == 0)
+        return false;
     struct lock *lock = find_lock(core, request->key, &request->idempotency);
     struct request *older = lock == NULL ? find_request(request->key, &request->idempotency) : NULL;
     if (lock != NULL)

@@ -147,7 +147,12 @@ void outbox_hold(struct core *core, struct lock *lock)
         .adopted = lock->adopted && !released,
         .view = lock_view(lock),
         .lease_until = lock->lease_until,
+        .secrets = {{lock->owner.bytes, lock->owner.len},
+                    {lock->idempotency.bytes, lock->idempotency.len},
+                    lock->terms},
     };
+    if (lock->bound)
+        hold->view.renew = RENEW_CALLER;
     if (released)
         hold->view.valid_until = instant_min(hold->view.valid_until, core->now);
 }

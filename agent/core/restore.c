@@ -6,6 +6,9 @@
  *   lost, and the   it runs out: what was reported lost is not held again, and inside a validity that was reported no key is
  *   validity not    deleted but at its holder's wish. The same where it was adopted: then more may have been reported.
  *
+ * Its connection has ended with that process, so a bound hold goes on as a plain lease: its caller may renew it or give it back by
+ * its token, and nobody does so instead. Until its validity is over the caller may be at work, and its keys stay.
+ *
  * A journal that was cut short may name a hold twice: the second time it is known. */
 #include <string.h>
 
@@ -22,6 +25,10 @@ static void take_terms(struct core *core, struct lock *lock, const struct event_
     lock->valid_until = event->valid_until;
     lock->max_hold_until = event->max_hold_until;
     lock->lease_until = instant_max(event->lease_until, core->now);
+    secret_take(&lock->owner, event->secrets.owner);
+    secret_take(&lock->idempotency, event->secrets.idempotency);
+    lock->terms = event->secrets.terms;
+    lock->count = event->count;
     lock->written = set_first(lock_group(core, lock)->config.masters);
     lock->label_len = (uint8_t)event->label.len;
     if (event->label.len > 0)
@@ -30,7 +37,7 @@ static void take_terms(struct core *core, struct lock *lock, const struct event_
 
 void hold_restored(struct core *core, struct key *key, const struct event_restore *event)
 {
-    CORE_ASSERT(event->label.len <= LIMIT_LABEL_BYTES && event->renew != RENEW_UNSET);
+    CORE_ASSERT(event->label.len <= LIMIT_LABEL_BYTES && event->renew != RENEW_UNSET && event->count >= 1);
     bool over = !instant_before(core->now, event->valid_until);
     bool known = lock_by_token(key, &event->token) != NULL || key->live != NULL;
     bool runs_out = over ? event->adopted : event->ended;

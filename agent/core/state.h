@@ -386,7 +386,7 @@ bool secret_same(const struct secret *a, const struct secret *b);
 
 /* ---- safe retry [idempotency.c] ---- */
 /* A hash of what must be the same when a request is asked again. */
-uint64_t idempotency_terms(const struct core *core, const struct event_acquire *event);
+uint64_t idempotency_terms(const struct event_acquire *event);
 /* True when the request was asked before: it is answered, or has taken the place of the older one. */
 bool idempotency_settles(struct core *core, struct request *request, int64_t wait_ms);
 /* True when an answer did not arrive, but another one has or may. */
@@ -403,7 +403,7 @@ bool reentry_takes(struct core *core, struct request *request);
 /* Answers those of the key's queue that are the new holder's own. */
 void reentry_admit(struct core *core, struct lock *lock);
 /* True when one of several releases has come, and the hold goes on. */
-bool reentry_left(struct lock *lock);
+bool reentry_left(struct core *core, struct lock *lock);
 
 /* ---- looking [read.c] ---- */
 void read_begun(struct core *core, struct key *key, struct request *request);

@@ -29,6 +29,7 @@ static struct effect_hold hold_of(unsigned i)
                  .token = {.random = {(uint8_t)i}, .fence = i},
                  .renew = RENEW_AGENT,
                  .ttl_ms = 30000,
+                 .count = 1,
                  .valid_until = {120000000},
                  .max_hold_until = {700000000}},
         .lease_until = {121000000},

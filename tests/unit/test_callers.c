@@ -412,3 +412,25 @@ Test(lock_delay, r15_within_max_ttl)
     cr_assert_eq(rig.answer.ttl_ms_max, 55000);
 }
 
+
+/* ---- drain ------------------------------------------------------------------------------------------------------- */
+
+/* What a caller has already is no new lock. */
+Test(drain, d3_r11_who_asks_for_what_it_has_is_answered)
+{
+    prepare(5);
+    rig.policy.reentrant = true;
+    begin();
+    hold_as("once", .ttl_ms = 10000, .idempotency = text("0123456789abcdef"));
+    hold_as("nested", .ttl_ms = 10000, .owner = text("0123456789abcdef"));
+    step((struct event){.kind = EVENT_DRAIN});
+    acquire_as(1, "once", .ttl_ms = 10000, .idempotency = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_REPEATED);
+    acquire_as(2, "nested", .ttl_ms = 10000, .owner = text("0123456789abcdef"));
+    expect_answer(2, ANSWER_REENTERED);
+    acquire_as(3, "once", .ttl_ms = 10000, .idempotency = text("fedcba9876543210"));
+    expect_answer(3, ANSWER_DRAINING);
+    acquire(4, "other");
+    expect_answer(4, ANSWER_DRAINING);
+    expect_nothing();
+}

@@ -22,6 +22,8 @@ static struct stage {
     struct journal *journal;
     struct journal_found found;
     struct event_restore holds[8];
+    char owner[LIMIT_SECRET_BYTES + 1], idempotency[LIMIT_SECRET_BYTES + 1]; /* of the last one */
+    size_t owner_len, idempotency_len;
     char keys[8][LIMIT_KEY_BYTES + 1];
     size_t count;
     bool note_again; /* as the agent does: in slots from 0 on */
@@ -74,10 +76,12 @@ static struct effect_hold hold_of(uint32_t slot, const char *key)
                  .token = {.fence = 1700000000000000 + slot},
                  .renew = RENEW_AGENT,
                  .ttl_ms = 30000,
+                 .count = 2,
                  .acquired_at = {90 * SECOND},
                  .valid_until = {120 * SECOND},
                  .max_hold_until = {700 * SECOND}},
         .lease_until = {121 * SECOND},
+        .secrets = {{"an owner, 16 or more", 20}, {"a request, 16 or more", 21}, 4711},
     };
     memset(hold.view.token.random, (int)slot + 1, RANDOM_BYTES);
     return hold;
@@ -95,6 +99,9 @@ static void take(void *arg, const struct event_restore *hold)
     cr_assert_lt(stage.count, 8);
     snprintf(stage.keys[stage.count], sizeof(stage.keys[0]), "%.*s", (int)hold->key.len, hold->key.at);
     stage.holds[stage.count] = *hold;
+    stage.owner_len = hold->secrets.owner.len, stage.idempotency_len = hold->secrets.idempotency.len;
+    memcpy(stage.owner, hold->secrets.owner.at, stage.owner_len);
+    memcpy(stage.idempotency, hold->secrets.idempotency.at, stage.idempotency_len);
     if (stage.note_again)
         note((uint32_t)stage.count, stage.keys[stage.count]);
     stage.count++;
@@ -146,6 +153,10 @@ Test(journal, what_was_noted_is_found_again)
     cr_assert(a->renew == RENEW_AGENT && a->ttl_ms == 30000 && !a->ended && !a->adopted && a->label.len == 2);
     cr_assert(a->acquired_at.us == 90 * SECOND && a->valid_until.us == 120 * SECOND &&
               a->max_hold_until.us == 700 * (int64_t)SECOND && a->lease_until.us == 121 * SECOND);
+    cr_assert(a->count == 2 && a->secrets.terms == 4711);
+    cr_assert(stage.owner_len == 20 && stage.idempotency_len == 21);
+    cr_assert_str_eq(stage.owner, "an owner, 16 or more");
+    cr_assert_str_eq(stage.idempotency, "a request, 16 or more");
     cr_assert_str_eq(stage.keys[1], "d");
     cr_assert(d->ended && d->adopted);
     restart();
@@ -277,7 +288,7 @@ Test(journal, another_version)
 {
     open_it(), read_again(), note(0, "a");
     journal_close(stage.journal);
-    overwrite(16, "\x02", 1);
+    overwrite(16, "\x03", 1);
     open_it(), read_again();
     cr_assert_eq(stage.count, 0);
     cr_assert_not_null(stage.found.discarded);

@@ -16,6 +16,7 @@ static struct event_restore a_hold(int64_t valid_ms)
         .token = {.fence = 77},
         .renew = RENEW_AGENT,
         .ttl_ms = 3000,
+        .count = 1,
         .acquired_at = {rig.epoch_us - 1000},
         .valid_until = {rig.epoch_us + valid_ms * 1000},
         .max_hold_until = {rig.epoch_us + 600000000},
@@ -178,4 +179,81 @@ Test(restore, without_a_journal_nothing_is_noted)
     hold("k");
     for (size_t i = 0; i < rig.count; i++)
         cr_assert_neq(rig.records[i].effect.kind, EFFECT_HOLD);
+}
+
+/* ---- what callers are to it -------------------------------------------------------------------------------------- */
+
+static struct token granted(struct event_acquire with)
+{
+    acquire_with(63, "k", with);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(63, ANSWER_GRANTED);
+    return rig.answer.hold.token;
+}
+
+Test(restore, r11_an_owner_goes_on_with_its_count)
+{
+    prepare(5);
+    rig.config.journal = rig.policy.reentrant = true;
+    begin();
+    struct token token = granted((struct event_acquire){.ttl_ms = 3000, .owner = text("0123456789abcdef")});
+    cr_assert_eq(noted()->view.count, 1);
+    acquire_as(1, "k", .owner = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_REENTERED);
+    cr_assert_eq(noted()->view.count, 2);
+    const struct text owner = noted()->secrets.owner;
+    cr_assert(owner.len == 16 && memcmp(owner.at, "0123456789abcdef", 16) == 0);
+    release(2, "k", token);
+    expect_answer(2, ANSWER_RELEASED);
+    cr_assert_eq(noted()->view.count, 1);
+}
+
+Test(restore, r11_as_many_releases_as_before)
+{
+    prepare(5);
+    rig.config.journal = rig.policy.reentrant = true;
+    begin();
+    struct event_restore hold = a_hold(2000);
+    hold.renew = RENEW_CALLER;
+    hold.count = 2;
+    hold.secrets.owner = text("0123456789abcdef");
+    restore(hold), at_ms(1);
+    acquire_as(1, "k", .owner = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_REENTERED);
+    acquire_as(2, "k", .owner = text("fedcba9876543210"));
+    expect_answer(2, ANSWER_LOCK_HELD);
+    release(3, "k", hold.token), release(4, "k", hold.token);
+    expect_answer(3, ANSWER_RELEASED), expect_answer(4, ANSWER_RELEASED);
+    expect_nothing();
+    release(5, "k", hold.token);
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* A POST whose answer was lost with the process is asked again, and has its hold. */
+Test(restore, d3_a_request_that_is_asked_again_after_a_restart)
+{
+    begin_with_journal();
+    granted((struct event_acquire){.ttl_ms = 3000, .idempotency = text("0123456789abcdef")});
+    struct event_restore hold = a_hold(2000);
+    hold.secrets.terms = noted()->secrets.terms;
+    cr_assert_eq(noted()->secrets.idempotency.len, 16);
+    begin_with_journal();
+    hold.secrets.idempotency = text("0123456789abcdef");
+    hold.renew = RENEW_CALLER;
+    restore(hold), at_ms(1);
+    acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_REPEATED);
+    cr_assert(token_same_random(&rig.answer.hold.token, &hold.token));
+    acquire_as(2, "k", .ttl_ms = 2000, .idempotency = text("0123456789abcdef"));
+    expect_answer(2, ANSWER_IDEMPOTENCY_MISMATCH);
+}
+
+/* The connection that it was bound to is gone; its caller may live, and has its validity. */
+Test(restore, a_bound_hold_is_a_plain_lease_from_then_on)
+{
+    begin_with_journal();
+    granted((struct event_acquire){.ttl_ms = 3000, .bound = true});
+    cr_assert_eq(noted()->view.renew, RENEW_CALLER);
+    cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
 }
