@@ -28,7 +28,7 @@ union header {
     char bytes[CELL];
 };
 
-enum { CELL_FREE, CELL_HELD, CELL_ENDED };
+enum { CELL_FREE, CELL_HELD, CELL_LOST, CELL_RELEASED };
 
 union record {
     struct {
@@ -237,13 +237,13 @@ void journal_close(struct journal *journal)
 static bool makes_sense(const union record *record, struct instant now)
 {
     int64_t most_us = now.us + (int64_t)TTL_MS_MAX * 1000;
-    return (record->state == CELL_HELD || record->state == CELL_ENDED) && record->key_len >= 1 &&
+    return record->state >= CELL_HELD && record->state <= CELL_RELEASED && record->key_len >= 1 &&
            record->key_len <= LIMIT_KEY_BYTES && record->label_len <= LIMIT_LABEL_BYTES &&
-           record->owner_len <= LIMIT_SECRET_BYTES && record->idempotency_len <= LIMIT_SECRET_BYTES && record->count >= 1 &&
-           (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) && record->ttl_ms >= TTL_MS_MIN &&
-           record->ttl_ms <= TTL_MS_MAX && record->acquired_us >= 0 && record->acquired_us <= now.us &&
-           record->valid_us <= record->max_hold_us && record->valid_us <= record->lease_us &&
-           record->lease_us <= most_us;
+           record->owner_len <= LIMIT_SECRET_BYTES && record->idempotency_len <= LIMIT_SECRET_BYTES &&
+           record->count >= 1 && (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) &&
+           record->ttl_ms >= TTL_MS_MIN && record->ttl_ms <= TTL_MS_MAX && record->acquired_us >= 0 &&
+           record->acquired_us <= now.us && record->valid_us <= record->max_hold_us &&
+           record->valid_us <= record->lease_us && record->lease_us <= most_us;
 }
 
 static bool is_ours(const struct journal *journal, uint32_t slot, const union record *record, struct instant now)
@@ -259,7 +259,8 @@ static struct event_restore hold_of(const union record *record)
         .label = {record->label, record->label_len},
         .token = {.fence = record->fence},
         .renew = (enum renew)record->renew,
-        .ended = record->state == CELL_ENDED,
+        .ended = record->state != CELL_HELD,
+        .released = record->state == CELL_RELEASED,
         .adopted = record->adopted != 0,
         .ttl_ms = record->ttl_ms,
         .acquired_at = {record->acquired_us},
@@ -324,7 +325,7 @@ bool journal_note(struct journal *journal, const struct effect_hold *hold)
     record.lease_us = hold->lease_until.us;
     record.ttl_ms = view->ttl_ms;
     record.key_len = (uint16_t)view->key.len;
-    record.state = hold->ended ? CELL_ENDED : CELL_HELD;
+    record.state = hold->released ? CELL_RELEASED : hold->ended ? CELL_LOST : CELL_HELD;
     record.renew = (uint8_t)view->renew;
     record.adopted = hold->adopted;
     record.terms = hold->secrets.terms;

@@ -318,7 +318,7 @@ static void undelivered(struct core *core, struct lock_ref ref)
 {
     struct lock *lock = lock_by_ref(core, ref);
     if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST) && !idempotency_keeps(lock) &&
-        !reentry_left(core, lock))
+        !reentry_left(core, lock) && !(lock->bound && MUTANT(BOUND_OUTLIVES_CALLER)))
         release_begun(core, lock, /* request= */ NULL);
 }
 

@@ -130,12 +130,13 @@ struct event_restore {
     struct text key, label;
     struct token token;
     enum renew renew;
-    bool ended;   /* released or lost: nothing but its keys is left */
-    bool adopted; /* an agent before may have reported a longer validity */
+    bool ended;    /* released or lost: nothing but its keys is left */
+    bool released; /* by its holder */
+    bool adopted;  /* an agent before may have reported a longer validity */
     uint32_t ttl_ms;
     struct instant acquired_at, valid_until, max_hold_until;
     struct hold_secrets secrets;
-    uint16_t count; /* releases that end it */
+    uint16_t count;             /* releases that end it */
     struct instant lease_until; /* no master keeps the key for longer */
 };
 struct event_reply {
@@ -206,7 +207,7 @@ struct send_item {
                            ACQUIRE, HANDOVER: `fence` is the proposal, 0 where the policy does not fence */
     struct token previous; /* HANDOVER: the token that is replaced */
     struct text label;     /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
-    uint32_t ttl_ms;       /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay included */
+    uint32_t ttl_ms; /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay included */
     uint16_t policy;
     bool fencing; /* keep the fence key alive (and number the grant) */
 };
@@ -283,6 +284,7 @@ struct effect_hold {
     uint32_t slot;         /* names the hold until it is forgotten; small numbers, used again */
     bool forgotten;        /* nothing is left of it, and nothing below is set */
     bool ended;            /* released or lost */
+    bool released;         /* by its holder */
     bool adopted;          /* as in event_restore */
     struct hold_view view; /* ended by a release: valid until now; bound: nobody renews it for the caller any more */
     struct instant lease_until;

@@ -24,7 +24,7 @@ static struct lock *find_lock(const struct core *core, const struct key *key, co
         struct lock *lock = CONTAINER_OF(at, struct lock, of_key);
         bool known = lock->state == LOCK_HELD || lock->state == LOCK_LOST || is_refused(core, lock) ||
                      (lock->state == LOCK_ENDED && lock->reason != REASON_NONE);
-        if (known && secret_same(&lock->idempotency, secret))
+        if (known && !MUTANT(REPEAT_CONTENDS) && secret_same(&lock->idempotency, secret))
             return lock;
     }
     return NULL;
@@ -101,7 +101,7 @@ bool idempotency_settles(struct core *core, struct request *request, int64_t wai
 
 bool idempotency_keeps(struct lock *lock)
 {
-    if (lock->answers <= 1)
+    if (lock->answers <= 1 || MUTANT(REPEAT_UNCOUNTED))
         return false;
     lock->answers--;
     return true;
@@ -109,7 +109,7 @@ bool idempotency_keeps(struct lock *lock)
 
 void idempotency_use_up(struct core *core, struct lock *lock)
 {
-    if (lock->idempotency.len == 0)
+    if (lock->idempotency.len == 0 || MUTANT(IDEMPOTENCY_NOT_USED_UP))
         return;
     lock->refuses = true;
     if (lock->state == LOCK_ENDED) { /* remembered as lost or used up: from now on, for the whole time */

@@ -144,6 +144,7 @@ void outbox_hold(struct core *core, struct lock *lock)
     *hold = (struct effect_hold){
         .slot = lock->slot,
         .ended = lock->state != LOCK_HELD,
+        .released = released,
         .adopted = lock->adopted && !released,
         .view = lock_view(lock),
         .lease_until = lock->lease_until,

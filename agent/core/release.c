@@ -222,7 +222,8 @@ void hold_over(struct core *core, struct lock *lock)
     /* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity, the lease runs out; and
      * so it does with a lock_delay, which is there to keep the key taken after an unclean loss (R15). */
     bool runs_out = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED || lock->reason == REASON_STUCK ||
-                    lock->lock_delay_ms > 0 || (lock->adopted && !MUTANT(ADOPTED_RELEASED_EARLY)) ||
+                    (lock->lock_delay_ms > 0 && !MUTANT(LOCK_DELAY_DROPPED)) ||
+                    (lock->adopted && !MUTANT(ADOPTED_RELEASED_EARLY)) ||
                     (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE));
     if (runs_out) {
         end(core, lock, /* owed= */ 0);

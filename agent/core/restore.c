@@ -3,6 +3,8 @@
  *   valid still     it goes on as if nothing had happened: same token, number, validity and max_hold. The watchdog renews it at
  *                   once, and that first renewal creates no key (R7): while nobody renewed it, it may have been taken.
  *   over            its keys are released, as after any other end (R6).
+ *   over, unreleased,  it runs out: the key is to stay taken for that long (R15).
+ *   lock_delay
  *   lost, and the   it runs out: what was reported lost is not held again, and inside a validity that was reported no key is
  *   validity not    deleted but at its holder's wish. The same where it was adopted: then more may have been reported.
  *
@@ -28,7 +30,7 @@ static void take_terms(struct core *core, struct lock *lock, const struct event_
     secret_take(&lock->owner, event->secrets.owner);
     secret_take(&lock->idempotency, event->secrets.idempotency);
     lock->terms = event->secrets.terms;
-    lock->count = event->count;
+    lock->count = MUTANT(RESTORE_COUNTS_ONE) ? 1 : event->count;
     lock->written = set_first(lock_group(core, lock)->config.masters);
     lock->label_len = (uint8_t)event->label.len;
     if (event->label.len > 0)
@@ -40,7 +42,8 @@ void hold_restored(struct core *core, struct key *key, const struct event_restor
     CORE_ASSERT(event->label.len <= LIMIT_LABEL_BYTES && event->renew != RENEW_UNSET && event->count >= 1);
     bool over = !instant_before(core->now, event->valid_until);
     bool known = lock_by_token(key, &event->token) != NULL || key->live != NULL;
-    bool runs_out = over ? event->adopted : event->ended;
+    bool is_delayed = core->policies[key->policy].lock_delay_ms > 0 && !event->released && !MUTANT(RESTORE_ENDS_DELAY);
+    bool runs_out = over ? event->adopted || is_delayed : event->ended;
     if (known || runs_out)
         return;
     struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD);

@@ -191,6 +191,8 @@ struct request *wake_heir(struct core *core, struct key *key)
     const struct group *group = &core->groups[key->group];
     uint32_t most = core->policies[key->policy].handover_max;
     struct link *first = list_first(&key->waiters);
+    if (first != NULL && MUTANT(HEIR_OUT_OF_ORDER))
+        first = key->waiters.head.prev;
     if (first == NULL || most == 0 || core->draining || core->locks_live >= core->locks_max ||
         set_size(group->up) < quorum_of(core, key))
         return NULL;

@@ -1,6 +1,7 @@
 /* The surroundings of one core: its clock, its timer, its requests, and the way of its effects. */
 #include "world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,8 @@ static void restore(struct world *w, uint8_t index)
         if (!found[i].used)
             continue;
         event.restore.key = key_text(found[i].key);
+        event.restore.secrets.owner = (struct text){found[i].owner, found[i].owner_len};
+        event.restore.secrets.idempotency = (struct text){found[i].secret, found[i].secret_len};
         checker_restored(w, index, found[i].key, &event.restore);
         agent_step(w, index, &event);
     }
@@ -80,7 +83,8 @@ void agent_boot(struct world *w, uint8_t index)
     memset(agent->memory, 0, bytes);
     agent->core = core_init(agent->memory, &w->config);
     agent->alive = true;
-    agent->ending = agent->dropped_debt = false;
+    agent->draining = agent->ending = agent->dropped_debt = false;
+    agent->begun = 0;
     agent->incarnation++;
     agent->timer_at = INT64_MAX;
     memset(agent->open, 0, sizeof agent->open);
@@ -97,14 +101,23 @@ void agent_boot(struct world *w, uint8_t index)
         restore(w, index);
 }
 
+void agent_drain(struct world *w, uint8_t index)
+{
+    struct event event = {.kind = EVENT_DRAIN};
+    if (!w->agents[index].draining)
+        w->agents[index].drained_from = w->arrivals;
+    w->agents[index].draining = true;
+    agent_step(w, index, &event);
+}
+
 void agent_end(struct world *w, uint8_t index, bool release)
 {
-    struct event drain = {.kind = EVENT_DRAIN}, end = {.kind = EVENT_END};
+    struct event end = {.kind = EVENT_END};
     if (release)
         caller_end_all(w, index);
     end.end.release = release;
     w->agents[index].ending = true;
-    agent_step(w, index, &drain);
+    agent_drain(w, index);
     agent_step(w, index, &end);
 }
 
@@ -158,7 +171,7 @@ static void give_back(struct world *w, struct request *request, const struct tok
 {
     struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = request->lock};
     struct hold *hold = checker_find(w, token->random);
-    if (hold != NULL)
+    if (hold != NULL && hold->users == 0)
         hold->ended = true;
     agent_step(w, request->agent, &event);
 }
@@ -168,7 +181,7 @@ void agent_write(struct world *w, struct written *written)
 {
     struct request *request = written->request;
     struct effect_answer *says = &written->answer;
-    bool promises = says->answer == ANSWER_GRANTED || says->answer == ANSWER_RENEWED;
+    bool promises = request->granted || says->answer == ANSWER_RENEWED;
     if (!w->agents[request->agent].alive || w->agents[request->agent].incarnation != request->incarnation) {
         caller_disconnected(w, request); /* it died with the answer unwritten */
         return;
@@ -201,7 +214,8 @@ static void answer(struct world *w, uint8_t index, const struct effect_answer *a
     agent->open[answered->request] = NULL;
     request->state = REQUEST_ANSWERED;
     request->lock = answered->lock;
-    request->granted = answered->answer == ANSWER_GRANTED;
+    request->granted = answered->answer == ANSWER_GRANTED || answered->answer == ANSWER_REENTERED ||
+                       answered->answer == ANSWER_REPEATED;
     checker_answer(w, index, request, answered);
     if (w->violation[0] != '\0')
         return;
@@ -228,18 +242,26 @@ static void journal(struct world *w, uint8_t index, const struct effect_hold *ho
     cell->hold = (struct event_restore){.token = hold->view.token,
                                         .renew = hold->view.renew,
                                         .ended = hold->ended,
+                                        .released = hold->released,
                                         .adopted = hold->adopted,
                                         .ttl_ms = hold->view.ttl_ms,
                                         .acquired_at = hold->view.acquired_at,
                                         .valid_until = hold->view.valid_until,
                                         .max_hold_until = hold->view.max_hold_until,
-                                        .lease_until = hold->lease_until};
+                                        .lease_until = hold->lease_until,
+                                        .count = hold->view.count,
+                                        .secrets.terms = hold->secrets.terms};
+    cell->owner_len = hold->secrets.owner.len;
+    cell->secret_len = hold->secrets.idempotency.len;
+    memcpy(cell->owner, hold->secrets.owner.at, cell->owner_len);
+    memcpy(cell->secret, hold->secrets.idempotency.at, cell->secret_len);
 }
 
 static void note_attempt(struct world *w, uint8_t index, const struct effect_send *send)
 {
     const struct send_item *item = &w->effects->items[send->first];
     memcpy(w->agents[index].attempt[item->key.at[1] - '0'], item->token.random, RANDOM_BYTES);
+    w->agents[index].begun++;
 }
 
 static void deliver(struct world *w, uint8_t index)
@@ -330,8 +352,22 @@ static struct text label_text(uint8_t caller, char label[SIM_LABEL])
     return (struct text){label, 3};
 }
 
-static void fill_event(const struct request *request, char label[SIM_LABEL], struct event *event)
+/* What only a caller and its agent know. */
+struct secrets {
+    char owner[SIM_SECRET], idempotency[SIM_SECRET];
+};
+
+static struct text secret_text(char bytes[SIM_SECRET], const char *kind, uint32_t number)
 {
+    if (number == 0)
+        return (struct text){0};
+    return (struct text){bytes, (size_t)snprintf(bytes, SIM_SECRET, "%s-%016x", kind, number)};
+}
+
+static void fill_event(const struct request *request, char label[SIM_LABEL], struct secrets *secrets,
+                       struct event *event)
+{
+    struct text idempotency = secret_text(secrets->idempotency, "key", request->secret);
     event->kind = request->kind;
     switch (request->kind) {
     case EVENT_ACQUIRE:
@@ -341,7 +377,10 @@ static void fill_event(const struct request *request, char label[SIM_LABEL], str
                                                 .wait_ms = request->wait_ms,
                                                 .max_hold_ms = request->max_hold_ms,
                                                 .renew = request->renew,
-                                                .label = label_text(request->caller, label)};
+                                                .bound = request->bound,
+                                                .owner = secret_text(secrets->owner, "owner", request->owner),
+                                                .idempotency = idempotency,
+                                                .label = label_text(request->label, label)};
         break;
     case EVENT_RENEW:
         event->renew = (struct event_renew){.request = request->number,
@@ -353,6 +392,8 @@ static void fill_event(const struct request *request, char label[SIM_LABEL], str
     case EVENT_RELEASE:
         event->release =
             (struct event_release){.request = request->number, .key = key_text(request->key), .token = request->token};
+        if (request->by_secret)
+            event->release.idempotency = idempotency;
         break;
     default:
         event->read = (struct event_read){.request = request->number, .key = key_text(request->key)};
@@ -378,7 +419,9 @@ void agent_take_request(struct world *w, struct request *request)
     agent->open[number] = request;
     struct event event = {.kind = request->kind};
     char label[SIM_LABEL];
-    fill_event(request, label, &event);
+    struct secrets secrets;
+    fill_event(request, label, &secrets, &event);
+    checker_arrived(w, request->agent, request);
     agent_step(w, request->agent, &event);
 }
 
@@ -405,4 +448,19 @@ void agent_take_cancel(struct world *w, struct request *request)
     }
     request->state = REQUEST_CANCELLED;
     agent_step(w, request->agent, &event);
+}
+
+void agent_take_leave(struct world *w, uint8_t index, const struct leaving *leaving)
+{
+    const struct agent *agent = &w->agents[index];
+    struct event event = {.kind = leaving->stuck ? EVENT_STUCK : EVENT_UNDELIVERED};
+    if (!agent->alive || agent->incarnation != leaving->incarnation)
+        return;
+    if (leaving->stuck)
+        event.stuck.lock = leaving->lock;
+    else
+        event.undelivered.lock = leaving->lock;
+    agent_step(w, index, &event);
+    if (w->violation[0] == '\0')
+        checker_left(w, index, leaving);
 }

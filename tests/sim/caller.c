@@ -1,5 +1,5 @@
-/* Callers of changing manners: they hold, renew, release, vanish, lose answers, come back with old tokens, and try
- * wrong ones. */
+/* Callers of changing manners: they hold, renew, release, vanish, lose answers, ask again, come back with old tokens, and
+ * try wrong ones. Some are bound to what they hold by a connection, some have it several times over. */
 #include "world.h"
 
 #include <string.h>
@@ -35,19 +35,25 @@ static struct request *new_request(struct world *w, uint8_t caller, uint8_t agen
     request->caller = caller;
     request->agent = agent;
     request->key = key;
-    request->asked_at = w->now;
+    request->label = caller;
     return request;
 }
 
-static void send(struct world *w, struct request *request)
+static void send_in(struct world *w, struct request *request, int64_t us)
 {
+    request->asked_at = w->now + us;
     if (request->caller != CALLER_NOBODY) {
         struct caller *caller = caller_of(w, request->caller);
         caller->request = request;
         caller->state = CALLER_ASKING;
         caller->turn++;
     }
-    world_plan_in(w, 10, (struct happening){.kind = HAPPEN_REQUEST, .agent = request->agent, .what = request});
+    world_plan_in(w, us, (struct happening){.kind = HAPPEN_REQUEST, .agent = request->agent, .what = request});
+}
+
+static void send(struct world *w, struct request *request)
+{
+    send_in(w, request, 10);
 }
 
 static uint32_t draw_ttl(struct world *w)
@@ -65,6 +71,13 @@ static void ask_for_lock(struct world *w, struct caller *caller)
     request->renew = (enum renew)prng_below(&w->prng, 3);
     request->max_hold_ms = prng_percent(&w->prng, 80) ? 0 : prng_between(&w->prng, 1000, 10000);
     request->loses_answer = prng_percent(&w->prng, o->loses_answers);
+    request->bound = prng_percent(&w->prng, o->binds);
+    if (request->bound && request->renew == RENEW_CALLER)
+        request->renew = RENEW_UNSET;
+    if (prng_percent(&w->prng, o->owns))
+        request->owner = (uint8_t)prng_between(&w->prng, 1, SIM_OWNERS);
+    else if (!request->bound && prng_percent(&w->prng, o->repeats))
+        request->secret = ++w->secrets;
     send(w, request);
     if (prng_percent(&w->prng, o->cancels)) /* its patience ends before the answer, perhaps */
         world_plan_in(w, prng_between(&w->prng, 10, request->wait_ms == 0 ? 100000 : request->wait_ms * 1000),
@@ -95,11 +108,66 @@ static void renew(struct world *w, struct caller *caller)
     send(w, request);
 }
 
-/* From the moment of asking for its release a hold binds nobody any more. */
+/* The same request once more, for `caller`. */
+static struct request *ask_again(struct world *w, uint8_t caller, const struct request *asked)
+{
+    struct request *request = new_request(w, caller, asked->agent, EVENT_ACQUIRE, asked->key);
+    request->label = asked->label;
+    request->ttl_ms = asked->ttl_ms;
+    request->wait_ms = asked->wait_ms;
+    request->renew = asked->renew;
+    request->max_hold_ms = asked->max_hold_ms;
+    request->secret = asked->secret;
+    return request;
+}
+
+/* D3: the answer did not come, so it asks again. Seldom it asks for something else, and is told so. */
+static void repeat(struct world *w, const struct caller *caller, const struct request *asked)
+{
+    struct request *request = ask_again(w, caller->index, asked);
+    if (prng_percent(&w->prng, 5))
+        request->max_hold_ms += 1000;
+    request->loses_answer = prng_percent(&w->prng, w->options.loses_answers);
+    send_in(w, request, prng_between(&w->prng, 10, 30000));
+}
+
+static bool is_at_home(const struct world *w, const struct hold *hold, uint8_t agent)
+{
+    return hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
+}
+
+/* One of those who have it is done with it. From the moment of asking for its last release a hold binds nobody any more; and
+ * only its own agent counts. */
+static void done_with(struct world *w, struct hold *hold, uint8_t agent)
+{
+    if (hold->count > 0)
+        hold->count--;
+    hold->elsewhere = hold->elsewhere || !is_at_home(w, hold, agent);
+    if (hold->count == 0 || hold->elsewhere)
+        hold->ended = true;
+}
+
+/* A copy of the request that took it comes in late: nobody wants it any more. */
+static void send_copy(struct world *w, struct hold *hold)
+{
+    if (hold->secret == 0 || w->healed || !prng_percent(&w->prng, w->options.copies))
+        return;
+    struct request *copy = ask_again(w, CALLER_NOBODY, &hold->asked);
+    copy->copy = true;
+    copy->hold = hold;
+    send_in(w, copy, prng_between(&w->prng, 10, 3000000));
+}
+
 static void release(struct world *w, struct caller *caller, uint8_t agent)
 {
-    struct request *request = request_with_token(w, caller, agent, EVENT_RELEASE, caller->hold);
-    caller->hold->ended = true;
+    struct hold *hold = caller->hold;
+    struct request *request = request_with_token(w, caller, agent, EVENT_RELEASE, hold);
+    if (hold->secret != 0 && is_at_home(w, hold, agent) && prng_percent(&w->prng, 30)) {
+        request->secret = hold->secret;
+        request->by_secret = true;
+    }
+    done_with(w, hold, agent);
+    send_copy(w, hold);
     send(w, request);
     if (prng_percent(&w->prng, w->options.cancels) && !w->healed)
         world_plan_in(w, prng_between(&w->prng, 10, 5000),
@@ -148,7 +216,7 @@ static bool bother(struct world *w, struct caller *caller)
 static void forget(struct world *w, struct caller *caller)
 {
     if (caller->hold != NULL)
-        caller->hold->used = false;
+        caller->hold->users--;
     caller->hold = NULL;
     caller->state = w->healed ? CALLER_GONE : CALLER_IDLE;
     if (caller->state == CALLER_IDLE)
@@ -167,7 +235,8 @@ static struct hold *find_abandoned(struct world *w, const struct caller *caller)
 {
     for (uint16_t i = w->hold_count; i-- > 1 && w->hold_count - i < 8;) {
         struct hold *hold = &w->holds[i];
-        if (!hold->used && !hold->ended && hold->agent == caller->agent && hold->window_until > w->now)
+        if (hold->users == 0 && hold->count > 0 && !hold->ended && hold->agent == caller->agent &&
+            hold->window_until > w->now)
             return hold;
     }
     return NULL;
@@ -178,7 +247,7 @@ static void act_idle(struct world *w, struct caller *caller)
     const struct options *o = &w->options;
     struct hold *found = prng_percent(&w->prng, 20) ? find_abandoned(w, caller) : NULL;
     if (found != NULL) {
-        found->used = true;
+        found->users = 1;
         caller->hold = found;
         renew(w, caller);
     } else if (prng_percent(&w->prng, o->reads)) {
@@ -188,10 +257,27 @@ static void act_idle(struct world *w, struct caller *caller)
     }
 }
 
+/* The connection that the hold is bound to ends; or nobody reads what comes over it. */
+static void leave(struct world *w, struct caller *caller, bool stuck)
+{
+    struct hold *hold = caller->hold;
+    struct leaving *leaving = world_allocate(w, sizeof *leaving);
+    *leaving = (struct leaving){hold, hold->lock, hold->incarnation, stuck};
+    world_say(w, stuck ? "c%u does not read" : "c%u leaves", caller->index);
+    if (!stuck)
+        done_with(w, hold, hold->agent);
+    world_plan_in(w, prng_between(&w->prng, 10, 5000),
+                  (struct happening){.kind = HAPPEN_LEAVE, .agent = hold->agent, .what = leaving});
+    stuck ? hold_on(w, caller) : forget(w, caller);
+}
+
 static void act_holding(struct world *w, struct caller *caller)
 {
+    bool bound = caller->hold->bound && is_at_home(w, caller->hold, caller->agent);
     const struct options *o = &w->options;
-    if (w->healed) {
+    if (bound && prng_percent(&w->prng, 50)) {
+        leave(w, caller, /* stuck= */ !w->healed && prng_percent(&w->prng, o->sticks));
+    } else if (w->healed) {
         release(w, caller, caller->agent);
     } else if (prng_percent(&w->prng, o->renews)) {
         renew(w, caller);
@@ -211,13 +297,25 @@ static void act_holding(struct world *w, struct caller *caller)
     }
 }
 
-/* It hangs up. What was asked for is not wanted any more, but a hold that it has stays its own. */
+/* It hangs up. What was asked for is not wanted any more, unless it asks again; but a hold that it has stays its own. */
 static void hang_up(struct world *w, struct caller *caller)
 {
     struct request *request = caller->request;
+    bool may_repeat = request->secret != 0 && request->kind == EVENT_ACQUIRE && !w->healed;
     world_say(w, "c%u hangs up", caller->index);
     caller->request = NULL;
-    world_plan_in(w, 10, (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+    world_plan_in(w, may_repeat ? prng_between(&w->prng, 10, 30000) : 10,
+                  (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+    if (may_repeat && prng_percent(&w->prng, 70)) {
+        repeat(w, caller, request);
+        return;
+    }
+    if (may_repeat && prng_percent(&w->prng, 50)) { /* a release of what it may have been granted */
+        struct request *end = new_request(w, CALLER_NOBODY, request->agent, EVENT_RELEASE, request->key);
+        end->secret = request->secret;
+        end->by_secret = true;
+        send_in(w, end, prng_between(&w->prng, 10, 30000));
+    }
     forget(w, caller);
 }
 
@@ -258,19 +356,39 @@ void caller_act(struct world *w, uint8_t index)
 
 /* ---- answers --------------------------------------------------------------------------------------------------- */
 
+/* A grant that nobody has heard of binds nobody. */
+static void not_received(struct hold *hold)
+{
+    if (hold != NULL && hold->users == 0)
+        hold->ended = true;
+}
+
+/* What comes to nobody: some connections are still there to take it. */
+static void answered_nobody(struct world *w, struct request *request)
+{
+    if (request->granted)
+        world_plan_in(w, 10, (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+}
+
 static void granted(struct world *w, struct caller *caller, struct request *request, const struct effect_answer *answer)
 {
     struct hold *hold = checker_find(w, answer->hold.token.random);
     if (hold == NULL)
         return;
     if (request->loses_answer && !w->healed) {
-        hold->ended = true;
+        not_received(hold);
         world_plan_in(w, prng_between(&w->prng, 10, 20000),
                       (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
-        forget(w, caller);
+        if (request->secret != 0 && prng_percent(&w->prng, 80))
+            repeat(w, caller, request);
+        else
+            forget(w, caller);
         return;
     }
-    hold->used = true;
+    hold->users++;
+    hold->count++;
+    if (hold->ended && !hold->elsewhere)
+        checker_taken_up(w, hold);
     caller->hold = hold;
     hold_on(w, caller);
 }
@@ -295,13 +413,15 @@ static void renewed(struct world *w, struct caller *caller, const struct effect_
 
 void caller_answered(struct world *w, struct request *request, const struct effect_answer *answer)
 {
-    if (request->caller == CALLER_NOBODY)
+    struct hold *hold = request->granted ? checker_find(w, answer->hold.token.random) : NULL;
+    if (request->caller == CALLER_NOBODY) {
+        not_received(hold);
+        answered_nobody(w, request);
         return;
+    }
     struct caller *caller = caller_of(w, request->caller);
     if (caller->request != request) { /* it has gone, and its agent will see it in a moment */
-        struct hold *hold = request->granted ? checker_find(w, answer->hold.token.random) : NULL;
-        if (hold != NULL)
-            hold->ended = true;
+        not_received(hold);
         return;
     }
     caller->request = NULL;
@@ -359,6 +479,18 @@ void caller_wind_down(struct world *w)
     }
 }
 
+/* Releases that end what the agent holds. */
+static unsigned counted(const struct world *w, uint8_t agent, uint8_t key)
+{
+    const struct hold *hold = w->agents[agent].held[key];
+    uint32_t cursor = 0;
+    struct hold_view view;
+    while (core_next_hold(w->agents[agent].core, agent_clock(w, agent), &cursor, &view))
+        if (token_same_random(&view.token, &hold->token))
+            return view.count;
+    return 1;
+}
+
 /* Whatever is still held, nobody uses: most of it is released by hand, the rest has to end by max_hold. Returns when
  * the last of it must have ended. */
 static int64_t clear_leftovers(struct world *w)
@@ -374,11 +506,13 @@ static int64_t clear_leftovers(struct world *w)
                 latest = until > latest ? until : latest;
                 continue;
             }
-            struct request *request = new_request(w, CALLER_NOBODY, a, EVENT_RELEASE, key);
-            request->token = hold->token;
-            request->hold = hold;
             hold->ended = true;
-            send(w, request);
+            for (unsigned left = counted(w, a, key); left > 0; left--) {
+                struct request *request = new_request(w, CALLER_NOBODY, a, EVENT_RELEASE, key);
+                request->token = hold->token;
+                request->hold = hold;
+                send(w, request);
+            }
         }
     }
     return latest;
@@ -395,7 +529,7 @@ void caller_probe_all(struct world *w)
                                   .agent = (uint8_t)(i % o->agents),
                                   .key = (uint8_t)(i / each),
                                   .probes = true};
-        caller->due_at = latest + (int64_t)(o->ttl_ms_max * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
+        caller->due_at = latest + (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
                          3 * (o->out_us_max + o->back_us_max) + PROBE_SLACK_US;
         w->caller_count++;
         act_in(w, caller, prng_between(&w->prng, 10, 20000));

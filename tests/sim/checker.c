@@ -17,6 +17,7 @@
  *       each such attempt of the healed phase, and for those of the faulty phase once all masters are reachable again
  *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7): each report is held against the
  *       one before it
+ *   C11 those of an agent who wait for a key get it in the order in which they came (R9)
  *   C10 no key is deleted inside a validity that was reported but at its holder's wish: the masters report each deletion; and
  *       so no living hold is called taken
  *
@@ -160,7 +161,9 @@ static bool is_fitting(const struct request *request, enum answer answer)
     switch (request->kind) {
     case EVENT_ACQUIRE:
         fitting = IS(GRANTED) | IS(LOCK_HELD) | IS(QUORUM_UNAVAILABLE) | IS(VALIDITY_EXPIRED) | IS(TOO_MANY_LOCKS) |
-                  IS(TOO_MANY_WAITERS) | IS(DRAINING) | (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0);
+                  IS(TOO_MANY_WAITERS) | IS(DRAINING) | (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0) |
+                  (request->owner != 0 ? IS(REENTERED) : 0) |
+                  (request->secret != 0 ? IS(REPEATED) | IS(SUPERSEDED) | IS(IDEMPOTENCY_MISMATCH) | IS(LOCK_LOST) : 0);
         break;
     case EVENT_RENEW:
         fitting = IS(RENEWED) | IS(RENEW_FAILED) | IS(LOCK_LOST) | IS(TOKEN_MISMATCH) | IS(NOT_HELD) |
@@ -196,6 +199,62 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
                      (long long)took_us, (long long)most_ms);
 }
 
+/* R9, and a drain: who may be granted it. */
+static void check_turn(struct world *w, uint8_t agent, const struct request *request)
+{
+    const struct agent *at = &w->agents[agent];
+    if (at->draining && request->arrived > at->drained_from)
+        checker_fail(w, "C7 a%u drains, and granted k%u to one who came later", agent, request->key);
+    for (size_t i = 0; i < SIM_REQUESTS && request->wait_ms > 0; i++) {
+        const struct request *other = at->open[i];
+        if (other != NULL && other->kind == EVENT_ACQUIRE && other->key == request->key && other->wait_ms > 0 &&
+            other->arrived < request->arrived)
+            checker_fail(w, "C11 a%u granted k%u to request %u, and request %u came before it", agent, request->key,
+                         request->number, other->number);
+    }
+}
+
+/* R15: whoever lost it without a release, nobody has it until lock_delay after its validity. */
+static void check_lock_delay(struct world *w, uint8_t key)
+{
+    const struct hold *previous = w->granted_last[key];
+    int64_t delay_us = (int64_t)w->options.lock_delay_ms * 980;
+    if (delay_us > 0 && previous != NULL && !previous->ended && w->now < previous->window_until + delay_us)
+        checker_fail(w, "C1 k%u is granted %lld us after the last validity, and the lock_delay is %u ms", key,
+                     (long long)(w->now - previous->window_until), w->options.lock_delay_ms);
+}
+
+/* D3: a request whose lock was released by DELETE is over, and a copy of it gets nothing. */
+static void check_copy(struct world *w, uint8_t agent, const struct request *request)
+{
+    if (request->copy && request->hold->used_up == w->agents[agent].incarnation && w->agents[agent].begun < SIM_LOCKS)
+        checker_fail(w, "C7 a%u granted k%u to a copy of a request whose lock was released", agent, request->key);
+}
+
+/* R11, D3: the hold is the caller's own. */
+static void check_had(struct world *w, uint8_t agent, const struct request *request, const struct effect_answer *answer)
+{
+    struct hold *hold = checker_find(w, answer->hold.token.random);
+    bool again = answer->answer == ANSWER_REENTERED;
+    if (hold == NULL || w->agents[agent].held[request->key] != hold ||
+        (again ? hold->owner != request->owner || answer->hold.count < 2 : hold->secret != request->secret)) {
+        checker_fail(w, "C4 a%u gave k%u, which is another's, to owner %u, request %u", agent, request->key,
+                     request->owner, request->secret);
+        return;
+    }
+    *(again ? &w->figures.reentered : &w->figures.repeated) += 1;
+    hold->lock = answer->lock;
+    report(w, agent, &answer->hold);
+}
+
+/* D3: the same request can not be refused because of what it has got. */
+static void check_refused(struct world *w, uint8_t agent, const struct request *request)
+{
+    const struct hold *held = w->agents[agent].held[request->key];
+    if (held != NULL && request->secret != 0 && held->secret == request->secret && !held->given_up)
+        checker_fail(w, "C7 a%u refuses k%u to the request that has it", agent, request->key);
+}
+
 static void register_open(struct world *w, struct hold *hold);
 static void check_granted(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer)
 {
@@ -211,11 +270,19 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
         checker_fail(w, "C2 k%u: a%u granted number %llu after %llu", request->key, agent,
                      (unsigned long long)token->fence, (unsigned long long)w->fence_last[request->key]);
     w->fence_last[request->key] = token->fence;
+    check_turn(w, agent, request);
+    check_copy(w, agent, request);
+    check_lock_delay(w, request->key);
+    hold->bound = request->bound;
+    hold->owner = request->owner;
+    hold->secret = request->secret;
+    hold->asked = *request;
+    hold->lock = answer->lock;
     const struct hold *previous = w->granted_last[request->key];
     w->figures.take_overs += previous != NULL && !previous->ended;
     w->granted_last[request->key] = hold;
     hold->max_hold_until = answer->hold.max_hold_until;
-    int64_t cap_ms = w->options.max_hold_ms;
+    int64_t cap_ms = request->bound ? w->policy.bound_max_hold_ms : w->policy.max_hold_ms;
     if (request->max_hold_ms != 0 && request->max_hold_ms < cap_ms)
         cap_ms = request->max_hold_ms;
     if (instant_before(instant_after_ms(agent_clock(w, agent), cap_ms), hold->max_hold_until))
@@ -235,7 +302,9 @@ static void check_adopted(struct world *w, uint8_t agent, struct hold *hold, con
         checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent, hold->key);
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
-    hold->lost = hold->doubtful = false;
+    hold->lost = hold->doubtful = hold->bound = false;
+    hold->count = 1;
+    hold->secret = hold->owner = 0;
     hold->valid_until = (struct instant){0};
     hold->max_hold_until = answer->hold.max_hold_until;
     w->agents[agent].held[hold->key] = hold;
@@ -256,11 +325,15 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
 static void check_released(struct world *w, uint8_t agent, const struct request *request,
                            const struct effect_answer *answer)
 {
+    if (request->by_secret && request->hold == NULL)
+        return;
     if (request->wrong || request->hold == NULL) {
         checker_fail(w, "C4 a%u released k%u for a wrong token", agent, request->key);
         return;
     }
-    request->hold->released = true;
+    /* Where its owner has it several times over it may only have been counted down. */
+    if (request->hold->ended && w->agents[agent].held[request->key] != request->hold)
+        request->hold->released = true;
     w->figures.releases++;
     bool partial = false;
     for (uint8_t m = 0; m < w->options.masters; m++) {
@@ -283,9 +356,22 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
         (answer->answer == ANSWER_TOKEN_MISMATCH || answer->answer == ANSWER_NOT_HELD))
         checker_fail(w, "C4 a%u answered %s to the holder of k%u", agent, answer_code(answer->answer), request->key);
     struct figures *figures = &w->figures;
+    if (request->kind == EVENT_RELEASE && request->hold != NULL && request->hold->ended && !request->bothers &&
+        request->hold->agent == agent && request->hold->incarnation == w->agents[agent].incarnation)
+        request->hold->used_up = w->agents[agent].incarnation;
     switch (answer->answer) {
     case ANSWER_GRANTED:
         check_granted(w, agent, request, answer);
+        break;
+    case ANSWER_REENTERED:
+    case ANSWER_REPEATED:
+        check_had(w, agent, request, answer);
+        break;
+    case ANSWER_LOCK_HELD:
+    case ANSWER_WAIT_TIMEOUT:
+        check_refused(w, agent, request);
+        figures->refusals += answer->answer == ANSWER_LOCK_HELD;
+        figures->wait_timeouts += answer->answer == ANSWER_WAIT_TIMEOUT;
         break;
     case ANSWER_RENEWED:
         check_renewed(w, agent, request, answer);
@@ -305,9 +391,8 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
         break;
     default:
         figures->releases_pending += answer->answer == ANSWER_RELEASE_PENDING;
-        figures->refusals += answer->answer == ANSWER_LOCK_HELD;
+        figures->superseded += answer->answer == ANSWER_SUPERSEDED;
         figures->unavailable += answer->answer == ANSWER_QUORUM_UNAVAILABLE;
-        figures->wait_timeouts += answer->answer == ANSWER_WAIT_TIMEOUT;
         figures->expired_grants += answer->answer == ANSWER_VALIDITY_EXPIRED;
         break;
     }
@@ -326,9 +411,38 @@ void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct 
         checker_fail(w, "C5 a%u finds another validity of k%u than it had reported", agent, key);
     hold->incarnation = w->agents[agent].incarnation;
     hold->doubtful = true;
+    hold->bound = false;
+    hold->count = restored->count;
     w->agents[agent].held[key] = hold;
     w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
     w->figures.restored++;
+}
+
+void checker_arrived(struct world *w, uint8_t agent, struct request *request)
+{
+    const struct agent *at = &w->agents[agent];
+    request->arrived = ++w->arrivals;
+    for (size_t i = 0; i < SIM_REQUESTS; i++) {
+        const struct request *other = at->open[i];
+        if (other != NULL && other != request && request->secret != 0 && other->secret == request->secret &&
+            other->kind == EVENT_ACQUIRE && request->kind == EVENT_ACQUIRE)
+            request->arrived = other->arrived; /* D3: it takes that one's place */
+    }
+}
+
+void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
+{
+    const struct hold *hold = leaving->hold;
+    *(leaving->stuck ? &w->figures.stuck : &w->figures.unbound) += 1;
+    if (w->agents[agent].held[hold->key] == hold && hold->owner == 0 && (hold->ended || leaving->stuck))
+        checker_fail(w, "C6 a%u holds k%u on, and the caller that it was bound to %s", agent, hold->key,
+                     leaving->stuck ? "does not read" : "is gone");
+}
+
+void checker_taken_up(struct world *w, struct hold *hold)
+{
+    hold->ended = hold->released = false;
+    check_alone(w, hold);
 }
 
 /* ---- traces ---------------------------------------------------------------------------------------------------- */

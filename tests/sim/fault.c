@@ -230,9 +230,17 @@ static void cut(struct world *w, const struct fault *fault)
     world_plan_in(w, 2 * fault->us, (struct happening){.kind = HAPPEN_FAULT, .what = again});
 }
 
-/* An orderly end: a drain, the news for the holders, and a moment later the process is gone. */
+/* An orderly end: a drain, perhaps with time for the holders, then the news for them, and a moment later the process is gone. */
 static void end_agent(struct world *w, const struct fault *fault)
 {
+    if (!w->agents[fault->agent].draining && prng_percent(&w->prng, 50)) {
+        struct fault *later = world_allocate(w, sizeof *later);
+        *later = *fault;
+        agent_drain(w, fault->agent);
+        world_plan_in(w, prng_between(&w->prng, 0, 2000 * (int64_t)w->options.ttl_ms_max),
+                      (struct happening){.kind = HAPPEN_FAULT, .what = later});
+        return;
+    }
     struct fault *crash = world_allocate(w, sizeof *crash);
     *crash = *fault;
     crash->kind = FAULT_CRASH;
@@ -312,7 +320,7 @@ void fault_heal(struct world *w)
         fault_master_starts(w, m);
     }
     for (uint8_t a = 0; a < o->agents; a++) {
-        if (w->agents[a].alive && w->agents[a].ending)
+        if (w->agents[a].alive && (w->agents[a].draining || w->agents[a].ending))
             agent_crash(w, a);
         agent_boot(w, a);
         for (uint8_t m = 0; m < o->masters; m++) {

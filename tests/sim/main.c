@@ -43,6 +43,11 @@ static const struct minimum exercised[] = {
     {"writes to the register", offsetof(struct figures, writes), 8000},
     {"writes that it rejected", offsetof(struct figures, writes_rejected), 500},
     {"stalls", offsetof(struct figures, stalls), 500},
+    {"holds entered again by their owner", offsetof(struct figures, reentered), 100},
+    {"requests repeated that had their lock", offsetof(struct figures, repeated), 15},
+    {"requests that a repeat took the place of", offsetof(struct figures, superseded), 100},
+    {"bound callers that left", offsetof(struct figures, unbound), 100},
+    {"bound callers that did not read", offsetof(struct figures, stuck), 10},
     {"jumps of agents' wall clocks", offsetof(struct figures, wall_jumps), 500},
 };
 
@@ -55,7 +60,7 @@ enum { FORGETFUL_PERCENT = 50 };
 
 static struct world world;
 static bool expects_violation;
-static const char *expected; /* C1..C10, or `assertion`: what has to catch a broken rule; NULL: any */
+static const char *expected; /* C1..C11, or `assertion`: what has to catch a broken rule; NULL: any */
 
 /* The core's assertions end here: with the seed, and as a catch where one is wanted. */
 _Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)

@@ -103,7 +103,7 @@ void master_mark(struct world *w, uint8_t index, bool connecting)
     master->marker.missing = false;
     master->marker.boot = master->boot;
     master->marker.since_ms = clock_ms(w, index);
-    master->marker.max_ttl_ms = w->options.ttl_ms_max;
+    master->marker.max_ttl_ms = w->config.max_ttl_ms;
     master->epoch++;
     world_say(w, "m%u begins epoch %u", index, master->epoch);
 }

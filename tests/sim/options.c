@@ -38,6 +38,7 @@ static void draw_policy(struct options *o, struct prng *prng)
     o->retry_ms_max = o->retry_ms_min + (uint32_t)prng_between(prng, 0, 400);
     o->handover_max = prng_percent(prng, 30) ? 0 : (uint32_t)prng_between(prng, 1, 6);
     o->max_hold_ms = prng_percent(prng, 50) ? 600000 : prng_between(prng, 2000, 20000);
+    o->lock_delay_ms = prng_percent(prng, 80) ? 0 : (uint32_t)prng_between(prng, 100, 3000);
 }
 
 static void draw_network(struct options *o, struct prng *prng)
@@ -88,6 +89,11 @@ static void draw_manners(struct options *o, struct prng *prng)
     o->bothers = (uint8_t)maybe(prng, 25);
     o->goes_elsewhere = (uint8_t)maybe(prng, 20);
     o->reads = (uint8_t)maybe(prng, 10);
+    o->binds = (uint8_t)maybe(prng, 50);
+    o->sticks = (uint8_t)maybe(prng, 10);
+    o->owns = (uint8_t)maybe(prng, 60);
+    o->repeats = (uint8_t)maybe(prng, 80);
+    o->copies = (uint8_t)maybe(prng, 30);
 }
 
 void options_draw(struct options *options, struct prng *prng)
@@ -103,10 +109,10 @@ void options_print(const struct options *o)
 {
     printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, journal %s, renew %s, node timeout %u ms, ttl "
            "%u..%u ms, "
-           "max_hold %lld ms, retry %u..%u ms, handover_max %u\n",
+           "max_hold %lld ms, lock_delay %u ms, retry %u..%u ms, handover_max %u\n",
            o->agents, o->masters, algorithm_name(o->algorithm), o->keys, o->callers, o->fencing ? "on" : "off",
            o->journal ? "on" : "off", renew_name(o->renew), o->node_timeout_ms, o->ttl_ms, o->ttl_ms_max,
-           (long long)o->max_hold_ms, o->retry_ms_min, o->retry_ms_max, o->handover_max);
+           (long long)o->max_hold_ms, o->lock_delay_ms, o->retry_ms_min, o->retry_ms_max, o->handover_max);
     printf("delays up to %lld + %lld us; of 10,000: late %u (up to %lld us), doubled %u, refused %u, not run %u, not "
            "sent %u, message lost %u, frozen answers %u; silence %lld us; down said %s\n",
            (long long)o->out_us_max, (long long)o->back_us_max, o->late, (long long)o->late_us_max, o->doubled,
@@ -121,7 +127,7 @@ void options_print(const struct options *o)
            (long long)o->rate_ppm, (long long)o->wall_us, o->wall_jumps);
     printf(
         "per cent: wait %u, renew %u, shorten %u, vanish %u, cancel %u, lose the answer %u, bother %u, elsewhere %u, "
-        "read %u; think up to %lld us\n",
+        "read %u, bind %u, do not read %u, own %u, repeat %u, send copies %u; think up to %lld us\n",
         o->waits, o->renews, o->shortens, o->vanishes, o->cancels, o->loses_answers, o->bothers, o->goes_elsewhere,
-        o->reads, (long long)o->think_us_max);
+        o->reads, o->binds, o->sticks, o->owns, o->repeats, o->copies, (long long)o->think_us_max);
 }

@@ -134,6 +134,9 @@ static void reach_agent(struct world *w, const struct happening *h)
     case HAPPEN_WRITE:
         agent_write(w, h->what);
         break;
+    case HAPPEN_LEAVE:
+        agent_take_leave(w, h->agent, h->what);
+        break;
     case HAPPEN_CHECK:
         network_check(w, h->agent, h->master, h->number);
         break;
@@ -229,6 +232,9 @@ static void configure_core(struct world *w)
                                      .renew = o->renew,
                                      .ttl_ms = o->ttl_ms,
                                      .max_hold_ms = o->max_hold_ms,
+                                     .bound_max_hold_ms = 2 * o->max_hold_ms,
+                                     .lock_delay_ms = o->lock_delay_ms,
+                                     .reentrant = o->owns > 0,
                                      .fencing = o->fencing,
                                      .retry_min_ms = o->retry_ms_min,
                                      .retry_max_ms = o->retry_ms_max,
@@ -238,7 +244,7 @@ static void configure_core(struct world *w)
                                      .group_names = names,
                                      .policies = &w->policy,
                                      .policy_count = 1,
-                                     .max_ttl_ms = o->ttl_ms_max,
+                                     .max_ttl_ms = o->ttl_ms_max + o->lock_delay_ms,
                                      .wait_ms_max = 300000,
                                      .locks_max = SIM_LOCKS,
                                      .requests_max = SIM_REQUESTS,
@@ -269,7 +275,7 @@ static void set_up(struct world *w, uint64_t seed)
     adapt_options(w);
     w->now = w->healed_at = 0;
     w->healed = false;
-    w->order = w->steps = w->heap_count = w->arena_used = w->caller_count = 0;
+    w->order = w->steps = w->arrivals = w->secrets = w->heap_count = w->arena_used = w->caller_count = 0;
     configure_core(w);
     checker_reset(w);
     for (uint8_t m = 0; m < w->options.masters; m++)
@@ -293,7 +299,7 @@ static void set_up(struct world *w, uint64_t seed)
     world_plan_in(w, w->options.chaos_us, (struct happening){.kind = HAPPEN_HEAL});
     world_plan_in(w, w->options.chaos_us + SETTLED_AFTER_US, (struct happening){.kind = HAPPEN_SETTLED});
     /* The liveness phase: nobody is guarded any more. */
-    int64_t guard_us = w->switches.forgetful ? ((int64_t)w->options.ttl_ms_max + 1000) * 1000 * 102 / 100 : 0;
+    int64_t guard_us = w->switches.forgetful ? ((int64_t)w->config.max_ttl_ms + 1000) * 1000 * 102 / 100 : 0;
     world_plan_in(w, w->options.chaos_us + PROBE_AFTER_US + guard_us, (struct happening){.kind = HAPPEN_PROBE});
 }
 
@@ -313,7 +319,7 @@ void world_run(struct world *w, uint64_t seed)
         happen(w, &h);
         if (!ending && w->healed && caller_all_done(w)) {
             ending = true;
-            world_plan_in(w, ((int64_t)w->options.ttl_ms_max + 1000) * 1000, (struct happening){.kind = HAPPEN_END});
+            world_plan_in(w, ((int64_t)w->config.max_ttl_ms + 1000) * 1000, (struct happening){.kind = HAPPEN_END});
         }
     }
     w->figures.runs++;

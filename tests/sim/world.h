@@ -20,6 +20,8 @@ enum {
     SIM_HAPPENINGS = 65536, /* pending at once */
     SIM_STEPS = 400000,     /* of all cores in one run: more is a core that spins */
     SIM_LABEL = 8,
+    SIM_OWNERS = 3, /* of one agent */
+    SIM_SECRET = 24,
     SIM_JOURNAL = 2 * SIM_LOCKS + SIM_REQUESTS + 1, /* slots of one agent's lock table */
 };
 
@@ -56,6 +58,7 @@ struct options {
     enum renew renew;
     uint32_t node_timeout_ms, ttl_ms, ttl_ms_max, retry_ms_min, retry_ms_max, handover_max;
     int64_t max_hold_ms;
+    uint32_t lock_delay_ms; /* R15 */
 
     int64_t out_us_max, back_us_max; /* usual delay of a command and of its reply */
     int64_t late_us_max, silence_us; /* how late a late one is; when the agent gives a connection up (R3) */
@@ -71,6 +74,8 @@ struct options {
     uint8_t waits, renews, shortens, vanishes, cancels, loses_answers, bothers, goes_elsewhere, reads;
 
     uint8_t flushes; /* where masters forget */
+
+    uint8_t binds, owns, repeats, copies, sticks; /* D3, R11; a copy of a request comes behind its release */
 };
 
 void options_draw(struct options *options, struct prng *prng);
@@ -88,6 +93,7 @@ enum happening_kind {
     HAPPEN_REQUEST,   /* a caller's request reaches its agent */
     HAPPEN_CANCEL,    /* its caller has gone */
     HAPPEN_WRITE,     /* an answer is written to its caller */
+    HAPPEN_LEAVE,     /* the connection that a hold is bound to ends, or is not read */
     HAPPEN_CHECK,     /* has a master been silent for too long? */
     HAPPEN_DROP,      /* a connection ends */
     HAPPEN_CONNECT,   /* an attempt to connect */
@@ -209,11 +215,18 @@ struct request {
     enum event_kind kind;
     enum request_state state;
     uint8_t caller, agent, key;
+    uint8_t label;     /* the caller's number; also that of a copy */
     bool wrong;        /* its token must not succeed */
     bool bothers;      /* its token is none of the caller's */
     bool expects_hold; /* its token is the one of a hold that its agent reported as valid when it was sent */
     bool loses_answer; /* the answer will not reach the caller */
-    bool granted, cancelled;
+    bool granted;      /* a lock, or one that the caller has already, once more */
+    bool cancelled, bound;
+    bool copy;        /* of a request whose lock was released: nobody wants the answer */
+    uint8_t owner;    /* 0: none */
+    uint32_t secret;  /* its idempotency key; 0: none */
+    bool by_secret;   /* RELEASE: in place of the token */
+    uint64_t arrived; /* a number that rises; a repeat has that of the request whose place it takes */
     uint32_t number, ttl_ms, incarnation; /* of the agent that took it */
     struct token token;
     struct hold *hold; /* whose token it is, if it is anybody's */
@@ -238,10 +251,18 @@ struct hold {
     struct token token;
     uint8_t key, agent; /* the agent that reports it */
     uint32_t incarnation;
-    bool ended;            /* its release was asked for, or it never reached its caller: its windows bind nobody */
+    bool ended;     /* its releases were asked for, or it never reached its caller: its windows bind nobody */
+    bool elsewhere; /* its release was asked for at an agent that did not grant it: its own may not know */
+    bool bound;
+    uint8_t users;        /* callers that have it */
+    uint8_t owner;        /* 0: none */
+    uint16_t count;       /* releases that end it, as its callers know */
+    uint32_t secret;      /* the idempotency key of its request; 0: none */
+    struct request asked; /* which was this */
+    struct lock_ref lock;
+    uint32_t used_up;      /* the incarnation of its agent that has refused this key since its release; 0: none */
     bool released;         /* and answered 204 */
     bool lost;             /* its agent said so */
-    bool used;             /* a caller has it */
     bool doubtful;         /* out of a journal, and no quorum has confirmed it since */
     bool given_up;         /* its agent has begun to release it */
     uint32_t version_seen; /* of the register, when it was granted or last written */
@@ -254,6 +275,8 @@ struct journalled {
     bool used;
     uint8_t key;
     struct event_restore hold;
+    size_t owner_len, secret_len;
+    char owner[SIM_SECRET], secret[SIM_SECRET];
 };
 
 struct agent {
@@ -261,7 +284,7 @@ struct agent {
     struct journalled journal[SIM_JOURNAL];
     void *memory;
     size_t memory_bytes;
-    bool alive, stalled, ending;
+    bool alive, stalled, draining, ending;
     uint32_t incarnation;
     int64_t boot_base_us, rate_ppm, wall_us;
     int64_t timer_at;     /* INT64_MAX: not armed */
@@ -270,6 +293,8 @@ struct agent {
     struct happening *parked;
     size_t parked_count, parked_room;
     struct request *open[SIM_REQUESTS];
+    uint32_t begun;        /* locks that it has begun to deal with since it booted */
+    uint64_t drained_from; /* requests that arrived later get no new lock */
     struct connection connections[SIM_MASTERS];
     struct hold *held[SIM_KEYS];             /* what it reports */
     bool watches[SIM_KEYS];                  /* the keys' channels */
@@ -280,7 +305,7 @@ struct figures {
     uint64_t runs, steps, grants, take_overs, losses, writes, writes_rejected, wall_jumps, renewals, renewal_failures,
         lost[REASON_COUNT], adoptions, undeliveries, cancels, releases, releases_partial, releases_pending, restored,
         refusals, unavailable, wait_timeouts, expired_grants, stalls, second_phases, repairs, handovers, messages,
-        forgotten, guarded, virtual_us;
+        forgotten, guarded, reentered, repeated, superseded, unbound, stuck, virtual_us;
 };
 
 struct world {
@@ -290,7 +315,8 @@ struct world {
     struct options options;
     bool verbose, healed;
     int64_t now, healed_at;
-    uint64_t order, steps;
+    uint64_t order, steps, arrivals;
+    uint32_t secrets; /* given out */
 
     struct happening *heap;
     size_t heap_count;
@@ -319,7 +345,7 @@ struct world {
         uint64_t token;
         uint32_t version;
     } registers[SIM_KEYS];
-    char property[16];   /* of the violation: C1..C10 */
+    char property[16];   /* of the violation: C1..C11 */
     char violation[400]; /* "": none */
 
     struct figures figures;
@@ -381,6 +407,8 @@ bool master_is_locked(const struct world *w, uint8_t master, uint8_t key);
 void agent_boot(struct world *w, uint8_t agent);
 /* The agent is told to end; `release`: its callers have ended. It dies a little later. */
 void agent_end(struct world *w, uint8_t agent, bool release);
+/* It takes no new locks from now on. */
+void agent_drain(struct world *w, uint8_t agent);
 void agent_crash(struct world *w, uint8_t agent);
 /* The process stands still for so long. */
 void agent_stall(struct world *w, uint8_t agent, int64_t us);
@@ -391,6 +419,14 @@ void agent_take_cancel(struct world *w, struct request *request);
 /* The shell writes an answer that the core has decided (R4: after a last look at the clock). */
 struct written;
 void agent_write(struct world *w, struct written *written);
+/* The caller that a hold is bound to has left, or does not read. */
+struct leaving {
+    struct hold *hold;
+    struct lock_ref lock;
+    uint32_t incarnation;
+    bool stuck;
+};
+void agent_take_leave(struct world *w, uint8_t agent, const struct leaving *leaving);
 struct instant agent_clock(const struct world *w, uint8_t agent);
 int64_t agent_wall_us(const struct world *w, uint8_t agent);
 /* The last microsecond of real time at which the agent's clock is not past `t`. */
@@ -414,6 +450,12 @@ struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);
 void checker_answer(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer);
 /* An agent that was started again is about to be given what its journal held. */
 void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct event_restore *restored);
+/* A request reaches its agent. */
+/* And a bound caller, or one that does not read, has left it. */
+void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving);
+/* A caller has a hold that nobody had. */
+void checker_taken_up(struct world *w, struct hold *hold);
+void checker_arrived(struct world *w, uint8_t agent, struct request *request);
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
 void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);

@@ -412,7 +412,6 @@ Test(lock_delay, r15_within_max_ttl)
     cr_assert_eq(rig.answer.ttl_ms_max, 55000);
 }
 
-
 /* ---- drain ------------------------------------------------------------------------------------------------------- */
 
 /* What a caller has already is no new lock. */

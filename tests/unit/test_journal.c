@@ -143,7 +143,7 @@ Test(journal, what_was_noted_is_found_again)
     note(0, "a"), note(3, "b/c"), note(5, "d");
     struct effect_hold gone = {.slot = 3, .forgotten = true}, ended = hold_of(5, "d");
     cr_assert(journal_note(stage.journal, &gone));
-    ended.ended = ended.adopted = true;
+    ended.ended = ended.released = ended.adopted = true;
     cr_assert(journal_note(stage.journal, &ended));
     restart();
     cr_assert_eq(stage.count, 2);
@@ -158,7 +158,7 @@ Test(journal, what_was_noted_is_found_again)
     cr_assert_str_eq(stage.owner, "an owner, 16 or more");
     cr_assert_str_eq(stage.idempotency, "a request, 16 or more");
     cr_assert_str_eq(stage.keys[1], "d");
-    cr_assert(d->ended && d->adopted);
+    cr_assert(d->ended && d->released && d->adopted && !a->released);
     restart();
     cr_assert_eq(stage.count, 0, "what was not noted again is still there");
 }

@@ -257,3 +257,21 @@ Test(restore, a_bound_hold_is_a_plain_lease_from_then_on)
     cr_assert_eq(noted()->view.renew, RENEW_CALLER);
     cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
 }
+
+/* R15: what was not released keeps its key taken for the lock_delay, and what was released does not. */
+Test(restore, r15_only_a_release_ends_the_lock_delay)
+{
+    prepare(5);
+    rig.config.journal = true;
+    rig.policy.lock_delay_ms = 5000;
+    begin();
+    struct event_restore hold = a_hold(5);
+    at_ms(10), restore(hold);
+    expect_nothing();
+    hold.ended = true;
+    restore(hold);
+    expect_nothing();
+    hold.released = true;
+    restore(hold);
+    expect_send(OP_RELEASE, ALL);
+}
