@@ -124,10 +124,15 @@ const struct config_key config_keys[] = {
      .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
      .prose = "How long masters remember the last fencing token after a key's last grant or renewal. At least twice "
               "limits.max_ttl (which is also the default where it is more)."},
+    {.path = "policies[].order", .type = TYPE_CHOICE, POLICY(core.order), .preset = "any", .min = ORDER_ANY,
+     .words = {"any", "fair"},
+     .prose = "Who is next of those who wait at different agents: any, which is the fastest, or fair, the one who came "
+              "first. Those who wait at one agent are served in order in any case. Every agent must use the same."},
     {.path = "policies[].handover_max", .type = TYPE_COUNT, .flags = KEY_RELOADABLE, POLICY(core.handover_max),
      .preset = "16", .min = 0, .max = 1000000,
      .prose = "How many times in a row a released lock is handed to the next caller that waits at this agent, in one "
-              "round trip, while callers at other agents wait too. Then the others have their chance. 0: never."},
+              "round trip, while callers at other agents wait too. Then the others have their chance. 0: never. "
+              "Where order is fair, those who came first have it in any case."},
     {.path = "policies[].retry", .type = TYPE_SECTION,
      .prose = "Pauses between the attempts of a waiting caller that hears of no release."},
     {.path = "policies[].retry.min", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.retry_min_ms),

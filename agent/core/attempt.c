@@ -63,6 +63,7 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     if (answer != ANSWER_LOCK_HELD)
         key->last_holder_len = 0;
     release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
+    ticket_attempt_failed(core, key, /* reachable= */ answer != ANSWER_QUORUM_UNAVAILABLE);
     queue_attempt_failed(core, key, contender);
 }
 
@@ -85,6 +86,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
         return;
     }
     hold_begun(core, lock, from);
+    ticket_granted(key);
     outbox_trace(core,
                  (struct effect_trace){.kind = TRACE_ATTEMPT,
                                        .answer = ANSWER_GRANTED,
@@ -175,6 +177,7 @@ static struct lock *lock_for(struct core *core, struct key *key, struct request 
     lock->label_len = request->label_len;
     memcpy(lock->label, request->label, request->label_len);
     lock->cause = cause;
+    ticket_begin_attempt(core, lock, request);
     return lock;
 }
 
@@ -256,6 +259,8 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
         heard_in_time(core, lock, reply);
     if (reply->vote == VOTE_YES && round->op != OP_RAISE)
         fence_heard(lock, reply->master, reply->fence);
+    if (reply->vote == VOTE_HELD && reply->ticket != 0)
+        ticket_heard(core, lock, reply->ticket);
     if (reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN)
         heard_holder(lock, reply);
     if (reply->vote == VOTE_GUARDED)

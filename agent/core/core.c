@@ -66,6 +66,13 @@ static void check_config(const struct core_config *config)
         CORE_ASSERT(config->groups[i].masters >= 1 && config->groups[i].masters <= LIMIT_MASTERS);
 }
 
+static uint64_t agent_name(uint64_t seed)
+{
+    struct random random;
+    random_seed(&random, ~seed);
+    return random_next(&random) | 1;
+}
+
 struct core *core_init(void *memory, const struct core_config *config)
 {
     check_config(config);
@@ -85,6 +92,7 @@ struct core *core_init(void *memory, const struct core_config *config)
     random_seed(&core->random, config->seed);
     core->hash_key[0] = random_next(&core->random);
     core->hash_key[1] = random_next(&core->random);
+    core->agent = agent_name(config->seed);
     list_init(&core->settled);
     list_init(&core->locks_free);
     list_init(&core->locks_retired);
@@ -331,6 +339,8 @@ static void stuck(struct core *core, struct lock_ref ref)
 
 static void replied(struct core *core, const struct event_reply *reply)
 {
+    if (reply->op == OP_WITHDRAW)
+        return; /* what was not withdrawn runs out */
     if (reply->op == OP_READ) {
         CORE_ASSERT(reply->ref.slot < core->requests_max);
         struct request *request = &core->requests[reply->ref.slot];

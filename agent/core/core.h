@@ -39,8 +39,8 @@ struct core_policy {
     bool reentrant;        /* the same owner, asking again at this agent, has the lock once more (R11) */
     uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_max_ms;
-    uint32_t
-        handover_max; /* releases in a row that hand the key to the next waiter here while other agents wait for it */
+    enum turn_order order; /* of those who wait at different agents; the same on every agent (A4) */
+    uint32_t handover_max; /* releases in a row that hand the key on here while other agents wait for it */
 };
 
 struct core_config {
@@ -148,6 +148,7 @@ struct event_reply {
     int64_t pttl_ms;    /* HELD, FOREIGN, and YES of READ: remaining ttl there; -1: none.
                            GUARDED: how long the guard still lasts; -1: not known */
     struct text holder; /* HELD, and YES of READ: label of the holder */
+    uint64_t ticket;    /* HELD: number of this agent's ticket there; 0: none */
     uint32_t agents;    /* YES of HANDOVER: agents subscribed to the key there, this one counted */
 };
 struct event_master {
@@ -160,7 +161,8 @@ struct event_master {
 struct event_channel {
     uint8_t group, master;
     struct text key; /* one that is not watched (any more) is no error */
-    uint32_t agents; /* MESSAGE: agents subscribed to it there, this one counted */
+    uint32_t agents; /* MESSAGE: agents subscribed to it there, this one counted, */
+    uint64_t next;   /* and the one whose ticket is the lowest; 0: no ticket is known there, or order is any */
 };
 
 struct event {
@@ -199,6 +201,14 @@ enum effect_kind {
     EFFECT_UNWATCH /* this */
 };
 
+/* Order fair: this agent's place among those who wait for a key (R9). */
+struct ticket {
+    uint64_t agent;  /* who waits */
+    uint64_t number; /* the lowest is served first; 0: a caller who does not wait, served only where nobody does */
+    uint32_t ttl_ms; /* so long the masters keep it, if it has to wait; 0: they do not */
+    bool fresh;      /* not told to any master yet: becomes one more than the last one there, if it is not above it */
+};
+
 /* One lock within a command. */
 struct send_item {
     struct lock_ref ref;
@@ -209,9 +219,13 @@ struct send_item {
     struct text label;     /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
     uint32_t ttl_ms; /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay included */
     uint16_t policy;
-    bool fencing; /* keep the fence key alive (and number the grant) */
+    bool fencing;         /* keep the fence key alive (and number the grant) */
+    bool fair;            /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with
+                             the ticket */
+    struct ticket ticket; /* RELEASE, WITHDRAW: whose it is that is taken off, alone; agent 0: nobody's */
 };
-/* One command, the same bytes for every master named. Only RENEW, REPAIR and RELEASE carry more than one item. */
+/* One command, the same bytes for every master named. Only RENEW, REPAIR and RELEASE carry more than one item; those of one
+ * RELEASE are all of order any, or all of order fair. Replies to WITHDRAW may be left away. */
 struct effect_send {
     enum op op;
     uint8_t group;

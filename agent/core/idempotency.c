@@ -67,6 +67,8 @@ static void take_place(struct core *core, struct request *older, struct request 
 {
     struct lock *live = older->key->live;
     newer->state = older->state;
+    newer->ticket = older->ticket;
+    newer->ticket_is_fresh = older->ticket_is_fresh;
     list_insert(&older->link, &newer->link);
     if (newer->state == REQUEST_WAITING) {
         core->stats.waiters++;

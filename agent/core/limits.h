@@ -26,12 +26,15 @@ enum {
     TTL_MS_MIN_AGENT = 1000,                   /* shortest lease that the watchdog renews */
     TTL_MS_MAX = 3600 * 1000,                  /* largest value of limits.max_ttl */
     LOST_MARGIN_MS_MIN = 50,                   /* a lost lock is reported at least this long before its validity ends */
+    TICKET_AHEAD_MS = 2000,                    /* clocks of agents that are trusted differ by less (R9, R12) */
+    TICKET_MS = 3000,                          /* a ticket that is not shown again is void (R9) */
     STALL_MS = 100,        /* a step this much later than the deadline it was asked for is a stall (R14) */
     CLOCK_TRUST_MS = 1000, /* beyond this the masters' median clock proposes fencing numbers (R12) */
 };
 
 static_assert(LIMIT_MASTERS <= 16, "a set of masters is a uint16_t");
 static_assert(ENTROPY_BYTES / 2 >= 2 * ENTROPY_BYTES_OF_EVENT, "a step must come on between two refills");
+static_assert(TICKET_AHEAD_MS == 2 * CLOCK_TRUST_MS, "one may be fast and another one slow");
 static_assert(TTL_MS_MIN_AGENT >= TTL_MS_MIN, "the watchdog's floor is a floor");
 static_assert(LIMIT_EFFECTS >= 64 && LIMIT_ITEMS >= 4 * LIMIT_BATCH, "one event must always fit");
 

@@ -112,8 +112,10 @@ struct key *key_get(struct core *core, struct text name)
 void key_release(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references > 0);
-    if (list_is_empty(&key->waiters))
+    if (list_is_empty(&key->waiters)) {
         wake_unwatch(core, key);
+        ticket_withdrawn(core, key);
+    }
     if (--key->references > 0)
         return;
     CORE_ASSERT(key->live == NULL && list_is_empty(&key->locks));

@@ -58,6 +58,9 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .policy = lock->policy,
         .fencing = lock->fencing,
     };
+    item.fair = lock_policy(core, lock)->order == ORDER_FAIR;
+    if (item.fair)
+        item.ticket = ticket_of(core, lock, op);
     if (op == OP_HANDOVER)
         item.previous = lock->previous;
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
@@ -96,6 +99,14 @@ void outbox_read(struct core *core, struct request *request, master_set masters)
                    });
 }
 
+void outbox_withdraw(struct core *core, struct key *key, master_set masters)
+{
+    outbox_flush(core);
+    put_send(core, OP_WITHDRAW, key->group, masters, 1);
+    put_item(core, &(struct send_item){
+                       .key = key_text(key), .policy = key->policy, .fair = true, .ticket.agent = core->agent});
+}
+
 static void flush_batch(struct core *core, struct batch *batch)
 {
     if (batch->count == 0)
@@ -117,16 +128,17 @@ void outbox_flush(struct core *core)
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters)
 {
     struct batch *batch = NULL;
+    bool fair = op == OP_RELEASE && lock_policy(core, lock)->order == ORDER_FAIR;
     for (uint32_t i = 0; i < core->batch_count && batch == NULL; i++) {
         struct batch *other = &core->batches[i];
-        if (other->op == op && other->group == lock->group && other->masters == masters)
+        if (other->op == op && other->group == lock->group && other->masters == masters && other->fair == fair)
             batch = other;
     }
     if (batch == NULL) {
         if (core->batch_count == BATCHES)
             outbox_flush(core);
         batch = &core->batches[core->batch_count++];
-        batch->op = op, batch->group = lock->group, batch->masters = masters, batch->count = 0;
+        batch->op = op, batch->group = lock->group, batch->masters = masters, batch->fair = fair, batch->count = 0;
     }
     batch->items[batch->count++] = item_of(core, lock, op);
     core->gathered++;

@@ -73,10 +73,15 @@ struct key {
         master_set confirmed; /* these will */
         master_set messages;  /* who told of one since the last attempt began */
         bool again;           /* a quorum confirmed while an attempt was under way */
-        uint32_t agents;      /* that wait for the key, as a master last said; this one is counted if it watches */
         uint32_t losses;      /* attempts that found another holder, since this agent last had it */
+        uint32_t agents;      /* that wait for the key, as a master last said; this one is counted if it watches */
     } channel;
-    uint32_t handovers;            /* in a row */
+    uint32_t handovers; /* in a row */
+    struct {
+        uint64_t shown;    /* what the masters were told last, */
+        master_set behind; /* and which of them may still have it */
+        bool unreachable;  /* the last round had no quorum */
+    } tickets;
     struct instant sits_out_until; /* waiters of this agent do not contend before */
     /* How the last failed attempt ended: what a request that gives up is answered. */
     enum answer last_answer;
@@ -113,6 +118,8 @@ struct lock {
     uint32_t contender; /* ACQUIRING, RAISING, ADOPTING: the request that it is for */
 
     struct token token;
+    uint64_t ticket; /* ACQUIRING: with which number; 0: of a caller who does not wait */
+    bool ticket_is_fresh;
     struct token previous;       /* ACQUIRING by hand-over: the token of the holder that released, */
     struct lock_ref predecessor; /* and where its release is noted */
     uint16_t policy;
@@ -182,6 +189,8 @@ struct request {
     bool bound;
     struct secret owner, idempotency;
     uint64_t terms;
+    uint64_t ticket;      /* WAITING, order fair: its number (R9), */
+    bool ticket_is_fresh; /* of which no master has heard */
     uint32_t wants_round; /* RENEWING: the first round that answers it */
     uint8_t label_len;
     char label[LIMIT_LABEL_BYTES];
@@ -210,6 +219,7 @@ struct batch {
     enum op op;
     uint8_t group;
     master_set masters;
+    bool fair;
     uint8_t count;
     struct send_item items[LIMIT_BATCH];
 };
@@ -234,6 +244,7 @@ struct core {
     struct random random;
     struct entropy entropy;
     uint64_t hash_key[2];
+    uint64_t agent; /* names this agent among those who hold tickets; never 0 */
 
     struct effects *effects; /* of the step */
     struct batch batches[BATCHES];
@@ -303,6 +314,8 @@ void outbox_read(struct core *core, struct request *request, master_set masters)
 /* Gathers for one lock; goes out with the others at the end of the step, or before anything that must not overtake it.
  */
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters);
+/* Behind all that was gathered; its replies are not waited for. */
+void outbox_withdraw(struct core *core, struct key *key, master_set masters);
 void outbox_flush(struct core *core);
 /* Tells the journal how a hold stands now; nothing where there is no journal. */
 void outbox_hold(struct core *core, struct lock *lock);
@@ -380,6 +393,7 @@ void wake_unsubscribed(struct core *core, const struct event_channel *event);
 void wake_message(struct core *core, const struct event_channel *event);
 /* Who is handed the key that a holder here releases; NULL: nobody, it is to be deleted. */
 struct request *wake_heir(struct core *core, struct key *key);
+
 /* ---- secrets of callers [secret.c] ---- */
 void secret_take(struct secret *secret, struct text text);
 bool secret_same(const struct secret *a, const struct secret *b);
@@ -404,6 +418,24 @@ bool reentry_takes(struct core *core, struct request *request);
 void reentry_admit(struct core *core, struct lock *lock);
 /* True when one of several releases has come, and the hold goes on. */
 bool reentry_left(struct core *core, struct lock *lock);
+
+/* ---- order over all agents [ticket.c] ---- */
+bool ticket_is_wanted(const struct core *core, const struct key *key);
+/* A number for one who begins to wait. */
+void ticket_given(struct core *core, struct request *request);
+/* An attempt is about to be sent, with the number of the one whom it is for. */
+void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *request);
+/* A master has this agent's ticket, with this number. */
+void ticket_heard(struct core *core, struct lock *lock, uint64_t number);
+void ticket_granted(struct key *key);
+/* `reachable`: a quorum answered. */
+void ticket_attempt_failed(struct core *core, struct key *key, bool reachable);
+/* Nobody waits here any more. */
+void ticket_withdrawn(struct core *core, struct key *key);
+/* True when the masters were told of one who does not wait any more. */
+bool ticket_is_stale(const struct core *core, const struct key *key);
+/* What a command says of it. */
+struct ticket ticket_of(const struct core *core, const struct lock *lock, enum op op);
 
 /* ---- looking [read.c] ---- */
 void read_begun(struct core *core, struct key *key, struct request *request);

@@ -80,6 +80,7 @@ bool token_same_random(const struct token *a, const struct token *b);
 
 enum algorithm { ALGORITHM_REDLOCK, ALGORITHM_MULTILOCK, ALGORITHM_SINGLE };
 enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
+enum turn_order { ORDER_ANY, ORDER_FAIR };
 
 /* What a master can be asked. Every item of a send effect gets exactly one reply event per master named. */
 #define OPS(X)                                                                                                         \
@@ -90,7 +91,8 @@ enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
     X(REPAIR, "repair")     /* as RENEW, and re-creates the key where it is missing (R7) */                            \
     X(ADOPT, "adopt")       /* as RENEW, only where exactly this fencing number is stored (D3) */                      \
     X(RELEASE, "release")   /* delete where the token is (R10) */                                                      \
-    X(READ, "read")         /* look, change nothing */
+    X(READ, "read")         /* look, change nothing */                                                                 \
+    X(WITHDRAW, "withdraw") /* forget this agent's ticket (R9) */
 
 /* What a master's reply to one item means. Unknown is a value of its own: never "no" (R3). */
 #define VOTES(X)                                                                                                       \

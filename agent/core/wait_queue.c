@@ -76,6 +76,7 @@ void queue_join(struct core *core, struct key *key, struct request *request, int
     request->state = REQUEST_WAITING;
     core->stats.waiters++;
     list_append(&key->waiters, &request->link);
+    ticket_given(core, request);
     timers_set(&core->timers, &request->timer, instant_after_ms(request->came_at, wait_ms));
     if (first && key->live == NULL)
         queue_contend(core, key);
@@ -159,6 +160,6 @@ void queue_left(struct core *core, struct key *key)
 {
     if (list_is_empty(&key->waiters))
         timers_clear(&core->timers, &key->retry);
-    if (key->live == NULL && key->retry.place == 0)
+    if (key->live == NULL && (key->retry.place == 0 || ticket_is_stale(core, key)))
         queue_contend(core, key);
 }

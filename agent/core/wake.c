@@ -7,6 +7,7 @@
  *   without a message: when the holder's lease has run out, or after a jittered back-off, whichever comes first; the pauses begin
  *   short only where no message can come, and where one will come they grow beyond retry.max: a thousand waiters that
  *   listen must not keep the masters busy
+ *   where the order is fair, the message says whose turn it is: only that one wakes, and at once, for nobody else would be granted
  *   after handover_max hand-overs here while others wait, it sits out the longest of their delays: its own attempt
  *   would always be the first
  *
@@ -95,7 +96,7 @@ static int64_t spread_us(const struct core *core, const struct key *key)
 
 static void try_after_message(struct core *core, struct key *key)
 {
-    bool alone = key->channel.agents <= 1;
+    bool alone = key->channel.agents <= 1 || ticket_is_wanted(core, key);
     key->back_off_ms = 0;
     try_in(core, key, alone ? 0 : random_below(&core->random, spread_us(core, key) + 1), CAUSE_MESSAGE);
 }
@@ -112,6 +113,8 @@ static void try_after_back_off(struct core *core, struct key *key)
         key->back_off_ms = longest_ms;
     int64_t most_us = (int64_t)key->back_off_ms * 1000;
     int64_t delay_us = most_us / 2 + random_below(&core->random, most_us / 2 + 1);
+    if (ticket_is_wanted(core, key) && delay_us > TICKET_MS * 1000 / 3)
+        delay_us = TICKET_MS * 1000 / 3; /* each attempt shows the ticket again */
     enum cause cause = CAUSE_BACK_OFF;
     if (key->last_retry_ms >= 0 && key->last_retry_ms * 1000 < delay_us) {
         delay_us = key->last_retry_ms * 1000 + 1000;
@@ -177,6 +180,8 @@ void wake_message(struct core *core, const struct event_channel *event)
     if (key == NULL)
         return;
     key->channel.agents = event->agents;
+    if (event->next != 0 && event->next != core->agent)
+        return; /* it is somebody else's turn */
     key->channel.messages |= set_of(event->master);
     if (key->live == NULL && set_size(key->channel.messages) == quorum_of(core, key))
         try_after_message(core, key);
@@ -185,7 +190,8 @@ void wake_message(struct core *core, const struct event_channel *event)
 /* ---- hand-over ---- */
 
 /* R9: who gets the key of a holder here that releases it: the first that waits, but after handover_max times in a row while other
- * agents wait too, nobody: then they have their chance. */
+ * agents wait too, nobody: then they have their chance. Where the order is fair, tickets see to that: a master refuses a
+ * hand-over, and deletes the key, if it is another agent's turn. */
 struct request *wake_heir(struct core *core, struct key *key)
 {
     const struct group *group = &core->groups[key->group];
@@ -196,7 +202,8 @@ struct request *wake_heir(struct core *core, struct key *key)
     if (first == NULL || most == 0 || core->draining || core->locks_live >= core->locks_max ||
         set_size(group->up) < quorum_of(core, key))
         return NULL;
-    if (key->handovers >= most && key->channel.agents > (key->channel.watched ? 1u : 0u)) {
+    bool others_wait = key->channel.agents > (key->channel.watched ? 1u : 0u);
+    if (!ticket_is_wanted(core, key) && key->handovers >= most && others_wait) {
         key->sits_out_until = instant_after_us(core->now, group->round_trip_us *
                                                               ((int64_t)key->channel.agents + 1 + SIT_OUT_ROUND_TRIPS));
         key->handovers = 0;

@@ -80,6 +80,7 @@ static void report_item(struct master *master, const struct command *command, un
                   .fence = reply->fence,
                   .pttl_ms = reply->pttl_ms,
                   .agents = reply->agents,
+                  .ticket = reply->ticket,
                   .holder = reply->holder},
     };
     sink->event(sink->arg, &event);

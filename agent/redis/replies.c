@@ -141,7 +141,7 @@ static const redisReply *element(const redisReply *list, size_t i, int type)
     return i < list->elements && list->element[i]->type == type ? list->element[i] : NULL;
 }
 
-/* ['handed', number, agents], ['guarded', ms left], ['held', pttl, label], ['yes', pttl, label], ['foreign', pttl], ['repaired', number], ['misnumbered', number] */
+/* ['handed', number, agents], ['guarded', ms left], ['held', pttl, label] and the number of a ticket, ['yes', pttl, label], ['foreign', pttl], ['repaired', number], ['misnumbered', number] */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
     const redisReply *word = element(list, 0, REDIS_REPLY_STRING), *number = element(list, 1, REDIS_REPLY_INTEGER);
@@ -175,6 +175,8 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         reply->vote = held ? VOTE_HELD : VOTE_YES;
         reply->pttl_ms = number->integer;
         reply->holder = (struct text){label->str, (size_t)label->len};
+        const redisReply *ticket = element(list, 3, REDIS_REPLY_INTEGER);
+        reply->ticket = held && ticket && ticket->integer > 0 ? (uint64_t)ticket->integer : 0;
         return true;
     }
     bool repaired = op == OP_REPAIR && strcmp(word->str, "repaired") == 0;

@@ -57,6 +57,9 @@ enum script_id {
     SCRIPT_RELEASE,
     SCRIPT_READ,
     SCRIPT_MARKER,
+    SCRIPT_ACQUIRE_FAIR, /* with order fair (R9) */
+    SCRIPT_RELEASE_FAIR,
+    SCRIPT_WITHDRAW_FAIR,
     SCRIPT_COUNT
 };
 struct script {
@@ -278,7 +281,7 @@ struct item_reply {
     enum redis_outcome outcome;
     enum vote vote;
     uint32_t agents;
-    uint64_t fence;
+    uint64_t fence, ticket;
     int64_t pttl_ms;
     struct text holder;
 };

@@ -117,7 +117,8 @@ static void ask(struct line *line, const char *command, const char *channel, siz
 /* ---- the core is told ---- */
 
 /* The channel may be gone when the core has heard of it. */
-static void tell(struct master *master, enum event_kind kind, const struct channel *channel, uint32_t agents)
+static void tell(struct master *master, enum event_kind kind, const struct channel *channel, uint32_t agents,
+                 uint64_t next)
 {
     struct redis_sink *sink = &master->redis->sink;
     char key[LIMIT_KEY_BYTES];
@@ -126,7 +127,7 @@ static void tell(struct master *master, enum event_kind kind, const struct chann
     memcpy(key, channel->name + channel->prefix_len, len);
     struct event event = {
         .kind = kind,
-        .channel = {.group = master->group, .master = master->index, .key = {key, len}, .agents = agents},
+        .channel = {.group = master->group, .master = master->index, .key = {key, len}, .agents = agents, .next = next},
     };
     sink->event(sink->arg, &event);
 }
@@ -163,7 +164,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void tell_unsubscribed(struct master *master, const struct channel *channel)
 {
-    tell(master, EVENT_UNSUBSCRIBED, channel, 0);
+    tell(master, EVENT_UNSUBSCRIBED, channel, 0, 0);
 }
 
 void subscriber_close(struct master *master)
@@ -212,10 +213,12 @@ static void hear_of_channel(struct master *master, const redisReply *reply)
     }
     if (is_word(reply, 0, "subscribe")) {
         master->subscriber.retry_ticks_last = 0;
-        tell(master, EVENT_SUBSCRIBED, channel, 0);
+        tell(master, EVENT_SUBSCRIBED, channel, 0, 0);
     } else if (is_word(reply, 0, "message") && last->type == REDIS_REPLY_STRING) {
-        unsigned long agents = strtoul(last->str, NULL, 10);
-        tell(master, EVENT_MESSAGE, channel, agents > UINT16_MAX ? UINT16_MAX : (uint32_t)agents);
+        char *end;
+        unsigned long agents = strtoul(last->str, &end, 10);
+        uint64_t next = *end == ' ' ? strtoull(end + 1, NULL, 16) : 0;
+        tell(master, EVENT_MESSAGE, channel, agents > UINT16_MAX ? UINT16_MAX : (uint32_t)agents, next);
     }
 }
 

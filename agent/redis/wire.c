@@ -10,6 +10,7 @@ const struct script redis_scripts[SCRIPT_COUNT] = {
 };
 
 #define FENCE_PREFIX "lockagent:fence:"
+#define TICKET_PREFIX "lockagent:ticket:"
 
 /* How an operation is asked: by which script, and with which arguments for each item. */
 struct asking {
@@ -30,6 +31,7 @@ static const struct asking askings[OP_COUNT] = {
     [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
     [OP_RELEASE] = {NULL, SCRIPT_RELEASE, .label = false},
     [OP_READ] = {NULL, SCRIPT_READ, .label = false},
+    [OP_WITHDRAW] = {NULL, SCRIPT_WITHDRAW_FAIR, .label = false},
 };
 
 static void add(struct wire *wire, const void *bytes, size_t len)
@@ -98,25 +100,51 @@ static void joined(struct wire *wire, struct text a, struct text b, struct text 
 
 static bool uses_fence(enum op op, const struct send_item *item)
 {
-    return item->fencing && op != OP_READ;
+    return item->fencing && op != OP_READ && op != OP_WITHDRAW;
+}
+
+/* Order fair: attempts show the agent's ticket, releases take off what is left of it (R9). */
+static bool shows_ticket(enum op op, const struct send_item *item)
+{
+    return item->fair && (op == OP_ACQUIRE || op == OP_HANDOVER);
+}
+static bool uses_tickets(enum op op, const struct send_item *item)
+{
+    return shows_ticket(op, item) || (item->fair && (op == OP_RELEASE || op == OP_WITHDRAW));
+}
+
+static enum script_id fair_script(enum op op)
+{
+    return op == OP_RELEASE ? SCRIPT_RELEASE_FAIR : op == OP_WITHDRAW ? SCRIPT_WITHDRAW_FAIR : SCRIPT_ACQUIRE_FAIR;
+}
+
+static void add_agent(struct wire *wire, uint64_t agent)
+{
+    char name[17];
+    snprintf(name, sizeof(name), "%016llx", (unsigned long long)agent);
+    wire_bytes(wire, name, agent != 0 ? 16 : 0);
 }
 
 static void add_keys(struct wire *wire, const struct config_policy *policy, enum op op, const struct send_item *item)
 {
-    static const struct text none = {"", 0}, fence = {FENCE_PREFIX, sizeof(FENCE_PREFIX) - 1};
+    static const struct text none = {"", 0}, fence = {FENCE_PREFIX, sizeof(FENCE_PREFIX) - 1},
+                             ticket = {TICKET_PREFIX, sizeof(TICKET_PREFIX) - 1};
     struct text prefix = {policy->prefix, strlen(policy->prefix)};
     joined(wire, none, prefix, item->key);
     if (uses_fence(op, item)) {
         joined(wire, fence, prefix, item->key);
     }
+    if (uses_tickets(op, item)) {
+        joined(wire, ticket, prefix, item->key);
+    }
 }
 
-/* In the order that the scripts expect: value, ttl, retention, number, previous; RAISE: value, number, retention. */
+/* In the order that the scripts expect: value, ttl, retention, number, previous, ticket; RAISE: value, number, retention. */
 static void add_arguments(struct wire *wire, const struct config_policy *policy, enum op op,
                           const struct send_item *item)
 {
     const struct asking *asking = &askings[op];
-    if (op == OP_READ) {
+    if (op == OP_READ || op == OP_WITHDRAW) {
         return;
     }
     char random[TOKEN_RANDOM_CHARS];
@@ -141,11 +169,23 @@ static void add_arguments(struct wire *wire, const struct config_policy *policy,
         token_print_random(&item->previous, random);
         joined(wire, (struct text){random, sizeof(random)}, (struct text){":", 1}, (struct text){"", 0});
     }
+    if (shows_ticket(op, item)) {
+        if (!asking->previous) {
+            wire_text(wire, "");
+        }
+        add_agent(wire, item->ticket.agent);
+        wire_number(wire, item->ticket.number);
+        wire_number(wire, item->ticket.ttl_ms);
+        wire_number(wire, item->ticket.fresh);
+    }
 }
 
-static unsigned arguments_of(const struct asking *asking, enum op op)
+static unsigned arguments_of(const struct asking *asking, enum op op, const struct send_item *item)
 {
-    return op == OP_READ ? 0 : 2u + asking->ttl + asking->number + asking->previous;
+    if (op == OP_READ || op == OP_WITHDRAW) {
+        return 0;
+    }
+    return 2u + asking->ttl + asking->number + (shows_ticket(op, item) ? 5u : asking->previous);
 }
 
 void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum op op, const struct send_item *items,
@@ -157,12 +197,14 @@ void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum
     for (unsigned i = 0; i < count; i++) {
         REDIS_ASSERT(items[i].policy < config->policy_count && items[i].key.len <= LIMIT_KEY_BYTES);
         REDIS_ASSERT(!asking->label || items[i].label.len <= LIMIT_LABEL_BYTES);
-        keys += 1u + uses_fence(op, &items[i]);
+        REDIS_ASSERT(op != OP_RELEASE || uses_tickets(op, &items[i]) == uses_tickets(op, &items[0]));
+        keys += 1u + uses_fence(op, &items[i]) + uses_tickets(op, &items[i]);
     }
-    unsigned own = (asking->mode ? 1u : 0u) + count * arguments_of(asking, op);
+    bool names_agent = uses_tickets(op, &items[0]) && !shows_ticket(op, &items[0]);
+    unsigned own = (asking->mode ? 1u : 0u) + names_agent + count * arguments_of(asking, op, &items[0]);
     wire_begin(wire, 3u + keys + own);
     wire_text(wire, "EVALSHA");
-    wire_text(wire, redis_scripts[asking->script].sha);
+    wire_text(wire, redis_scripts[uses_tickets(op, &items[0]) ? fair_script(op) : asking->script].sha);
     wire_number(wire, keys);
     for (unsigned i = 0; i < count; i++) {
         add_keys(wire, &config->policies[items[i].policy], op, &items[i]);
@@ -172,6 +214,9 @@ void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum
     }
     if (asking->mode) {
         wire_text(wire, asking->mode);
+    }
+    if (names_agent) {
+        add_agent(wire, items[0].ticket.agent);
     }
     for (unsigned i = 0; i < count; i++) {
         add_arguments(wire, &config->policies[items[i].policy], op, &items[i]);

@@ -277,6 +277,7 @@ static void send_one(struct member *member, unsigned master, const struct effect
         *order = (struct order){.ref = item->ref,
                                 .token = item->token,
                                 .previous = item->previous,
+                                .ticket = item->ticket,
                                 .ttl_ms = item->ttl_ms,
                                 .key = key_number(item->key),
                                 .fencing = item->fencing,
@@ -312,7 +313,8 @@ static void signal_channel(unsigned agent, unsigned master, uint8_t key, enum ev
     struct event event = {.kind = kind};
     event.channel = (struct event_channel){.master = (uint8_t)master,
                                            .key = fleet.keys[key],
-                                           .agents = channel_agents(&fleet.world, (uint8_t)master, key)};
+                                           .agents = channel_agents(&fleet.world, (uint8_t)master, key),
+                                           .next = master_next(&fleet.world, (uint8_t)master, key)};
     fleet_submit(agent, &event);
 }
 
@@ -500,6 +502,7 @@ static void report(unsigned agent, unsigned master, const struct parcel *parcel,
                                            .vote = verdict->vote,
                                            .fence = verdict->fence,
                                            .agents = verdict->agents,
+                                           .ticket = verdict->ticket,
                                            .pttl_ms = has_ttl ? verdict->pttl_ms + pttl_more_ms : verdict->pttl_ms,
                                            .holder = {verdict->label, verdict->label_len}};
         fleet_submit(agent, &event);
@@ -669,12 +672,14 @@ void fleet_start(const struct core_config *config, unsigned agents, fleet_answer
         master_reset(&fleet.world, m);
     for (unsigned agent = 0; agent < agents; agent++) {
         struct member *member = &fleet.members[agent];
+        struct core_config own = *config;
         size_t size = core_size(config);
         if (member->core == NULL)
             member->core = malloc(size);
         FUZZ_CHECK(member->core != NULL, "no memory");
         memset(member->core, 0, size);
-        FUZZ_CHECK(core_init(member->core, config) == member->core, "the core stands elsewhere");
+        own.seed += config->policies[0].order == ORDER_FAIR ? agent : 0; /* it names the agent on its tickets */
+        FUZZ_CHECK(core_init(member->core, &own) == member->core, "the core stands elsewhere");
         memset(member->asked, 0, sizeof(member->asked));
         member->asked_count = 0;
         member->delivering = NULL;

@@ -34,6 +34,27 @@ static struct token a_token(struct fuzz_bytes *bytes)
     return token;
 }
 
+/* What some callers are to their holds (D3, R11). */
+static void add_manners(struct event_acquire *acquire, uint8_t manner)
+{
+    static const char *const secrets[] = {"0123456789abcdef", "fedcba9876543210"};
+    struct text secret = {secrets[manner / 4 % 2], 16};
+    switch (manner % 4) {
+    case 1:
+        acquire->bound = true;
+        acquire->renew = RENEW_UNSET;
+        break;
+    case 2:
+        acquire->owner = secret;
+        break;
+    case 3:
+        acquire->idempotency = secret;
+        break;
+    default:
+        break;
+    }
+}
+
 static void acquire(struct fuzz_bytes *bytes, unsigned agent, uint32_t number)
 {
     uint8_t how = fuzz_byte(bytes), waits = fuzz_byte(bytes);
@@ -46,6 +67,8 @@ static void acquire(struct fuzz_bytes *bytes, unsigned agent, uint32_t number)
                                       .max_hold_ms = how & 32 ? (int64_t)fuzz_number(bytes, 2) + 1 : 0,
                                       .renew = (enum renew)(how / 64 % 3),
                                       .label = {label, how & 8 ? 6 : 0}}};
+    if (waits & 2)
+        add_manners(&event.acquire, fuzz_byte(bytes));
     fleet_submit(agent, &event);
 }
 
@@ -123,9 +146,13 @@ static void start(struct fuzz_bytes *bytes)
                                   .renew = kind & 32 ? RENEW_CALLER : RENEW_AGENT,
                                   .ttl_ms = 1500,
                                   .max_hold_ms = 8000,
+                                  .bound_max_hold_ms = 9000,
+                                  .lock_delay_ms = kind & 8 ? 300 : 0,
+                                  .reentrant = true,
                                   .fencing = (kind & 128) == 0,
                                   .retry_min_ms = 20,
                                   .retry_max_ms = 250,
+                                  .order = kind & 16 ? ORDER_FAIR : ORDER_ANY,
                                   .handover_max = 2};
     struct core_config config = {.groups = &group,
                                  .group_count = 1,

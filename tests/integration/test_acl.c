@@ -10,7 +10,8 @@ TestSuite(acl, .init = world_open, .fini = world_close, .timeout = 120);
 struct feature_set {
     const char *file, *group, *policies;
 };
-static const struct feature_set full = {"full", "      durable: true\n", ""};
+static const struct feature_set full = {"full", "      durable: true\n",
+                                        "policies:\n  - {match: waited, order: fair}\n"};
 static const struct feature_set basic = {"basic", "      guard: off\n", "policies:\n  - {match: '*', fencing: off}\n"};
 
 static const char *acl_file(const struct feature_set *set)

@@ -4,7 +4,15 @@
 
 #include <string.h>
 
-enum { CALLER_NOBODY = 255, PROBE_WAIT_MS = 120000, BACK_OFFS = 2, PROBE_SLACK_US = 50000 };
+enum {
+    CALLER_NOBODY = 255,
+    PROBE_WAIT_MS = 120000,
+    BACK_OFFS = 2,
+    PROBE_SLACK_US = 50000,
+    FAIR_HOLD_US = 60000,
+    FAIR_PROBING_US = 3000000,
+    FAIR_PROBE_MS = 600
+};
 
 static struct caller *caller_of(struct world *w, uint8_t index)
 {
@@ -227,7 +235,8 @@ static void hold_on(struct world *w, struct caller *caller)
 {
     caller->state = CALLER_HOLDING;
     int64_t most = prng_percent(&w->prng, 50) ? 50000 : (int64_t)w->options.ttl_ms_max * 500;
-    act_in(w, caller, w->healed ? prng_between(&w->prng, 10, 1000) : prng_between(&w->prng, 10, most));
+    int64_t longest = w->healed && w->options.fair ? FAIR_HOLD_US : w->healed ? 1000 : most;
+    act_in(w, caller, prng_between(&w->prng, 10, longest));
 }
 
 /* A token that somebody left behind, at an agent that may have restarted since. */
@@ -390,6 +399,8 @@ static void granted(struct world *w, struct caller *caller, struct request *requ
     if (hold->ended && !hold->elsewhere)
         checker_taken_up(w, hold);
     caller->hold = hold;
+    if (caller->probes && w->options.fair)
+        checker_turn(w, caller, request);
     hold_on(w, caller);
 }
 
@@ -523,16 +534,20 @@ void caller_probe_all(struct world *w)
     const struct options *o = &w->options;
     int64_t latest = clear_leftovers(w);
     unsigned each = o->agents > 1 ? 2 : 1;
-    for (unsigned i = 0; i < o->keys * each; i++) {
+    unsigned first_key = o->fair ? (unsigned)(o->agents * SIM_FAIR_PROBES) : each,
+             count = first_key + (o->keys - 1u) * each;
+    for (unsigned i = 0; i < count; i++) {
         struct caller *caller = &w->callers[w->caller_count];
         *caller = (struct caller){.index = (uint8_t)w->caller_count,
                                   .agent = (uint8_t)(i % o->agents),
-                                  .key = (uint8_t)(i / each),
+                                  .key = (uint8_t)(i < first_key ? 0 : (i - first_key) / each + 1),
                                   .probes = true};
         caller->due_at = latest + (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
                          3 * (o->out_us_max + o->back_us_max) + PROBE_SLACK_US;
+        if (o->fair)
+            caller->due_at += FAIR_PROBING_US + (int64_t)count * FAIR_PROBE_MS * 1000;
         w->caller_count++;
-        act_in(w, caller, prng_between(&w->prng, 10, 20000));
+        act_in(w, caller, prng_between(&w->prng, 10, o->fair ? FAIR_PROBING_US : 20000));
     }
 }
 

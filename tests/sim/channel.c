@@ -7,6 +7,7 @@ struct signal {
     enum event_kind kind; /* SUBSCRIBED, MESSAGE */
     uint8_t key;
     uint32_t agents;
+    uint64_t next;
 };
 
 static struct connection *connection_of(struct world *w, uint8_t agent, uint8_t master)
@@ -72,16 +73,17 @@ void channel_subscribe(struct world *w, uint8_t agent, uint8_t master, uint32_t 
     if (connection->generation != generation || w->masters[master].down || !w->agents[agent].watches[signal->key])
         return;
     connection->subscribed[signal->key] = true;
-    say_to_agent(w, agent, master, (struct signal){EVENT_SUBSCRIBED, signal->key, 0});
+    say_to_agent(w, agent, master, (struct signal){.kind = EVENT_SUBSCRIBED, .key = signal->key});
 }
 
 void channel_publish(struct world *w, uint8_t master, uint8_t key)
 {
     uint32_t agents = channel_agents(w, master, key);
+    uint64_t next = master_next(w, master, key);
     for (uint8_t a = 0; a < w->options.agents; a++) {
         if (connection_of(w, a, master)->subscribed[key] && !prng_in_10000(&w->prng, w->options.message_lost)) {
             w->figures.messages++;
-            say_to_agent(w, a, master, (struct signal){EVENT_MESSAGE, key, agents});
+            say_to_agent(w, a, master, (struct signal){EVENT_MESSAGE, key, agents, next});
         }
     }
 }
@@ -98,7 +100,8 @@ static void tell(struct world *w, uint8_t agent, uint8_t master, const struct si
 {
     char name[] = {'k', (char)('0' + signal->key)};
     struct event event = {.kind = signal->kind};
-    event.channel = (struct event_channel){.master = master, .key = {name, sizeof name}, .agents = signal->agents};
+    event.channel = (struct event_channel){
+        .master = master, .key = {name, sizeof name}, .agents = signal->agents, .next = signal->next};
     agent_step(w, agent, &event);
 }
 
@@ -116,6 +119,6 @@ void channel_dropped(struct world *w, uint8_t agent, uint8_t master)
         bool told = w->agents[agent].watches[k] && w->violation[0] == '\0';
         connection->subscribed[k] = false;
         if (told)
-            tell(w, agent, master, &(struct signal){EVENT_UNSUBSCRIBED, k, 0});
+            tell(w, agent, master, &(struct signal){.kind = EVENT_UNSUBSCRIBED, .key = k});
     }
 }

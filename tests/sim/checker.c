@@ -17,9 +17,10 @@
  *       each such attempt of the healed phase, and for those of the faulty phase once all masters are reachable again
  *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7): each report is held against the
  *       one before it
- *   C11 those of an agent who wait for a key get it in the order in which they came (R9)
  *   C10 no key is deleted inside a validity that was reported but at its holder's wish: the masters report each deletion; and
  *       so no living hold is called taken
+ *   C11 those of an agent who wait for a key get it in the order in which they came (R9); and where the order is fair, in a healed
+ *       world nobody is granted it before one of any agent who came earlier and waits still, but for the difference of the clocks
  *
  * Nothing but its holder's wish ends a window early: also when the agent has said `lost`, nobody else may have the lock
  * before the window is over. */
@@ -29,7 +30,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLACK_US = 6000, HEALED_SETTLED_US = 2500000 };
+enum { SLACK_US = 6000, HEALED_SETTLED_US = 2500000, FAIR_SLACK_US = 300000 };
 
 void checker_reset(struct world *w)
 {
@@ -572,6 +573,38 @@ void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instan
     if (!instant_before(now, valid_until))
         checker_fail(w, "C5 a%u promises k%u %lld us after its validity", agent, key,
                      (long long)instant_us_between(valid_until, now));
+}
+
+/* ---- C11: order over all agents ---------------------------------------------------------------------------------- */
+
+/* A lost hold that was released elsewhere: its agent lets nobody contend before the validity that it reported has ended. */
+static bool sat_on_a_loss(const struct world *w, uint8_t agent, uint8_t key)
+{
+    for (uint16_t i = 1; i < w->hold_count; i++) {
+        const struct hold *hold = &w->holds[i];
+        if (hold->agent == agent && hold->key == key && hold->lost && hold->window_until + FAIR_SLACK_US > w->now)
+            return true;
+    }
+    return false;
+}
+
+/* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own, the others by that median, as
+ * they read it once. */
+void checker_turn(struct world *w, const struct caller *caller, const struct request *request)
+{
+    int64_t slack_us = FAIR_SLACK_US + 2 * w->now / 1000000 * w->options.rate_ppm;
+    if (w->options.wall_us != 0 || w->options.wall_jumps != 0)
+        slack_us += 2 * (int64_t)CLOCK_TRUST_MS * 1000;
+    for (size_t i = 0; i < w->caller_count; i++) {
+        const struct caller *other = &w->callers[i];
+        if (!other->probes || other->key != caller->key || other->state != CALLER_ASKING || other->request == NULL ||
+            other->request->kind != EVENT_ACQUIRE)
+            continue;
+        int64_t earlier_us = request->asked_at - other->request->asked_at;
+        if (earlier_us > slack_us && !sat_on_a_loss(w, other->agent, caller->key))
+            checker_fail(w, "C11 c%u at a%u is granted k%u before c%u at a%u, who came %lld us earlier", caller->index,
+                         caller->agent, caller->key, other->index, other->agent, (long long)earlier_us);
+    }
 }
 
 /* ---- C8: what failed and ended attempts leave behind ----------------------------------------------------------- */

@@ -56,7 +56,14 @@ static const struct minimum exercised_forgetful[] = {
     {"times that a master forgot everything", offsetof(struct figures, forgotten), 2500},
     {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
 };
-enum { FORGETFUL_PERCENT = 50 };
+
+/* The same where the order is fair, as it is with every tenth seed, or with all. */
+static const struct minimum exercised_fair[] = {
+    {"votes that tickets withheld", offsetof(struct figures, queued), 20000},
+    {"withdrawn tickets", offsetof(struct figures, withdrawn), 2000},
+};
+
+enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 10 };
 
 static struct world world;
 static bool expects_violation;
@@ -110,6 +117,8 @@ static unsigned print_figures(uint64_t runs, double seconds)
         print_some(exercised, sizeof exercised / sizeof exercised[0], runs, forgetful ? FORGETFUL_PERCENT : 100);
     if (forgetful)
         idle += print_some(exercised_forgetful, sizeof exercised_forgetful / sizeof exercised_forgetful[0], runs, 100);
+    idle += print_some(exercised_fair, sizeof exercised_fair / sizeof exercised_fair[0], runs,
+                       world.switches.fair ? 100 : FAIR_PERCENT / 2);
     return idle;
 }
 
@@ -170,12 +179,13 @@ static int usage(void)
           "           [--expect-violation]       stop at the first one; fails unless there is one\n"
           "           [--caught-by PROPERTY]     the same, by this property (C1..C10, assertion)\n"
           "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
+          "           --fair                     callers are served in the order in which they came, with every seed\n"
           "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | disagreement\n"
           "           --keep ASSUMPTION          the same schedules with the assumption kept\n"
           "rules that others than the core keep, broken:\n"
           "           --guard-off  --release-without-compare  --renew-without-compare  --renewal-shortens  "
           "--set-without-nx\n"
-          "           --answers-unchecked  --register-accepts-all\n",
+          "           --answers-unchecked  --register-accepts-all  --ignore-tickets  --eternal-tickets\n",
           stderr);
     return 2;
 }
@@ -198,6 +208,9 @@ static bool turn_switch(const char *name)
         bool *value;
     } table[] = {
         {"--forgetful", &switches->forgetful},
+        {"--fair", &switches->fair},
+        {"--ignore-tickets", &switches->ignore_tickets},
+        {"--eternal-tickets", &switches->eternal_tickets},
         {"--guard-off", &switches->guard_off},
         {"--release-without-compare", &switches->release_without_compare},
         {"--renew-without-compare", &switches->renew_without_compare},

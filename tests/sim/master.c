@@ -94,6 +94,54 @@ static struct verdict not_yours(const struct master_key *key, int64_t now_ms)
     return verdict;
 }
 
+/* ---- tickets (R9, order fair) ---- */
+
+static void forget_tickets(const struct world *w, struct master_key *key, int64_t now_ms, uint64_t agent)
+{
+    for (unsigned i = 0; i < SIM_TICKETS; i++) {
+        struct kept_ticket *ticket = &key->tickets[i];
+        if (ticket->agent == agent || (now_ms >= ticket->until_ms && !w->switches.eternal_tickets))
+            ticket->agent = 0;
+    }
+}
+
+static struct kept_ticket *first_ticket(struct master_key *key, uint64_t but, uint64_t most, uint64_t *ret_last)
+{
+    struct kept_ticket *first = NULL;
+    *ret_last = 0;
+    for (unsigned i = 0; i < SIM_TICKETS; i++) {
+        struct kept_ticket *ticket = &key->tickets[i];
+        if (ticket->agent == 0 || ticket->agent == but)
+            continue;
+        *ret_last = ticket->number > *ret_last && ticket->number <= most ? ticket->number : *ret_last;
+        if (first == NULL || ticket->number < first->number ||
+            (ticket->number == first->number && ticket->agent < first->agent))
+            first = ticket;
+    }
+    return first;
+}
+
+uint64_t master_next(struct world *w, uint8_t index, uint8_t key)
+{
+    uint64_t last;
+    struct master_key *state = &w->masters[index].keys[key];
+    forget_tickets(w, state, clock_ms(w, index), /* agent= */ 0);
+    const struct kept_ticket *first = first_ticket(state, /* but= */ 0, /* most= */ 0, &last);
+    return first == NULL ? 0 : first->agent;
+}
+
+static void keep_ticket(struct world *w, struct master_key *key, const struct ticket *shown, uint64_t number,
+                        int64_t now_ms)
+{
+    forget_tickets(w, key, now_ms, shown->agent);
+    for (unsigned i = 0; i < SIM_TICKETS && shown->ttl_ms != 0; i++) {
+        if (key->tickets[i].agent == 0) {
+            key->tickets[i] = (struct kept_ticket){shown->agent, number, now_ms + shown->ttl_ms};
+            return;
+        }
+    }
+}
+
 void master_mark(struct world *w, uint8_t index, bool connecting)
 {
     struct master *master = &w->masters[index];
@@ -144,6 +192,48 @@ static struct verdict acquire(const struct world *w, struct master_key *key, con
                         order->ttl_ms);
     }
     return (struct verdict){.vote = VOTE_YES, .fence = order->fencing ? key->fence : 0, .pttl_ms = -1};
+}
+
+/* R9: only to the lowest ticket; whose it is not gets a ticket, and loses the key that it would hand over. */
+static struct verdict acquire_in_turn(struct world *w, uint8_t index, uint8_t agent, const struct order *order,
+                                      int64_t now_ms, bool inherits)
+{
+    struct master_key *key = &w->masters[index].keys[master_name(w, agent, order->key)];
+    uint64_t last, number = order->ticket.number;
+    forget_tickets(w, key, now_ms, /* agent= */ 0);
+    const struct kept_ticket *first =
+        first_ticket(key, order->ticket.agent, number + (uint64_t)TICKET_AHEAD_MS * 1000, &last);
+    if (number != 0 && order->ticket.fresh && number <= last)
+        number = last + 1;
+    bool turn =
+        first == NULL || w->switches.ignore_tickets ||
+        (number != 0 && (number < first->number || (number == first->number && order->ticket.agent < first->agent)));
+    struct verdict verdict = {.vote = VOTE_HELD};
+    if (turn || (key->locked && !inherits)) {
+        verdict = acquire(w, key, order, now_ms, inherits);
+    } else {
+        verdict.pttl_ms = first->until_ms - now_ms;
+        w->figures.queued++;
+        key->locked = false;
+        if (inherits)
+            channel_publish(w, index, order->key);
+    }
+    verdict.ticket = number;
+    if (verdict.vote == VOTE_YES)
+        forget_tickets(w, key, now_ms, order->ticket.agent);
+    else
+        keep_ticket(w, key, &order->ticket, number, now_ms);
+    return verdict;
+}
+
+static struct verdict withdraw(struct world *w, uint8_t index, const struct order *order, int64_t now_ms)
+{
+    struct master_key *key = &w->masters[index].keys[order->key];
+    forget_tickets(w, key, now_ms, order->ticket.agent);
+    w->figures.withdrawn++;
+    if (!key->locked && master_next(w, index, order->key) != 0)
+        channel_publish(w, index, order->key);
+    return (struct verdict){.vote = VOTE_YES, .pttl_ms = -1};
 }
 
 /* Nothing shortens: the larger of what is left and the new ttl (R7). */
@@ -219,7 +309,9 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
         }
         if (inherits)
             checker_deleted(w, index, order->key, key->random, message->sent_at);
-        struct verdict verdict = acquire(w, key, order, now_ms, inherits);
+        struct verdict verdict = order->ticket.agent != 0
+                                     ? acquire_in_turn(w, index, message->agent, order, now_ms, inherits)
+                                     : acquire(w, key, order, now_ms, inherits);
         verdict.agents = channel_agents(w, index, order->key);
         return verdict;
     }
@@ -235,9 +327,13 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
         return adopt(w, key, order, now_ms);
     case OP_READ:
         return look(key, now_ms);
+    case OP_WITHDRAW:
+        return withdraw(w, index, order, now_ms);
     default: /* OP_RELEASE */
         break;
     }
+    if (order->ticket.agent != 0 && (!key->locked || holds(key, order->token.random)))
+        forget_tickets(w, key, now_ms, order->ticket.agent);
     if (!key->locked || (!holds(key, order->token.random) && !w->switches.release_without_compare))
         return not_yours(key, now_ms);
     checker_deleted(w, index, order->key, key->random, message->sent_at);

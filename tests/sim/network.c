@@ -46,6 +46,7 @@ static struct message *copy_message(struct world *w, uint8_t agent, const struct
         order->ref = item->ref;
         order->token = item->token;
         order->previous = item->previous;
+        order->ticket = item->ticket;
         order->ttl_ms = item->ttl_ms;
         order->key = (uint8_t)(item->key.at[1] - '0');
         order->fencing = item->fencing;
@@ -259,6 +260,7 @@ static void report(struct world *w, const struct flight *flight, const struct ve
         event.reply.vote = verdicts == NULL ? vote : verdicts[i].vote;
         event.reply.pttl_ms = verdicts == NULL ? -1 : verdicts[i].pttl_ms;
         event.reply.fence = verdicts == NULL ? 0 : verdicts[i].fence;
+        event.reply.ticket = verdicts == NULL ? 0 : verdicts[i].ticket;
         event.reply.agents = verdicts == NULL ? 0 : verdicts[i].agents;
         if (verdicts != NULL)
             event.reply.holder = (struct text){verdicts[i].label, verdicts[i].label_len};

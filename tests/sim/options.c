@@ -29,6 +29,7 @@ static void draw_policy(struct options *o, struct prng *prng)
 {
     o->fencing = prng_percent(prng, 85);
     o->journal = prng_percent(prng, 50);
+    o->fair = prng_percent(prng, 10);
     o->renew = prng_percent(prng, 50) ? RENEW_AGENT : RENEW_CALLER;
     o->node_timeout_ms = (uint32_t)prng_between(prng, 20, 100);
     o->ttl_ms_max =
@@ -107,12 +108,14 @@ void options_draw(struct options *options, struct prng *prng)
 
 void options_print(const struct options *o)
 {
-    printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, journal %s, renew %s, node timeout %u ms, ttl "
+    printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, order %s, journal %s, renew %s, node timeout "
+           "%u ms, ttl "
            "%u..%u ms, "
            "max_hold %lld ms, lock_delay %u ms, retry %u..%u ms, handover_max %u\n",
            o->agents, o->masters, algorithm_name(o->algorithm), o->keys, o->callers, o->fencing ? "on" : "off",
-           o->journal ? "on" : "off", renew_name(o->renew), o->node_timeout_ms, o->ttl_ms, o->ttl_ms_max,
-           (long long)o->max_hold_ms, o->lock_delay_ms, o->retry_ms_min, o->retry_ms_max, o->handover_max);
+           o->fair ? "fair" : "any", o->journal ? "on" : "off", renew_name(o->renew), o->node_timeout_ms, o->ttl_ms,
+           o->ttl_ms_max, (long long)o->max_hold_ms, o->lock_delay_ms, o->retry_ms_min, o->retry_ms_max,
+           o->handover_max);
     printf("delays up to %lld + %lld us; of 10,000: late %u (up to %lld us), doubled %u, refused %u, not run %u, not "
            "sent %u, message lost %u, frozen answers %u; silence %lld us; down said %s\n",
            (long long)o->out_us_max, (long long)o->back_us_max, o->late, (long long)o->late_us_max, o->doubled,

@@ -2,7 +2,7 @@
 """The gate of the simulator: tests/sim/run.py BUILD_DIR [--runs N] [--seed N].
 
 Without --seed: every mutant on its killing seeds, the assumptions broken and kept, the fixed seeds, and --runs new seeds of the core, one
-fifth of them with masters that forget, from a random start that it prints. The last line is `N passed, N failed`.
+fifth of them with masters that forget and one tenth with the order fair, from a random start that it prints. The last line is `N passed, N failed`.
 With --seed: replays that one seed and prints its timeline.
 """
 import argparse
@@ -41,13 +41,15 @@ def main():
     if arguments.seed is not None:
         return subprocess.run([sim, *arguments.options.split(), str(arguments.seed)], check=False).returncode
 
-    forgetful = arguments.runs // 5
+    forgetful, fair = arguments.runs // 5, arguments.runs // 10
     start = 1 + secrets.randbelow(1 << 48)
     sums = [run(ROOT / "tests" / "run", arguments.build, "--suite", "sim")]
     print(f"== new seeds from {start}")
-    sums.append(run(sim, "--runs", arguments.runs - forgetful, "--from", start))
+    sums.append(run(sim, "--runs", arguments.runs - forgetful - fair, "--from", start))
     print(f"== masters that forget, new seeds from {start}")
     sums.append(run(sim, "--forgetful", "--runs", forgetful, "--from", start))
+    print(f"== order fair, new seeds from {start}")
+    sums.append(run(sim, "--fair", "--runs", fair, "--from", start))
     passed, failed = (sum(column) for column in zip(*sums))
     print(f"{passed} passed, {failed} failed")
     return 0 if passed > 0 and failed == 0 else 1

@@ -49,9 +49,10 @@ void timeline_event(struct world *w, uint8_t agent, const struct event *e)
         world_say(w, "a%u <- stuck %u/%u", agent, e->stuck.lock.slot, e->stuck.lock.generation);
         break;
     case EVENT_REPLY:
-        world_say(w, "a%u <- m%u %s %u/%u/%u: %s fence %llu pttl %lld", agent, e->reply.master, op_name(e->reply.op),
-                  e->reply.ref.slot, e->reply.ref.generation, e->reply.ref.round, vote_name(e->reply.vote),
-                  (unsigned long long)e->reply.fence, (long long)e->reply.pttl_ms);
+        world_say(w, "a%u <- m%u %s %u/%u/%u: %s fence %llu pttl %lld ticket %llu", agent, e->reply.master,
+                  op_name(e->reply.op), e->reply.ref.slot, e->reply.ref.generation, e->reply.ref.round,
+                  vote_name(e->reply.vote), (unsigned long long)e->reply.fence, (long long)e->reply.pttl_ms,
+                  (unsigned long long)e->reply.ticket);
         break;
     case EVENT_MASTER_UP:
     case EVENT_MASTER_DOWN:
@@ -87,6 +88,10 @@ static void say_send(struct world *w, uint8_t agent, const struct effect_send *s
         world_say(w, "  a%u -> %s to %03x: %.*s %s ttl %u ref %u/%u/%u", agent, op_name(send->op), send->masters,
                   (int)item->key.len, item->key.at, token, item->ttl_ms, item->ref.slot, item->ref.generation,
                   item->ref.round);
+        if (item->fair)
+            world_say(w, "    ticket of %04x, %llu%s, for %u ms", (unsigned)(item->ticket.agent >> 48),
+                      (unsigned long long)item->ticket.number, item->ticket.fresh ? " or more" : "",
+                      item->ticket.ttl_ms);
     }
 }
 

@@ -238,6 +238,7 @@ static void configure_core(struct world *w)
                                      .fencing = o->fencing,
                                      .retry_min_ms = o->retry_ms_min,
                                      .retry_max_ms = o->retry_ms_max,
+                                     .order = o->fair ? ORDER_FAIR : ORDER_ANY,
                                      .handover_max = o->handover_max};
     w->config = (struct core_config){.groups = &w->group,
                                      .group_count = 1,
@@ -248,7 +249,7 @@ static void configure_core(struct world *w)
                                      .wait_ms_max = 300000,
                                      .locks_max = SIM_LOCKS,
                                      .requests_max = SIM_REQUESTS,
-                                     .waiters_max = SIM_REQUESTS / 2,
+                                     .waiters_max = o->fair ? SIM_REQUESTS : SIM_REQUESTS / 2,
                                      .journal = o->journal};
 }
 
@@ -256,6 +257,7 @@ static void configure_core(struct world *w)
 static void adapt_options(struct world *w)
 {
     struct options *o = &w->options;
+    o->fair = o->fair || w->switches.fair || w->switches.ignore_tickets || w->switches.eternal_tickets;
     if (w->switches.forgetful) {
         o->restarts = (uint8_t)(o->restarts + prng_between(&w->prng, 0, 4));
         o->flushes = (uint8_t)prng_between(&w->prng, 0, 5);

@@ -10,11 +10,13 @@ enum {
     SIM_AGENTS = 5,
     SIM_MASTERS = 9,
     SIM_KEYS = 8,
-    SIM_CALLERS = 10,          /* of the faulty phase */
-    SIM_PROBES = 2 * SIM_KEYS, /* of the healed one */
-    SIM_REQUESTS = 32,         /* open at one agent */
-    SIM_LOCKS = 64,            /* slots of one agent's core */
-    SIM_HOLDS = 2048,          /* granted in one run */
+    SIM_CALLERS = 10,     /* of the faulty phase */
+    SIM_FAIR_PROBES = 20, /* of the healed one: at each agent, where the order is fair */
+    SIM_PROBES = SIM_AGENTS * SIM_FAIR_PROBES + 2 * SIM_KEYS,
+    SIM_TICKETS = 32,  /* of one key on one master */
+    SIM_REQUESTS = 32, /* open at one agent */
+    SIM_LOCKS = 64,    /* slots of one agent's core */
+    SIM_HOLDS = 2048,  /* granted in one run */
     SIM_HOLD_BUCKETS = 4096,
     SIM_OPEN_WINDOWS = 32,  /* unexpired windows of one key */
     SIM_HAPPENINGS = 65536, /* pending at once */
@@ -42,7 +44,9 @@ struct switches {
     enum assumption broken;
     bool kept;      /* the schedule of a broken assumption, with the assumption kept */
     bool forgetful; /* masters lose their keys: restarted empty, or flushed under their connections */
+    bool fair;      /* the order is fair with every seed */
     /* Rules that are not the core's to keep, broken on purpose: first the scripts', then those of the agent's shell. */
+    bool ignore_tickets, eternal_tickets;
     bool guard_off, release_without_compare, renew_without_compare, renewal_shortens, set_without_nx,
         handover_without_compare;
     bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
@@ -55,6 +59,7 @@ struct options {
     enum algorithm algorithm;
     bool fencing;
     bool journal; /* an agent that crashed finds its holds again */
+    bool fair;    /* first come, first served over all agents (R9) */
     enum renew renew;
     uint32_t node_timeout_ms, ttl_ms, ttl_ms_max, retry_ms_min, retry_ms_max, handover_max;
     int64_t max_hold_ms;
@@ -133,6 +138,7 @@ struct order {
     uint8_t key;
     bool fencing;
     struct token previous; /* HANDOVER */
+    struct ticket ticket;
     uint8_t label_len;
     char label[SIM_LABEL];
 };
@@ -149,6 +155,7 @@ struct verdict {
     enum vote vote;
     uint64_t fence;
     int64_t pttl_ms;
+    uint64_t ticket;
     uint16_t epoch; /* the master's when it said so */
     uint32_t agents;
     uint8_t label_len;
@@ -178,7 +185,12 @@ struct connection {
 
 /* ---- masters --------------------------------------------------------------------------------------------------- */
 
+struct kept_ticket {
+    uint64_t agent, number; /* agent 0: none */
+    int64_t until_ms;
+};
 struct master_key {
+    struct kept_ticket tickets[SIM_TICKETS];
     bool locked, foreign;
     uint8_t random[RANDOM_BYTES];
     int64_t expires_ms, fence_expires_ms;
@@ -305,7 +317,7 @@ struct figures {
     uint64_t runs, steps, grants, take_overs, losses, writes, writes_rejected, wall_jumps, renewals, renewal_failures,
         lost[REASON_COUNT], adoptions, undeliveries, cancels, releases, releases_partial, releases_pending, restored,
         refusals, unavailable, wait_timeouts, expired_grants, stalls, second_phases, repairs, handovers, messages,
-        forgotten, guarded, reentered, repeated, superseded, unbound, stuck, virtual_us;
+        forgotten, guarded, queued, withdrawn, reentered, repeated, superseded, unbound, stuck, virtual_us;
 };
 
 struct world {
@@ -401,6 +413,8 @@ void master_forget(struct world *w, uint8_t master);
 uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key);
 /* True when the key is locked there now with this random part. */
 bool master_holds(const struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES]);
+/* The agent whose ticket is the lowest there; 0: there is none. */
+uint64_t master_next(struct world *w, uint8_t master, uint8_t key);
 bool master_is_locked(const struct world *w, uint8_t master, uint8_t key);
 
 /* agent.c: the surroundings of one core */
@@ -461,6 +475,7 @@ void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);
 /* A promise reaches a caller: valid until then on the agent's clock. */
 void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instant valid_until);
+void checker_turn(struct world *w, const struct caller *caller, const struct request *request);
 /* A renewal has created the key where it was missing. */
 void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order);
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);

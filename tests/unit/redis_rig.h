@@ -146,7 +146,7 @@ struct record {
     enum op op;
     uint32_t slot;
     enum vote vote;
-    uint64_t fence;
+    uint64_t fence, ticket;
     int64_t pttl_ms;
     char holder[LIMIT_LABEL_BYTES + 1];
     uint16_t epoch;
@@ -195,6 +195,7 @@ static inline void take_event(void *arg, struct event *event)
     record->slot = reply->ref.slot;
     record->vote = reply->vote;
     record->fence = reply->fence;
+    record->ticket = reply->ticket;
     record->pttl_ms = reply->pttl_ms;
     cr_assert_leq(reply->holder.len, LIMIT_LABEL_BYTES);
     if (reply->holder.len) {

@@ -1,0 +1,181 @@
+/* Order over all agents (R9, order fair): three of them serve their callers in the order in which these came. */
+#include "harness.h"
+
+#include <signal.h>
+#include <string.h>
+
+TestSuite(fair, .init = world_open, .fini = world_close, .timeout = 150);
+
+enum { AGENTS = 3, TICKET_TIME_MS = 3000 };
+
+static struct agent *agents[AGENTS];
+
+static void begin(void)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    for (int a = 0; a < AGENTS; a++)
+        agents[a] =
+            agent_start(&(struct agent_options){.extra = "policies:\n  - {match: '*', ttl: 30s, order: fair}\n"});
+}
+
+static int waiter(struct agent *agent)
+{
+    const double before = metric(agent, "lockagent_waiters");
+    const int wire = wire_request(agent, "POST", "/locks/k?wait=100s", NULL);
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == before + 1));
+    return wire;
+}
+
+static size_t tickets(size_t master)
+{
+    return (size_t)master_do(master, "HLEN lockagent:ticket:lock:k")->integer;
+}
+
+/* The agents that wait at a quorum of masters. */
+static bool quorum_has_tickets(size_t count)
+{
+    size_t masters = 0;
+    for (size_t i = 0; i < master_count(); i++)
+        masters += tickets(i) == count;
+    return masters >= 3;
+}
+
+/* Serves `count` waiters, of whom number i is at agent i % AGENTS; each must come before all that came later. `holder` is a hold at `at`. */
+static void serve_in_order(const int *wires, int count, struct agent *at, const struct reply *holder)
+{
+    for (int i = 0; i < count; i++) {
+        expect(release(at, "k", token(holder)), 204, NULL);
+        at = agents[i % AGENTS];
+        holder = wire_receive(wires[i], PATIENCE_MS);
+        expect(holder, 201, NULL);
+        for (int later = i + 1; later < count; later++)
+            cr_assert(wire_is_silent(wires[later]), "%d overtook %d", later, i);
+        wire_close(wires[i]);
+    }
+    expect(release(at, "k", token(holder)), 204, NULL);
+}
+
+Test(fair, r9_sixty_waiters_at_three_agents_are_served_in_the_order_of_their_coming)
+{
+    enum { WAITERS = 60 };
+    int wires[WAITERS];
+    begin();
+    const struct reply *holder = acquire(agents[0], "k", NULL);
+    expect(holder, 201, NULL);
+    for (int i = 0; i < WAITERS; i++)
+        wires[i] = waiter(agents[i % AGENTS]);
+    serve_in_order(wires, WAITERS, agents[0], holder);
+    cr_assert(eventually(masters_with("lock:k") == 0 && masters_with("lockagent:ticket:lock:k") == 0));
+}
+
+Test(fair, r9_five_hundred_waiters_of_one_key_all_succeed_in_order)
+{
+    enum { WAITERS = 500 };
+    static int wires[WAITERS];
+    begin();
+    const struct reply *holder = acquire(agents[0], "k", NULL);
+    expect(holder, 201, NULL);
+    for (int i = 0; i < WAITERS; i++)
+        wires[i] = waiter(agents[i % AGENTS]);
+    serve_in_order(wires, WAITERS, agents[0], holder);
+}
+
+Test(fair, r9_in_order_with_a_minority_of_the_masters_down)
+{
+    enum { WAITERS = 12 };
+    int wires[WAITERS];
+    begin();
+    master_kill(1), master_freeze(3);
+    const struct reply *holder = acquire(agents[0], "k", "wait=20s");
+    expect(holder, 201, NULL);
+    for (int i = 0; i < WAITERS; i++) {
+        wires[i] = waiter(agents[i % AGENTS]);
+        sleep_ms(50);
+    }
+    sleep_ms(500);
+    serve_in_order(wires, WAITERS, agents[0], holder);
+    master_thaw(3);
+}
+
+Test(fair, r9_a_dead_agent_blocks_nobody_for_longer_than_its_ticket)
+{
+    begin();
+    const struct reply *holder = acquire(agents[0], "k", NULL);
+    expect(holder, 201, NULL);
+    const int dead = waiter(agents[1]);
+    cr_assert(eventually(quorum_has_tickets(1)));
+    const int alive = waiter(agents[2]);
+    cr_assert(eventually(quorum_has_tickets(2)));
+    agent_kill(agents[1]);
+    expect(release(agents[0], "k", token(holder)), 204, NULL);
+    const int64_t before = boottime_ms();
+    expect(wire_receive(alive, PATIENCE_MS), 201, NULL);
+    cr_assert_leq(boottime_ms() - before, 2 * TICKET_TIME_MS);
+    wire_close(dead), wire_close(alive);
+}
+
+/* It has its place again when it goes on. */
+Test(fair, r9_a_stopped_agent_blocks_nobody_for_longer_than_its_ticket)
+{
+    begin();
+    const struct reply *holder = acquire(agents[0], "k", NULL);
+    expect(holder, 201, NULL);
+    const int stopped = waiter(agents[1]);
+    cr_assert(eventually(quorum_has_tickets(1)));
+    const int first = waiter(agents[2]), second = waiter(agents[2]);
+    cr_assert(eventually(quorum_has_tickets(2)));
+    agent_signal(agents[1], SIGSTOP);
+    expect(release(agents[0], "k", token(holder)), 204, NULL);
+    const struct reply *next = wire_receive(first, PATIENCE_MS);
+    expect(next, 201, NULL);
+    agent_signal(agents[1], SIGCONT);
+    cr_assert(eventually(quorum_has_tickets(1)));
+    expect(release(agents[2], "k", token(next)), 204, NULL);
+    next = wire_receive(stopped, PATIENCE_MS);
+    expect(next, 201, NULL);
+    cr_assert(wire_is_silent(second));
+    expect(release(agents[1], "k", token(next)), 204, NULL);
+    expect(wire_receive(second, PATIENCE_MS), 201, NULL);
+    wire_close(stopped), wire_close(first), wire_close(second);
+}
+
+/* Its ticket is taken off, also while the key is held, and who comes after it is next. */
+Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
+{
+    begin();
+    static const char *const withdrawn =
+        "lockagent_master_commands_total{group=\"main\",master=\"%s\",op=\"withdraw\",outcome=\"ok\"}";
+    const struct reply *holder = acquire(agents[0], "k", NULL);
+    expect(holder, 201, NULL);
+    const int gone = waiter(agents[1]);
+    cr_assert(eventually(quorum_has_tickets(1)));
+    const int next = waiter(agents[2]);
+    cr_assert(eventually(quorum_has_tickets(2)));
+    wire_close(gone);
+    cr_assert(eventually(quorum_has_tickets(1)));
+    cr_assert(eventually(metric(agents[1], format(withdrawn, master_url(0) + strlen("redis://"))) == 1), "it ran out");
+    expect(release(agents[0], "k", token(holder)), 204, NULL);
+    holder = wire_receive(next, PATIENCE_MS);
+    expect(holder, 201, NULL);
+    wire_close(next);
+    expect(release(agents[2], "k", token(holder)), 204, NULL);
+    cr_assert(eventually(masters_with("lockagent:ticket:lock:k") == 0));
+}
+
+/* A stopped agent has the only ticket: the key is free, and yet it is nobody's who does not wait. */
+Test(fair, r9_who_does_not_wait_is_refused_while_somebody_waits)
+{
+    begin();
+    const struct reply *holder = acquire(agents[0], "k", NULL);
+    const int waiting = waiter(agents[1]);
+    cr_assert(eventually(quorum_has_tickets(1)));
+    agent_signal(agents[1], SIGSTOP);
+    expect(release(agents[0], "k", token(holder)), 204, NULL);
+    cr_assert_eq(masters_with("lock:k"), 0u);
+    const struct reply *refused = acquire(agents[2], "k", NULL);
+    expect(refused, 409, "lock_held");
+    cr_assert(number(refused, "retry_after_ms") <= TICKET_TIME_MS);
+    agent_signal(agents[1], SIGCONT);
+    expect(wire_receive(waiting, PATIENCE_MS), 201, NULL);
+    wire_close(waiting);
+}

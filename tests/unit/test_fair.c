@@ -1,0 +1,307 @@
+/* Order over all agents, as timelines (R9, order fair). */
+#include "core_rig.h"
+
+enum { MASTER_US = 1000 };
+
+static void begin_fair(void)
+{
+    prepare(5);
+    rig.policy.order = ORDER_FAIR;
+    rig.policy.handover_max = 16;
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = 60000;
+    begin();
+}
+
+/* Refused as masters do: with the number of this agent's ticket, whose turn comes in 2.9 s at the latest. */
+static void refuse(enum op op, master_set masters, uint64_t ticket)
+{
+    reply_with(op, masters, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 2900, .ticket = ticket});
+}
+
+static struct ticket *shown(enum op op)
+{
+    return &rig.sent[op].ticket;
+}
+
+/* By all of them, and two came too late to decide: what they were asked is undone, and the ticket stays. */
+static void refused(enum op op)
+{
+    refuse(op, 0x07, shown(op)->number);
+    expect_send(OP_RELEASE, 0x18);
+    cr_assert(rig.sent[OP_RELEASE].fair && rig.sent[OP_RELEASE].ticket.agent == 0);
+    refuse(op, 0x18, shown(op)->number);
+    reply(OP_RELEASE, 0x18, VOTE_HELD);
+}
+
+/* A message as masters send it, `next` being the agent whose turn it is. */
+static void told(master_set masters, uint64_t next)
+{
+    for (uint8_t m = 0; m < 5; m++) {
+        struct event event = {.kind = EVENT_MESSAGE};
+        event.channel = (struct event_channel){.master = m, .key = text("k"), .agents = 3, .next = next};
+        if (masters >> m & 1)
+            step(event);
+    }
+}
+
+/* Request 1 waits, was refused, and will hear of releases. */
+static void begin_waiting(void)
+{
+    begin_fair();
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    refused(OP_ACQUIRE);
+    expect_channel(EFFECT_WATCH);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    refused(OP_ACQUIRE);
+    expect_nothing();
+}
+
+Test(fair, r9_a_number_is_the_time_of_coming)
+{
+    begin_fair();
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    uint64_t first = shown(OP_ACQUIRE)->number;
+    cr_assert_eq(first, PROPOSAL * (uint64_t)1000000);
+    cr_assert_neq(shown(OP_ACQUIRE)->agent, 0u);
+    cr_assert(shown(OP_ACQUIRE)->fresh);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, TICKET_MS);
+    at_us(700);
+    acquire_as(2, "k", .wait_ms = 200000);
+    reply(OP_ACQUIRE, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    at_ms(10), release(63, "k", rig.answer.hold.token);
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_eq(shown(OP_HANDOVER)->number, first + 700);
+    cr_assert_not(shown(OP_HANDOVER)->fresh);
+}
+
+/* It came later than those who wait elsewhere, whatever its clock says. */
+Test(fair, r9_the_masters_may_raise_the_number_of_one_that_is_new_to_them)
+{
+    begin_fair();
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    uint64_t first = shown(OP_ACQUIRE)->number;
+    refuse(OP_ACQUIRE, 0x01, first);
+    refuse(OP_ACQUIRE, 0x02, first + 900);
+    refuse(OP_ACQUIRE, 0x04, first + 500);
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    let_time_pass_until(OP_ACQUIRE, 1100);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->number, first + 900);
+    cr_assert_not(shown(OP_ACQUIRE)->fresh);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, TICKET_MS);
+}
+
+/* It was given before any master's clock was known. */
+Test(fair, r9_a_number_from_the_future_is_brought_back)
+{
+    begin_fair();
+    for (uint8_t m = 0; m < 5; m++) {
+        struct event clock = {.kind = EVENT_MASTER_CLOCK};
+        clock.master = (struct event_master){.master = m, .clock_offset_us = 50000000};
+        step(clock);
+    }
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->number, (PROPOSAL + 50) * (uint64_t)1000000);
+    refused(OP_ACQUIRE);
+    expect_channel(EFFECT_WATCH);
+    for (uint8_t m = 0; m < 5; m++)
+        master_is(m, EVENT_MASTER_UP, 1);
+    let_time_pass_until(OP_ACQUIRE, 1100);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->number, PROPOSAL * (uint64_t)1000000 + (uint64_t)rig.now_us);
+}
+
+Test(fair, r9_only_the_one_whose_turn_it_is_wakes)
+{
+    begin_waiting();
+    told(ALL, shown(OP_ACQUIRE)->agent + 2);
+    at_us(MASTER_US);
+    expect_nothing();
+    told(0x03, shown(OP_ACQUIRE)->agent);
+    expect_nothing();
+    told(0x04, shown(OP_ACQUIRE)->agent);
+    at_us(MASTER_US + 1); /* at once: nobody else tries now */
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+Test(fair, r9_a_message_without_a_ticket_is_for_all)
+{
+    begin_waiting();
+    told(0x07, 0);
+    let_time_pass_until(OP_ACQUIRE, 5);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+/* The pauses are a minute by the policy, and the masters keep a ticket for 3 s. */
+Test(fair, r9_a_ticket_is_shown_again_in_time)
+{
+    begin_waiting();
+    for (int i = 0; i < 10; i++) {
+        int64_t before_us = rig.now_us;
+        let_time_pass_until(OP_ACQUIRE, 1001);
+        cr_assert_gt(rig.now_us, before_us + 400000, "it polls");
+        expect_send(OP_ACQUIRE, ALL);
+        refused(OP_ACQUIRE);
+        expect_nothing();
+    }
+}
+
+Test(fair, r9_the_last_waiter_that_leaves_takes_the_ticket_off)
+{
+    begin_waiting();
+    cancel(1);
+    expect_send(OP_WITHDRAW, ALL);
+    cr_assert_eq(rig.sent[OP_WITHDRAW].ticket.agent, shown(OP_ACQUIRE)->agent);
+    expect_channel(EFFECT_UNWATCH);
+    reply(OP_WITHDRAW, ALL, VOTE_YES);
+    reply(OP_WITHDRAW, 0x01, VOTE_UNKNOWN);
+    expect_nothing();
+    at_ms(2000);
+    expect_nothing();
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 0);
+}
+
+Test(fair, r9_the_next_one_shows_its_own_number_at_once)
+{
+    begin_waiting();
+    uint64_t first = shown(OP_ACQUIRE)->number;
+    at_us(500);
+    acquire_as(2, "k", .wait_ms = 200000);
+    expect_nothing();
+    cancel(1);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->number, first + 500);
+}
+
+Test(fair, r9_one_of_the_middle_leaves_without_a_word)
+{
+    begin_waiting();
+    acquire_as(2, "k", .wait_ms = 200000);
+    cancel(2);
+    expect_nothing();
+}
+
+/* Else it would block those who reach the others as well. */
+Test(fair, r9_who_reaches_no_quorum_leaves_no_ticket)
+{
+    begin_waiting();
+    let_time_pass_until(OP_ACQUIRE, 1001);
+    expect_send(OP_ACQUIRE, ALL);
+    refuse(OP_ACQUIRE, 0x03, shown(OP_ACQUIRE)->number);
+    at_us(rig.now_us + 50000); /* and the others are silent */
+    expect_send(OP_RELEASE, 0x1c);
+    expect_send(OP_WITHDRAW, ALL);
+    reply(OP_RELEASE, 0x1c, VOTE_ABSENT);
+    let_time_pass_until(OP_ACQUIRE, 1001);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, 0);
+    cr_assert_neq(shown(OP_ACQUIRE)->number, 0u);
+    refused(OP_ACQUIRE); /* a quorum answers again */
+    let_time_pass_until(OP_ACQUIRE, 1001);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, TICKET_MS);
+    expect_nothing();
+}
+
+Test(fair, r9_who_does_not_wait_has_no_ticket)
+{
+    begin_fair();
+    acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->number, 0u);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, 0);
+    cr_assert_neq(shown(OP_ACQUIRE)->agent, 0u);
+    refuse(OP_ACQUIRE, ALL, 0);
+    expect_answer(1, ANSWER_LOCK_HELD);
+    expect_send(OP_RELEASE, 0x18);
+    expect_nothing();
+}
+
+/* Masters on which it is another agent's turn delete the key: the holder has released it all the same. */
+Test(fair, r9_a_hand_over_that_is_refused_is_a_release)
+{
+    begin_fair();
+    struct token token = hold("k");
+    acquire_as(1, "k", .wait_ms = 200000);
+    release(62, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_eq(shown(OP_HANDOVER)->ttl_ms, TICKET_MS);
+    refuse(OP_HANDOVER, 0x07, shown(OP_HANDOVER)->number);
+    expect_answer(62, ANSWER_RELEASED);
+    expect_channel(EFFECT_WATCH);
+    expect_send(OP_RELEASE, 0x18);
+    refuse(OP_HANDOVER, 0x18, shown(OP_HANDOVER)->number);
+    expect_nothing();
+    told(0x07, shown(OP_HANDOVER)->agent);
+    at_us(rig.now_us + 1);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->number, shown(OP_HANDOVER)->number);
+    reply(OP_ACQUIRE, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+}
+
+/* Tickets see to that: nobody sits out. */
+Test(fair, r9_hand_overs_are_not_counted)
+{
+    begin_fair();
+    struct token token = hold("k");
+    for (uint32_t i = 1; i <= 40; i++) {
+        acquire_as(1, "k", .wait_ms = 200000);
+        release(62, "k", token);
+        expect_send(OP_HANDOVER, ALL);
+        struct event_reply handed = {.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .agents = 2};
+        reply_with(OP_HANDOVER, ALL, handed);
+        expect_answer(62, ANSWER_RELEASED);
+        expect_answer(1, ANSWER_GRANTED);
+        token = rig.answer.hold.token;
+        expect_nothing();
+        at_us(rig.now_us + MASTER_US);
+    }
+}
+
+Test(fair, releases_of_both_orders_go_in_commands_of_their_own)
+{
+    begin_fair();
+    struct token token = hold("k");
+    release(62, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert_neq(rig.sent[OP_RELEASE].ticket.agent, 0u);
+    begin_five();
+    token = hold("k");
+    release(62, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert_eq(rig.sent[OP_RELEASE].ticket.agent, 0u);
+}
+
+/* Its release is decided by a late reply to the hand-over, whose heir has ended long since and makes room for it. */
+Test(fair, an_heir_that_is_forgotten_while_its_predecessor_ends)
+{
+    enum { LOCKS = 4 };
+    prepare(5);
+    rig.policy.handover_max = 16;
+    rig.config.locks_max = LOCKS;
+    begin();
+    struct token token = hold("k");
+    acquire_as(1, "k", .wait_ms = 60);
+    release(62, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    at_ms(70);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    for (uint32_t i = 0; i < LOCKS - 1; i++) {
+        const char *const names[] = {"a", "b", "c"};
+        rig.count = 0;
+        acquire(10 + i, names[i]);
+        expect_send(OP_ACQUIRE, ALL);
+        reply(OP_ACQUIRE, 0x07, VOTE_HELD); /* and two masters owe an answer */
+        expect_answer(10 + i, ANSWER_LOCK_HELD);
+    }
+    reply(OP_HANDOVER, 0x07, VOTE_HELD);
+    expect_answer(62, ANSWER_RELEASED);
+}

@@ -1,0 +1,230 @@
+/* The tickets of order fair on a real redis-server (R9). */
+#include "redis_rig.h"
+
+#define TICKETS "lockagent:ticket:lock:k"
+#define CHANNEL "lockagent:channel:lock:k"
+
+enum { ANNA = 0xa, BERT = 0xb, TICKET_TTL_MS = 3000 };
+
+static struct server one;
+
+/* Attempt number `token` by `agent`, who came at BIG + `came`. */
+static struct send_item attempt(uint8_t token, uint64_t agent, uint64_t came)
+{
+    struct send_item item = item_of("k", token, BIG);
+    item.fair = true;
+    item.ticket = (struct ticket){.agent = agent, .number = BIG + came, .ttl_ms = TICKET_TTL_MS};
+    return item;
+}
+
+static struct send_item deleting(uint8_t token, uint64_t agent)
+{
+    struct send_item item = attempt(token, agent, 0);
+    item.ticket = (struct ticket){.agent = agent};
+    return item;
+}
+
+static void expect_ticket(const char *agent, const char *number)
+{
+    char command[100];
+    snprintf(command, sizeof(command), "HGET " TICKETS " %s", agent);
+    const char *is = ask(&one, command);
+    if (!number)
+        cr_assert(!is, "%s has a ticket: %s", agent, is);
+    else
+        cr_assert_eq(strncmp(is, number, strlen(number)), 0, "%s: %s, not %s", agent, is, number);
+}
+#define ANNA_TEXT "000000000000000a"
+#define BERT_TEXT "000000000000000b"
+
+/* Somebody else holds the key, Bert came at 5 and Anna at 7. */
+static void begin_queue(void)
+{
+    begin(&one, NULL);
+    struct send_item holder = attempt(9, 0x99, 1);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, holder).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+}
+
+Test(fair_scripts, r9_the_lowest_ticket_is_granted_and_taken_off)
+{
+    begin_queue();
+    expect_ticket(ANNA_TEXT, "1760000000000007:");
+    expect_ticket(BERT_TEXT, "1760000000000005:");
+    cr_assert_gt(ask_number(&one, "PTTL", TICKETS), 2000);
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    struct record got = exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7));
+    cr_assert_eq(got.vote, VOTE_HELD);
+    cr_assert_eq(got.ticket, BIG + 7);
+    cr_assert_str_eq(got.holder, "");
+    cr_assert(got.pttl_ms > 0 && got.pttl_ms <= TICKET_TTL_MS);
+    cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+    got = exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5));
+    cr_assert_eq(got.vote, VOTE_YES);
+    cr_assert_gt(got.fence, BIG);
+    expect_ticket(BERT_TEXT, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+    exchange(OP_RELEASE, 0, deleting(2, BERT));
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_YES);
+    cr_assert_str_eq(ask(&one, "EXISTS " TICKETS), "0");
+    end(&one);
+}
+
+Test(fair_scripts, r9_equal_numbers_are_served_by_the_agents_names)
+{
+    begin(&one, NULL);
+    exchange(OP_ACQUIRE, 0, attempt(9, 0x99, 1));
+    exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 5));
+    exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5));
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 5)).vote, VOTE_YES);
+    end(&one);
+}
+
+Test(fair_scripts, r9_a_fresh_ticket_is_above_the_last_one)
+{
+    begin_queue();
+    struct send_item late = attempt(3, 0xc, 3); /* its clock is slow */
+    late.ticket.fresh = true;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 8);
+    expect_ticket("000000000000000c", "1760000000000008:");
+    late.ticket.fresh = false; /* shown again: it is what the agent says */
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 3);
+    expect_ticket("000000000000000c", "1760000000000003:");
+    exchange(OP_ACQUIRE, 0, attempt(4, 0xd, 1000000000)); /* of a wrong clock: nobody is put behind it */
+    late.ticket.fresh = true;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 8);
+    end(&one);
+}
+
+Test(fair_scripts, r9_a_ticket_runs_out)
+{
+    begin(&one, NULL);
+    exchange(OP_ACQUIRE, 0, attempt(9, 0x99, 1));
+    struct send_item dead = attempt(2, BERT, 5);
+    dead.ticket.ttl_ms = 150;
+    exchange(OP_ACQUIRE, 0, dead);
+    exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7));
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+    usleep(160 * 1000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_YES);
+    end(&one);
+}
+
+Test(fair_scripts, r9_who_does_not_wait_is_refused_while_somebody_does_and_leaves_nothing)
+{
+    begin_queue();
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    struct send_item once = attempt(3, 0xc, 0);
+    once.ticket.number = 0;
+    once.ticket.ttl_ms = 0;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, once).vote, VOTE_HELD);
+    cr_assert_str_eq(ask(&one, "HLEN " TICKETS), "2");
+    exchange(OP_WITHDRAW, 0, deleting(1, ANNA));
+    exchange(OP_WITHDRAW, 0, deleting(2, BERT));
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, once).vote, VOTE_YES);
+    end(&one);
+}
+
+Test(fair_scripts, r9_a_hand_over_goes_to_the_lowest_or_is_a_release)
+{
+    begin_queue();
+    struct send_item heir = attempt(3, 0x99, 4);
+    memset(heir.previous.random, 9, sizeof(heir.previous.random));
+    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_YES);
+    cr_assert_eq(ask_number(&one, "HLEN", TICKETS), 2);
+    struct send_item next = attempt(4, 0x99, 6);
+    memset(next.previous.random, 3, sizeof(next.previous.random));
+    struct record got = exchange(OP_HANDOVER, 0, next);
+    cr_assert_eq(got.vote, VOTE_HELD);
+    cr_assert_eq(got.ticket, BIG + 6);
+    cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+    expect_ticket("0000000000000099", "1760000000000006:");
+    end(&one);
+}
+
+/* What was asked twice was granted once. */
+Test(fair_scripts, a_doubled_attempt_is_a_grant)
+{
+    begin_queue();
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    struct record first = exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)),
+                  again = exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5));
+    cr_assert_eq(again.vote, VOTE_YES);
+    cr_assert_eq(again.fence, first.fence);
+    struct send_item heir = attempt(3, BERT, 6);
+    memset(heir.previous.random, 2, sizeof(heir.previous.random));
+    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_YES);
+    end(&one);
+}
+
+/* The undoing of an attempt leaves the ticket, the release of a hold takes it off, and a stranger's release does neither. */
+Test(fair_scripts, r9_whose_release_takes_a_ticket_off)
+{
+    begin_queue();
+    exchange(OP_RELEASE, 0, deleting(1, ANNA)); /* a wrong token, at Anna's agent */
+    expect_ticket(ANNA_TEXT, "1760000000000007:");
+    exchange(OP_RELEASE, 0, deleting(1, 0));
+    expect_ticket(ANNA_TEXT, "1760000000000007:");
+    cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, ANNA)).vote, VOTE_YES);
+    expect_ticket(ANNA_TEXT, NULL);
+    expect_ticket(BERT_TEXT, "1760000000000005:");
+    end(&one);
+}
+
+static redisContext *listen_to(const struct server *server)
+{
+    redisContext *line = redisConnect("127.0.0.1", server->port);
+    cr_assert(line && !line->err);
+    redisSetTimeout(line, (struct timeval){.tv_sec = 3});
+    freeReplyObject(redisCommand(line, "SUBSCRIBE " CHANNEL));
+    return line;
+}
+
+static void expect_message(redisContext *line, const char *text)
+{
+    redisReply *reply = NULL;
+    cr_assert_eq(redisGetReply(line, (void **)&reply), REDIS_OK, "no message");
+    cr_assert_str_eq(reply->element[2]->str, text);
+    freeReplyObject(reply);
+}
+
+Test(fair_scripts, r9_messages_say_whose_turn_it_is)
+{
+    begin_queue();
+    redisContext *line = listen_to(&one);
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    expect_message(line, "1 " BERT_TEXT);
+    exchange(OP_WITHDRAW, 0, deleting(2, BERT));
+    expect_message(line, "1 " ANNA_TEXT);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_YES);
+    exchange(OP_ACQUIRE, 0, attempt(2, BERT, 8));
+    struct send_item heir = attempt(3, ANNA, 9);
+    memset(heir.previous.random, 1, sizeof(heir.previous.random));
+    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_HELD);
+    expect_message(line, "1 " BERT_TEXT);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 8)).vote, VOTE_YES);
+    exchange(OP_WITHDRAW, 0, deleting(1, ANNA)); /* the key is held: nobody need know */
+    exchange(OP_RELEASE, 0, deleting(2, BERT));
+    expect_message(line, "1");
+    redisFree(line);
+    end(&one);
+}
+
+Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
+{
+    begin(&one, NULL);
+    struct send_item holder = attempt(9, 0x99, 1);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, holder).vote, VOTE_YES);
+    ask(&one, "SET " TICKETS " x");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2)).vote, VOTE_FOREIGN);
+    cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, 0x99)).vote, VOTE_YES); /* what is held can be released */
+    cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2)).vote, VOTE_FOREIGN);
+    cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+    end(&one);
+}
