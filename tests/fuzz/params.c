@@ -27,6 +27,13 @@ static size_t print_value(const struct params *params, enum param param, char te
     case PARAM_LABEL:
         memcpy(text, params->label, params->label_len);
         return params->label_len;
+    case PARAM_BIND:
+        return (size_t)snprintf(text, 128, "%s", params->bound ? "connection" : "none");
+    case PARAM_WATCH:
+        return (size_t)snprintf(text, 128, "true");
+    case PARAM_OWNER:
+        memcpy(text, params->owner, params->owner_len);
+        return params->owner_len;
     case PARAM_TOKEN:
         return token_print(&params->token, text);
     case PARAM_LIMIT:
@@ -40,10 +47,12 @@ static void check_same(const struct params *a, const struct params *b, const cha
 {
     FUZZ_CHECK(b->fault == PARAM_FINE, "%s: %s is refused", how, b->name);
     FUZZ_CHECK(a->given == b->given && a->ttl_ms == b->ttl_ms && a->wait_ms == b->wait_ms &&
-                   a->max_hold_ms == b->max_hold_ms && a->renew == b->renew && a->limit == b->limit &&
-                   a->cursor.waits == b->cursor.waits && a->cursor.at == b->cursor.at,
+                   a->max_hold_ms == b->max_hold_ms && a->bound == b->bound && a->watch == b->watch &&
+                   a->renew == b->renew && a->limit == b->limit && a->cursor.waits == b->cursor.waits &&
+                   a->cursor.at == b->cursor.at,
                "%s", how);
     FUZZ_CHECK(a->label_len == b->label_len && memcmp(a->label, b->label, a->label_len) == 0, "%s: label", how);
+    FUZZ_CHECK(a->owner_len == b->owner_len && memcmp(a->owner, b->owner, a->owner_len) == 0, "%s: owner", how);
     FUZZ_CHECK(token_same_random(&a->token, &b->token) && a->token.fence == b->token.fence, "%s: token", how);
 }
 
