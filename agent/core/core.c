@@ -402,20 +402,35 @@ static void master_changed(struct core *core, enum event_kind kind, const struct
     }
 }
 
+/* Its attempt is under way, and will be decided soon. */
+static bool is_contender(const struct request *request)
+{
+    const struct lock *live = request->key->live;
+    return live != NULL && live->contender == request->slot;
+}
+
+static void answer_draining(struct core *core, struct request *request)
+{
+    struct key *key = request->key;
+    key->references++;
+    request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
+    queue_left(core, key);
+    key_release(core, key);
+}
+
+/* Each of those who wait may be the last one of its key, whose channel is then left: whom the effects have no room for is
+ * answered by its timer. */
 static void drain(struct core *core)
 {
     core->draining = true;
     for (uint32_t i = 0; i < core->requests_used; i++) {
         struct request *request = &core->requests[i];
-        if (request->state != REQUEST_WAITING && request->state != REQUEST_ONCE)
+        if ((request->state != REQUEST_WAITING && request->state != REQUEST_ONCE) || is_contender(request))
             continue;
-        struct key *key = request->key;
-        if (key->live != NULL && key->live->contender == i)
-            continue; /* its attempt is under way, and will be decided soon */
-        key->references++;
-        request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
-        queue_left(core, key);
-        key_release(core, key);
+        if (outbox_has_room(core))
+            answer_draining(core, request);
+        else
+            timers_set(&core->timers, &request->timer, core->now);
     }
 }
 
@@ -517,6 +532,8 @@ static void request_timer(struct core *core, struct request *request)
 {
     if (request->state == REQUEST_READING)
         read_timer(core, request);
+    else if (core->draining && !is_contender(request))
+        answer_draining(core, request);
     else
         queue_wait_over(core, request);
 }

@@ -362,6 +362,33 @@ Test(acquire, a_draining_agent_takes_no_locks_and_lets_waiters_go)
     expect_send(OP_RELEASE, ALL);
 }
 
+/* More keys than one step has effects for: with each of them goes an answer, and a channel that is left. */
+Test(acquire, a_draining_agent_lets_go_of_waiters_for_hundreds_of_keys)
+{
+    enum { MANY = 200 };
+    char name[16];
+    prepare(5);
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = 60000;
+    rig.config.locks_max = rig.config.requests_max = rig.config.waiters_max = MANY;
+    begin();
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "k%u", i);
+        rig.count = 0;
+        acquire_as(i, name, .wait_ms = 60000);
+        expect_send(OP_ACQUIRE, ALL);
+        reply(OP_ACQUIRE, ALL, VOTE_HELD);
+        expect_channel(EFFECT_WATCH);
+    }
+    rig.count = 0;
+    step((struct event){.kind = EVENT_DRAIN}), at_ms(0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        expect_answer(i, ANSWER_DRAINING);
+        expect_channel(EFFECT_UNWATCH);
+    }
+    expect_nothing();
+    cr_assert_eq(core_stats(rig.core)->waiters, 0);
+}
+
 /* ---- renew: R7, R8 ----------------------------------------------------------------------------------------------- */
 
 Test(renew, r7_extends_from_before_sending)
