@@ -76,6 +76,35 @@ Test(journal, a_plain_lease_is_known_again)
     cr_assert(eventually(masters_with("lock:first") + masters_with("lock:second") == 0));
 }
 
+/* D3: the end of the agent is the end of its callers' connections, so nobody is there to renew for; what they were told holds. */
+Test(journal, a_bound_lock_is_not_renewed_any_more)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    const int caller = wire_request(agent, "POST", "/locks/k?ttl=2s&bind=connection", NULL);
+    cr_assert(eventually(held_here(agent, "k")));
+    kill_and_restart(agent, 0);
+    wire_close(caller);
+    cr_assert(held_here(agent, "k"), "its validity has not ended");
+    expect(acquire(agent, "k", "ttl=10s&wait=5s"), 201, NULL);
+}
+
+/* R11: neither the count nor the owner is forgotten. */
+Test(journal, a_reentrant_lock_is_counted_on)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){
+        .extra = format("journal: {file: %s}\npolicies: [{match: 'r/*', reentrant: true}]\n", journal_path())});
+    const struct reply *held = acquire(agent, "r/k", "ttl=30s&owner=0123456789abcdef-mine");
+    expect(acquire(agent, "r/k", "ttl=30s&owner=0123456789abcdef-mine"), 200, NULL);
+    kill_and_restart(agent, 0);
+    cr_assert_eq(number(get(agent, "/locks/r/k"), "hold.count"), 2);
+    expect(release(agent, "r/k", token(held)), 204, NULL);
+    expect(acquire(agent, "r/k", "ttl=30s"), 409, "lock_held");
+    expect(acquire(agent, "r/k", "ttl=30s&owner=0123456789abcdef-mine"), 200, NULL);
+    cr_assert_eq(agent_logged(agent, NULL, "-mine"), 0u);
+}
+
 /* What ended while nobody was there is released: R15 aside, its keys are not waited for. */
 Test(journal, what_has_ended_is_released)
 {
