@@ -109,6 +109,8 @@ policies:
     fencing: off
   - match: "fenced-*"
     fencing: on
+  - match: "fair-*"
+    order: fair
 log: {level: warn, format: text}
 YAML
 }

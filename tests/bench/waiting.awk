@@ -44,7 +44,7 @@ function commands_between(row, one,    round, n, list, all, share, each) {
 function name_of(client,    part) {
     split(client, part, "-")
     if (part[1] == "agents")
-        return part[2] == 1 ? "one agent" : part[2] " agents"
+        return (part[2] == 1 ? "one agent" : part[2] " agents") (part[3] == "fair" ? ", fair" : "")
     return (part[2] == 1 ? "SET NX" : "Redlock") ", " (part[3] == 0 ? "no pause" : part[3] " ms")
 }
 
@@ -85,7 +85,7 @@ END {
         row = rows[i]
         if (section_of[row] != "contest")
             continue
-        one = "contest " hold_of[row] " agents-1"
+        one = "contest " hold_of[row] " agents-1-any"
         between = of(row, "between_share")
         printf format, hold_of[row], name_of(client_of[row]), sprintf("%.0f", of(row, "grants_per_s")), \
             sprintf("%.2f", of(row, "held_us") / 1000), sprintf("%.1f", of(row, "wait_p50_us") / 1000), \

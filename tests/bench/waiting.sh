@@ -55,18 +55,18 @@ contest() { # contest CLIENT ROUND HOLD COMMANDS PROGRAM [ARGUMENT...]
     warmup=$(awk "BEGIN {print 0.3 + 1.5 * $contenders * $3 / 1000}")
     watch_all
     reset_statistics
-    line=$("$build/tests/bench/$5" "${@:6}" --hold "$3" --callers "$contenders" --prefix "contest-$runs" --seconds "$seconds" \
+    line=$("$build/tests/bench/$5" "${@:6}" --hold "$3" --callers "$contenders" --prefix "${1##*-}-$runs" --seconds "$seconds" \
         --warmup "$warmup" "${watches[@]}") || fail "no result from $1"
     echo "section=contest round=$2 client=$1 hold=$3 callers=$contenders $line evalsha=$(commands_sent evalsha)" \
         "commands=$(commands_sent "$4")" >>"$dir/results"
 }
 
-agents() { # agents ROUND HOLD COUNT
+agents() { # agents ROUND HOLD COUNT ORDER
     local ports=() i
     for ((i = 0; i < $3; i++)); do
         ports+=(--port "${agent_ports[$i]}")
     done
-    contest "agents-$3" "$1" "$2" 'evalsha|eval|subscribe|unsubscribe|client|info|ping' contend "${ports[@]}"
+    contest "agents-$3-$4" "$1" "$2" 'evalsha|eval|subscribe|unsubscribe|client|info|ping' contend "${ports[@]}"
 }
 
 naive() { # naive ROUND HOLD MASTERS PAUSE
@@ -83,7 +83,7 @@ free_key() { # free_key ROUND HOLD
     ((++runs))
     line=$("$build/tests/bench/contend" --port "${agent_ports[0]}" --callers 1 --prefix "free-$runs" --hold "$2" --seconds 1 \
         --warmup 0.3) || fail "no result from contend"
-    echo "section=free round=$1 client=agents-1 hold=$2 callers=1 $line" >>"$dir/results"
+    echo "section=free round=$1 client=agents-1-any hold=$2 callers=1 $line" >>"$dir/results"
 }
 
 cpu_ms() { # cpu_ms PID...: ticks are 10 ms
@@ -129,7 +129,7 @@ park_agent() {
     agent_ms=$(($(cpu_ms "$agent_pid") - agent_ms))
     redis_ms=$(($(cpu_ms "${redis_pids[@]}") - redis_ms))
     [ "$(waiters "$agent_port")" = "$parked" ] || fail "not all of the $parked wait"
-    echo "section=park round=1 client=agents-1 callers=$parked rest=$rest before=$before connected=$connected waiting=$waiting" \
+    echo "section=park round=1 client=agents-1-any callers=$parked rest=$rest before=$before connected=$connected waiting=$waiting" \
         "agent_ms=$agent_ms redis_ms=$redis_ms client_ms=0" \
         "commands=$(commands_sent 'evalsha|eval|subscribe|unsubscribe|client|info|ping')" >>"$dir/results"
     exec {in}>&-
@@ -157,8 +157,9 @@ echo "waiting: one key, $contenders callers, five masters on loopback TCP; $(npr
 for ((round = 1; round <= rounds; round++)); do
     for hold in "${holds[@]}"; do
         free_key "$round" "$hold"
-        agents "$round" "$hold" 1
-        agents "$round" "$hold" 3
+        agents "$round" "$hold" 1 any
+        agents "$round" "$hold" 3 any
+        agents "$round" "$hold" 3 fair
         for pause in "${pauses[@]}"; do
             naive "$round" "$hold" 1 "$pause"
             naive "$round" "$hold" 5 "$pause"

@@ -239,18 +239,27 @@ Test(streams, a_killed_holder_frees_the_key)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const pid_t holder = fork();
-    if (holder == 0) {
-        const char *url = format("http://127.0.0.1:%d/locks/k?ttl=30s&bind=connection", agent->port);
-        execlp("curl", "curl", "-sN", "-X", "POST", "-o", "/dev/null", url, NULL);
-        _exit(127);
+    int64_t best_ms = INT64_MAX; /* the machine is busy: of three */
+    for (int round = 0; round < 3; round++) {
+        const char *key = format("k%d", round);
+        const pid_t holder = fork();
+        if (holder == 0) {
+            const char *url = format("http://127.0.0.1:%d/locks/%s?ttl=30s&bind=connection", agent->port, key);
+            execlp("curl", "curl", "-sN", "-X", "POST", "-o", "/dev/null", url, NULL);
+            _exit(127);
+        }
+        cr_assert(eventually(held_here(agent, key)));
+        const int waiter = wire_request(agent, "POST", format("/locks/%s?ttl=30s&wait=30s", key), NULL);
+        sleep_ms(300);
+        cr_assert(wire_is_silent(waiter));
+        const int64_t before_ms = boottime_ms();
+        kill(holder, SIGKILL);
+        expect(wire_receive(waiter, 1000), 201, NULL);
+        const int64_t took_ms = boottime_ms() - before_ms;
+        best_ms = took_ms < best_ms ? took_ms : best_ms;
+        wire_close(waiter);
     }
-    cr_assert(eventually(held_here(agent, "k")));
-    const int waiter = wire_request(agent, "POST", "/locks/k?ttl=30s&wait=30s", NULL);
-    sleep_ms(300);
-    cr_assert(wire_is_silent(waiter));
-    kill(holder, SIGKILL);
-    expect(wire_receive(waiter, 1000), 201, NULL);
+    cr_assert_lt(best_ms, 100, "%lld ms", (long long)best_ms);
 }
 
 /* Renewed for longer than its ttl; a DELETE with its token ends it with `released`; a PUT is a renewal like others. */

@@ -6,7 +6,13 @@
 
 TestSuite(wait, .init = world_open, .fini = world_close, .timeout = 60);
 
-/* The deadline is exact: never before, and not much after (generous: the machine is busy). */
+/* The machine is busy, and one try may be late for that; the best of several is not, unless the agent is. */
+static int64_t least(int64_t best, int64_t took)
+{
+    return best < 0 || took < best ? took : best;
+}
+
+/* The deadline is exact: never before, and 5 ms after at the most. */
 Test(wait, the_deadline_is_exact)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -14,12 +20,17 @@ Test(wait, the_deadline_is_exact)
     expect(acquire(mine, "k", "ttl=30s&label=busy"), 201, NULL);
     struct agent *agents[] = {mine, other};
     for (int i = 0; i < 2; i++) {
-        const int64_t before = boottime_ms();
-        const struct reply *ended = acquire(agents[i], "k", "wait=1200ms");
-        const int64_t took = boottime_ms() - before;
-        expect(ended, 409, "wait_timeout");
-        cr_assert_not_null(header(ended, "Retry-After"));
-        cr_assert(took >= 1200 && took < 3000, "%lld ms", (long long)took);
+        int64_t best = -1;
+        for (int round = 0; round < 5; round++) {
+            const int64_t before = boottime_ms();
+            const struct reply *ended = acquire(agents[i], "k", "wait=200ms");
+            const int64_t took = boottime_ms() - before;
+            expect(ended, 409, "wait_timeout");
+            cr_assert_not_null(header(ended, "Retry-After"));
+            cr_assert_geq(took, 200);
+            best = least(best, took);
+        }
+        cr_assert_leq(best, 205 + 1, "%lld ms", (long long)best); /* both readings are cut to the millisecond */
     }
     expect(acquire(mine, "k", NULL), 409, "lock_held");
     expect(acquire(mine, "k", "wait=0s"), 409, "lock_held");
@@ -76,6 +87,7 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
+    int64_t best = -1;
     for (int round = 0; round < 3; round++) {
         const struct reply *holder = acquire(agent, "k", "ttl=60s");
         expect(holder, 201, NULL);
@@ -83,8 +95,10 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
         cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
         const int stays = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
         cr_assert(eventually(metric(agent, "lockagent_waiters") == 2));
+        const int64_t before = boottime_ms();
         wire_close(gone);
         cr_assert(eventually(metric(agent, "lockagent_waiters") == 1), "the disconnect was not seen");
+        best = least(best, boottime_ms() - before);
         expect(release(agent, "k", token(holder)), 204, NULL);
         const struct reply *next = wire_receive(stays, PATIENCE_MS);
         expect(next, 201, NULL);
@@ -92,6 +106,7 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
         expect(release(agent, "k", token(next)), 204, NULL);
         cr_assert(eventually(masters_with("lock:k") == 0));
     }
+    cr_assert_lt(best, 100, "it stood in the queue for %lld ms more", (long long)best);
     /* Nobody is left: the key stays free. */
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     const int gone = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
