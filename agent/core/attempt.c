@@ -168,6 +168,7 @@ static struct lock *lock_for(struct core *core, struct key *key, struct request 
     lock->contender = request->slot;
     lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
     lock->ttl_ms = lock->asked_ttl_ms = request->ttl_ms;
+    policy_fit_lock_delay(core, lock); /* the policies may have changed while it waited */
     lock->renew = request->renew;
     lock->bound = request->bound;
     lock->owner = request->owner;

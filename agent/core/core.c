@@ -176,7 +176,7 @@ static void renew_known(struct core *core, struct lock *lock, struct request *re
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
     else if (lock->state != LOCK_HELD)
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
-    else if (!policy_allows_ttl(core, lock->key, ttl_ms, renew, &refusal))
+    else if (!policy_allows_ttl_of(core, lock, ttl_ms, renew, &refusal))
         request_answer(core, request, refusal);
     else
         hold_renew(core, lock, request);

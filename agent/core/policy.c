@@ -61,17 +61,36 @@ uint8_t core_group_of(const struct core *core, struct text key)
     return policy_group(core, core_policy_of(core, key), key);
 }
 
-bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms, enum renew renew,
-                       struct effect_answer *ret_refusal)
+static bool allows_ttl(const struct core *core, const struct key *key, uint32_t lock_delay_ms, uint32_t ttl_ms,
+                       enum renew renew, struct effect_answer *ret_refusal)
 {
     uint32_t least = 4 * core->groups[key->group].config.node_timeout_ms; /* R1 */
     if (least < TTL_MS_MIN)
         least = TTL_MS_MIN;
     if (renew == RENEW_AGENT && least < TTL_MS_MIN_AGENT)
         least = TTL_MS_MIN_AGENT;
-    uint32_t most = core->max_ttl_ms - core->policies[key->policy].lock_delay_ms; /* R15 */
+    uint32_t most = core->max_ttl_ms - lock_delay_ms; /* R15 */
     if (ttl_ms >= least && ttl_ms <= most)
         return true;
     *ret_refusal = (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = least, .ttl_ms_max = most};
     return false;
+}
+
+bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms, enum renew renew,
+                       struct effect_answer *ret_refusal)
+{
+    return allows_ttl(core, key, core->policies[key->policy].lock_delay_ms, ttl_ms, renew, ret_refusal);
+}
+
+bool policy_allows_ttl_of(const struct core *core, const struct lock *lock, uint32_t ttl_ms, enum renew renew,
+                          struct effect_answer *ret_refusal)
+{
+    return allows_ttl(core, lock->key, lock->lock_delay_ms, ttl_ms, renew, ret_refusal);
+}
+
+void policy_fit_lock_delay(const struct core *core, struct lock *lock)
+{
+    uint32_t room_ms = core->max_ttl_ms > lock->ttl_ms ? core->max_ttl_ms - lock->ttl_ms : 0;
+    if (lock->lock_delay_ms > room_ms)
+        lock->lock_delay_ms = room_ms;
 }

@@ -23,6 +23,7 @@ static void take_terms(struct core *core, struct lock *lock, const struct event_
     lock->renew = event->renew;
     lock->adopted = event->adopted;
     lock->ttl_ms = lock->asked_ttl_ms = event->ttl_ms;
+    policy_fit_lock_delay(core, lock);
     lock->acquired_at = event->acquired_at;
     lock->valid_until = event->valid_until;
     lock->max_hold_until = event->max_hold_until;

@@ -448,6 +448,11 @@ uint8_t policy_group(const struct core *core, uint16_t policy, struct text key);
 /* NULL-like false: the ttl is out of range, and the answer says what is allowed. */
 bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms, enum renew renew,
                        struct effect_answer *ret_refusal);
+/* The same for a lock that keeps the lock_delay that it was taken with. */
+bool policy_allows_ttl_of(const struct core *core, const struct lock *lock, uint32_t ttl_ms, enum renew renew,
+                          struct effect_answer *ret_refusal);
+/* R15: cuts the lock_delay of a lock whose ttl was allowed beside another one. */
+void policy_fit_lock_delay(const struct core *core, struct lock *lock);
 
 /* ---- fencing [fence.c] ---- */
 uint64_t fence_proposal(const struct core *core, uint8_t group);

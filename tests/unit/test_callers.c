@@ -400,6 +400,24 @@ Test(lock_delay, r15_a_loss_runs_out)
     expect_nothing();
 }
 
+/* R15: and they do so also where the policies were loaded again: a hold keeps its own delay, a waiter gets what is left. */
+Test(lock_delay, r15_within_max_ttl_after_a_reload)
+{
+    begin_delayed();
+    rig.policy.handover_max = 16;
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    rig.policy.lock_delay_ms = 0;
+    core_set_policies(rig.core, &rig.policy, 1);
+    renew_as(1, "k", token, .ttl_ms = 55001);
+    expect_answer(1, ANSWER_BAD_TTL);
+    acquire_as(2, "k", .ttl_ms = 57000, .wait_ms = 60000);
+    rig.policy.lock_delay_ms = 5000;
+    core_set_policies(rig.core, &rig.policy, 1);
+    release(3, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_eq(rig.sent[OP_HANDOVER].ttl_ms, 60000);
+}
+
 /* R15: together they stay within max_ttl, which the restart guard counts on. */
 Test(lock_delay, r15_within_max_ttl)
 {

@@ -139,6 +139,19 @@ Test(restore, what_was_adopted_and_is_over_runs_out)
     cr_assert_eq(rig.count, 0);
 }
 
+/* R15: whatever the policy says by now, the restart guard counts on max_ttl. */
+Test(restore, r15_a_lock_delay_is_cut_to_max_ttl)
+{
+    prepare(5);
+    rig.config.journal = true;
+    rig.policy.lock_delay_ms = 59000;
+    begin();
+    rig.count = 0;
+    restore(a_hold(2000)), at_ms(1);
+    expect_send(OP_RENEW, ALL);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 60000);
+}
+
 Test(restore, r14_too_late_for_any_renewal_it_is_lost_at_once)
 {
     begin_with_journal();
