@@ -65,6 +65,18 @@ void answer_keep(struct kept_answer *kept, const struct effect_answer *answer)
     }
 }
 
+static bool hands_out(enum answer answer)
+{
+    return answer == ANSWER_GRANTED || answer == ANSWER_REENTERED || answer == ANSWER_REPEATED;
+}
+
+void answer_give_back(struct api *api, const struct effect_answer *answer)
+{
+    struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = answer->lock};
+    if (hands_out(answer->answer))
+        api->backend.submit(api->backend.arg, &event);
+}
+
 /* ---- parts ---- */
 
 static int64_t valid_for_ms(const struct hold_view *hold, struct instant now)
@@ -149,13 +161,6 @@ static struct MHD_Response *bound_response(struct connection *connection, const 
                            .lock = request->lock, .valid_until = request->kept.answer.hold.valid_until, .bound = true});
 }
 
-static void give_back(struct connection *connection)
-{
-    struct api *api = connection->api;
-    struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = connection->request.lock};
-    api->backend.submit(api->backend.arg, &event);
-}
-
 static struct MHD_Response *hold_response(struct connection *connection, const char *token, const char *fence,
                                           int64_t valid_ms)
 {
@@ -201,7 +206,7 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
     if (complete)
         return reply_queue(connection, status, response);
     if (response == NULL && request->params.bound)
-        give_back(connection);
+        answer_give_back(connection->api, &request->kept.answer);
     if (response != NULL)
         MHD_destroy_response(response);
     return MHD_NO;
@@ -379,18 +384,32 @@ static enum MHD_Result write_pending(struct connection *connection)
 
 /* ---- all of them ---- */
 
+/* A stream tells what becomes of its hold from its beginning on: what had ended before, nobody would tell. */
+static bool stream_is_too_late(const struct connection *connection)
+{
+    const struct api *api = connection->api;
+    const struct request *request = &connection->request;
+    struct lock_ref lock;
+    struct hold_view hold;
+    if (!request->params.bound || !hands_out(request->kept.answer.answer))
+        return false;
+    bool held = core_find_hold(api->backend.core, (struct text){request->key, request->key_len},
+                               api->backend.now(api->backend.arg), &hold, &lock);
+    return api->stopping || !held || lock.slot != request->kept.answer.lock.slot ||
+           lock.generation != request->kept.answer.lock.generation;
+}
+
 /* The last look at the clock before a promise is made: a grant without validity is given back, a renewed lease that is
  * over is lost (R4, R14). */
 static void mind_the_clock(struct connection *connection, int64_t valid_ms)
 {
     struct api *api = connection->api;
     struct effect_answer *answer = &connection->request.kept.answer;
-    if (valid_ms > 0)
+    if (valid_ms > 0 && !stream_is_too_late(connection))
         return;
-    if (answer->answer == ANSWER_GRANTED || answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED) {
-        struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = answer->lock};
-        answer->answer = ANSWER_VALIDITY_EXPIRED;
-        api->backend.submit(api->backend.arg, &event);
+    if (hands_out(answer->answer)) {
+        answer_give_back(api, answer);
+        answer->answer = valid_ms > 0 && api->stopping ? ANSWER_DRAINING : ANSWER_VALIDITY_EXPIRED;
     } else if (answer->answer == ANSWER_RENEWED || answer->answer == ANSWER_RENEW_FAILED) {
         answer->answer = ANSWER_LOCK_LOST;
         answer->reason = REASON_STALLED;

@@ -465,8 +465,10 @@ void api_answer(struct api *api, const struct effect_answer *answer)
 {
     struct connection *connection = answer->request < api->numbers ? api->by_number[answer->request] : NULL;
     assert(connection != NULL);
-    if (connection->phase == PHASE_GONE)
-        return; /* its time was up in the step that also cancels it: cancel() gives the number back */
+    if (connection->phase == PHASE_GONE) {
+        answer_give_back(api, answer);
+        return; /* it was decided in or before the step that also cancels it: cancel() gives the number back */
+    }
     assert(connection->phase == PHASE_WORKING);
     answer_keep(&connection->request.kept, answer);
     give_number_back(api, answer->request);

@@ -272,6 +272,8 @@ enum MHD_Result reply_shared(struct connection *connection, unsigned status, str
 /* The status of each answer of the core. */
 unsigned answer_status(enum answer answer);
 void answer_keep(struct kept_answer *kept, const struct effect_answer *answer);
+/* Nobody is there any more to be told: whatever lock the answer hands out is given back. */
+void answer_give_back(struct api *api, const struct effect_answer *answer);
 /* Writes the kept answer, with what is left of its validity now. */
 enum MHD_Result answer_write(struct connection *connection);
 /* {"key",...}: a hold as callers see it, never its token; NULL when its validity is over. */

@@ -39,6 +39,7 @@ static struct stage {
 
     /* the part of the core that the test plays */
     bool answers_at_once;
+    bool answers_cancelled; /* what was decided just before comes first */
     struct effect_answer answer; /* what it answers, and what answer_pending() answers */
     int64_t skew_us;             /* added to the clock */
     size_t submitted, cancelled, undelivered;
@@ -136,6 +137,8 @@ static void stage_submit(void *arg, struct event *event)
     case EVENT_CANCEL:
         stage.cancelled++;
         forget_pending(event->cancel.request);
+        if (stage.answers_cancelled)
+            give_answer(event->cancel.request);
         break;
     case EVENT_UNDELIVERED:
         stage.undelivered++;

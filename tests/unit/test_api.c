@@ -618,6 +618,36 @@ Test(api, a_grant_that_is_late_is_given_back, .init = stage_play, .fini = stage_
     close(fd);
 }
 
+/* Whoever is told of a bound hold after its end would hear nothing more, and wait for ever. */
+Test(api, a_bound_hold_that_is_over_begins_no_stream, .init = stage_play, .fini = stage_close)
+{
+    stage.answers_at_once = false;
+    stage.answer = a_hold(ANSWER_GRANTED);
+    int fd = caller_open(API);
+    caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.pending_count == 1));
+    answer_pending(); /* and the core knows of no hold when it is written */
+    receive(fd);
+    expect(503, "validity_expired");
+    cr_assert_eq(stage.undelivered, 1);
+    close(fd);
+}
+
+Test(api, a_bound_hold_at_the_end_of_the_agent_begins_no_stream, .init = stage_play, .fini = stage_close)
+{
+    stage.answers_at_once = false;
+    stage.answer = a_hold(ANSWER_GRANTED);
+    int fd = caller_open(API);
+    caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.pending_count == 1));
+    answer_pending();
+    stage_stop();
+    receive(fd);
+    expect(503, "draining");
+    cr_assert_eq(stage.undelivered, 1);
+    close(fd);
+}
+
 Test(api, a_renewal_that_is_late_is_lost, .init = stage_play, .fini = stage_close)
 {
     static const enum answer answers[] = {ANSWER_RENEWED, ANSWER_RENEW_FAILED};
@@ -1135,6 +1165,20 @@ Test(api, a_waiting_caller_that_leaves_is_cancelled_at_once, .init = stage_play,
     ask("POST /locks/k", "", "");
     expect(201, "");
     cr_assert_eq(stage.undelivered, 0);
+}
+
+/* R11: the core had let it in before it heard that the caller is gone; nobody is there to count down again. */
+Test(api, what_a_caller_that_leaves_was_given_is_given_back, .init = stage_play, .fini = stage_close)
+{
+    stage.answers_at_once = false;
+    stage.answers_cancelled = true;
+    stage.answer = a_hold(ANSWER_REENTERED);
+    leave(API, false);
+    cr_assert_eq(stage.undelivered, 1);
+    cr_assert_eq(stage.undelivered_slot, 7);
+    stage.answer = (struct effect_answer){.answer = ANSWER_WAIT_TIMEOUT};
+    leave(API, false);
+    cr_assert_eq(stage.undelivered, 1);
 }
 
 Test(api, a_caller_that_has_closed_its_side_and_waits_is_gone, .init = stage_play, .fini = stage_close)
