@@ -97,6 +97,7 @@ struct core *core_init(void *memory, const struct core_config *config)
     list_init(&core->locks_free);
     list_init(&core->locks_retired);
     list_init(&core->locks_ended);
+    list_init(&core->locks_remembered);
     core_set_policies(core, config->policies, config->policy_count);
     return core;
 }

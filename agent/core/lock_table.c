@@ -256,7 +256,8 @@ void lock_end(struct core *core, struct lock *lock)
     lock->contender = NO_REQUEST;
     core->locks_live--;
     if (core->ended_count == core->ended_max) {
-        struct lock *oldest = CONTAINER_OF(list_first(&core->locks_ended), struct lock, of_state);
+        const struct list *from = list_is_empty(&core->locks_remembered) ? &core->locks_ended : &core->locks_remembered;
+        struct lock *oldest = CONTAINER_OF(list_first(from), struct lock, of_state);
         if (oldest->owed != 0)
             outbox_trace(core, (struct effect_trace){.kind = TRACE_DEBT_DROPPED}, oldest);
         lock_free(core, oldest);

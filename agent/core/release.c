@@ -50,6 +50,10 @@ void lock_settled(struct core *core, struct lock *lock)
         lock_free(core, lock);
         return;
     }
+    if (lock->owed == 0) {
+        list_remove(&lock->of_state);
+        list_append(&core->locks_remembered, &lock->of_state);
+    }
     struct instant at = remembered ? lock->forget_at : INSTANT_NEVER;
     if (lock->owed != 0)
         at = instant_min(at, instant_min(lock->owed_at, lock->lease_until));

@@ -113,7 +113,7 @@ struct lock {
     uint32_t slot, generation;
     enum lock_state state;
     struct key *key;
-    struct link of_key, of_state; /* of_state: among the free or the ended ones */
+    struct link of_key, of_state; /* of_state: among the free, the ended or the remembered ones */
     struct timer timer;
     uint32_t contender; /* ACQUIRING, RAISING, ADOPTING: the request that it is for */
 
@@ -263,7 +263,9 @@ struct core {
     struct lock *locks;
     uint32_t locks_used, locks_size; /* slots ever used; slots there are */
     uint32_t locks_live, ended_max, ended_count;
-    struct list locks_free, locks_retired, locks_ended; /* retired: freed in this step; ended: oldest first */
+    struct list locks_free, locks_retired; /* retired: freed in this step */
+    struct list locks_ended;               /* oldest first; */
+    struct list locks_remembered;          /* those of them that owe nothing any more */
 
     struct request *requests;
     uint32_t requests_used; /* numbers ever used */
@@ -281,7 +283,7 @@ struct lock *lock_new(struct core *core, struct key *key, enum lock_state state)
 struct lock *lock_by_ref(struct core *core, struct lock_ref ref);
 struct lock *lock_by_token(const struct key *key, const struct token *token);
 struct lock_ref lock_ref(const struct lock *lock);
-/* From live to ENDED; the oldest ended one makes room if need be. */
+/* From live to ENDED; the oldest ended one makes room if need be, rather one that owes nothing (R6). */
 void lock_end(struct core *core, struct lock *lock);
 void lock_free(struct core *core, struct lock *lock);
 /* Slots that the step before freed may be used again. */

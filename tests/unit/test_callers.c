@@ -340,6 +340,32 @@ Test(retry, d3_a_release_before_the_grant)
     cr_assert_not(is_listed("out"));
 }
 
+/* R6: there may be many of them in a time like limits.wait, and none is worth a release that a master still owes. */
+Test(retry, d3_what_is_used_up_makes_room_for_debts)
+{
+    const char *const names[] = {"a", "b", "c", "d"};
+    prepare(5);
+    rig.config.locks_max = 3;
+    begin();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x0f, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+    for (uint32_t i = 0; i < 4; i++) {
+        release_by(2, names[i], first_key);
+        expect_answer(2, ANSWER_NOT_HELD);
+    }
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 1);
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 3);
+    acquire_as(3, "d", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(3, ANSWER_SUPERSEDED);
+    at_ms(501);
+    reply(OP_RELEASE, 0x10, VOTE_UNKNOWN);
+    at_ms(1002);
+    expect_send(OP_RELEASE, 0x10);
+}
+
 /* What it got was lost since. */
 Test(retry, d3_a_lost_hold_stays_lost)
 {
