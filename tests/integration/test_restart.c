@@ -155,3 +155,39 @@ Test(restart, a_holder_releases_while_the_agent_drains)
     cr_assert_eq(agent_ended(agent), 0);
     cr_assert_eq(masters_with("lock:k") + masters_with("lock:other"), 0u);
 }
+
+/* While it drains the agent goes on renewing, and who asks again for what it has gets its answer (D3): that is no new lock. */
+Test(restart, a_draining_agent_keeps_what_is_held)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "shutdown: {grace: 20s}\n"});
+    struct call post = {
+        .method = "POST", .path = "/locks/k?ttl=1s&renew=agent", .headers = {"Idempotency-Key: 0123456789abcdef"}};
+    const struct reply *granted = http(agent, &post);
+    expect(granted, 201, NULL);
+    agent_signal(agent, SIGTERM);
+    cr_assert(eventually(get(agent, "/readyz")->status == 503));
+    sleep_ms(2500);
+    cr_assert(held_here(agent, "k"), "it was not renewed");
+    const struct reply *again = http(agent, &post);
+    expect(again, 200, NULL);
+    cr_assert_str_eq(token(again), token(granted));
+    expect(release(agent, "k", token(granted)), 204, NULL);
+    cr_assert_eq(agent_ended(agent), 0);
+}
+
+/* Whoever signals twice does not want to wait; what is held runs out. */
+Test(restart, a_second_signal_ends_it_at_once)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "shutdown: {grace: 60s, unreleased: release}\n"});
+    expect(acquire(agent, "k", "ttl=60s"), 201, NULL);
+    const int64_t before = boottime_ms();
+    agent_signal(agent, SIGTERM);
+    cr_assert(eventually(get(agent, "/readyz")->status == 503));
+    agent_signal(agent, SIGTERM);
+    cr_assert_eq(agent_ended(agent), 128 + SIGTERM);
+    cr_assert_lt(boottime_ms() - before, 30000);
+    cr_assert_geq(masters_with("lock:k"), 3u);
+}
