@@ -209,8 +209,8 @@ void stream_closed(struct connection *connection)
 
 /* ---- what becomes of the hold ------------------------------------------------------------------------------------ */
 
-/* The caller has not taken one line since the renewal before. */
-static void is_stuck(struct connection *connection)
+/* The caller has not taken one line since the renewal before. `*said`: so it was of another one that has the same hold (R11). */
+static void is_stuck(struct connection *connection, bool *said)
 {
     struct stream *stream = &connection->stream;
     struct api *api = connection->api;
@@ -219,20 +219,23 @@ static void is_stuck(struct connection *connection)
               LOG_BYTES_FIELD("key", ((struct text){connection->request.key, connection->request.key_len})));
     if (stream->bound) { /* the loss comes back as a trace; a caller that reads on after all is told of it */
         struct event event = {.kind = EVENT_STUCK, .stuck.lock = stream->lock};
-        api->backend.submit(api->backend.arg, &event);
+        if (!*said)
+            api->backend.submit(api->backend.arg, &event);
+        *said = true;
         return;
     }
     stream->end = STREAM_OVER;
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-static void told_renewed(struct connection *connection, const struct effect_trace *trace, struct instant now)
+static void told_renewed(struct connection *connection, const struct effect_trace *trace, struct instant now,
+                         bool *said_stuck)
 {
     struct stream *stream = &connection->stream;
     stream->valid_until = trace->valid_until;
     bool waits = stream->renewed || stream->written < stream->line.len;
     if (waits && instant_us_between(stream->waits_since, now) >= (int64_t)STUCK_MS * 1000) {
-        is_stuck(connection);
+        is_stuck(connection, said_stuck);
         return;
     }
     if (!waits)
@@ -240,13 +243,13 @@ static void told_renewed(struct connection *connection, const struct effect_trac
     stream->renewed = true;
 }
 
-static void told(struct connection *connection, const struct effect_trace *trace, struct instant now)
+static void told(struct connection *connection, const struct effect_trace *trace, struct instant now, bool *said_stuck)
 {
     struct stream *stream = &connection->stream;
     if (stream->end != STREAM_OPEN)
         return;
     if (trace->kind == TRACE_RENEWED) {
-        told_renewed(connection, trace, now);
+        told_renewed(connection, trace, now, said_stuck);
     } else if (trace->kind == TRACE_LOST) {
         stream->end = STREAM_LOST;
         stream->reason = trace->reason;
@@ -266,11 +269,12 @@ void api_notify(struct api *api, const struct effect_trace *trace)
         return;
     struct instant now = api->backend.now(api->backend.arg);
     struct list_link *bucket = bucket_of(api, trace->lock), *next;
+    bool said_stuck = false;
     for (struct list_link *at = bucket->next; at != bucket; at = next) {
         next = at->next;
         struct connection *connection = connection_of_stream(at);
         const struct lock_ref *lock = &connection->stream.lock;
         if (lock->slot == trace->lock.slot && lock->generation == trace->lock.generation)
-            told(connection, trace, now);
+            told(connection, trace, now, &said_stuck);
     }
 }

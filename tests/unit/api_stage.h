@@ -42,7 +42,7 @@ static struct stage {
     bool answers_cancelled; /* what was decided just before comes first */
     struct effect_answer answer; /* what it answers, and what answer_pending() answers */
     int64_t skew_us;             /* added to the clock */
-    size_t submitted, cancelled, undelivered;
+    size_t submitted, cancelled, undelivered, stuck;
     struct event last; /* its texts are copied below */
     char last_key[LIMIT_KEY_BYTES + 1], last_label[LIMIT_LABEL_BYTES + 1];
     uint32_t pending[PENDING];
@@ -144,6 +144,9 @@ static void stage_submit(void *arg, struct event *event)
         stage.undelivered++;
         stage.undelivered_slot = event->undelivered.lock.slot;
         break;
+    case EVENT_STUCK:
+        stage.stuck++;
+        break;
     default:
         cr_assert_fail("event %d", (int)event->kind);
     }
@@ -169,6 +172,40 @@ static struct effect_answer a_hold(enum answer answer)
 }
 
 #define A_TOKEN "abcd000000000000000000000000000000000000.1795226400000001"
+
+static void core_takes(struct event event)
+{
+    struct entropy *entropy = core_entropy(stage.core);
+    memset(entropy->bytes, 1, sizeof(entropy->bytes));
+    entropy->left = sizeof(entropy->bytes);
+    event.now = stage_now(NULL);
+    event.wall_us = 1795226400000000;
+    cr_assert(core_step(stage.core, &event, &stage.effects));
+}
+
+static const struct effect *core_said(enum effect_kind kind)
+{
+    for (size_t i = 0; i < stage.effects.count; i++)
+        if (stage.effects.list[i].kind == kind)
+            return &stage.effects.list[i];
+    cr_assert_fail("effect %d is missing", (int)kind);
+    return NULL;
+}
+
+/* The real core's answer to a bound request, whose hold it has then. */
+static struct effect_answer a_real_hold(const char *key)
+{
+    struct event event = {.kind = EVENT_MASTER_UP, .master.epoch = 1};
+    core_takes(event);
+    event = (struct event){.kind = EVENT_ACQUIRE, .acquire = {.key = {key, strlen(key)}, .bound = true}};
+    core_takes(event);
+    const struct send_item item = stage.effects.items[core_said(EFFECT_SEND)->send.first];
+    event = (struct event){
+        .kind = EVENT_REPLY,
+        .reply = {.op = OP_ACQUIRE, .ref = item.ref, .vote = VOTE_YES, .fence = item.token.fence, .pttl_ms = -1}};
+    core_takes(event);
+    return core_said(EFFECT_ANSWER)->answer;
+}
 
 /* ---- turning the loop ---- */
 

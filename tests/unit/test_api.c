@@ -648,6 +648,37 @@ Test(api, a_bound_hold_at_the_end_of_the_agent_begins_no_stream, .init = stage_p
     close(fd);
 }
 
+/* R11: a thousand callers that do not read may share one hold, and the loop has room for a thousand events. */
+Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fini = stage_close)
+{
+    enum { CALLERS = 3 };
+    int fds[CALLERS];
+    stage.config->policies[1].core.max_hold_ms = 3600000;
+    stage.config->policies[1].core.bound_max_hold_ms = 3600000;
+    core_set_policies(stage.core, (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
+    stage.answer = a_real_hold("k");
+    for (int i = 0; i < CALLERS; i++) {
+        fds[i] = caller_open(API);
+        caller_say(fds[i], "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    cr_assert(until(stage.submitted == CALLERS));
+    turn_for(50);
+    struct effect_trace renewed = {
+        .kind = TRACE_RENEWED, .lock = stage.answer.lock, .valid_until = stage.answer.hold.valid_until};
+    api_notify(stage.api, &renewed);
+    cr_assert_eq(stage.stuck, 0);
+    stage.skew_us = 3000000;
+    api_notify(stage.api, &renewed); /* none of them has taken the line before */
+    cr_assert_eq(stage.stuck, 1);
+    struct effect_trace lost = renewed;
+    lost.kind = TRACE_LOST;
+    api_notify(stage.api, &lost);
+    turn_for(50);
+    cr_assert_eq(stage.undelivered, 0);
+    for (int i = 0; i < CALLERS; i++)
+        close(fds[i]);
+}
+
 Test(api, a_renewal_that_is_late_is_lost, .init = stage_play, .fini = stage_close)
 {
     static const enum answer answers[] = {ANSWER_RENEWED, ANSWER_RENEW_FAILED};
