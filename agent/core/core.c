@@ -199,8 +199,8 @@ static void renew(struct core *core, const struct event_renew *event)
     }
     struct request *request = request_new(core, event->request, key);
     request->ttl_ms = event->ttl_ms;
-    request->renew = event->renew;
     struct lock *lock = lock_by_token(key, &event->token);
+    request->renew = lock != NULL && lock->bound ? RENEW_AGENT : event->renew; /* D3: its connection is open still */
     uint32_t ttl_ms = event->ttl_ms != 0 ? event->ttl_ms : core->policies[key->policy].ttl_ms;
     if (lock != NULL)
         renew_known(core, lock, request);

@@ -33,6 +33,19 @@ Test(bound, the_agent_renews_up_to_its_own_cap)
     cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 600000000);
 }
 
+/* D3: the agent renews it for as long as its connection is open, whatever a PUT asks for. */
+Test(bound, a_put_does_not_end_the_watchdog)
+{
+    begin_five();
+    struct token token = hold_as("k", .bound = true, .ttl_ms = 3000);
+    renew_as(1, "k", token, .renew = RENEW_CALLER);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
+    let_time_pass_until(OP_RENEW, 1001);
+}
+
 /* D1: where the agent ends the hold itself, it says so, stops renewing, and lets the lease run out. */
 Test(bound, a_caller_that_does_not_read_loses_it)
 {
