@@ -39,7 +39,7 @@ static struct stage {
 
     /* the part of the core that the test plays */
     bool answers_at_once;
-    bool answers_cancelled; /* what was decided just before comes first */
+    bool answers_cancelled;      /* what was decided just before comes first */
     struct effect_answer answer; /* what it answers, and what answer_pending() answers */
     int64_t skew_us;             /* added to the clock */
     size_t submitted, cancelled, undelivered, stuck;

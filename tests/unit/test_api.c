@@ -655,7 +655,8 @@ Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fin
     int fds[CALLERS];
     stage.config->policies[1].core.max_hold_ms = 3600000;
     stage.config->policies[1].core.bound_max_hold_ms = 3600000;
-    core_set_policies(stage.core, (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
+    core_set_policies(stage.core,
+                      (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
     stage.answer = a_real_hold("k");
     for (int i = 0; i < CALLERS; i++) {
         fds[i] = caller_open(API);
