@@ -18,6 +18,7 @@
 #include "agent/journal.h"
 #include "agent/log.h"
 #include "agent/loop.h"
+#include "agent/settings.h"
 #include "agent/version.h"
 #include "api/api.h"
 
@@ -351,23 +352,11 @@ static bool boot(struct agent *agent)
     return agent->api != NULL;
 }
 
-static bool load(const struct serve_source *source, struct config *config)
-{
-    struct config_errors *errors = calloc(1, sizeof(*errors));
-    if (errors == NULL)
-        return false;
-    bool ok = config_load(source->path, source->environment, source->overrides, source->override_count, config, errors);
-    for (size_t i = 0; !ok && i < errors->count && i < sizeof(errors->list) / sizeof(errors->list[0]); i++)
-        fprintf(stderr, "%s\n", errors->list[i].text);
-    free(errors);
-    return ok;
-}
-
 int serve(const struct serve_source *source)
 {
     struct agent *agent = calloc(1, sizeof(*agent));
-    struct config *config = calloc(1, sizeof(*config));
-    if (agent == NULL || config == NULL || !load(source, config)) {
+    struct config *config = settings_load(source);
+    if (agent == NULL || config == NULL) {
         free(agent);
         free(config);
         return EXIT_FAILURE;

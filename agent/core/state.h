@@ -292,6 +292,13 @@ void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
 struct hold_view lock_view(const struct lock *lock);
 bool lock_is_held(const struct core *core, const struct lock *lock);
 
+/* ---- what happens [events.c] ---- */
+void event_take(struct core *core, const struct event *event);
+/* Its attempt is under way, and will be decided soon. */
+bool request_contends(const struct request *request);
+/* The agent drains: one that waits is told so. */
+void request_refused_by_drain(struct core *core, struct request *request);
+
 /* ---- requests and answers [requests.c] ---- */
 struct request *request_new(struct core *core, uint32_t number, struct key *key);
 /* Answers and frees the request: at once, or as soon as the effects have room. */
