@@ -421,7 +421,7 @@ void agent_take_request(struct world *w, struct request *request)
     char label[SIM_LABEL];
     struct secrets secrets;
     fill_event(request, label, &secrets, &event);
-    checker_arrived(w, request->agent, request);
+    request->arrived = ++w->arrivals;
     agent_step(w, request->agent, &event);
 }
 
@@ -430,6 +430,10 @@ void agent_take_cancel(struct world *w, struct request *request)
 {
     struct agent *agent = &w->agents[request->agent];
     struct event event = {.kind = EVENT_CANCEL};
+    if (request->state == REQUEST_SENT) { /* it comes no more */
+        request->state = REQUEST_CANCELLED;
+        return;
+    }
     if (!agent->alive || agent->incarnation != request->incarnation)
         return;
     if (request->state == REQUEST_OPEN) {

@@ -256,6 +256,17 @@ static void check_refused(struct world *w, uint8_t agent, const struct request *
         checker_fail(w, "C7 a%u refuses k%u to the request that has it", agent, request->key);
 }
 
+/* D3: the repeat takes the place of the request that it repeats. */
+static void check_superseded(struct world *w, uint8_t agent, const struct request *request)
+{
+    for (size_t i = 0; i < SIM_REQUESTS; i++) {
+        struct request *other = w->agents[agent].open[i];
+        if (other != NULL && other->secret == request->secret && other->kind == EVENT_ACQUIRE)
+            other->arrived = request->arrived;
+    }
+    w->figures.superseded++;
+}
+
 static void register_open(struct world *w, struct hold *hold);
 static void check_granted(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer)
 {
@@ -279,6 +290,7 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
     hold->secret = request->secret;
     hold->asked = *request;
     hold->lock = answer->lock;
+    hold->lock_is_known = true;
     const struct hold *previous = w->granted_last[request->key];
     w->figures.take_overs += previous != NULL && !previous->ended;
     w->granted_last[request->key] = hold;
@@ -304,6 +316,8 @@ static void check_adopted(struct world *w, uint8_t agent, struct hold *hold, con
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
     hold->lost = hold->doubtful = hold->bound = false;
+    hold->lock = answer->lock;
+    hold->lock_is_known = true;
     hold->count = 1;
     hold->secret = hold->owner = 0;
     hold->valid_until = (struct instant){0};
@@ -368,6 +382,9 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
     case ANSWER_REPEATED:
         check_had(w, agent, request, answer);
         break;
+    case ANSWER_SUPERSEDED:
+        check_superseded(w, agent, request);
+        break;
     case ANSWER_LOCK_HELD:
     case ANSWER_WAIT_TIMEOUT:
         check_refused(w, agent, request);
@@ -392,7 +409,6 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
         break;
     default:
         figures->releases_pending += answer->answer == ANSWER_RELEASE_PENDING;
-        figures->superseded += answer->answer == ANSWER_SUPERSEDED;
         figures->unavailable += answer->answer == ANSWER_QUORUM_UNAVAILABLE;
         figures->expired_grants += answer->answer == ANSWER_VALIDITY_EXPIRED;
         break;
@@ -412,23 +428,11 @@ void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct 
         checker_fail(w, "C5 a%u finds another validity of k%u than it had reported", agent, key);
     hold->incarnation = w->agents[agent].incarnation;
     hold->doubtful = true;
-    hold->bound = false;
+    hold->bound = hold->lock_is_known = false;
     hold->count = restored->count;
     w->agents[agent].held[key] = hold;
     w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
     w->figures.restored++;
-}
-
-void checker_arrived(struct world *w, uint8_t agent, struct request *request)
-{
-    const struct agent *at = &w->agents[agent];
-    request->arrived = ++w->arrivals;
-    for (size_t i = 0; i < SIM_REQUESTS; i++) {
-        const struct request *other = at->open[i];
-        if (other != NULL && other != request && request->secret != 0 && other->secret == request->secret &&
-            other->kind == EVENT_ACQUIRE && request->kind == EVENT_ACQUIRE)
-            request->arrived = other->arrived; /* D3: it takes that one's place */
-    }
 }
 
 void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
@@ -487,10 +491,11 @@ static void plan_orphan_check(struct world *w, uint8_t key, const uint8_t random
                   (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = copy});
 }
 
-static void released(struct world *w, uint8_t agent, uint8_t key)
+static void released(struct world *w, uint8_t agent, uint8_t key, struct lock_ref lock)
 {
     struct hold *hold = w->agents[agent].held[key];
-    if (hold == NULL || !hold->ended)
+    if (hold == NULL || !hold->ended ||
+        (hold->lock_is_known && (hold->lock.slot != lock.slot || hold->lock.generation != lock.generation)))
         return; /* it was of an older token that this agent does not hold any more */
     hold->given_up = true;
     w->agents[agent].held[key] = NULL;
@@ -517,7 +522,7 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
         check_lost(w, agent, key, trace->reason);
         break;
     case TRACE_RELEASED:
-        released(w, agent, key);
+        released(w, agent, key, trace->lock);
         break;
     case TRACE_DEBT_DROPPED:
         w->agents[agent].dropped_debt = true;
@@ -577,9 +582,12 @@ void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instan
 
 /* ---- C11: order over all agents ---------------------------------------------------------------------------------- */
 
-/* A lost hold that was released elsewhere: its agent lets nobody contend before the validity that it reported has ended. */
-static bool sat_on_a_loss(const struct world *w, uint8_t agent, uint8_t key)
+/* A hold that was released elsewhere: its agent, which does not know, lets nobody contend before it finds out, nor before the validity that
+ * it reported has ended. */
+static bool sits_on_it(const struct world *w, uint8_t agent, uint8_t key)
 {
+    if (w->agents[agent].held[key] != NULL)
+        return true;
     for (uint16_t i = 1; i < w->hold_count; i++) {
         const struct hold *hold = &w->holds[i];
         if (hold->agent == agent && hold->key == key && hold->lost && hold->window_until + FAIR_SLACK_US > w->now)
@@ -589,10 +597,10 @@ static bool sat_on_a_loss(const struct world *w, uint8_t agent, uint8_t key)
 }
 
 /* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own, the others by that median, as
- * they read it once. */
+ * they read it once. Where a split vote took a ticket off, it is back with the next attempt. */
 void checker_turn(struct world *w, const struct caller *caller, const struct request *request)
 {
-    int64_t slack_us = FAIR_SLACK_US + 2 * w->now / 1000000 * w->options.rate_ppm;
+    int64_t slack_us = FAIR_SLACK_US + 2 * w->now / 1000000 * w->options.rate_ppm + w->options.retry_ms_max * 1000;
     if (w->options.wall_us != 0 || w->options.wall_jumps != 0)
         slack_us += 2 * (int64_t)CLOCK_TRUST_MS * 1000;
     for (size_t i = 0; i < w->caller_count; i++) {
@@ -601,7 +609,7 @@ void checker_turn(struct world *w, const struct caller *caller, const struct req
             other->request->kind != EVENT_ACQUIRE)
             continue;
         int64_t earlier_us = request->asked_at - other->request->asked_at;
-        if (earlier_us > slack_us && !sat_on_a_loss(w, other->agent, caller->key))
+        if (earlier_us > slack_us && !sits_on_it(w, other->agent, caller->key))
             checker_fail(w, "C11 c%u at a%u is granted k%u before c%u at a%u, who came %lld us earlier", caller->index,
                          caller->agent, caller->key, other->index, other->agent, (long long)earlier_us);
     }

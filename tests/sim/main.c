@@ -63,7 +63,7 @@ static const struct minimum exercised_fair[] = {
     {"withdrawn tickets", offsetof(struct figures, withdrawn), 2000},
 };
 
-enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 10 };
+enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 10, ALL_FAIR_PERCENT = 50 };
 
 static struct world world;
 static bool expects_violation;
@@ -110,15 +110,17 @@ static unsigned print_some(const struct minimum *minima, size_t count, uint64_t 
 
 static unsigned print_figures(uint64_t runs, double seconds)
 {
-    bool forgetful = world.switches.forgetful;
+    bool forgetful = world.switches.forgetful, fair = world.switches.fair;
     printf("%llu schedules, %.0f a second, %llu steps, %.0f s of virtual time\n", (unsigned long long)runs,
            (double)runs / seconds, (unsigned long long)world.figures.steps, (double)world.figures.virtual_us / 1e6);
-    unsigned idle =
-        print_some(exercised, sizeof exercised / sizeof exercised[0], runs, forgetful ? FORGETFUL_PERCENT : 100);
+    unsigned idle = print_some(exercised, sizeof exercised / sizeof exercised[0], runs,
+                               forgetful ? FORGETFUL_PERCENT
+                               : fair    ? ALL_FAIR_PERCENT
+                                         : 100);
     if (forgetful)
         idle += print_some(exercised_forgetful, sizeof exercised_forgetful / sizeof exercised_forgetful[0], runs, 100);
     idle += print_some(exercised_fair, sizeof exercised_fair / sizeof exercised_fair[0], runs,
-                       world.switches.fair ? 100 : FAIR_PERCENT / 2);
+                       fair ? 100 : FAIR_PERCENT / 2);
     return idle;
 }
 

@@ -266,12 +266,13 @@ struct hold {
     bool ended;     /* its releases were asked for, or it never reached its caller: its windows bind nobody */
     bool elsewhere; /* its release was asked for at an agent that did not grant it: its own may not know */
     bool bound;
-    uint8_t users;        /* callers that have it */
-    uint8_t owner;        /* 0: none */
-    uint16_t count;       /* releases that end it, as its callers know */
-    uint32_t secret;      /* the idempotency key of its request; 0: none */
-    struct request asked; /* which was this */
-    struct lock_ref lock;
+    uint8_t users;         /* callers that have it */
+    uint8_t owner;         /* 0: none */
+    uint16_t count;        /* releases that end it, as its callers know */
+    uint32_t secret;       /* the idempotency key of its request; 0: none */
+    struct request asked;  /* which was this */
+    struct lock_ref lock;  /* its agent's name for it, */
+    bool lock_is_known;    /* unless it is out of a journal */
     uint32_t used_up;      /* the incarnation of its agent that has refused this key since its release; 0: none */
     bool released;         /* and answered 204 */
     bool lost;             /* its agent said so */
@@ -464,12 +465,10 @@ struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);
 void checker_answer(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer);
 /* An agent that was started again is about to be given what its journal held. */
 void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct event_restore *restored);
-/* A request reaches its agent. */
-/* And a bound caller, or one that does not read, has left it. */
+/* The agent has heard that a bound caller has left, or does not read. */
 void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving);
 /* A caller has a hold that nobody had. */
 void checker_taken_up(struct world *w, struct hold *hold);
-void checker_arrived(struct world *w, uint8_t agent, struct request *request);
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
 void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);
