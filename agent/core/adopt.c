@@ -16,11 +16,8 @@ static struct lock *adoption_of(const struct key *key, const struct token *token
     return NULL;
 }
 
-static void adoption_lost(struct core *core, struct lock *lock)
+static void answer_all(struct core *core, struct lock *lock, enum answer answer)
 {
-    enum answer answer = ANSWER_QUORUM_UNAVAILABLE;
-    if (round_lost_to_holder(&lock->round))
-        answer = lock->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
     struct link *link;
     while ((link = list_first(&lock->requests)) != NULL) {
         struct request *request = CONTAINER_OF(link, struct request, link);
@@ -28,6 +25,14 @@ static void adoption_lost(struct core *core, struct lock *lock)
             core, request,
             (struct effect_answer){.answer = answer, .tally = round_tally(&lock->round), .retry_after_ms = -1});
     }
+}
+
+static void adoption_lost(struct core *core, struct lock *lock)
+{
+    enum answer answer = ANSWER_QUORUM_UNAVAILABLE;
+    if (round_lost_to_holder(&lock->round))
+        answer = lock->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
+    answer_all(core, lock, answer);
     lock_free(core, lock);
 }
 
@@ -107,6 +112,20 @@ void adoption_begun(struct core *core, struct key *key, struct request *request,
                                                  : OP_ADOPT,
                     group->up);
     decide(core, lock);
+}
+
+/* A DELETE deletes by the random part alone, on masters that may have said yes before. */
+void adoption_released(struct core *core, struct key *key, const struct token *token)
+{
+    struct link *at = key->locks.head.next;
+    while (at != &key->locks.head) {
+        struct lock *lock = CONTAINER_OF(at, struct lock, of_key);
+        at = at->next;
+        if (lock->state != LOCK_ADOPTING || !token_same_random(&lock->token, token))
+            continue;
+        answer_all(core, lock, ANSWER_NOT_HELD);
+        lock_free(core, lock);
+    }
 }
 
 void adoption_reply(struct core *core, struct lock *lock, const struct event_reply *reply)

@@ -168,8 +168,10 @@ static void release(struct core *core, const struct event_release *event)
         release_known(core, lock, request);
     else if (is_held_here(core, key))
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
-    else
+    else {
+        adoption_released(core, key, &event->token);
         release_of_stranger(core, key, request, &event->token);
+    }
 }
 
 static void read_state(struct core *core, const struct event_read *event)

@@ -10,6 +10,7 @@
  *   ACQUIRING, RAISING --failed, gone---> ENDED           [attempt_abandoned]   undone on the masters (R5)
  *   ADOPTING --quorum-------------------> HELD            [adoption_won]
  *   ADOPTING --no quorum----------------> free            [adoption_lost]       nothing to undo: it created no key
+ *   ADOPTING --DELETE of its token------> free            [adoption_released]
  *   HELD --validity nearly over---------> LOST            [hold_lost]           said at once, keys stay (R7)
  *   HELD, LOST --DELETE-----------------> RELEASING       [release_begun]
  *   LOST --validity over----------------> ENDED           [hold_over]
@@ -359,6 +360,8 @@ void hold_resumed(struct core *core, struct lock *lock);
 
 /* ---- adoption [adopt.c] ---- */
 void adoption_begun(struct core *core, struct key *key, struct request *request, const struct token *token);
+/* The token that is about to be adopted is to be released. */
+void adoption_released(struct core *core, struct key *key, const struct token *token);
 void adoption_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 void adoption_timer(struct core *core, struct lock *lock);
 

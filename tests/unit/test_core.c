@@ -769,6 +769,22 @@ Test(adoption, a_release_by_an_old_token_reaches_every_master)
     expect_answer(2, ANSWER_NOT_HELD);
 }
 
+/* The masters say yes before they delete it: somebody else may have the key by the time they are heard. */
+Test(adoption, a_release_of_the_same_token_ends_it)
+{
+    begin_five();
+    at_ms(0), renew(1, "k", old_token);
+    expect_send(OP_ADOPT, ALL);
+    release(2, "k", old_token);
+    expect_answer(1, ANSWER_NOT_HELD);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_nothing();
+    cr_assert_not(is_listed("k"));
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+}
+
 /* ---- once found by the simulator ------------------------------------------------------------------------------- */
 
 Test(found, an_adopted_hold_that_expired_released_what_an_earlier_agent_had_promised)
