@@ -10,8 +10,8 @@
  *      to each other than that.
  *   4. An agent that reaches no quorum withdraws its ticket, and leaves none until a quorum has answered: else it would block, on the
  *      masters that it reaches, those who reach the others as well.
- *   5. A grant takes the ticket off; a DELETE takes off what is left of it (the undoing of an attempt does not), and tells whose turn
- *      it is. While a caller here holds the key, those who wait here need no ticket: the hand-over shows it.
+ *   5. A grant takes the ticket off; the DELETE of a hold takes off what is left of it, also where another one has the key by now (the
+ *      undoing of an attempt and a stranger's release do not), and tells whose turn it is. While a caller here holds the key, those who wait here need no ticket: the hand-over shows it.
  *
  * Tickets decide who is served, never whether there is one holder: masters that lost them, or show different ones, cost order or
  * an attempt, and the next attempt shows the number again. Who does not wait has no ticket and is refused while anybody has one. */
@@ -87,7 +87,8 @@ bool ticket_is_stale(const struct core *core, const struct key *key)
 struct ticket ticket_of(const struct core *core, const struct lock *lock, enum op op)
 {
     bool shows = op == OP_ACQUIRE || op == OP_HANDOVER;
-    struct ticket ticket = {.agent = shows || lock->state == LOCK_RELEASING ? core->agent : 0};
+    bool releases = lock->state == LOCK_RELEASING && !lock->stranger; /* then nobody waited here by a ticket */
+    struct ticket ticket = {.agent = shows || releases ? core->agent : 0};
     if (shows) {
         ticket.number = op == OP_HANDOVER && MUTANT(HANDOVER_JUMPS_LINE) ? 1 : lock->ticket;
         ticket.ttl_ms = lock->ticket == 0 || lock->key->tickets.unreachable ? 0 : TICKET_MS;

@@ -7,7 +7,7 @@ if #ARGV % 2 == 0 then agent, from = nil, 1 end
 
 local function release(key, fence, tickets, own)
     local held = get(key)
-    if tickets and (not held or string.sub(held, 1, 41) == own) then redis.pcall('HDEL', tickets, agent) end
+    if tickets and agent ~= '' then redis.pcall('HDEL', tickets, agent) end -- also where somebody else's attempt has the key
     if held == false then return -1 end
     if not held or string.sub(held, 1, 41) ~= own then return seen('held', key, held) end
     local number = fence and stored_number(fence) or 0

@@ -332,7 +332,7 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
     default: /* OP_RELEASE */
         break;
     }
-    if (order->ticket.agent != 0 && (!key->locked || holds(key, order->token.random)))
+    if (order->ticket.agent != 0)
         forget_tickets(w, key, now_ms, order->ticket.agent);
     if (!key->locked || (!holds(key, order->token.random) && !w->switches.release_without_compare))
         return not_yours(key, now_ms);

@@ -266,6 +266,16 @@ Test(fair, r9_hand_overs_are_not_counted)
     }
 }
 
+/* The ticket that it might take off is that of one who waits here. */
+Test(fair, r9_a_strangers_release_takes_no_ticket_off)
+{
+    begin_waiting();
+    struct token token = {.fence = 7};
+    release(62, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert(rig.sent[OP_RELEASE].fair && rig.sent[OP_RELEASE].ticket.agent == 0);
+}
+
 Test(fair, releases_of_both_orders_go_in_commands_of_their_own)
 {
     begin_fair();
