@@ -63,7 +63,7 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     if (answer != ANSWER_LOCK_HELD)
         key->last_holder_len = 0;
     release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
-    ticket_attempt_failed(core, key, /* reachable= */ answer != ANSWER_QUORUM_UNAVAILABLE);
+    ticket_attempt_failed(core, key, answer);
     queue_attempt_failed(core, key, contender);
 }
 

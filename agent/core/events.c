@@ -251,6 +251,7 @@ static void replied(struct core *core, const struct event_reply *reply)
             return;
     }
     hold_heard(core, lock, reply);
+    ticket_answered(core, lock, reply);
     switch (lock->state) {
     case LOCK_ACQUIRING:
     case LOCK_RAISING:

@@ -79,9 +79,11 @@ struct key {
     } channel;
     uint32_t handovers; /* in a row */
     struct {
-        uint64_t shown;    /* what the masters were told last, */
-        master_set behind; /* and which of them may still have it */
-        bool unreachable;  /* the last round had no quorum */
+        uint64_t shown;      /* what the masters were told last, */
+        master_set behind;   /* and which of them may still have it */
+        bool unreachable;    /* no quorum answers */
+        master_set answered; /* in time, since `since`; instant 0: nothing was asked */
+        struct instant since;
     } tickets;
     struct instant sits_out_until; /* waiters of this agent do not contend before */
     /* How the last failed attempt ended: what a request that gives up is answered. */
@@ -440,8 +442,9 @@ void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *
 /* A master has this agent's ticket, with this number. */
 void ticket_heard(struct core *core, struct lock *lock, uint64_t number);
 void ticket_granted(struct key *key);
-/* `reachable`: a quorum answered. */
-void ticket_attempt_failed(struct core *core, struct key *key, bool reachable);
+/* A master answered an attempt, perhaps behind its decision. */
+void ticket_answered(struct core *core, struct lock *lock, const struct event_reply *reply);
+void ticket_attempt_failed(struct core *core, struct key *key, enum answer answer);
 /* Nobody waits here any more. */
 void ticket_withdrawn(struct core *core, struct key *key);
 /* True when the masters were told of one who does not wait any more. */

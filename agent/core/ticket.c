@@ -9,7 +9,8 @@
  *   3. A ticket that is not shown again for TICKET_MS is void: a dead or frozen agent blocks nobody for longer. Attempts are nearer
  *      to each other than that.
  *   4. An agent that reaches no quorum withdraws its ticket, and leaves none until a quorum has answered: else it would block, on the
- *      masters that it reaches, those who reach the others as well.
+ *      masters that it reaches, those who reach the others as well. Fewer than a quorum may refuse an attempt, so who answers is
+ *      counted beyond its decision.
  *   5. A grant takes the ticket off; the DELETE of a hold takes off what is left of it, also where another one has the key by now (the
  *      undoing of an attempt and a stranger's release do not), and tells whose turn it is. While a caller here holds the key, those who wait here need no ticket: the hand-over shows it.
  *
@@ -29,7 +30,37 @@ void ticket_given(struct core *core, struct request *request)
     if (!ticket_is_wanted(core, key))
         return;
     request->ticket = fence_proposal(core, key->group);
-    request->ticket_is_fresh = key->live == NULL && list_first(&key->waiters) == &request->link;
+    bool first = list_first(&key->waiters) == &request->link;
+    request->ticket_is_fresh = key->live == NULL && first;
+    if (first)
+        key->tickets.since = (struct instant){0}; /* what was asked for those before says nothing now */
+}
+
+/* Whether a quorum answered, as it is known when one more attempt begins; not before the masters' time is up. */
+static void count_answers(struct core *core, struct key *key, const struct lock *lock)
+{
+    bool asked = key->tickets.since.us != 0;
+    uint32_t node_timeout_ms = core->groups[key->group].config.node_timeout_ms;
+    if (asked && instant_before(core->now, instant_after_ms(key->tickets.since, node_timeout_ms)))
+        return;
+    key->tickets.unreachable =
+        asked && set_size(key->tickets.answered) < lock->quorum && !MUTANT(TICKET_WITHOUT_QUORUM);
+    key->tickets.answered = 0;
+    key->tickets.since = core->now;
+    if (key->tickets.unreachable)
+        ticket_withdrawn(core, key);
+}
+
+void ticket_answered(struct core *core, struct lock *lock, const struct event_reply *reply)
+{
+    bool decides = reply->vote == VOTE_YES || reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN;
+    uint32_t node_timeout_ms = core->groups[lock->group].config.node_timeout_ms;
+    if ((reply->op != OP_ACQUIRE && reply->op != OP_HANDOVER) || !decides ||
+        !instant_before(core->now, instant_after_ms(lock->acquired_at, node_timeout_ms)))
+        return;
+    lock->key->tickets.answered |= set_of(reply->master);
+    if (set_size(lock->key->tickets.answered) >= lock->quorum)
+        lock->key->tickets.unreachable = false;
 }
 
 void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *request)
@@ -42,6 +73,7 @@ void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *
     lock->ticket_is_fresh = request->ticket_is_fresh;
     if (lock->ticket == 0)
         return;
+    count_answers(core, key, lock);
     key->tickets.shown = lock->ticket;
     if (!key->tickets.unreachable)
         key->tickets.behind |= core->groups[key->group].up;
@@ -60,21 +92,24 @@ void ticket_granted(struct key *key)
 {
     key->tickets.behind = 0;
     key->tickets.unreachable = false;
+    key->tickets.since = (struct instant){0};
 }
 
 void ticket_withdrawn(struct core *core, struct key *key)
 {
     master_set masters = key->tickets.behind & core->groups[key->group].up;
     key->tickets.behind = 0;
-    if (masters != 0)
+    if (masters != 0 && !MUTANT(TICKET_OUTLIVES_WAITER))
         outbox_withdraw(core, key, masters);
 }
 
-void ticket_attempt_failed(struct core *core, struct key *key, bool reachable)
+void ticket_attempt_failed(struct core *core, struct key *key, enum answer answer)
 {
-    key->tickets.unreachable = !reachable;
-    if (!reachable)
-        ticket_withdrawn(core, key);
+    if (answer != ANSWER_QUORUM_UNAVAILABLE || MUTANT(TICKET_WITHOUT_QUORUM))
+        return;
+    key->tickets.unreachable = true;
+    key->tickets.answered = 0;
+    ticket_withdrawn(core, key);
 }
 
 bool ticket_is_stale(const struct core *core, const struct key *key)
@@ -92,7 +127,7 @@ struct ticket ticket_of(const struct core *core, const struct lock *lock, enum o
     if (shows) {
         ticket.number = op == OP_HANDOVER && MUTANT(HANDOVER_JUMPS_LINE) ? 1 : lock->ticket;
         ticket.ttl_ms = lock->ticket == 0 || lock->key->tickets.unreachable ? 0 : TICKET_MS;
-        ticket.fresh = lock->ticket_is_fresh;
+        ticket.fresh = lock->ticket_is_fresh && !MUTANT(TICKET_NOT_RAISED);
     }
     return ticket;
 }

@@ -3,13 +3,18 @@
 
 enum { MASTER_US = 1000 };
 
-static void begin_fair(void)
+static void begin_fair_of(uint8_t masters)
 {
-    prepare(5);
+    prepare(masters);
     rig.policy.order = ORDER_FAIR;
     rig.policy.handover_max = 16;
     rig.policy.retry_min_ms = rig.policy.retry_max_ms = 60000;
     begin();
+}
+
+static void begin_fair(void)
+{
+    begin_fair_of(5);
 }
 
 /* Refused as masters do: with the number of this agent's ticket, whose turn comes in 2.9 s at the latest. */
@@ -208,6 +213,62 @@ Test(fair, r9_who_reaches_no_quorum_leaves_no_ticket)
     expect_send(OP_ACQUIRE, ALL);
     cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, TICKET_MS);
     expect_nothing();
+}
+
+/* Two of four are enough to refuse it, and no quorum. */
+Test(fair, r9_who_is_refused_by_the_few_that_it_reaches_leaves_no_ticket)
+{
+    begin_fair_of(4);
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, 0x0f);
+    refuse(OP_ACQUIRE, 0x03, shown(OP_ACQUIRE)->number);
+    expect_send(OP_RELEASE, 0x0c);
+    expect_channel(EFFECT_WATCH);
+    let_time_pass_until(OP_ACQUIRE, 1001);
+    expect_send(OP_WITHDRAW, 0x0f);
+    expect_send(OP_ACQUIRE, 0x0f);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, 0);
+    refuse(OP_ACQUIRE, 0x03, shown(OP_ACQUIRE)->number);
+    expect_send(OP_RELEASE, 0x0c);
+    refuse(OP_ACQUIRE, 0x0c, shown(OP_ACQUIRE)->number); /* it is decided, but they do answer */
+    let_time_pass_until(OP_ACQUIRE, 1001);
+    expect_send(OP_ACQUIRE, 0x0f);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, TICKET_MS);
+    expect_nothing();
+}
+
+/* What is left of the first one's attempt keeps the key, and what was found out then is of no use now. */
+Test(fair, r9_a_newcomer_is_not_taken_for_unreachable)
+{
+    begin_fair();
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    at_ms(50);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_WITHDRAW, ALL);
+    cancel(1);
+    at_ms(60), acquire_as(2, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, TICKET_MS);
+}
+
+/* The next attempt may come at once, and another one only after a second. */
+Test(fair, r9_who_is_answered_again_shows_its_ticket_at_once)
+{
+    begin_fair();
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    at_ms(50);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_WITHDRAW, ALL);
+    let_time_pass_until(OP_ACQUIRE, 60001);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, 0);
+    refused(OP_ACQUIRE);
+    expect_channel(EFFECT_WATCH);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->ttl_ms, TICKET_MS);
 }
 
 Test(fair, r9_who_does_not_wait_has_no_ticket)
