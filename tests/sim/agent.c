@@ -422,6 +422,7 @@ void agent_take_request(struct world *w, struct request *request)
     struct secrets secrets;
     fill_event(request, label, &secrets, &event);
     request->arrived = ++w->arrivals;
+    turns_came(w, request);
     agent_step(w, request->agent, &event);
 }
 

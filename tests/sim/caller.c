@@ -11,7 +11,10 @@ enum {
     PROBE_SLACK_US = 50000,
     FAIR_HOLD_US = 60000,
     FAIR_PROBING_US = 3000000,
-    FAIR_PROBE_MS = 600
+    FAIR_PROBE_MS = 600,
+    HOPELESS_PROBES = 3,
+    HOPELESS_LOOK_US = 500000,
+    LEAVES_US = 2000000
 };
 
 static struct caller *caller_of(struct world *w, uint8_t index)
@@ -334,8 +337,21 @@ static void probe(struct world *w, struct caller *caller)
     request->ttl_ms = w->options.ttl_ms_max;
     request->wait_ms = PROBE_WAIT_MS;
     send(w, request);
+    if (caller->hopeless || caller->leaves) {
+        act_in(w, caller, caller->hopeless ? HOPELESS_LOOK_US : prng_between(&w->prng, 10, LEAVES_US));
+        return;
+    }
     world_plan(w, (struct happening){
                       .at = caller->due_at, .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+}
+
+/* But those who wait in vain. */
+static bool all_others_done(const struct world *w)
+{
+    for (size_t i = w->options.callers; i < w->caller_count; i++)
+        if (w->callers[i].state != CALLER_GONE && !w->callers[i].hopeless)
+            return false;
+    return true;
 }
 
 void caller_act(struct world *w, uint8_t index)
@@ -352,7 +368,11 @@ void caller_act(struct world *w, uint8_t index)
         act_holding(w, caller);
         break;
     case CALLER_ASKING:
-        if (caller->probes)
+        if (caller->hopeless && !all_others_done(w))
+            act_in(w, caller, HOPELESS_LOOK_US);
+        else if (caller->hopeless || caller->leaves)
+            hang_up(w, caller);
+        else if (caller->probes)
             checker_fail(w, "C6 c%u at a%u waits for k%u in a healed world, and does not get it", index, caller->agent,
                          caller->key);
         else if (caller->request != NULL)
@@ -400,7 +420,7 @@ static void granted(struct world *w, struct caller *caller, struct request *requ
         checker_taken_up(w, hold);
     caller->hold = hold;
     if (caller->probes && w->options.fair)
-        checker_turn(w, caller, request);
+        turns_granted(w, caller, request);
     hold_on(w, caller);
 }
 
@@ -532,16 +552,21 @@ static int64_t clear_leftovers(struct world *w)
 void caller_probe_all(struct world *w)
 {
     const struct options *o = &w->options;
-    int64_t latest = clear_leftovers(w);
+    int64_t latest = w->leftovers_until = clear_leftovers(w);
     unsigned each = o->agents > 1 ? 2 : 1;
     unsigned first_key = o->fair ? (unsigned)(o->agents * SIM_FAIR_PROBES) : each,
              count = first_key + (o->keys - 1u) * each;
     for (unsigned i = 0; i < count; i++) {
         struct caller *caller = &w->callers[w->caller_count];
+        bool choked = i % o->agents == w->choked;
+        if (choked && (i >= first_key || i / o->agents >= HOPELESS_PROBES))
+            continue;
         *caller = (struct caller){.index = (uint8_t)w->caller_count,
                                   .agent = (uint8_t)(i % o->agents),
                                   .key = (uint8_t)(i < first_key ? 0 : (i - first_key) / each + 1),
-                                  .probes = true};
+                                  .probes = true,
+                                  .hopeless = choked,
+                                  .leaves = o->fair && !choked && prng_percent(&w->prng, o->leaves)};
         caller->due_at = latest + (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
                          3 * (o->out_us_max + o->back_us_max) + PROBE_SLACK_US;
         if (o->fair)

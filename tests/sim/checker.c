@@ -20,7 +20,7 @@
  *   C10 no key is deleted inside a validity that was reported but at its holder's wish: the masters report each deletion; and
  *       so no living hold is called taken
  *   C11 those of an agent who wait for a key get it in the order in which they came (R9); and where the order is fair, in a healed
- *       world nobody is granted it before one of any agent who came earlier and waits still, but for the difference of the clocks
+ *       world those of all agents do (turns.c)
  *
  * Nothing but its holder's wish ends a window early: also when the agent has said `lost`, nobody else may have the lock
  * before the window is over. */
@@ -30,7 +30,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLACK_US = 6000, HEALED_SETTLED_US = 2500000, FAIR_SLACK_US = 300000 };
+enum { SLACK_US = 6000, HEALED_SETTLED_US = 2500000 };
 
 void checker_reset(struct world *w)
 {
@@ -481,14 +481,14 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason 
 }
 
 /* Three round trips, of which none is longer than this once the world is healed. */
-static void plan_orphan_check(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES])
+static void plan_orphan_check(struct world *w, uint8_t agent, uint8_t key, const uint8_t random[RANDOM_BYTES])
 {
     if (!w->healed || w->now <= w->healed_at + HEALED_SETTLED_US)
         return;
     void *copy = world_allocate(w, RANDOM_BYTES);
     memcpy(copy, random, RANDOM_BYTES);
-    world_plan_in(w, 3 * (w->options.out_us_max + w->options.back_us_max),
-                  (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = copy});
+    int64_t round_trip_us = w->options.out_us_max + w->options.back_us_max + (agent == w->choked ? FAR_US(w) : 0);
+    world_plan_in(w, 3 * round_trip_us, (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = copy});
 }
 
 static void released(struct world *w, uint8_t agent, uint8_t key, struct lock_ref lock)
@@ -499,7 +499,7 @@ static void released(struct world *w, uint8_t agent, uint8_t key, struct lock_re
         return; /* it was of an older token that this agent does not hold any more */
     hold->given_up = true;
     w->agents[agent].held[key] = NULL;
-    plan_orphan_check(w, key, hold->token.random);
+    plan_orphan_check(w, agent, key, hold->token.random);
 }
 
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace)
@@ -508,7 +508,7 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
     switch (trace->kind) {
     case TRACE_ATTEMPT:
         if (trace->answer != ANSWER_GRANTED)
-            plan_orphan_check(w, key, w->agents[agent].attempt[key]);
+            plan_orphan_check(w, agent, key, w->agents[agent].attempt[key]);
         break;
     case TRACE_RENEWED:
         w->figures.renewals++;
@@ -548,6 +548,7 @@ static void check_losses_said(struct world *w, uint8_t agent)
 void checker_after_step(struct world *w, uint8_t agent)
 {
     check_losses_said(w, agent);
+    turns_after_step(w, agent);
     const struct core *core = w->agents[agent].core;
     uint32_t cursor = 0, count = 0;
     struct hold_view view;
@@ -578,41 +579,6 @@ void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instan
     if (!instant_before(now, valid_until))
         checker_fail(w, "C5 a%u promises k%u %lld us after its validity", agent, key,
                      (long long)instant_us_between(valid_until, now));
-}
-
-/* ---- C11: order over all agents ---------------------------------------------------------------------------------- */
-
-/* A hold that was released elsewhere: its agent, which does not know, lets nobody contend before it finds out, nor before the validity that
- * it reported has ended. */
-static bool sits_on_it(const struct world *w, uint8_t agent, uint8_t key)
-{
-    if (w->agents[agent].held[key] != NULL)
-        return true;
-    for (uint16_t i = 1; i < w->hold_count; i++) {
-        const struct hold *hold = &w->holds[i];
-        if (hold->agent == agent && hold->key == key && hold->lost && hold->window_until + FAIR_SLACK_US > w->now)
-            return true;
-    }
-    return false;
-}
-
-/* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own, the others by that median, as
- * they read it once. Where a split vote took a ticket off, it is back with the next attempt. */
-void checker_turn(struct world *w, const struct caller *caller, const struct request *request)
-{
-    int64_t slack_us = FAIR_SLACK_US + 2 * w->now / 1000000 * w->options.rate_ppm + w->options.retry_ms_max * 1000;
-    if (w->options.wall_us != 0 || w->options.wall_jumps != 0)
-        slack_us += 2 * (int64_t)CLOCK_TRUST_MS * 1000;
-    for (size_t i = 0; i < w->caller_count; i++) {
-        const struct caller *other = &w->callers[i];
-        if (!other->probes || other->key != caller->key || other->state != CALLER_ASKING || other->request == NULL ||
-            other->request->kind != EVENT_ACQUIRE)
-            continue;
-        int64_t earlier_us = request->asked_at - other->request->asked_at;
-        if (earlier_us > slack_us && !sits_on_it(w, other->agent, caller->key))
-            checker_fail(w, "C11 c%u at a%u is granted k%u before c%u at a%u, who came %lld us earlier", caller->index,
-                         caller->agent, caller->key, other->index, other->agent, (long long)earlier_us);
-    }
 }
 
 /* ---- C8: what failed and ended attempts leave behind ----------------------------------------------------------- */

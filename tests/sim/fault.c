@@ -303,6 +303,15 @@ void fault_strike(struct world *w, const void *what)
     }
 }
 
+void fault_choke(struct world *w)
+{
+    unsigned masters = w->options.masters, near = (unsigned)prng_below(&w->prng, world_quorum(w));
+    w->choked = (uint8_t)prng_below(&w->prng, w->options.agents);
+    w->far = random_subset(w, masters - near, masters);
+    w->choked_at = w->now;
+    world_say(w, "a%u is far from masters %03x", w->choked, w->far);
+}
+
 void fault_heal(struct world *w)
 {
     struct options *o = &w->options;

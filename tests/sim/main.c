@@ -57,13 +57,13 @@ static const struct minimum exercised_forgetful[] = {
     {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
 };
 
-/* The same where the order is fair, as it is with every tenth seed, or with all. */
+/* The same where the order is fair, as it is with every fourth seed, or with all. */
 static const struct minimum exercised_fair[] = {
     {"votes that tickets withheld", offsetof(struct figures, queued), 20000},
     {"withdrawn tickets", offsetof(struct figures, withdrawn), 2000},
 };
 
-enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 10, ALL_FAIR_PERCENT = 50 };
+enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 25, ALL_FAIR_PERCENT = 50 };
 
 static struct world world;
 static bool expects_violation;
@@ -179,7 +179,7 @@ static int usage(void)
           "           [--from SEED]              the first of them (1)\n"
           "           [--keep-going N]           stop only after N violations\n"
           "           [--expect-violation]       stop at the first one; fails unless there is one\n"
-          "           [--caught-by PROPERTY]     the same, by this property (C1..C10, assertion)\n"
+          "           [--caught-by PROPERTY]     the same, by this property (C1..C11, assertion)\n"
           "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
           "           --fair                     callers are served in the order in which they came, with every seed\n"
           "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | disagreement\n"

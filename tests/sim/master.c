@@ -130,13 +130,17 @@ uint64_t master_next(struct world *w, uint8_t index, uint8_t key)
     return first == NULL ? 0 : first->agent;
 }
 
-static void keep_ticket(struct world *w, struct master_key *key, const struct ticket *shown, uint64_t number,
-                        int64_t now_ms)
+static void keep_ticket(struct world *w, struct master_key *key, const struct message *message,
+                        const struct ticket *shown, uint64_t number, int64_t now_ms)
 {
     forget_tickets(w, key, now_ms, shown->agent);
     for (unsigned i = 0; i < SIM_TICKETS && shown->ttl_ms != 0; i++) {
         if (key->tickets[i].agent == 0) {
-            key->tickets[i] = (struct kept_ticket){shown->agent, number, now_ms + shown->ttl_ms};
+            key->tickets[i] = (struct kept_ticket){.agent = shown->agent,
+                                                   .number = number,
+                                                   .until_ms = now_ms + shown->ttl_ms,
+                                                   .by = message->agent,
+                                                   .sent_at = message->sent_at};
             return;
         }
     }
@@ -195,10 +199,10 @@ static struct verdict acquire(const struct world *w, struct master_key *key, con
 }
 
 /* R9: only to the lowest ticket; whose it is not gets a ticket, and loses the key that it would hand over. */
-static struct verdict acquire_in_turn(struct world *w, uint8_t index, uint8_t agent, const struct order *order,
-                                      int64_t now_ms, bool inherits)
+static struct verdict acquire_in_turn(struct world *w, uint8_t index, const struct message *message,
+                                      const struct order *order, int64_t now_ms, bool inherits)
 {
-    struct master_key *key = &w->masters[index].keys[master_name(w, agent, order->key)];
+    struct master_key *key = &w->masters[index].keys[master_name(w, message->agent, order->key)];
     uint64_t last, number = order->ticket.number;
     forget_tickets(w, key, now_ms, /* agent= */ 0);
     const struct kept_ticket *first =
@@ -214,6 +218,7 @@ static struct verdict acquire_in_turn(struct world *w, uint8_t index, uint8_t ag
     } else {
         verdict.pttl_ms = first->until_ms - now_ms;
         w->figures.queued++;
+        turns_withheld(w, index, order->key, first);
         key->locked = false;
         if (inherits)
             channel_publish(w, index, order->key);
@@ -222,7 +227,7 @@ static struct verdict acquire_in_turn(struct world *w, uint8_t index, uint8_t ag
     if (verdict.vote == VOTE_YES)
         forget_tickets(w, key, now_ms, order->ticket.agent);
     else
-        keep_ticket(w, key, &order->ticket, number, now_ms);
+        keep_ticket(w, key, message, &order->ticket, number, now_ms);
     return verdict;
 }
 
@@ -309,9 +314,8 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
         }
         if (inherits)
             checker_deleted(w, index, order->key, key->random, message->sent_at);
-        struct verdict verdict = order->ticket.agent != 0
-                                     ? acquire_in_turn(w, index, message->agent, order, now_ms, inherits)
-                                     : acquire(w, key, order, now_ms, inherits);
+        struct verdict verdict = order->ticket.agent != 0 ? acquire_in_turn(w, index, message, order, now_ms, inherits)
+                                                          : acquire(w, key, order, now_ms, inherits);
         verdict.agents = channel_agents(w, index, order->key);
         return verdict;
     }

@@ -53,6 +53,7 @@ static struct message *copy_message(struct world *w, uint8_t agent, const struct
         order->label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL);
         if (order->label_len != 0)
             memcpy(order->label, item->label.at, order->label_len);
+        turns_shown(w, agent, order);
     }
     return message;
 }
@@ -61,6 +62,8 @@ static void depart(struct world *w, struct flight *flight)
 {
     struct connection *connection = connection_of(w, flight);
     int64_t at = w->now + delay_us(w, w->options.out_us_max);
+    if (is_far(w, flight->message->agent, flight->master))
+        at += FAR_US(w);
     if (w->now < connection->cut_out_until)
         at = later(at, connection->cut_out_until + 1000);
     at = later(at, connection->arrival_last);
@@ -131,7 +134,8 @@ static void note_author(struct world *w, const struct flight *flight, const stru
         key->stray = !is_connected(w, flight);
         key->lease_until = 0;
     }
-    if (message->agent == key->set_by && message->op != OP_ADOPT) /* an adoption that fails owes nothing (D3) */
+    /* An adoption that fails owes nothing (D3), and a release that is refused extends nothing. */
+    if (message->agent == key->set_by && message->op != OP_ADOPT && message->op != OP_RELEASE)
         key->lease_until = later(key->lease_until, message->sent_at + (int64_t)order->ttl_ms * 990);
 }
 

@@ -61,6 +61,11 @@ static bool earlier(const struct happening *a, const struct happening *b)
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
+unsigned world_quorum(const struct world *w)
+{
+    return w->options.algorithm == ALGORITHM_MULTILOCK ? w->options.masters : w->options.masters / 2u + 1;
+}
+
 void world_plan(struct world *w, struct happening happening)
 {
     if (w->heap_count == SIM_HAPPENINGS) {
@@ -204,6 +209,8 @@ static void happen(struct world *w, const struct happening *h)
         caller_wind_down(w);
         break;
     case HAPPEN_PROBE:
+        if (w->options.fair && w->options.chokes)
+            fault_choke(w);
         caller_probe_all(w);
         break;
     case HAPPEN_ORPHAN:
@@ -277,6 +284,7 @@ static void set_up(struct world *w, uint64_t seed)
     adapt_options(w);
     w->now = w->healed_at = 0;
     w->healed = false;
+    turns_reset(w);
     w->order = w->steps = w->arrivals = w->secrets = w->heap_count = w->arena_used = w->caller_count = 0;
     configure_core(w);
     checker_reset(w);
@@ -321,7 +329,9 @@ void world_run(struct world *w, uint64_t seed)
         happen(w, &h);
         if (!ending && w->healed && caller_all_done(w)) {
             ending = true;
-            world_plan_in(w, ((int64_t)w->config.max_ttl_ms + 1000) * 1000, (struct happening){.kind = HAPPEN_END});
+            int64_t left_us = w->leftovers_until > w->now ? w->leftovers_until - w->now : 0;
+            world_plan_in(w, left_us + ((int64_t)w->config.max_ttl_ms + 1000) * 1000,
+                          (struct happening){.kind = HAPPEN_END});
         }
     }
     w->figures.runs++;

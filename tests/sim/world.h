@@ -81,6 +81,9 @@ struct options {
     uint8_t flushes; /* where masters forget */
 
     uint8_t binds, owns, repeats, copies, sticks; /* D3, R11; a copy of a request comes behind its release */
+
+    uint8_t leaves; /* where the order is fair, in the healed world: per cent of the waiters leave, */
+    bool chokes;    /* and one agent reaches no quorum in time */
 };
 
 void options_draw(struct options *options, struct prng *prng);
@@ -188,6 +191,8 @@ struct connection {
 struct kept_ticket {
     uint64_t agent, number; /* agent 0: none */
     int64_t until_ms;
+    uint8_t by; /* for the checker: whose it is, and when it was sent */
+    int64_t sent_at;
 };
 struct master_key {
     struct kept_ticket tickets[SIM_TICKETS];
@@ -255,7 +260,10 @@ struct caller {
     struct request *request;
     struct hold *hold;
     bool probes, done;
-    int64_t due_at; /* probing: when the lock must have been granted */
+    bool leaves;                              /* probing: it does not wait for the end, */
+    bool hopeless;                            /* or waits at the agent that is choked until all others have gone */
+    int64_t due_at;                           /* probing: when the lock must have been granted */
+    const struct request *behind[SIM_AGENTS]; /* first of those who wait at each agent, as masters knew when it came */
 };
 
 /* A grant, as its callers know it. */
@@ -311,6 +319,9 @@ struct agent {
     struct connection connections[SIM_MASTERS];
     struct hold *held[SIM_KEYS];             /* what it reports */
     bool watches[SIM_KEYS];                  /* the keys' channels */
+    const struct request *head[SIM_KEYS];    /* who waits first, */
+    int64_t head_since[SIM_KEYS];            /* since when, */
+    int64_t wanted_last[SIM_KEYS];           /* and when somebody last waited for the key here, or had it */
     uint8_t attempt[SIM_KEYS][RANDOM_BYTES]; /* the random part of the attempt under way or decided last */
 };
 
@@ -328,6 +339,7 @@ struct world {
     struct options options;
     bool verbose, healed;
     int64_t now, healed_at;
+    int64_t leftovers_until; /* the last hold of the faulty phase that nobody uses has ended */
     uint64_t order, steps, arrivals;
     uint32_t secrets; /* given out */
 
@@ -340,6 +352,11 @@ struct world {
     struct agent agents[SIM_AGENTS];
     struct caller callers[SIM_CALLERS + SIM_PROBES];
     size_t caller_count;
+
+    /* The agent that reaches no quorum in time, though all masters are up; SIM_AGENTS: none. And the masters that are far. */
+    uint8_t choked;
+    uint16_t far;
+    int64_t choked_at;
 
     struct core_group group;
     struct core_policy policy;
@@ -368,6 +385,7 @@ struct world {
 void world_init(struct world *w);
 /* Runs one seed to its end or to the first violation. */
 void world_run(struct world *w, uint64_t seed);
+unsigned world_quorum(const struct world *w);
 void world_plan(struct world *w, struct happening happening);
 void world_plan_in(struct world *w, int64_t us, struct happening happening);
 void *world_allocate(struct world *w, size_t bytes); /* until the end of the run */
@@ -377,6 +395,10 @@ void world_say(struct world *w, const char *format, ...) __attribute__((format(p
 void fault_plan_all(struct world *w);
 void fault_strike(struct world *w, const void *fault);
 void fault_heal(struct world *w);
+/* One agent is far from so many masters that no quorum answers it in time. */
+void fault_choke(struct world *w);
+#define FAR_US(w) (2000 * (int64_t)(w)->options.node_timeout_ms)
+#define is_far(w, a, m) ((a) == (w)->choked && ((w)->far >> (m)&1) != 0)
 void fault_master_resumes(struct world *w, uint8_t master);
 void fault_master_starts(struct world *w, uint8_t master);
 
@@ -474,13 +496,22 @@ void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);
 /* A promise reaches a caller: valid until then on the agent's clock. */
 void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instant valid_until);
-void checker_turn(struct world *w, const struct caller *caller, const struct request *request);
 /* A renewal has created the key where it was missing. */
 void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order);
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);
 void checker_settled(struct world *w);
 void checker_store(struct world *w, struct hold *hold);
 void checker_end(struct world *w);
+
+/* turns.c: C11 over all agents */
+void turns_reset(struct world *w);
+void turns_came(struct world *w, const struct request *request);
+void turns_after_step(struct world *w, uint8_t agent);
+/* It is about to send a command with a ticket. */
+void turns_shown(struct world *w, uint8_t agent, const struct order *order);
+void turns_granted(struct world *w, const struct caller *caller, const struct request *request);
+/* A master refuses an attempt because of this ticket. */
+void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct kept_ticket *ticket);
 
 /* timeline.c: what a replayed seed prints */
 void timeline_event(struct world *w, uint8_t agent, const struct event *event);
