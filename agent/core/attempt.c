@@ -28,8 +28,8 @@ static int64_t free_in_ms(const struct lock *lock, master_set masters)
     uint32_t sorted[LIMIT_MASTERS];
     size_t count = 0, needed = 0;
     for (uint8_t m = 0; m < round->total; m++) {
-        if (!set_has(masters, m))
-            continue;
+        if (!set_has(masters, m) || lock->held_ms[m] == UINT32_MAX)
+            continue; /* who does not say when, a foreign key for one, is not waited for */
         size_t i = count++;
         for (; i > 0 && sorted[i - 1] > lock->held_ms[m]; i--)
             sorted[i] = sorted[i - 1];
@@ -39,8 +39,7 @@ static int64_t free_in_ms(const struct lock *lock, master_set masters)
     if (count == 0)
         return -1;
     needed = round->quorum > free_now ? (size_t)(round->quorum - free_now) : 1;
-    uint32_t free_in = sorted[(needed <= count ? needed : count) - 1];
-    return free_in == UINT32_MAX ? -1 : (int64_t)free_in;
+    return sorted[(needed <= count ? needed : count) - 1];
 }
 
 /* D5.3: where the masters that are guarded would make a quorum with those that vote. */

@@ -299,8 +299,11 @@ static void come(struct caller *caller)
     snprintf(local.sun_path, sizeof(local.sun_path), "%s/%s", stage.folder, index == 3 ? "admin" : "api");
     caller->fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     FUZZ_CHECK(caller->fd >= 0, "%s", strerror(errno));
-    int failed = tcp ? connect(caller->fd, (struct sockaddr *)&inet, sizeof(inet))
+    int failed;
+    do /* libFuzzer's alarm may interrupt it */
+        failed = tcp ? connect(caller->fd, (struct sockaddr *)&inet, sizeof(inet))
                      : connect(caller->fd, (struct sockaddr *)&local, sizeof(local));
+    while (failed != 0 && errno == EINTR);
     FUZZ_CHECK(failed == 0, "%s", strerror(errno));
     if (tcp) { /* leaves by reset: a port that waits could not be used again in time */
         struct linger none = {.l_onoff = 1};
