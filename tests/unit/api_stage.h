@@ -534,6 +534,9 @@ __attribute__((format(printf, 2, 3))) static int call(int listener, const char *
     return status;
 }
 
+#define FORM "Content-Type: application/x-www-form-urlencoded\r\n"
+#define JSON "Content-Type: application/json\r\n"
+
 /* A request line with further header lines (each with its line end) and a body. */
 static int ask(const char *line, const char *headers, const char *body)
 {

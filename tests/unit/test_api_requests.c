@@ -1,0 +1,616 @@
+/* What callers ask of the API, and what they get wrong, against real sockets: keys, parameters, bodies, headers, guards. */
+#include "tests/unit/api_stage.h"
+
+#include "api/key.h"
+#include "api/text.h"
+
+TestSuite(requests, .timeout = 60);
+
+/* ---- keys ---- */
+
+Test(requests, keys)
+{
+    static const struct {
+        const char *raw, *key; /* NULL: refused */
+    } cases[] = {
+        {"a", "a"},
+        {"jobs/1", "jobs/1"},
+        {"jobs%2F1", "jobs/1"},
+        {"a%20b", "a b"},
+        {"a+b", "a+b"},
+        {"%C3%A4", "\xC3\xA4"},
+        {"\xC3\xA4", "\xC3\xA4"},
+        {"%f0%9f%94%92", "\xF0\x9F\x94\x92"},
+        {"%EF%BF%BF", "\xEF\xBF\xBF"},
+        {"...", "..."},
+        {"a.b/.c", "a.b/.c"},
+        {"%25", "%"},
+        {"a:b;c=d&e", "a:b;c=d&e"},
+        {"", NULL},
+        {"%00", NULL},
+        {"a%00b", NULL},
+        {"%0A", NULL},
+        {"%1f", NULL},
+        {"%7F", NULL},
+        {"%C2%85", NULL}, /* C1 control */
+        {"%", NULL},
+        {"%4", NULL},
+        {"a%4", NULL},
+        {"%zz", NULL},
+        {"%4g", NULL},
+        {"%u0041", NULL},
+        {"%C0%AF", NULL},       /* overlong / */
+        {"%E0%80%AF", NULL},    /* overlong */
+        {"%F0%80%80%AF", NULL}, /* overlong */
+        {"%ED%A0%80", NULL},    /* surrogate */
+        {"%F4%90%80%80", NULL}, /* beyond U+10FFFF */
+        {"%F8%88%80%80%80", NULL},
+        {"%80", NULL},
+        {"%C3", NULL},
+        {"%C3a", NULL},
+        {"%E2%82", NULL},
+        {"\xff", NULL},
+        {"/a", NULL},
+        {"a/", NULL},
+        {"a//b", NULL},
+        {"a%2F%2Fb", NULL},
+        {"%2Fa", NULL},
+        {".", NULL},
+        {"..", NULL},
+        {"a/./b", NULL},
+        {"a/../b", NULL},
+        {"%2e%2E/b", NULL},
+        {"a/%2e", NULL},
+        {"a#b", NULL},
+        {"a b", NULL},
+    };
+    char key[LIMIT_KEY_BYTES];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t len = 0;
+        const char *fault = key_decode(text_of(cases[i].raw), key, &len);
+        cr_assert_eq(fault == NULL, cases[i].key != NULL, "%s: %s", cases[i].raw, fault == NULL ? "taken" : fault);
+        if (fault == NULL)
+            cr_assert(text_is((struct text){key, len}, cases[i].key), "%s: %.*s", cases[i].raw, (int)len, key);
+    }
+}
+
+Test(requests, key_length)
+{
+    char raw[3 * LIMIT_KEY_BYTES + 4], key[LIMIT_KEY_BYTES];
+    size_t len;
+    memset(raw, 'k', sizeof(raw));
+    cr_assert_null(key_decode((struct text){raw, LIMIT_KEY_BYTES}, key, &len));
+    cr_assert_eq(len, LIMIT_KEY_BYTES);
+    cr_assert_not_null(key_decode((struct text){raw, LIMIT_KEY_BYTES + 1}, key, &len));
+    for (size_t i = 0; i <= LIMIT_KEY_BYTES; i++)
+        memcpy(raw + 3 * i, "%41", 3);
+    cr_assert_null(key_decode((struct text){raw, 3 * LIMIT_KEY_BYTES}, key, &len));
+    cr_assert_not_null(key_decode((struct text){raw, 3 * LIMIT_KEY_BYTES + 3}, key, &len));
+}
+
+Test(requests, keys_over_http, .init = stage_play, .fini = stage_close)
+{
+    static const char *const bad[] = {"",       "a%00b",       "a//b", "a/../b",         "%zz",
+                                      "%C0%AF", "lockagent:x", "a%2f", "%6cockagent%3Ax"};
+    stage.answer = a_hold(ANSWER_GRANTED);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        call(API, "POST /locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", bad[i]);
+        expect(400, "bad_request");
+        cr_assert_str_eq(json_string_value(json_object_get(reply.json, "parameter")), "key");
+        cr_assert(strstr(detail(), "the key ") == detail(), "%s", detail());
+    }
+    cr_assert_eq(stage.submitted, 0);
+    ask("POST /locks/lockagent:prefixed", "", "");
+    expect(201, "");
+    ask("POST /locks/a%2Fb%20%C3%A4%22%5C", "", "");
+    expect(201, "");
+    cr_assert_str_eq(stage.last_key, "a/b \xC3\xA4\"\\");
+    cr_assert_str_eq(json_string_value(json_object_get(reply.json, "key")), "a/b \xC3\xA4\"\\");
+    cr_assert_str_eq(header("Location"), "/locks/a/b%20%C3%A4%22%5C");
+
+    static char key[3 * LIMIT_KEY_BYTES + 1];
+    for (size_t i = 0; i < LIMIT_KEY_BYTES; i++)
+        memcpy(key + 3 * i, "%22", 3);
+    call(API, "POST /locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", key);
+    expect(201, "");
+    cr_assert_eq(strlen(stage.last_key), LIMIT_KEY_BYTES);
+    cr_assert_str_eq(json_string_value(json_object_get(reply.json, "key")), stage.last_key);
+}
+
+/* R11: as a grant, but with 200 and the count; if it is not delivered, it is counted down. */
+Test(requests, reentered, .init = stage_play, .fini = stage_close)
+{
+    stage.config->policies[1].core.reentrant = true;
+    stage.answer = a_hold(ANSWER_REENTERED);
+    stage.answer.hold.count = 3;
+    ask("POST /locks/k?owner=0123456789abcdef", "", "");
+    expect(200, "");
+    cr_assert_eq(number("count"), 3);
+    cr_assert_null(header("Location"));
+    cr_assert_str_eq(header("Lock-Token"), A_TOKEN);
+    cr_assert_eq(stage.undelivered, 0);
+    stage.answer.hold.valid_until = stage_now(NULL);
+    ask("POST /locks/k?owner=0123456789abcdef", "", "");
+    expect(503, "validity_expired");
+    cr_assert_eq(stage.undelivered, 1);
+}
+
+/* A NUL byte cuts what libmicrohttpd shows of a request line: it must never become a shorter key. */
+Test(requests, a_raw_nul_in_the_target_is_no_shorter_key, .init = stage_play, .fini = stage_close)
+{
+    static const char request[] = "POST /locks/ab\0cd HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stage.answer = a_hold(ANSWER_GRANTED);
+    int fd = caller_open(API);
+    caller_send(fd, request, sizeof(request) - 1);
+    receive(fd);
+    cr_assert_neq(reply.status / 100, 2, "%s", stage.last_key);
+    cr_assert_eq(stage.submitted, 0);
+    close(fd);
+}
+
+/* ---- parameters ---- */
+
+static void expect_all_parameters(void)
+{
+    expect(201, "");
+    const struct event_acquire *acquire = &stage.last.acquire;
+    cr_assert_eq(stage.last.kind, EVENT_ACQUIRE);
+    cr_assert_eq(acquire->ttl_ms, 1500);
+    cr_assert_eq(acquire->wait_ms, 2000);
+    cr_assert_eq(acquire->max_hold_ms, 300000);
+    cr_assert_eq(acquire->renew, RENEW_AGENT);
+    cr_assert_str_eq(stage.last_label, "me & \xC3\xA4");
+    memset(&stage.last, 0, sizeof(stage.last));
+}
+
+Test(requests, parameters_in_three_forms, .init = stage_play, .fini = stage_close)
+{
+#define PAIRS "ttl=1.5s&wait=2s&max_hold=5m&renew=agent&label=me+%26%20%C3%A4"
+    stage.answer = a_hold(ANSWER_GRANTED);
+    ask("POST /locks/k?" PAIRS, "", "");
+    expect_all_parameters();
+    ask("POST /locks/k", FORM, PAIRS);
+    expect_all_parameters();
+    ask("POST /locks/k", "Content-Type: Application/X-WWW-Form-Urlencoded; charset=utf-8\r\n", PAIRS);
+    expect_all_parameters();
+    ask("POST /locks/k", JSON,
+        "{\"ttl\":\"1.5s\",\"wait\":\"2s\",\"max_hold\":\"5m\",\"renew\":\"agent\",\"label\":\"me & \\u00e4\"}");
+    expect_all_parameters();
+    ask("POST /locks/k?ttl=1500ms&&wait=2s&", FORM, "max_hold=5m&renew=agent&label=me+%26%20%C3%A4");
+    expect_all_parameters();
+    call(API, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n" FORM
+              "\r\n8\r\nttl=1.5s\r\n36\r\n&wait=2s&max_hold=5m&renew=agent&label=me+%%26%%20%%C3%%A4\r\n0\r\n\r\n");
+    expect_all_parameters();
+    ask("POST /locks/k?label=", "", "");
+    expect(201, "");
+    cr_assert_eq(stage.last.acquire.label.len, 0);
+    cr_assert_eq(stage.last.acquire.ttl_ms, 0);
+    cr_assert_eq(stage.last.acquire.renew, RENEW_UNSET);
+}
+
+static void refused(const char *line, const char *headers, const char *body, const char *parameter, const char *part)
+{
+    ask(line, headers, body);
+    expect(400, "bad_request");
+    const char *named = json_string_value(json_object_get(reply.json, "parameter"));
+    cr_assert_str_eq(named == NULL ? "" : named, parameter, "%s", reply.body);
+    cr_assert_not_null(strstr(detail(), part), "%s: expected \"%s\" in \"%s\"", line, part, detail());
+}
+
+Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
+{
+    refused("POST /locks/k?tll=3s", "", "", "tll", "did you mean ttl?");
+    refused("POST /locks/k?tll=3s", "", "", "tll", "allowed: ttl, wait, renew, max_hold, bind, label, owner");
+    refused("POST /locks/k?maxhold=3s", "", "", "maxhold", "did you mean max_hold?");
+    refused("POST /locks/k?zebra=1", "", "", "zebra", "parameter zebra is not known here");
+    refused("POST /locks/k?=3s", "", "", "", "parameter without a readable name is not known here");
+    refused("POST /locks/k?%ff=3s", "", "", "", "parameter without a readable name is not known here");
+    refused("POST /locks/k?TTL=3s", "", "", "TTL", "not known here");
+    refused("POST /locks/k?ttl=3", "", "", "ttl", "3 came");
+    refused("POST /locks/k?ttl=", "", "", "ttl", "allowed: a duration with its unit");
+    refused("POST /locks/k?ttl", "", "", "ttl", "allowed: a duration with its unit");
+    refused("POST /locks/k?ttl=-3s", "", "", "ttl", "-3s came");
+    refused("POST /locks/k?ttl=0s", "", "", "ttl", "above 0");
+    refused("POST /locks/k?ttl=3%zz", "", "", "ttl", "parameter ttl");
+    refused("POST /locks/k?ttl=3s%00", "", "", "ttl", "parameter ttl");
+    refused("POST /locks/k?ttl=3s&ttl=3s", "", "", "ttl", "came twice");
+    refused("POST /locks/k?ttl=3s", FORM, "ttl=3s", "ttl", "came twice");
+    refused("POST /locks/k?ttl=3s", JSON, "{\"ttl\":\"3s\"}", "ttl", "came twice");
+    refused("POST /locks/k?wait=6m", "", "", "wait", "here 5m");
+    refused("POST /locks/k?wait=5", "", "", "wait", "5 came");
+    refused("POST /locks/k?max_hold=0ms", "", "", "max_hold", "0ms came");
+    refused("POST /locks/k?renew=me", "", "", "renew", "agent or caller");
+    refused("POST /locks/k?label=a%0Ab", "", "", "label", "without control characters");
+    refused("POST /locks/k?label=%FF", "", "", "label", "parameter label");
+    refused("POST /locks/k?label=12345678901234567890123456789012345678901234567890123456789012345", "", "", "label",
+            "up to 64 bytes");
+    refused("POST /locks/k?token=x", "", "", "token", "parameter token is not known here");
+    refused("POST /locks/k?bind=pod", "", "", "bind", "none or connection");
+    refused("POST /locks/k?bind=connection&renew=caller", "", "", "renew", "agent, where bind is connection");
+    refused("POST /locks/k?watch", "", "", "watch", "not known here");
+    refused("POST /locks/k?owner=123456789012345", "", "", "owner", "16 to 64 visible ASCII");
+    refused("POST /locks/k?owner=1234567890123456%20", "", "", "owner", "16 to 64 visible ASCII");
+    refused("POST /locks/k?owner=1234567890123456", "", "", "owner", "which this one's is not");
+    cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
+    refused("POST /locks/k", JSON, "{\"owner\":1234567890123456}", "owner", "no string");
+    cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
+    refused("PUT /locks/k?bind=none", "Lock-Token: " A_TOKEN "\r\n", "", "bind", "allowed: ttl, renew, token");
+    refused("PUT /locks/k?wait=3s", "Lock-Token: " A_TOKEN "\r\n", "", "wait", "allowed: ttl, renew, token");
+    refused("DELETE /locks/k?ttl=3s", "Lock-Token: " A_TOKEN "\r\n", "", "ttl", "allowed: token");
+    refused("GET /locks/k?watch=no", "", "", "watch", "no value, or true");
+    refused("GET /locks/k?ttl=3s", "", "", "ttl", "allowed: watch");
+    refused("GET /locks?watch", "", "", "watch", "allowed: limit, cursor");
+    refused("GET /locks?limit=0", "", "", "limit", "from 1 to 1000");
+    refused("GET /locks?limit=1001", "", "", "limit", "from 1 to 1000");
+    refused("GET /locks?limit=99999999999", "", "", "limit", "from 1 to 1000");
+    refused("GET /locks?cursor=x7", "", "", "cursor", "next_cursor");
+    refused("POST /locks/k", JSON, "{\"ttl\":30}", "ttl", "30 came, which is no string");
+    refused("POST /locks/k", JSON, "{\"ttl\":null}", "ttl", "null came, which is no string");
+    refused("POST /locks/k", JSON, "{\"ttl\":\"3s\",\"ttl\":\"4s\"}", "ttl", "came twice");
+    refused("POST /locks/k", JSON, "{\"tll\":\"3s\"}", "tll", "did you mean ttl?");
+    refused("POST /locks/k", JSON, "{\"ttl\":\"3s\"", "", "the body is no JSON");
+    refused("POST /locks/k", JSON, "[\"ttl\"]", "", "no object");
+    refused("POST /locks/k", JSON, "{\"label\":\"a\\u0000b\"}", "", "the body is no JSON");
+    refused("POST /locks/k?%FF=1", "", "", "", "not known here");
+    refused("POST /locks/k?%zz=1", "", "", "%zz", "percent-encoding");
+    refused("POST /locks/k", JSON, "{\"a\":\"\\u\xd0\x9c\"}", "", "the body is no JSON");
+    cr_assert_eq(stage.submitted, 0);
+    ask("POST /locks/k",
+        "Content-Type: 123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+        "123456789\xc3\xa9\r\n",
+        "x");
+    expect(415, "unsupported_media_type"); /* its hundredth byte is half a character */
+    cr_assert_not_null(strstr(detail(), "789?;"), "%s", detail());
+    ask("POST /locks/k?label=1234567890123456789012345678901234567890123456789012345678901234", "", "");
+    cr_assert_eq(strlen(stage.last_label), LIMIT_LABEL_BYTES);
+}
+
+Test(requests, tokens, .init = stage_play, .fini = stage_close)
+{
+    stage.answer = a_hold(ANSWER_RENEWED);
+    ask("PUT /locks/k", "Lock-Token: " A_TOKEN "\r\n", "");
+    expect(200, "");
+    cr_assert(token_same_random(&stage.last.renew.token, &stage.answer.hold.token));
+    cr_assert_eq(stage.last.renew.token.fence, 1795226400000001);
+    ask("PUT /locks/k?token=" A_TOKEN "&ttl=7s&renew=agent", "", "");
+    expect(200, "");
+    cr_assert_eq(stage.last.renew.ttl_ms, 7000);
+    cr_assert_eq(stage.last.renew.renew, RENEW_AGENT);
+    ask("PUT /locks/k", JSON, "{\"token\":\"" A_TOKEN "\"}");
+    expect(200, "");
+    ask("PUT /locks/k?token=" A_TOKEN, "Lock-Token: " A_TOKEN "\r\n", "");
+    expect(200, "");
+    size_t submitted = stage.submitted;
+    refused("PUT /locks/k?token=" A_TOKEN, "Lock-Token: abce000000000000000000000000000000000000.1795226400000001\r\n",
+            "", "token", "differ");
+    refused("PUT /locks/k?token=" A_TOKEN, "Lock-Token: nonsense\r\n", "", "token", "differ");
+    refused("DELETE /locks/k", "Lock-Token: s3cret\r\n", "", "token", "no token of this format");
+    cr_assert_null(strstr(reply.body, "s3cret"));
+    refused("DELETE /locks/k?token=s3cret", "", "", "token", "no token of this format");
+    cr_assert_null(strstr(reply.body, "s3cret"));
+    refused("DELETE /locks/k", "Lock-Token: " A_TOKEN "\r\nLock-Token: " A_TOKEN "\r\n", "", "", "twice");
+    ask("PUT /locks/k", "", "");
+    expect(400, "token_required");
+    ask("DELETE /locks/k", "", "");
+    expect(400, "token_required");
+    cr_assert_eq(stage.submitted, submitted);
+}
+
+/* D3: the Idempotency-Key stands in for the token of a DELETE; what it is worth is the core's affair. */
+Test(requests, idempotency_key, .init = stage_play, .fini = stage_close)
+{
+#define KEY_HEADER "Idempotency-Key: 0123456789abcdef\r\n"
+    stage.answer = a_hold(ANSWER_GRANTED);
+    ask("POST /locks/k", KEY_HEADER, "");
+    expect(201, "");
+    cr_assert_eq(stage.last.acquire.idempotency.len, 16u);
+    stage.answer = a_hold(ANSWER_REPEATED);
+    stage.answer.hold.count = 1;
+    ask("POST /locks/k", KEY_HEADER, "");
+    expect(200, "");
+    cr_assert_eq(number("count"), 1);
+    cr_assert_str_eq(header("Lock-Token"), A_TOKEN);
+    cr_assert_eq(stage.undelivered, 0);
+    stage.answer = (struct effect_answer){.answer = ANSWER_RELEASED};
+    ask("DELETE /locks/k", KEY_HEADER, "");
+    expect(204, "");
+    cr_assert_eq(stage.last.release.idempotency.len, 16u);
+    ask("DELETE /locks/k", "Lock-Token: " A_TOKEN "\r\n", "");
+    cr_assert_eq(stage.last.release.idempotency.len, 0u);
+    const size_t submitted = stage.submitted;
+    refused("DELETE /locks/k", KEY_HEADER "Lock-Token: " A_TOKEN "\r\n", "", "Idempotency-Key", "or the token");
+    refused("POST /locks/k", "Idempotency-Key: 0123456789abcde\r\n", "", "Idempotency-Key", "16 to 64");
+    refused("POST /locks/k", "Idempotency-Key: 0123456789 abcdef\r\n", "", "Idempotency-Key", "16 to 64");
+    refused("POST /locks/k", KEY_HEADER KEY_HEADER, "", "", "came twice");
+    refused("POST /locks/k?bind=connection", KEY_HEADER, "", "Idempotency-Key", "bind is connection");
+    refused("POST /locks/k?owner=0123456789abcdef", KEY_HEADER, "", "Idempotency-Key", "an owner");
+    cr_assert_eq(stage.submitted, submitted);
+#undef KEY_HEADER
+}
+
+/* ---- what is refused ---- */
+
+Test(requests, paths_and_methods, .init = stage_play, .fini = stage_close)
+{
+    static const char *const nowhere[] = {"/nothing", "/locks%2Fk", "/Locks/k", "/metrics/",
+                                          "/livez/x", "//",         "*",        "/lock"};
+    for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++) {
+        call(API, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", nowhere[i]);
+        expect(404, "not_found");
+    }
+    ask("OPTIONS /locks/k", "", "");
+    expect(405, "method_not_allowed");
+    cr_assert_str_eq(header("Allow"), "POST, PUT, DELETE, GET, HEAD");
+    ask("PATCH /locks/k", "", "");
+    expect(405, "method_not_allowed");
+    ask("BREW /locks/k", "", "");
+    expect(405, "method_not_allowed");
+    ask("POST /metrics", "", "");
+    expect(405, "method_not_allowed");
+    cr_assert_str_eq(header("Allow"), "GET, HEAD");
+    ask("DELETE /locks", "", "");
+    expect(405, "method_not_allowed");
+    call(API, "GET http://localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    expect(404, "not_found"); /* no proxy */
+}
+
+Test(requests, bodies, .init = stage_play, .fini = stage_close)
+{
+    static char large[70000], request[80000];
+    ask("POST /locks/k", "Content-Type: multipart/form-data; boundary=x\r\n", "--x--");
+    expect(415, "unsupported_media_type");
+    ask("POST /locks/k", "", "ttl=3s");
+    expect(415, "unsupported_media_type");
+    ask("POST /locks/k", "Content-Type: application/jsonx\r\n", "{}");
+    expect(415, "unsupported_media_type");
+    memset(large, 'x', sizeof(large) - 1);
+    int len = snprintf(request, sizeof(request),
+                       "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n" FORM "Content-Length: %zu\r\n\r\n%s",
+                       strlen(large), large);
+    int fd = caller_open(API);
+    caller_send(fd, request, (size_t)len);
+    receive(fd);
+    expect(413, "body_too_large");
+    close(fd);
+    len = snprintf(request, sizeof(request),
+                   "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n" FORM
+                   "Transfer-Encoding: chunked\r\n\r\n%zx\r\n%s\r\n0\r\n\r\n",
+                   strlen(large), large);
+    fd = caller_open(API);
+    caller_send(fd, request, (size_t)len);
+    receive(fd);
+    expect(413, "body_too_large");
+    close(fd);
+    large[65536] = '\0'; /* exactly limits.body */
+    len = snprintf(request, sizeof(request),
+                   "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n" FORM "Content-Length: 65536\r\n\r\n%s", large);
+    fd = caller_open(API);
+    caller_send(fd, request, (size_t)len);
+    receive(fd);
+    expect(400, "bad_request");
+    close(fd);
+    ask("POST /livez", "Content-Type: image/png\r\n", "x");
+    expect(405, "method_not_allowed");
+    cr_assert_eq(stage.submitted, 0);
+}
+
+Test(requests, an_unfinished_upload_is_refused_before_it_is_sent, .init = stage_play, .fini = stage_close)
+{
+    int fd = caller_open(API);
+    caller_say(fd, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n" FORM
+                   "Content-Length: 9000000000\r\n\r\n");
+    receive(fd);
+    expect(413, "body_too_large");
+    close(fd);
+}
+
+/* Whatever the length of a header: it is taken and answered in full, or refused with 431 or 414; never a bare end of
+ * the connection. */
+Test(requests, long_headers, .init = stage_play, .fini = stage_close)
+{
+    static char padding[20000], request[24000];
+    size_t refused_at = 0;
+    stage.answer = a_hold(ANSWER_GRANTED);
+    for (size_t len = 4000; len<16000; len += len> 7000 && len < 12600 ? 20 : 500) {
+        memset(padding, 'p', len);
+        padding[len] = '\0';
+        int bytes =
+            snprintf(request, sizeof(request), "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n", padding);
+        int fd = caller_open(API);
+        received_len = 0;
+        caller_send(fd, request, (size_t)bytes);
+        receive(fd);
+        bool edge = bytes > POOL_BYTES - 450 && bytes < POOL_BYTES; /* libmicrohttpd itself finds no room to answer */
+        cr_assert(reply.status == 201 || reply.status == 431 || (edge && reply.status == 0), "%d: %d", bytes,
+                  reply.status);
+        if (bytes <= HEADER_BYTES_MAX)
+            cr_assert_eq(reply.status, 201, "%d bytes are fine", bytes);
+        else if (refused_at == 0)
+            refused_at = (size_t)bytes;
+        cr_assert(bytes <= HEADER_BYTES_MAX || reply.status != 201);
+        if (bytes > HEADER_BYTES_MAX && bytes < 9000)
+            expect(431, "headers_too_large");
+        close(fd);
+    }
+    cr_assert_gt(refused_at, 0);
+    cr_assert_eq(stage.undelivered, 0);
+}
+
+Test(requests, long_targets, .init = stage_play, .fini = stage_close)
+{
+    static char padding[20000];
+    for (size_t len = 3000; len < 16000; len += 331) {
+        memset(padding, 'k', len);
+        padding[len] = '\0';
+        call(API, "GET /locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", padding);
+        if (len < TARGET_BYTES_MAX - 10)
+            expect(400, "bad_request");
+        else
+            cr_assert(reply.status == 414 || reply.status == 431 || len > POOL_BYTES - 450, "%zu: %d", len,
+                      reply.status);
+        if (len > TARGET_BYTES_MAX && len < 8000)
+            expect(414, "uri_too_long");
+    }
+}
+
+Test(requests, what_is_no_http_is_refused, .init = stage_play, .fini = stage_close)
+{
+    static const char *const wrong[] = {
+        "\r\n\r\nxyz\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /livez\r\n\r\n",
+        "GET /livez HTTP/3.0\r\nHost: localhost\r\n\r\n",
+        "GET /livez HTTP/1.1\r\nHost localhost\r\n\r\n",
+        "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        int fd = caller_open(API);
+        caller_say(fd, wrong[i]);
+        shutdown(fd, SHUT_WR);
+        receive(fd);
+        cr_assert(reply.status == 0 || reply.status >= 400 || (i == 2 && reply.status == 200), "%s: %d", wrong[i],
+                  reply.status);
+        close(fd);
+    }
+    cr_assert_eq(stage.submitted, 0);
+    cr_assert_eq(ask("GET /livez", "", ""), 200);
+}
+
+/* ---- guards (D9) ---- */
+
+Test(requests, origin, .init = stage_play, .fini = stage_close)
+{
+    ask("POST /locks/k", "Origin: http://localhost\r\n", "");
+    expect(403, "origin_refused");
+    ask("GET /livez", "Origin: null\r\n", "");
+    expect(403, "origin_refused");
+    call(UNIX, "POST /locks/k HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\n\r\n");
+    expect(403, "origin_refused");
+    call(ADMIN, "GET /livez HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\n\r\n");
+    cr_assert_eq(reply.status, 200);
+    cr_assert_eq(stage.submitted, 0);
+}
+
+Test(requests, host, .init = stage_play, .fini = stage_close)
+{
+    static const struct {
+        const char *host;
+        int status;
+    } cases[] = {{"localhost", 200},
+                 {"localhost:8080", 200},
+                 {"LocalHost:1", 200},
+                 {"127.0.0.1", 200},
+                 {"127.0.0.1:", 200},
+                 {"[::1]", 200},
+                 {"[::1]:8080", 200},
+                 {"agent.test", 200},
+                 {"agent.test:99", 200},
+                 {"evil.test", 421},
+                 {"localhost.evil.test", 421},
+                 {"127.0.0.2", 421},
+                 {"[::2]", 421},
+                 {"[::1", 421},
+                 {"localhost:x", 421},
+                 {"localhost@evil.test", 421},
+                 {"", 421},
+                 {":8080", 421},
+                 {"::1", 421}};
+    stage.config->allowed_host_count = 1;
+    snprintf(stage.config->allowed_hosts[0], sizeof(stage.config->allowed_hosts[0]), "agent.test");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        call(API, "GET /livez HTTP/1.1\r\nHost: %s\r\n\r\n", cases[i].host);
+        cr_assert_eq(reply.status, cases[i].status, "%s: %d", cases[i].host, reply.status);
+        if (cases[i].status == 421)
+            expect(421, "misdirected");
+    }
+    call(API, "GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: evil.test\r\n\r\n");
+    cr_assert_eq(reply.status, 400);
+    call(API, "GET /livez HTTP/1.1\r\n\r\n");
+    cr_assert_eq(reply.status, 400);
+    call(API, "GET /livez HTTP/1.0\r\n\r\n");
+    cr_assert_eq(reply.status, 200);
+    call(API, "GET /livez HTTP/1.0\r\nHost: evil.test\r\n\r\n");
+    cr_assert_eq(reply.status, 421);
+    call(UNIX, "GET /livez HTTP/1.1\r\nHost: evil.test\r\n\r\n");
+    cr_assert_eq(reply.status, 200);
+    call(ADMIN, "GET /livez HTTP/1.1\r\nHost: evil.test\r\n\r\n");
+    cr_assert_eq(reply.status, 200);
+}
+
+static void write_secret(const char *secret)
+{
+    snprintf(stage.config->token_file, sizeof(stage.config->token_file), "%s/secret", stage.folder);
+    FILE *file = fopen(stage.config->token_file, "w");
+    fputs(secret, file);
+    fclose(file);
+}
+
+Test(requests, bearer_token, .init = stage_open, .fini = stage_close)
+{
+    write_secret("s3cret\n");
+    stage_start();
+    ask("POST /locks/k", "", "");
+    expect(401, "unauthorized");
+    cr_assert(strstr(header("WWW-Authenticate"), "Bearer") == header("WWW-Authenticate"));
+    static const char *const wrong[] = {"Bearer s3cre", "Bearer s3crets", "Bearer s3creT",      "Bearer ",
+                                        "Basic s3cret", "s3cret",         "Bearer s3crets3cret"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char headers[64];
+        snprintf(headers, sizeof(headers), "Authorization: %s\r\n", wrong[i]);
+        ask("GET /locks", headers, "");
+        expect(401, "unauthorized");
+    }
+    ask("GET /locks", "Authorization: Bearer s3cret\r\n", "");
+    expect(200, "");
+    ask("GET /locks", "Authorization: bearer s3cret\r\n", "");
+    expect(200, "");
+    ask("GET /metrics", "", "");
+    expect(401, "unauthorized");
+    ask("GET /livez", "", "");
+    expect(200, "");
+    ask("GET /readyz", "", "");
+    expect(200, "");
+    call(ADMIN, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(200, "");
+
+    write_secret("other");
+    turn_for(1200);
+    ask("GET /locks", "Authorization: Bearer s3cret\r\n", "");
+    expect(401, "unauthorized");
+    ask("GET /locks", "Authorization: Bearer other\r\n", "");
+    expect(200, "");
+    write_secret("third");
+    api_reload(stage.api, stage.config);
+    ask("GET /locks", "Authorization: Bearer third\r\n", "");
+    expect(200, "");
+    write_secret("");
+    log_setup(LOG_ERROR + 1, LOG_TEXT);
+    api_reload(stage.api, stage.config);
+    ask("GET /locks", "Authorization: Bearer \r\n", "");
+    expect(401, "unauthorized");
+}
+
+Test(requests, an_unreadable_token_file_stops_the_start, .init = stage_open, .fini = stage_close)
+{
+    snprintf(stage.config->token_file, sizeof(stage.config->token_file), "%s/missing", stage.folder);
+    stage_start();
+    cr_assert_null(stage.api);
+    cr_assert(strstr(stage.error, "api.token_file") == stage.error, "%s", stage.error);
+}
+
+Test(requests, admin_listener_serves_no_lock_calls, .init = stage_play, .fini = stage_close)
+{
+    static const char *const locks[] = {"POST /locks/k", "GET /locks/k", "GET /locks", "DELETE /locks/k"};
+    static const char *const pages[] = {"/metrics", "/livez", "/readyz", "/healthz", "/openapi.yaml", "/"};
+    for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
+        call(ADMIN, "%s HTTP/1.1\r\nHost: x\r\n\r\n", locks[i]);
+        expect(404, "not_found");
+    }
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        call(ADMIN, "GET %s?x=1 HTTP/1.1\r\nHost: x\r\nAccept: image/png\r\n\r\n", pages[i]);
+        cr_assert_eq(reply.status, 200, "%s", pages[i]);
+        call(API, "HEAD %s HTTP/1.1\r\nHost: localhost\r\n\r\n", pages[i]);
+        cr_assert_eq(reply.status, 200, "%s", pages[i]);
+    }
+    cr_assert_eq(stage.submitted, 0);
+}

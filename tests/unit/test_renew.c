@@ -1,0 +1,230 @@
+/* Renewals and the watchdog as timelines: R7 and R8, quoted in the names of the tests. */
+#include "core_rig.h"
+
+Test(renew, r7_extends_from_before_sending)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(4000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    at_ms(4300), reply(OP_RENEW, 0x03, VOTE_YES); /* a renewal has ttl/10 */
+    expect_nothing();
+    at_ms(4301), reply(OP_RENEW, 0x04, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(valid_until_us(), 4000000 + 10000000 - 102000);
+    cr_assert_eq(rig.answer.hold.token.fence, token.fence);
+    cr_assert_not(rig.answer.adopted);
+}
+
+Test(renew, r7_a_failure_unlocks_nothing)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(4000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x1c, VOTE_UNKNOWN);
+    at_ms(5000);
+    expect_answer(1, ANSWER_RENEW_FAILED);
+    cr_assert_eq(valid_until_us(), 10000000 - 102000);
+    expect_nothing();
+    cr_assert(is_listed("k"));
+}
+
+Test(renew, r7_nothing_shortens)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(1000), renew_as(1, "k", token, .ttl_ms = 1000);
+    expect_send(OP_RENEW, ALL);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 1000);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(valid_until_us(), 10000000 - 102000);
+    at_ms(9500), renew(2, "k", token); /* and the shorter one counts from now on */
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    cr_assert_eq(valid_until_us(), 9500000 + 1000000 - 12000);
+}
+
+Test(renew, a_lease_that_its_caller_let_expire_is_lost_at_its_end)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 1000); /* valid for 988 ms */
+    at_us(987999);
+    expect_nothing();
+    cr_assert(is_listed("k"));
+    at_us(988000);
+    expect_lost(REASON_EXPIRED);
+    expect_send(OP_RELEASE, ALL); /* its validity has ended, its keys have not */
+    cr_assert_not(is_listed("k"));
+    at_us(988001), renew(1, "k", token);
+    expect_answer(1, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_EXPIRED);
+}
+
+Test(renew, the_answer_may_not_come_after_the_end)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 1000);
+    at_us(980000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    at_us(981000), reply(OP_RENEW, 0x03, VOTE_YES);
+    at_us(988000);
+    expect_answer(1, ANSWER_LOCK_LOST);
+    at_us(989000), reply(OP_RENEW, 0x04, VOTE_YES); /* good only within the old validity (R7) */
+    cr_assert_not(is_listed("k"));
+}
+
+Test(renew, r8_the_watchdog_renews_before_a_third_has_passed_and_again)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    for (int round = 0; round < 5; round++) {
+        int64_t before_us = rig.now_us;
+        while (rig.count == 0 || rig.records[rig.count - 1].effect.kind != EFFECT_SEND) {
+            cr_assert_leq(rig.now_us - before_us, 1000000, "no renewal within ttl/3");
+            rig.count = 0;
+            at_us(rig.now_us + 1000);
+        }
+        cr_assert_geq(rig.now_us - before_us, 500000, "too busy");
+        expect_send(OP_RENEW, ALL);
+        reply(OP_RENEW, ALL, VOTE_YES);
+        expect_trace(TRACE_RENEWED);
+        cr_assert_geq(rig.trace.margin_us, 1900000);
+    }
+    cr_assert(is_listed("k"));
+}
+
+Test(renew, r7_what_can_not_be_renewed_is_lost_a_margin_before_its_end)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT); /* valid for 2,968 ms, lost 300 ms before */
+    for (uint8_t m = 0; m < 3; m++)
+        master_is(m, EVENT_MASTER_DOWN, 0);
+    at_us(2667999);
+    cr_assert(is_listed("k"));
+    for (size_t i = 0; i < rig.count; i++)
+        cr_assert(rig.records[i].effect.kind != EFFECT_TRACE || rig.records[i].effect.trace.kind != TRACE_LOST);
+    at_us(2668000);
+    expect_lost(REASON_QUORUM_LOST);
+    cr_assert_not(is_listed("k"));
+    for (size_t i = 0; i < rig.count; i++) /* the keys stay until the validity has ended */
+        cr_assert(rig.records[i].effect.kind != EFFECT_SEND || rig.records[i].effect.send.op != OP_RELEASE);
+    rig.count = 0;
+    at_us(2967999);
+    expect_nothing();
+    at_us(2968000);
+    expect_send(OP_RELEASE, 0x18);
+}
+
+Test(renew, r7_masters_that_had_confirmed_and_deny_now_end_it_at_once)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(1000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x03, VOTE_ABSENT);
+    expect_nothing();
+    reply(OP_RENEW, 0x04, VOTE_HELD); /* three of five have said no */
+    expect_answer(1, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_TAKEN);
+    expect_lost(REASON_TAKEN);
+}
+
+Test(renew, r7_repair_only_where_the_token_was_never_confirmed)
+{
+    begin_five();
+    at_ms(0), acquire_as(1, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    reply(OP_ACQUIRE, 0x18, VOTE_REFUSED);
+    at_ms(1000), renew(2, "k", token);
+    expect_send(OP_RENEW, 0x07);
+    expect_send(OP_REPAIR, 0x18);
+    cr_assert_eq(rig.sent[OP_REPAIR].token.fence, token.fence);
+    reply(OP_REPAIR, 0x18, VOTE_REPAIRED); /* not a vote yet */
+    reply(OP_RENEW, 0x03, VOTE_YES);
+    expect_nothing();
+    reply(OP_RENEW, 0x04, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    at_ms(2000), renew(3, "k", token);
+    expect_send(OP_RENEW, ALL);
+    expect_nothing();
+}
+
+Test(renew, r7_a_master_in_a_new_epoch_has_confirmed_nothing)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(100), master_is(4, EVENT_MASTER_DOWN, 0);
+    at_ms(200), master_is(4, EVENT_MASTER_UP, 2);
+    at_ms(300), master_is(3, EVENT_MASTER_DOWN, 0);
+    at_ms(400), master_is(3, EVENT_MASTER_UP, 1);
+    rig.count = 0;
+    at_ms(1000), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x0f);
+    expect_send(OP_REPAIR, 0x10);
+    expect_nothing();
+}
+
+/* Found by the simulator: the repaired keys would have run out before the validity that was reported. */
+Test(renew, r7_a_repaired_key_lives_as_long_as_the_lease_that_is_not_shortened)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(100), master_is(4, EVENT_MASTER_UP, 2);
+    rig.count = 0;
+    at_ms(1000), renew_as(1, "k", token, .ttl_ms = 2000);
+    expect_send(OP_RENEW, 0x0f);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 2000);
+    expect_send(OP_REPAIR, 0x10);
+    cr_assert_eq(rig.sent[OP_REPAIR].ttl_ms, 9000);
+}
+
+/* Found by the simulator: a doubled vote that came behind the news of another epoch confirmed a token that was gone. */
+Test(renew, r7_a_doubled_vote_confirms_nothing_in_a_new_epoch)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(100), master_is(4, EVENT_MASTER_UP, 2); /* it was emptied under its connection */
+    at_ms(101), reply(OP_ACQUIRE, 0x10, VOTE_YES);
+    rig.count = 0;
+    at_ms(1000), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x0f);
+    expect_send(OP_REPAIR, 0x10);
+    expect_nothing();
+}
+
+Test(renew, max_hold_caps_every_renewal)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 1000, .max_hold_ms = 1500);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 1500000);
+    at_ms(900), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(valid_until_us(), 1500000);
+    at_us(1500000);
+    expect_lost(REASON_MAX_HOLD);
+    at_us(1500001), renew(2, "k", token);
+    expect_answer(2, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_MAX_HOLD);
+}
+
+Test(renew, with_a_wrong_token_is_a_mismatch)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    token.random[RANDOM_BYTES - 1] ^= 1;
+    at_ms(1), renew(1, "k", token);
+    if (core_stats(rig.core)->requests == 1) { /* it may be adopted, for all that this agent knows */
+        expect_send(OP_ADOPT, ALL);
+        reply(OP_ADOPT, ALL, VOTE_HELD);
+    }
+    expect_answer(1, ANSWER_TOKEN_MISMATCH);
+    cr_assert(is_listed("k"));
+}
