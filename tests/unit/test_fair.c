@@ -350,29 +350,3 @@ Test(fair, releases_of_both_orders_go_in_commands_of_their_own)
     expect_send(OP_RELEASE, ALL);
     cr_assert_eq(rig.sent[OP_RELEASE].ticket.agent, 0u);
 }
-
-/* Its release is decided by a late reply to the hand-over, whose heir has ended long since and makes room for it. */
-Test(fair, an_heir_that_is_forgotten_while_its_predecessor_ends)
-{
-    enum { LOCKS = 4 };
-    prepare(5);
-    rig.policy.handover_max = 16;
-    rig.config.locks_max = LOCKS;
-    begin();
-    struct token token = hold("k");
-    acquire_as(1, "k", .wait_ms = 60);
-    release(62, "k", token);
-    expect_send(OP_HANDOVER, ALL);
-    at_ms(70);
-    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
-    for (uint32_t i = 0; i < LOCKS - 1; i++) {
-        const char *const names[] = {"a", "b", "c"};
-        rig.count = 0;
-        acquire(10 + i, names[i]);
-        expect_send(OP_ACQUIRE, ALL);
-        reply(OP_ACQUIRE, 0x07, VOTE_HELD); /* and two masters owe an answer */
-        expect_answer(10 + i, ANSWER_LOCK_HELD);
-    }
-    reply(OP_HANDOVER, 0x07, VOTE_HELD);
-    expect_answer(62, ANSWER_RELEASED);
-}
