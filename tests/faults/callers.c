@@ -379,12 +379,18 @@ static void act(struct caller *caller)
     }
 }
 
-/* Everybody gives back what it holds; who waits for a lock goes away. */
+/* An answer that is on its way when the caller goes is a lock that nobody gives back: the agent renews it until max_hold. */
+static bool may_go_unanswered(const struct caller *caller)
+{
+    return caller->question == ACQUIRE && (!caller->watchdog || caller->ending == BY_VANISHING);
+}
+
+/* Everybody gives back what it holds; who waits for a lease goes away. */
 static void stop(void)
 {
     stopped_us = boottime_us();
     for (size_t i = 0; i < caller_count; i++)
-        if (callers[i].state != WRITING && !(callers[i].state == ASKING && callers[i].question != ACQUIRE))
+        if (callers[i].state != WRITING && (callers[i].state != ASKING || may_go_unanswered(&callers[i])))
             callers[i].due_us = stopped_us;
 }
 
