@@ -212,7 +212,9 @@ static bool bother(struct world *w, struct caller *caller)
     request->hold = hold;
     if (!hold->released) {
         if (renews && !known && w->options.fencing && prng_percent(&w->prng, 50)) {
-            request->token.fence += prng_percent(&w->prng, 50) ? 1 : (uint64_t)-1;
+            /* Where masters forget, a repaired key may stand beside the number of a later grant. */
+            bool larger = prng_percent(&w->prng, 50) && !w->switches.forgetful;
+            request->token.fence += larger ? 1 : (uint64_t)-1;
         } else {
             request->token.random[prng_below(&w->prng, RANDOM_BYTES)] ^= 1u << prng_below(&w->prng, 8);
             request->hold = NULL;
