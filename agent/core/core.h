@@ -203,8 +203,9 @@ enum effect_kind {
 
 /* Order fair: this agent's place among those who wait for a key (R9). */
 struct ticket {
-    uint64_t agent;  /* who waits */
-    uint64_t number; /* the lowest is served first; 0: a caller who does not wait, served only where nobody does */
+    uint64_t agent;  /* who waits; 0 in a RELEASE: no ticket is touched */
+    uint64_t number; /* the lowest is served first; 0: a caller who does not wait, served only where nobody does;
+                      * RELEASE: the next one's here, put there as the key is deleted; 0: the ticket is taken off */
     uint32_t ttl_ms; /* so long the masters keep it, if it has to wait; 0: they do not */
     bool fresh;      /* not told to any master yet: becomes one more than the last one there, if it is not above it */
 };
@@ -222,7 +223,7 @@ struct send_item {
     bool fencing;         /* keep the fence key alive (and number the grant) */
     bool fair;            /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with
                              the ticket */
-    struct ticket ticket; /* RELEASE, WITHDRAW: whose it is that is taken off, alone; agent 0: nobody's */
+    struct ticket ticket; /* WITHDRAW: whose it is that is taken off, alone */
 };
 /* One command, the same bytes for every master named. Only RENEW, REPAIR and RELEASE carry more than one item; those of one
  * RELEASE are all of order any, or all of order fair. Replies to WITHDRAW may be left away. */

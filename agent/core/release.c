@@ -195,10 +195,12 @@ void release_begun(struct core *core, struct lock *lock, struct request *request
     key->references++;
     begin_round(core, lock, OP_RELEASE);
     lock->handed_over = heir != NULL;
-    if (heir != NULL)
+    if (heir != NULL) {
         attempt_inherited(core, key, heir, lock);
-    else
+    } else {
+        ticket_released(core, lock);
         ask_all(core, lock);
+    }
     decide(core, lock);
     queue_contend(core, key);
     key_release(core, key);

@@ -121,7 +121,8 @@ struct lock {
     uint32_t contender; /* ACQUIRING, RAISING, ADOPTING: the request that it is for */
 
     struct token token;
-    uint64_t ticket; /* ACQUIRING: with which number; 0: of a caller who does not wait */
+    uint64_t
+        ticket; /* ACQUIRING: with which number; 0: of a caller who does not wait. RELEASING: of the next one here */
     bool ticket_is_fresh;
     struct token previous;       /* ACQUIRING by hand-over: the token of the holder that released, */
     struct lock_ref predecessor; /* and where its release is noted */
@@ -442,6 +443,8 @@ void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *
 /* A master has this agent's ticket, with this number. */
 void ticket_heard(struct core *core, struct lock *lock, uint64_t number);
 void ticket_granted(struct key *key);
+/* A hold is about to be released: whoever waits first here takes its place. */
+void ticket_released(struct core *core, struct lock *lock);
 /* A master answered an attempt, perhaps behind its decision. */
 void ticket_answered(struct core *core, struct lock *lock, const struct event_reply *reply);
 void ticket_attempt_failed(struct core *core, struct key *key, enum answer answer);

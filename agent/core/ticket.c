@@ -11,8 +11,11 @@
  *   4. An agent that reaches no quorum withdraws its ticket, and leaves none until a quorum has answered: else it would block, on the
  *      masters that it reaches, those who reach the others as well. Fewer than a quorum may refuse an attempt, so who answers is
  *      counted beyond its decision.
- *   5. A grant takes the ticket off; the DELETE of a hold takes off what is left of it, also where another one has the key by now (the
- *      undoing of an attempt and a stranger's release do not), and tells whose turn it is. While a caller here holds the key, those who wait here need no ticket: the hand-over shows it.
+ *   5. A grant takes the ticket off. An attempt that fails had fewer than a quorum of grants, so the rest of its tickets still keep
+ *      everybody else from one, until the next attempt shows it again.
+ *   6. While a caller here holds the key, those who wait here need no ticket: the hand-over shows it, or the release puts it there.
+ *      Where nobody waits here, the DELETE of a hold takes off what is left of its ticket, also where another one has the key by now
+ *      (the undoing of an attempt and a stranger's release do not). Each of them tells whose turn it is.
  *
  * Tickets decide who is served, never whether there is one holder: masters that lost them, or show different ones, cost order or
  * an attempt, and the next attempt shows the number again. Who does not wait has no ticket and is refused while anybody has one. */
@@ -95,6 +98,19 @@ void ticket_granted(struct key *key)
     key->tickets.since = (struct instant){0};
 }
 
+void ticket_released(struct core *core, struct lock *lock)
+{
+    struct key *key = lock->key;
+    struct link *first = list_first(&key->waiters);
+    const struct request *next = first == NULL ? NULL : CONTAINER_OF(first, struct request, link);
+    lock->ticket = 0;
+    if (next == NULL || next->ticket == 0 || next->ticket_is_fresh || key->tickets.unreachable ||
+        MUTANT(TICKET_AFTER_RELEASE))
+        return;
+    lock->ticket = key->tickets.shown = next->ticket;
+    key->tickets.behind |= core->groups[key->group].up;
+}
+
 void ticket_withdrawn(struct core *core, struct key *key)
 {
     master_set masters = key->tickets.behind & core->groups[key->group].up;
@@ -124,7 +140,10 @@ struct ticket ticket_of(const struct core *core, const struct lock *lock, enum o
     bool shows = op == OP_ACQUIRE || op == OP_HANDOVER;
     bool releases = lock->state == LOCK_RELEASING && !lock->stranger; /* then nobody waited here by a ticket */
     struct ticket ticket = {.agent = shows || releases ? core->agent : 0};
-    if (shows) {
+    if (releases) {
+        ticket.number = lock->ticket;
+        ticket.ttl_ms = lock->ticket == 0 ? 0 : TICKET_MS;
+    } else if (shows) {
         ticket.number = op == OP_HANDOVER && MUTANT(HANDOVER_JUMPS_LINE) ? 1 : lock->ticket;
         ticket.ttl_ms = lock->ticket == 0 || lock->key->tickets.unreachable ? 0 : TICKET_MS;
         ticket.fresh = lock->ticket_is_fresh && !MUTANT(TICKET_NOT_RAISED);

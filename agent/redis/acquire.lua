@@ -14,7 +14,7 @@ local function guard_left(marker)
 end
 
 local value, retention, previous, agent = ARGV[1], tonumber(ARGV[3]), ARGV[5] ~= '' and ARGV[5], ARGV[6]
-local at, tickets, turn, number, first, now = retention > 0 and 3 or 2
+local at, tickets, turn, number, first = retention > 0 and 3 or 2
 if agent then tickets, at = KEYS[at], at + 1 end
 local marker = KEYS[at]
 local held = previous and get(KEYS[1])
@@ -35,13 +35,13 @@ if retention > 0 then
     stored = stored_number(KEYS[2])
     if not stored then return {'foreign', redis.call('PTTL', KEYS[2])} end
 end
-if agent then turn, number, first, now = is_next(tickets, agent, tonumber(ARGV[7]), ARGV[9]) end
+if agent then turn, number, first = is_next(tickets, agent, tonumber(ARGV[7]), ARGV[9]) end
 if agent and not turn and (inherits or get(KEYS[1]) == false) then
     if inherits then
         redis.call('DEL', KEYS[1])
         tell(KEYS[1], first)
     end
-    return kept(tickets, agent, number, now, {'held', first.left, ''})
+    return kept(tickets, agent, number, {'held', first.left, ''})
 end
 if inherits then
     redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
@@ -49,7 +49,7 @@ elseif not redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2]) then
     held = get(KEYS[1])
     if held == value then return granted(stored) end -- a doubled command: granted before, and numbered then
     local answer = seen('held', KEYS[1], held or nil)
-    return agent and kept(tickets, agent, number, now, answer) or answer
+    return agent and kept(tickets, agent, number, answer) or answer
 end
 if agent then redis.call('HDEL', tickets, agent) end
 if retention == 0 then return granted(0) end

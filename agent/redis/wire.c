@@ -14,7 +14,7 @@ const struct script redis_scripts[SCRIPT_COUNT] = {
 
 /* How an operation is asked: by which script, and with which arguments for each item. */
 struct asking {
-    const char *mode; /* first argument, where one script serves several operations */
+    const char *mode; /* first argument, where one script serves several operations; RELEASE: the order */
     enum script_id script;
     bool label, ttl, number;
     bool previous; /* then the token that is replaced */
@@ -103,11 +103,12 @@ static bool uses_fence(enum op op, const struct send_item *item)
     return item->fencing && op != OP_READ && op != OP_WITHDRAW;
 }
 
-/* Order fair: attempts show the agent's ticket, releases take off what is left of it (R9). */
+/* Order fair: attempts show the agent's ticket, releases take off what is left of it, or put it back (R9). */
 static bool shows_ticket(enum op op, const struct send_item *item)
 {
     return item->fair && (op == OP_ACQUIRE || op == OP_HANDOVER);
 }
+
 static bool uses_tickets(enum op op, const struct send_item *item)
 {
     return shows_ticket(op, item) || (item->fair && (op == OP_RELEASE || op == OP_WITHDRAW));
@@ -139,7 +140,7 @@ static void add_keys(struct wire *wire, const struct config_policy *policy, enum
     }
 }
 
-/* In the order that the scripts expect: value, ttl, retention, number, previous, ticket; RAISE: value, number, retention. */
+/* As the scripts expect them: value, ttl, retention, number, previous, ticket; RAISE: value, number, retention. */
 static void add_arguments(struct wire *wire, const struct config_policy *policy, enum op op,
                           const struct send_item *item)
 {
@@ -169,13 +170,15 @@ static void add_arguments(struct wire *wire, const struct config_policy *policy,
         token_print_random(&item->previous, random);
         joined(wire, (struct text){random, sizeof(random)}, (struct text){":", 1}, (struct text){"", 0});
     }
-    if (shows_ticket(op, item)) {
-        if (!asking->previous) {
-            wire_text(wire, "");
-        }
+    if (shows_ticket(op, item) && !asking->previous) {
+        wire_text(wire, "");
+    }
+    if (uses_tickets(op, item)) {
         add_agent(wire, item->ticket.agent);
         wire_number(wire, item->ticket.number);
         wire_number(wire, item->ticket.ttl_ms);
+    }
+    if (shows_ticket(op, item)) {
         wire_number(wire, item->ticket.fresh);
     }
 }
@@ -185,7 +188,8 @@ static unsigned arguments_of(const struct asking *asking, enum op op, const stru
     if (op == OP_READ || op == OP_WITHDRAW) {
         return 0;
     }
-    return 2u + asking->ttl + asking->number + (shows_ticket(op, item) ? 5u : asking->previous);
+    unsigned ticket = shows_ticket(op, item) ? 5u - asking->previous : uses_tickets(op, item) ? 3u : 0u;
+    return 2u + asking->ttl + asking->number + asking->previous + ticket;
 }
 
 void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum op op, const struct send_item *items,
@@ -200,8 +204,8 @@ void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum
         REDIS_ASSERT(op != OP_RELEASE || uses_tickets(op, &items[i]) == uses_tickets(op, &items[0]));
         keys += 1u + uses_fence(op, &items[i]) + uses_tickets(op, &items[i]);
     }
-    bool names_agent = uses_tickets(op, &items[0]) && !shows_ticket(op, &items[0]);
-    unsigned own = (asking->mode ? 1u : 0u) + names_agent + count * arguments_of(asking, op, &items[0]);
+    bool has_mode = asking->mode || op == OP_RELEASE, names_agent = op == OP_WITHDRAW;
+    unsigned own = 0u + has_mode + names_agent + count * arguments_of(asking, op, &items[0]);
     wire_begin(wire, 3u + keys + own);
     wire_text(wire, "EVALSHA");
     wire_text(wire, redis_scripts[uses_tickets(op, &items[0]) ? fair_script(op) : asking->script].sha);
@@ -212,8 +216,8 @@ void wire_op(struct wire *wire, const struct config *config, uint8_t group, enum
     if (marker) {
         wire_text(wire, MARKER_KEY);
     }
-    if (asking->mode) {
-        wire_text(wire, asking->mode);
+    if (has_mode) {
+        wire_text(wire, asking->mode ? asking->mode : items[0].fair ? "fair" : "any");
     }
     if (names_agent) {
         add_agent(wire, items[0].ticket.agent);

@@ -336,12 +336,14 @@ struct verdict master_execute(struct world *w, uint8_t index, const struct messa
     default: /* OP_RELEASE */
         break;
     }
-    if (order->ticket.agent != 0)
+    if (order->ticket.agent != 0 && order->ticket.number == 0)
         forget_tickets(w, key, now_ms, order->ticket.agent);
     if (!key->locked || (!holds(key, order->token.random) && !w->switches.release_without_compare))
         return not_yours(key, now_ms);
     checker_deleted(w, index, order->key, key->random, message->sent_at);
     key->locked = false;
+    if (order->ticket.number != 0)
+        keep_ticket(w, key, message, &order->ticket, order->ticket.number, now_ms);
     channel_publish(w, index, order->key);
     return (struct verdict){.vote = VOTE_YES, .pttl_ms = -1};
 }

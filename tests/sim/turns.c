@@ -15,6 +15,7 @@
 enum {
     RESTING_US = 2500000, /* after the healing: nothing of the faulty phase is under way any more */
     SLACK_US = 300000,
+    COMING_US = 5000,        /* and two round trips: until the ticket of one who comes is everywhere */
     SETTLED_US = 50000,      /* a first attempt is decided after so long, an agent where nobody waits is at rest, */
     WITHDRAWING_US = 100000, /* and the ticket of one who left is off the masters */
 };
@@ -166,10 +167,11 @@ void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct k
 /* ---- by the time of coming ------------------------------------------------------------------------------------- */
 
 /* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own, the others by that median, as
- * they read it once. Where a split vote took a ticket off, it is back with the next attempt. */
+ * they read it once. */
 void turns_granted(struct world *w, const struct caller *caller, const struct request *request)
 {
-    int64_t slack_us = SLACK_US + 2 * w->now / 1000000 * w->options.rate_ppm + w->options.retry_ms_max * 1000;
+    int64_t round_trip_us = w->options.out_us_max + w->options.back_us_max;
+    int64_t slack_us = COMING_US + 2 * round_trip_us + 2 * w->now / 1000000 * w->options.rate_ppm;
     if (w->options.wall_us != 0 || w->options.wall_jumps != 0)
         slack_us += 2 * (int64_t)CLOCK_TRUST_MS * 1000;
     for (size_t i = 0; i < w->caller_count; i++) {

@@ -23,6 +23,8 @@
 #include "agent/log.h"
 #include "api/routes.h"
 
+#pragma GCC diagnostic ignored "-Wunused-function" /* no program needs all of it */
+
 enum { PATIENCE = 8000 /* ms */, PENDING = 2048 };
 
 static struct stage {

@@ -83,6 +83,25 @@ Test(fair, r9_a_number_is_the_time_of_coming)
     cr_assert_not(shown(OP_HANDOVER)->fresh);
 }
 
+/* Where no hand-over is allowed, nobody from elsewhere comes in between the release and the attempt of the next one here. */
+Test(fair, r9_a_release_keeps_the_place_of_the_next_one_here)
+{
+    prepare(5);
+    rig.policy.order = ORDER_FAIR;
+    rig.policy.handover_max = 0;
+    begin();
+    struct token token = hold("k");
+    at_ms(1);
+    acquire_as(1, "k", .wait_ms = 200000);
+    expect_nothing();
+    at_ms(10), release(62, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_RELEASE)->agent, shown(OP_ACQUIRE)->agent);
+    cr_assert_eq(shown(OP_RELEASE)->number, shown(OP_ACQUIRE)->number);
+    cr_assert_eq(shown(OP_RELEASE)->ttl_ms, TICKET_MS);
+}
+
 /* It came later than those who wait elsewhere, whatever its clock says. */
 Test(fair, r9_the_masters_may_raise_the_number_of_one_that_is_new_to_them)
 {

@@ -37,6 +37,23 @@ static void expect_ticket(const char *agent, const char *number)
 #define ANNA_TEXT "000000000000000a"
 #define BERT_TEXT "000000000000000b"
 
+static redisContext *listen_to(const struct server *server)
+{
+    redisContext *line = redisConnect("127.0.0.1", server->port);
+    cr_assert(line && !line->err);
+    redisSetTimeout(line, (struct timeval){.tv_sec = 3});
+    freeReplyObject(redisCommand(line, "SUBSCRIBE " CHANNEL));
+    return line;
+}
+
+static void expect_message(redisContext *line, const char *text)
+{
+    redisReply *reply = NULL;
+    cr_assert_eq(redisGetReply(line, (void **)&reply), REDIS_OK, "no message");
+    cr_assert_str_eq(reply->element[2]->str, text);
+    freeReplyObject(reply);
+}
+
 /* Somebody else holds the key, Bert came at 5 and Anna at 7. */
 static void begin_queue(void)
 {
@@ -162,6 +179,28 @@ Test(fair_scripts, a_doubled_attempt_is_a_grant)
     end(&one);
 }
 
+/* Of two who wait at one agent the second has no ticket of its own before the first releases. */
+Test(fair_scripts, r9_a_release_puts_the_ticket_of_the_next_one_there)
+{
+    begin_queue();
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)).vote, VOTE_YES);
+    expect_ticket(BERT_TEXT, NULL);
+    redisContext *line = listen_to(&one);
+    struct record got = exchange(OP_RELEASE, 0, attempt(2, BERT, 6));
+    cr_assert_eq(got.vote, VOTE_YES);
+    cr_assert_gt(got.fence, BIG);
+    expect_message(line, "1 " BERT_TEXT);
+    expect_ticket(BERT_TEXT, "1760000000000006:");
+    cr_assert_gt(ask_number(&one, "PTTL", TICKETS), 2000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+    exchange(OP_WITHDRAW, 0, deleting(2, BERT));
+    cr_assert_eq(exchange(OP_RELEASE, 0, attempt(2, BERT, 6)).vote, VOTE_ABSENT);
+    expect_ticket(BERT_TEXT, NULL); /* nothing is deleted, nothing is put there */
+    redisFree(line);
+    end(&one);
+}
+
 /* The release of a hold takes it off, also where another one has the key by now; what names no agent leaves it: the undoing of an
  * attempt, and a stranger's release. */
 Test(fair_scripts, r9_whose_release_takes_a_ticket_off)
@@ -175,23 +214,6 @@ Test(fair_scripts, r9_whose_release_takes_a_ticket_off)
     cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, BERT)).vote, VOTE_YES);
     expect_ticket(BERT_TEXT, NULL);
     end(&one);
-}
-
-static redisContext *listen_to(const struct server *server)
-{
-    redisContext *line = redisConnect("127.0.0.1", server->port);
-    cr_assert(line && !line->err);
-    redisSetTimeout(line, (struct timeval){.tv_sec = 3});
-    freeReplyObject(redisCommand(line, "SUBSCRIBE " CHANNEL));
-    return line;
-}
-
-static void expect_message(redisContext *line, const char *text)
-{
-    redisReply *reply = NULL;
-    cr_assert_eq(redisGetReply(line, (void **)&reply), REDIS_OK, "no message");
-    cr_assert_str_eq(reply->element[2]->str, text);
-    freeReplyObject(reply);
 }
 
 Test(fair_scripts, r9_messages_say_whose_turn_it_is)
