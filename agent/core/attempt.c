@@ -61,8 +61,8 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     key->last_guarded = lock->round.guarded;
     if (answer != ANSWER_LOCK_HELD)
         key->last_holder_len = 0;
+    ticket_attempt_failed(core, lock, answer);
     release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
-    ticket_attempt_failed(core, key, answer);
     queue_attempt_failed(core, key, contender);
 }
 
@@ -85,7 +85,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
         return;
     }
     hold_begun(core, lock, from);
-    ticket_granted(key);
+    ticket_granted(lock);
     outbox_trace(core,
                  (struct effect_trace){.kind = TRACE_ATTEMPT,
                                        .answer = ANSWER_GRANTED,
@@ -280,5 +280,6 @@ void attempt_timer(struct core *core, struct lock *lock)
 
 void attempt_abandoned(struct core *core, struct lock *lock)
 {
+    ticket_forgotten(lock);
     release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
 }

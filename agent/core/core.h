@@ -205,7 +205,8 @@ enum effect_kind {
 struct ticket {
     uint64_t agent;  /* who waits; 0 in a RELEASE: no ticket is touched */
     uint64_t number; /* the lowest is served first; 0: a caller who does not wait, served only where nobody does;
-                      * RELEASE: the next one's here, put there as the key is deleted; 0: the ticket is taken off */
+                      * RELEASE: is put there as the key is deleted, of a failed attempt's caller or the next one here;
+                      * 0: the ticket is taken off */
     uint32_t ttl_ms; /* so long the masters keep it, if it has to wait; 0: they do not */
     bool fresh;      /* not told to any master yet: becomes one more than the last one there, if it is not above it */
 };

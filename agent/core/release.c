@@ -78,6 +78,7 @@ void release_undone(struct core *core, struct lock *lock, master_set except)
         lock->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     else if (lock->owed != 0)
         ask_owed(core, lock);
+    ticket_forgotten(lock);
     lock_settled(core, lock);
 }
 
@@ -142,6 +143,7 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
     master_set owed = lock->owed;
     lock->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    ticket_forgotten(lock);
     if (lock->handed_over)
         lock->round.asked = 0; /* no release of its own is out: one may be sent */
     lock_end(core, lock);

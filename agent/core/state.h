@@ -442,12 +442,14 @@ void ticket_given(struct core *core, struct request *request);
 void ticket_begin_attempt(struct core *core, struct lock *lock, struct request *request);
 /* A master has this agent's ticket, with this number. */
 void ticket_heard(struct core *core, struct lock *lock, uint64_t number);
-void ticket_granted(struct key *key);
+void ticket_granted(struct lock *lock);
 /* A hold is about to be released: whoever waits first here takes its place. */
 void ticket_released(struct core *core, struct lock *lock);
 /* A master answered an attempt, perhaps behind its decision. */
 void ticket_answered(struct core *core, struct lock *lock, const struct event_reply *reply);
-void ticket_attempt_failed(struct core *core, struct key *key, enum answer answer);
+void ticket_attempt_failed(struct core *core, struct lock *lock, enum answer answer);
+/* No release of it that is sent from now on puts a ticket there: its request is gone, or shows it by the next attempt. */
+void ticket_forgotten(struct lock *lock);
 /* Nobody waits here any more. */
 void ticket_withdrawn(struct core *core, struct key *key);
 /* True when the masters were told of one who does not wait any more. */

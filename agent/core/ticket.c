@@ -11,11 +11,11 @@
  *   4. An agent that reaches no quorum withdraws its ticket, and leaves none until a quorum has answered: else it would block, on the
  *      masters that it reaches, those who reach the others as well. Fewer than a quorum may refuse an attempt, so who answers is
  *      counted beyond its decision.
- *   5. A grant takes the ticket off. An attempt that fails had fewer than a quorum of grants, so the rest of its tickets still keep
- *      everybody else from one, until the next attempt shows it again.
+ *   5. A grant takes the ticket off, and the undoing of an attempt that failed puts it back in the same moment: votes that are split
+ *      cost nobody the place in the line, and nobody who came later takes part in the next attempt.
  *   6. While a caller here holds the key, those who wait here need no ticket: the hand-over shows it, or the release puts it there.
  *      Where nobody waits here, the DELETE of a hold takes off what is left of its ticket, also where another one has the key by now
- *      (the undoing of an attempt and a stranger's release do not). Each of them tells whose turn it is.
+ *      (a stranger's release does not). Each of them tells whose turn it is.
  *
  * Tickets decide who is served, never whether there is one holder: masters that lost them, or show different ones, cost order or
  * an attempt, and the next attempt shows the number again. Who does not wait has no ticket and is refused while anybody has one. */
@@ -91,8 +91,15 @@ void ticket_heard(struct core *core, struct lock *lock, uint64_t number)
     request->ticket = lock->ticket = lock->key->tickets.shown = number;
 }
 
-void ticket_granted(struct key *key)
+void ticket_forgotten(struct lock *lock)
 {
+    lock->ticket = 0;
+}
+
+void ticket_granted(struct lock *lock)
+{
+    struct key *key = lock->key;
+    ticket_forgotten(lock);
     key->tickets.behind = 0;
     key->tickets.unreachable = false;
     key->tickets.since = (struct instant){0};
@@ -103,7 +110,6 @@ void ticket_released(struct core *core, struct lock *lock)
     struct key *key = lock->key;
     struct link *first = list_first(&key->waiters);
     const struct request *next = first == NULL ? NULL : CONTAINER_OF(first, struct request, link);
-    lock->ticket = 0;
     if (next == NULL || next->ticket == 0 || next->ticket_is_fresh || key->tickets.unreachable ||
         MUTANT(TICKET_AFTER_RELEASE))
         return;
@@ -119,10 +125,14 @@ void ticket_withdrawn(struct core *core, struct key *key)
         outbox_withdraw(core, key, masters);
 }
 
-void ticket_attempt_failed(struct core *core, struct key *key, enum answer answer)
+void ticket_attempt_failed(struct core *core, struct lock *lock, enum answer answer)
 {
+    struct key *key = lock->key;
+    if (core->requests[lock->contender].ticket_is_fresh || key->tickets.unreachable || MUTANT(TICKET_LOST_WITH_VOTE))
+        ticket_forgotten(lock); /* no master has said what its number is to be; or it has none there */
     if (answer != ANSWER_QUORUM_UNAVAILABLE || MUTANT(TICKET_WITHOUT_QUORUM))
         return;
+    ticket_forgotten(lock);
     key->tickets.unreachable = true;
     key->tickets.answered = 0;
     ticket_withdrawn(core, key);
@@ -139,8 +149,9 @@ struct ticket ticket_of(const struct core *core, const struct lock *lock, enum o
 {
     bool shows = op == OP_ACQUIRE || op == OP_HANDOVER;
     bool releases = lock->state == LOCK_RELEASING && !lock->stranger; /* then nobody waited here by a ticket */
-    struct ticket ticket = {.agent = shows || releases ? core->agent : 0};
-    if (releases) {
+    bool undoes = lock->state == LOCK_ENDED && lock->ticket != 0;
+    struct ticket ticket = {.agent = shows || releases || undoes ? core->agent : 0};
+    if (releases || undoes) {
         ticket.number = lock->ticket;
         ticket.ttl_ms = lock->ticket == 0 ? 0 : TICKET_MS;
     } else if (shows) {

@@ -1,6 +1,6 @@
 -- Deletes locks where the token is, and says which number was stored (R10); those who wait are told, and how many they are (R9).
 -- ARGV: the order; per item '<random>:', fence retention (0: no fencing) and, with order fair, whose ticket ('': nobody's) is taken off
--- (number 0), or put there for so many ms as the key is deleted (of the next one at the same agent).
+-- (number 0), or put there for so many ms as the key is deleted (back, as an attempt is undone; or of the next one at the same agent).
 -- KEYS per item: lock key, fence key where the item fences, tickets with order fair (and tickets.lua in front).
 -- Answers a list; no item can make another one fail.
 local fair = ARGV[1] == 'fair'

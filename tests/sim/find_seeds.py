@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 SEEDS = 2
-RUNS = 100_000
+RUNS = 200_000
 ASSERTED = re.compile(r"^seed (\d+): at \S+ s: assertion: ", re.M)
 CAUGHT = re.compile(r"^caught by (\S+) with seed (\d+)$", re.M)
 

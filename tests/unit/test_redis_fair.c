@@ -179,8 +179,8 @@ Test(fair_scripts, a_doubled_attempt_is_a_grant)
     end(&one);
 }
 
-/* Of two who wait at one agent the second has no ticket of its own before the first releases. */
-Test(fair_scripts, r9_a_release_puts_the_ticket_of_the_next_one_there)
+/* Back, where an attempt is undone; or that of the next one at the same agent, who had none of its own before. */
+Test(fair_scripts, r9_a_release_puts_a_ticket_there)
 {
     begin_queue();
     exchange(OP_RELEASE, 0, deleting(9, 0x99));
@@ -201,8 +201,8 @@ Test(fair_scripts, r9_a_release_puts_the_ticket_of_the_next_one_there)
     end(&one);
 }
 
-/* The release of a hold takes it off, also where another one has the key by now; what names no agent leaves it: the undoing of an
- * attempt, and a stranger's release. */
+/* The release of a hold takes it off, also where another one has the key by now; what names no agent leaves it: a stranger's
+ * release, or what is still owed of an attempt. */
 Test(fair_scripts, r9_whose_release_takes_a_ticket_off)
 {
     begin_queue();
