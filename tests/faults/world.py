@@ -32,13 +32,16 @@ def boottime_us():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
-def free_port():
-    """Outside the range that the kernel hands out, so that it stays free while its server is down."""
-    while True:
-        port = random.randrange(10000, 12000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+def free_ports(count):
+    """Different ones, outside the range that the kernel hands out, so that they stay free while their server is down."""
+    with contextlib.ExitStack() as probes:
+        ports = []
+        while len(ports) < count:
+            port, probe = random.randrange(10000, 12000), probes.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
+        return ports
 
 
 def eventually(condition, seconds=PATIENCE_S):
@@ -115,7 +118,7 @@ class World:
         self.group, self.prefixes, self.behind_net, self.net = group, prefixes or ["lock:"] * AGENTS, behind_net, None
         self.user, self.helpers, self.keepers = user, [], {}
         self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
-        self.processes, self.marks, self.ports = {}, [], [free_port() for _ in range(AGENTS)]
+        self.processes, self.marks, self.ports = {}, [], free_ports(AGENTS)
         self.history = self.path("history")
         try:
             self.open(seed, vanish_permille, limits or {})
