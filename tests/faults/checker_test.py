@@ -101,6 +101,8 @@ def main():
         judge(name, rules(history), [])
     for name, (rule, history) in BAD.items():
         judge(name, rules(history), [rule])
+    falling, twice = BAD["numbers that fall"][1], BAD["a number twice"][1]
+    judge("numbers kept apart", [len(checker.check(history, apart).violations) for history, apart in ((falling, 0), (falling, 1), (twice, 1))], [1, 0, 1])
     judge("figures", figures(), (3, 2, 1, 1, 3, 2, 3.0))
     print(f"{passed} passed, {failed} failed")
     return failed != 0
