@@ -16,23 +16,12 @@ static struct lock *adoption_of(const struct key *key, const struct token *token
     return NULL;
 }
 
-static void answer_all(struct core *core, struct lock *lock, enum answer answer)
-{
-    struct link *link;
-    while ((link = list_first(&lock->requests)) != NULL) {
-        struct request *request = CONTAINER_OF(link, struct request, link);
-        request_answer(
-            core, request,
-            (struct effect_answer){.answer = answer, .tally = round_tally(&lock->round), .retry_after_ms = -1});
-    }
-}
-
 static void adoption_lost(struct core *core, struct lock *lock)
 {
     enum answer answer = ANSWER_QUORUM_UNAVAILABLE;
     if (round_lost_to_holder(&lock->round))
         answer = lock->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
-    answer_all(core, lock, answer);
+    requests_answer_round(core, lock, answer);
     lock_free(core, lock);
 }
 
@@ -123,7 +112,7 @@ void adoption_released(struct core *core, struct key *key, const struct token *t
         at = at->next;
         if (lock->state != LOCK_ADOPTING || !token_same_random(&lock->token, token))
             continue;
-        answer_all(core, lock, ANSWER_NOT_HELD);
+        requests_answer_round(core, lock, ANSWER_NOT_HELD);
         lock_free(core, lock);
     }
 }

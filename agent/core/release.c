@@ -112,18 +112,6 @@ void release_master_up(struct core *core, uint8_t group, uint8_t master)
 
 /* ---- DELETE ---- */
 
-static void answer_all(struct core *core, struct lock *lock, enum answer answer)
-{
-    struct link *link;
-    while ((link = list_first(&lock->requests)) != NULL) {
-        struct request *request = CONTAINER_OF(link, struct request, link);
-        request_answer(
-            core, request,
-            (struct effect_answer){
-                .answer = answer, .tally = round_tally(&lock->round), .reason = lock->reason, .retry_after_ms = -1});
-    }
-}
-
 /* A known lock: a quorum of masters confirmed, or the release is noted. A stranger's: only those count that had exactly
  * it. */
 static void release_decided(struct core *core, struct lock *lock, enum verdict verdict)
@@ -138,7 +126,7 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     } else if (lock->stranger) {
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
     }
-    answer_all(core, lock, answer);
+    requests_answer_round(core, lock, answer);
     if (lock->refuses)
         lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
     master_set owed = lock->owed;

@@ -91,6 +91,18 @@ void requests_answer(struct core *core, struct list *list, enum answer answer, e
     }
 }
 
+void requests_answer_round(struct core *core, struct lock *lock, enum answer answer)
+{
+    struct link *link;
+    while ((link = list_first(&lock->requests)) != NULL) {
+        struct request *request = CONTAINER_OF(link, struct request, link);
+        request_answer(
+            core, request,
+            (struct effect_answer){
+                .answer = answer, .tally = round_tally(&lock->round), .reason = lock->reason, .retry_after_ms = -1});
+    }
+}
+
 void requests_settle(struct core *core)
 {
     struct link *link;

@@ -121,8 +121,8 @@ struct lock {
     uint32_t contender; /* ACQUIRING, RAISING, ADOPTING: the request that it is for */
 
     struct token token;
-    uint64_t
-        ticket; /* ACQUIRING: with which number; 0: of a caller who does not wait. RELEASING: of the next one here */
+    /* ACQUIRING, and as it is undone: with which number; RELEASING: that of the next one here; 0: none, nobody waits */
+    uint64_t ticket;
     bool ticket_is_fresh;
     struct token previous;       /* ACQUIRING by hand-over: the token of the holder that released, */
     struct lock_ref predecessor; /* and where its release is noted */
@@ -311,6 +311,8 @@ void request_answer(struct core *core, struct request *request, struct effect_an
 void request_refuse(struct core *core, uint32_t number, struct effect_answer answer);
 /* Answers every request of the list alike. */
 void requests_answer(struct core *core, struct list *list, enum answer answer, enum reason reason);
+/* All that ask for something of this lock, with how its round stands. */
+void requests_answer_round(struct core *core, struct lock *lock, enum answer answer);
 void request_forget(struct core *core, struct request *request);
 void requests_settle(struct core *core);
 /* What is known of a hold without asking anybody. */
