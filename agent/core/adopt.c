@@ -1,58 +1,142 @@
-/* Adoption: a PUT with a token that this agent does not know, because it restarted (D3).
+/* Adoption: a PUT with a token that this agent does not know, because it restarted or because the
+ * caller goes to several agents (D3).
  *
- * A master counts only if it holds the random part and stores exactly the token's fencing number: every grant in
- * between would have raised the number on a quorum, so a quorum of such masters proves that nobody held the lock since.
- * An adoption creates no key. */
-#include "core_assert.h"
-#include "state.h"
+ * A master counts only if it holds the random part and stores exactly the token's fencing number:
+ * every grant in between would have raised the number on a quorum, so a quorum of such masters
+ * proves that nobody held the lock since. An adoption creates no key.
+ *
+ * Who owns it: a token is one hold, of whoever presents it, and masters keep it for the longest
+ * lease that any agent asked for. The value on a master names one agent, the owner: each adoption
+ * writes its own name. Only the owner renews, repairs, and releases what no holder asked to be
+ * released; all others are told `moved`.
+ *   1. No other token is granted before the last validity that any agent has reported for this one
+ *      is over, but after a DELETE: an earlier agent touches nothing of what it does not own, and
+ *      an adopted hold is left to run out, never released at its end.
+ *   2. At most one agent is confirmed by a quorum, because a master names one. Of several that
+ *      adopt at once each that is answered 200 may be the last one or stand before it, as if they
+ *      had been asked one after the other; whoever is not named by a quorum in the end extends
+ *      nothing any more, and says `lost` (taken) or lets its validity end. Until then several
+ *      agents may report the same token; it is the same hold.
+ *   3. What a holder asks for works at any agent: a PUT at one that has lost the hold adopts it
+ *      back, and a DELETE compares the random part, and the number where the agent does not hold
+ *      it.
+ * An adoption that fails may have written its name on some masters: they deny the owner before, and
+ * the next PUT at any agent decides. */
+#include "adopt.h"
 
-static struct lock *adoption_of(const struct key *key, const struct token *token)
+#include "admission.h"
+#include "attempt.h"
+#include "core_assert.h"
+#include "debt.h"
+#include "fence.h"
+#include "hold.h"
+#include "hold_end.h"
+#include "key_table.h"
+#include "lock_index.h"
+#include "lock_table.h"
+#include "lock_words.h"
+#include "outbox.h"
+#include "requests.h"
+#include "retire.h"
+#include "wait_queue.h"
+
+static struct lock *adoption_of(const struct core *core, const struct key *key,
+                                const struct token *token)
 {
-    for (struct link *at = key->locks.head.next; at != &key->locks.head; at = at->next) {
-        struct lock *lock = CONTAINER_OF(at, struct lock, of_key);
-        if (lock->state == LOCK_ADOPTING && lock->token.fence == token->fence && token_same_random(&lock->token, token))
+    struct lock *lock = NULL;
+    while ((lock = lock_index_next(core, key, token, lock)) != NULL) {
+        if (lock->state == LOCK_ADOPTING && lock->token.fence == token->fence)
             return lock;
     }
     return NULL;
 }
 
+/* The masters were asked before the key was granted here, so the token was released since. */
+static bool is_outdated(const struct core *core, const struct lock *lock)
+{
+    const struct lock *holder = key_holder(lock->key);
+    if (holder == NULL || !lock_is_held(core, holder))
+        return false;
+    return lock->fencing ? holder->token.fence > lock->token.fence
+                         : instant_before(lock->round.started, holder->acquired_at);
+}
+
 static void adoption_lost(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(lock->state == LOCK_ADOPTING);
     enum answer answer = ANSWER_QUORUM_UNAVAILABLE;
-    if (round_lost_to_holder(&lock->round))
-        answer = lock->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
+    if (is_outdated(core, lock))
+        answer = ANSWER_TOKEN_MISMATCH;
+    else if (round_lost_to_holder(&lock->round))
+        answer = lock->errand->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
+    if (lock->reason != REASON_NONE && (answer != ANSWER_QUORUM_UNAVAILABLE || lock->moved == 0))
+        answer = ANSWER_LOCK_LOST;
     requests_answer_round(core, lock, answer);
     lock_free(core, lock);
 }
 
+/* What is left here of its time before: it is not lost any more, and no release of it may
+ * follow. */
+static void forget_lost(struct core *core, const struct lock *adopted)
+{
+    CORE_ASSERT(adopted->state == LOCK_ADOPTING);
+    const struct token *token = &adopted->token;
+    struct lock *next = lock_index_next(core, adopted->key, token, NULL);
+    while (next != NULL) {
+        struct lock *lock = next;
+        next = lock_index_next(core, adopted->key, token, lock);
+        if (lock->state == LOCK_ENDED && lock->reason != REASON_NONE)
+            lock_free(core, lock);
+    }
+}
+
+/* A quorum has the adopted token: an attempt here can not win, and a hold here was released
+ * elsewhere before. */
+static void make_way(struct core *core, struct key *key)
+{
+    CORE_ASSERT(key->references > 0);
+    struct lock *holder = key_holder(key);
+    if (holder != NULL && holder->state == LOCK_HELD)
+        hold_taken(core, holder);
+    else if (holder != NULL)
+        hold_runs_out(core, holder);
+    struct lock *attempt = key_attempt(key); /* perhaps one that the hold's end has begun */
+    if (attempt != NULL)
+        attempt_abandoned(core, attempt);
+    admission_left(core, key);
+}
+
 static void adoption_won(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(lock->state == LOCK_ADOPTING);
     struct key *key = lock->key;
-    struct lock *live = key->live;
     struct instant from = lock->round.started;
-    bool expired = !instant_before(core->now, validity_end(core, lock->group, from, lock->ttl_ms));
-    if (expired || (live != NULL && (live->state == LOCK_HELD || live->state == LOCK_LOST))) {
-        lock->strange |= live != NULL;
+    bool is_over =
+        !instant_before(core->now, hold_validity_end(core, lock->group, from, lock->terms.ttl_ms));
+    if (is_over || is_outdated(core, lock)) {
         adoption_lost(core, lock);
         return;
     }
-    if (live != NULL)
-        attempt_abandoned(core, live); /* it can not win: a quorum has the adopted token */
-    lock->adopted = true;
+    make_way(core, key);
+    forget_lost(core, lock);
+    lock->reason = REASON_NONE;
+    lock->adopted = lock->delivered = true; /* its caller has the token already */
     hold_begun(core, lock, from);
-    outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED}, lock);
-    struct link *link;
-    while ((link = list_first(&lock->requests)) != NULL) {
+    outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED},
+                 lock);
+    struct core_request *request;
+    while ((request = request_first(&lock->requests)) != NULL) {
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
         answer.continuous = lock->fencing;
-        request_answer(core, CONTAINER_OF(link, struct request, link), answer);
+        request_answer(core, request, answer);
     }
     queue_attempt_won(core, key); /* who contended here learns that the key is held */
 }
 
-static void decide(struct core *core, struct lock *lock)
+static void decide_adoption(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(lock->state == LOCK_ADOPTING);
     switch (round_verdict(&lock->round)) {
     case VERDICT_OPEN:
         return;
@@ -65,15 +149,54 @@ static void decide(struct core *core, struct lock *lock)
     }
 }
 
-void adoption_begun(struct core *core, struct key *key, struct request *request, const struct token *token)
+/* What its holder knows of it, and may come back to: it is the same hold (R11, D3). The ttl is that
+ * of the PUT, and the max_hold begins anew. `lost` may have made room for another ended lock in
+ * this step: its slot is used again only after it. */
+static void take_from_lost(struct core *core, struct lock *lock, const struct lock *lost)
 {
+    CORE_ASSERT(lost->reason != REASON_NONE);
+    lock->terms = lost->terms;
+    lock_keep_words(core, lock, lock_words(lost));
+    lock->terms.bound = false; /* its connection has ended, or its caller has left it */
+    lock->refuses = lost->refuses;
+    lock->forget_at = lost->forget_at;
+    lock->reason = lost->reason;
+    lock->moved = lost->moved;
+}
+
+/* A PUT is its holder's latest wish: what earlier releases of the token still owe is not tried
+ * again. One that was sent may still run where its fate is unknown, and would delete what is
+ * adopted: the masters of which that is true. What is out on a connection that stands is ahead of
+ * the question (R5). */
+static master_set leave_off_releases(struct core *core, const struct key *key,
+                                     const struct token *token)
+{
+    master_set doubtful = 0;
+    struct lock *next = lock_index_next(core, key, token, NULL);
+    while (next != NULL) {
+        struct lock *lock = next;
+        next = lock_index_next(core, key, token, lock);
+        if (lock->state != LOCK_ENDED || lock->token.fence != token->fence)
+            continue;
+        doubtful |= lock->errand->doubtful;
+        debt_left_off(core, lock);
+    }
+    return doubtful;
+}
+
+/* `lost`: what this agent had of it before, or NULL. */
+static void begin_adoption(struct core *core, struct key *key, struct core_request *request,
+                           const struct token *token, const struct lock *lost)
+{
+    CORE_ASSERT(request->key == key && request->state == REQUEST_BEGUN);
     request->state = REQUEST_RENEWING;
-    struct lock *lock = adoption_of(key, token);
+    struct lock *lock = adoption_of(core, key, token);
     if (lock != NULL) {
         list_append(&lock->requests, &request->link);
         return;
     }
-    if (core->policies[key->policy].fencing && token->fence == 0) {
+    bool numbered = token->fence != 0 && !fence_is_wild(core, key->group, token->fence);
+    if (core->policies[key->policy].fencing && !numbered) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
         return;
     }
@@ -84,33 +207,51 @@ void adoption_begun(struct core *core, struct key *key, struct request *request,
     }
     struct group *group = lock_group(core, lock);
     lock->token = *token;
-    if (request->ttl_ms != 0)
-        lock->ttl_ms = request->ttl_ms;
-    lock->asked_ttl_ms = lock->ttl_ms;
-    lock->renew = request->renew == RENEW_UNSET ? RENEW_CALLER : request->renew;
-    lock->lease_until = instant_after_ms(core->now, core->max_ttl_ms); /* who knows what it was taken with */
-    lock->written = set_first(group->config.masters);
+    if (lost != NULL)
+        take_from_lost(core, lock, lost);
+    lock_index_token(core, lock);
+    lock_index_secret(core, lock);
+    if (request->terms.ttl_ms != 0)
+        lock->terms.ttl_ms = request->terms.ttl_ms;
+    lock->asked_ttl_ms = lock->terms.ttl_ms;
+    lock->terms.renew = request->terms.renew == RENEW_UNSET ? RENEW_CALLER : request->terms.renew;
+    /* who knows what it was taken with */
+    lock->lease_until = instant_after_ms(core->now, core->max_ttl_ms);
+    lock->written = lock->unheard = set_first(group->config.masters);
     list_append(&lock->requests, &request->link);
-    round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, group->up, core->now,
+    master_set asked = group->up & (master_set)~leave_off_releases(core, key, token);
+    round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, asked, core->now,
                 slow_timeout_ms(core, lock));
     timers_set(&core->timers, &lock->timer, lock->round.deadline);
-    if (group->up != 0)
-        outbox_send(core, lock,
-                    MUTANT(ADOPT_IGNORES_FENCE)  ? OP_RENEW
-                    : MUTANT(ADOPT_CREATES_KEYS) ? OP_REPAIR
-                                                 : OP_ADOPT,
-                    group->up);
-    decide(core, lock);
+    if (asked != 0)
+        outbox_send(core, lock, MUTANT(ADOPT_CREATES_KEYS) ? OP_REPAIR : OP_ADOPT, asked);
+    decide_adoption(core, lock);
 }
 
-/* A DELETE deletes by the random part alone, on masters that may have said yes before. */
+void adoption_begun(struct core *core, struct key *key, struct core_request *request,
+                    const struct token *token)
+{
+    begin_adoption(core, key, request, token, /* lost= */ NULL);
+}
+
+void adoption_of_lost(struct core *core, struct lock *lost, struct core_request *request)
+{
+    CORE_ASSERT(lost->key == request->key);
+    CORE_ASSERT(lost->state == LOCK_LOST || lost->state == LOCK_ENDED);
+    struct token token = lost->token;
+    if (lost->state == LOCK_LOST)
+        hold_runs_out(core, lost);
+    begin_adoption(core, request->key, request, &token, lost);
+}
+
+/* A DELETE deletes on masters that may have said yes before. */
 void adoption_released(struct core *core, struct key *key, const struct token *token)
 {
-    struct link *at = key->locks.head.next;
-    while (at != &key->locks.head) {
-        struct lock *lock = CONTAINER_OF(at, struct lock, of_key);
-        at = at->next;
-        if (lock->state != LOCK_ADOPTING || !token_same_random(&lock->token, token))
+    struct lock *next = lock_index_next(core, key, token, NULL);
+    while (next != NULL) {
+        struct lock *lock = next;
+        next = lock_index_next(core, key, token, lock);
+        if (lock->state != LOCK_ADOPTING || lock->token.fence != token->fence)
             continue;
         requests_answer_round(core, lock, ANSWER_NOT_HELD);
         lock_free(core, lock);
@@ -119,20 +260,18 @@ void adoption_released(struct core *core, struct key *key, const struct token *t
 
 void adoption_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
-    if (reply->ref.round != lock->round.number)
+    CORE_ASSERT(lock->state == LOCK_ADOPTING);
+    CORE_ASSERT(reply->master < lock->round.total);
+    if (!outbox_takes(core, lock, reply))
         return;
-    if (round_wants_rerun(&lock->round, reply->master, reply->vote)) {
-        outbox_send(core, lock, reply->op, set_of(reply->master));
-        return;
-    }
-    if (reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN || reply->vote == VOTE_MISNUMBERED)
-        lock->strange |= set_of(reply->master);
-    round_vote(&lock->round, reply->master, reply->vote);
-    decide(core, lock);
+    if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN || reply->vote == VOTE_MISNUMBERED)
+        lock->errand->strange |= set_of(reply->master);
+    decide_adoption(core, lock);
 }
 
 void adoption_timer(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(lock->state == LOCK_ADOPTING);
     round_close(&lock->round);
-    decide(core, lock);
+    decide_adoption(core, lock);
 }

@@ -1,11 +1,31 @@
-/* One attempt at a lock: ask all masters at once (R1), number the grant (R12), check what validity is left (R4), or
- * undo (R5). */
+/* One attempt at a lock: ask all masters at once (R1), number the grant (R12), check what validity
+ * is left (R4), or undo (R5). */
+#include "attempt.h"
+
 #include <string.h>
 
+#include "admission.h"
 #include "core_assert.h"
-#include "state.h"
+#include "debt.h"
+#include "fence.h"
+#include "hold.h"
+#include "key_table.h"
+#include "lock_index.h"
+#include "lock_table.h"
+#include "lock_words.h"
+#include "outbox.h"
+#include "policy.h"
+#include "reentry.h"
+#include "requests.h"
+#include "ticket.h"
+#include "wait_queue.h"
+#include "wake.h"
 
-enum { SMOOTHING = 8 };
+enum {
+    SMOOTHING = 8,
+    LATE_US = 2000,    /* more than a timer is late by itself */
+    HEARING_US = 1000, /* for what lies unread then: one turn of the loop */
+};
 
 static void take_random(struct core *core, struct token *token)
 {
@@ -15,30 +35,40 @@ static void take_random(struct core *core, struct token *token)
     memset(core->entropy.bytes + core->entropy.left, 0, RANDOM_BYTES);
 }
 
-static struct request *contender_of(struct core *core, struct lock *lock)
+static bool is_attempt(const struct lock *lock)
 {
-    return lock->contender == NO_REQUEST ? NULL : &core->requests[lock->contender];
+    return lock->state == LOCK_ACQUIRING || lock->state == LOCK_RAISING;
 }
 
-/* When as many of `masters` as are needed will have let go of the other holders' leases, or of their guard, as they say:
- * the time after which a retry can win. */
+static struct core_request *contender_of(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->errand->contender == NO_REQUEST ||
+                lock->errand->contender < core->requests_max);
+    return lock->errand->contender == NO_REQUEST ? NULL : &core->requests[lock->errand->contender];
+}
+
+/* R9: when as many of `masters` have let go of the other holders' leases, or of their guard, as
+ * make a quorum with those that may be free now: the time after which a retry can win. Who has not
+ * answered yet may be; if all were waited for, one that has another contender's key, which is
+ * undone at once, would make it a whole ttl. */
 static int64_t free_in_ms(const struct lock *lock, master_set masters)
 {
+    CORE_ASSERT((masters & ~set_first(lock->round.total)) == 0);
     const struct round *round = &lock->round;
     uint32_t sorted[LIMIT_MASTERS];
-    size_t count = 0, needed = 0;
+    size_t count = 0, free_now = set_size(round->yes | round_pending(round));
+    CORE_ASSERT(free_now < round->quorum);
     for (uint8_t m = 0; m < round->total; m++) {
-        if (!set_has(masters, m) || lock->held_ms[m] == UINT32_MAX)
+        if (!set_has(masters, m) || lock->errand->busy_ms[m] == UINT32_MAX)
             continue; /* who does not say when, a foreign key for one, is not waited for */
         size_t i = count++;
-        for (; i > 0 && sorted[i - 1] > lock->held_ms[m]; i--)
+        for (; i > 0 && sorted[i - 1] > lock->errand->busy_ms[m]; i--)
             sorted[i] = sorted[i - 1];
-        sorted[i] = lock->held_ms[m];
+        sorted[i] = lock->errand->busy_ms[m];
     }
-    uint8_t free_now = set_size(round->yes);
+    size_t needed = round->quorum - free_now;
     if (count == 0)
         return -1;
-    needed = round->quorum > free_now ? (size_t)(round->quorum - free_now) : 1;
     return sorted[(needed <= count ? needed : count) - 1];
 }
 
@@ -52,30 +82,37 @@ static int64_t guard_ends_in_ms(const struct lock *lock)
 
 static void attempt_failed(struct core *core, struct lock *lock, enum answer answer)
 {
+    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(answer != ANSWER_GRANTED);
     struct key *key = lock->key;
-    struct request *contender = contender_of(core, lock);
-    key->last_answer = answer;
-    key->last_retry_ms = answer == ANSWER_LOCK_HELD            ? free_in_ms(lock, lock->round.no)
-                         : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
-                                                               : -1;
-    key->last_guarded = lock->round.guarded;
+    struct core_request *contender = contender_of(core, lock);
+    key->contest->last_answer = answer;
+    key->contest->last_failed_at = core->now;
+    key->contest->last_retry_ms = answer == ANSWER_LOCK_HELD ? free_in_ms(lock, lock->round.no)
+                                  : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
+                                                                        : -1;
+    key->contest->last_guarded = lock->round.guarded;
     if (answer != ANSWER_LOCK_HELD)
-        key->last_holder_len = 0;
+        key->contest->last_holder_len = 0;
     ticket_attempt_failed(core, lock, answer);
-    release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
+    debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
     queue_attempt_failed(core, key, contender);
 }
 
 static void attempt_granted(struct core *core, struct lock *lock, struct instant from)
 {
+    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(!instant_before(core->now, from));
     struct key *key = lock->key;
-    struct request *request = contender_of(core, lock);
+    struct core_request *request = contender_of(core, lock);
+    CORE_ASSERT(request != NULL && request->key == key);
     struct tally tally = round_tally(&lock->round);
     struct instant begun = lock->acquired_at;
-    key->last_tally = tally;
+    key->contest->last_tally = tally;
     if (MUTANT(VALIDITY_FROM_REPLY))
         from = core->now;
-    if (!instant_before(core->now, validity_end(core, lock->group, from, lock->ttl_ms))) {
+    if (!instant_before(core->now,
+                        hold_validity_end(core, lock->group, from, lock->terms.ttl_ms))) {
         outbox_trace(core,
                      (struct effect_trace){.kind = TRACE_ATTEMPT,
                                            .answer = ANSWER_VALIDITY_EXPIRED,
@@ -91,24 +128,26 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
                                        .answer = ANSWER_GRANTED,
                                        .elapsed_us = instant_us_between(begun, core->now)},
                  lock);
-    outbox_trace(core,
-                 (struct effect_trace){.kind = TRACE_GRANTED,
-                                       .answer = ANSWER_GRANTED,
-                                       .elapsed_us = instant_us_between(request->came_at, core->now)},
-                 lock);
-    lock->contender = NO_REQUEST;
+    outbox_trace(
+        core,
+        (struct effect_trace){.kind = TRACE_GRANTED,
+                              .answer = ANSWER_GRANTED,
+                              .elapsed_us = instant_us_between(request->came_at, core->now)},
+        lock);
     request_answer(core, request, answer_for_lock(ANSWER_GRANTED, lock));
     reentry_admit(core, lock);
     queue_attempt_won(core, key);
 }
 
-/* The grant's number is known. Raise it where it is not stored yet, on masters that hold the token, unless a quorum
- * stores it. */
+/* The grant's number is known. Raise it where it is not stored yet, on masters that hold the token,
+ * unless a quorum stores it. */
 static void attempt_numbered(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->fencing);
+    CORE_ASSERT(lock->errand->fence_max != 0);
     struct instant from = lock->acquired_at;
-    lock->token.fence = lock->fence_max;
-    master_set granted = lock->round.yes, stored = lock->at_max;
+    lock->token.fence = lock->errand->fence_max;
+    master_set granted = lock->round.yes, stored = lock->errand->at_max;
     if (set_size(stored) >= lock->quorum || MUTANT(ONE_PHASE_FENCE)) {
         attempt_granted(core, lock, from);
         return;
@@ -116,8 +155,8 @@ static void attempt_numbered(struct core *core, struct lock *lock)
     lock_set_state(core, lock, LOCK_RAISING);
     struct group *group = lock_group(core, lock);
     master_set asked = granted & (master_set)~stored & group->up;
-    round_begin(&lock->round, OP_RAISE, group->config.masters, lock->quorum, asked | stored, core->now,
-                group->config.node_timeout_ms);
+    round_begin(&lock->round, OP_RAISE, group->config.masters, lock->quorum, asked | stored,
+                core->now, group->config.node_timeout_ms);
     lock->round.yes = stored;
     if (asked != 0)
         outbox_send(core, lock, OP_RAISE, asked);
@@ -126,20 +165,26 @@ static void attempt_numbered(struct core *core, struct lock *lock)
 
 static void attempt_lost(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(is_attempt(lock));
     struct round *round = &lock->round;
-    lock->key->last_tally = round_tally(round);
+    lock->key->contest->last_tally = round_tally(round);
     enum answer answer = round_lost_to_holder(round) ? ANSWER_LOCK_HELD : ANSWER_QUORUM_UNAVAILABLE;
-    outbox_trace(core,
-                 (struct effect_trace){.kind = TRACE_ATTEMPT,
-                                       .answer = answer,
-                                       .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
-                 lock);
+    outbox_trace(
+        core,
+        (struct effect_trace){.kind = TRACE_ATTEMPT,
+                              .answer = answer,
+                              .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
+        lock);
     attempt_failed(core, lock, answer);
 }
 
-static void decide(struct core *core, struct lock *lock)
+static void decide_attempt(struct core *core, struct lock *lock)
 {
-    switch (round_verdict(&lock->round)) {
+    CORE_ASSERT(is_attempt(lock) && key_attempt(lock->key) == lock);
+    enum verdict verdict = round_verdict(&lock->round);
+    if (lock->state == LOCK_ACQUIRING && verdict != VERDICT_OPEN)
+        admission_decided(core, lock);
+    switch (verdict) {
     case VERDICT_OPEN:
         return;
     case VERDICT_LOST:
@@ -149,66 +194,82 @@ static void decide(struct core *core, struct lock *lock)
         if (lock->state == LOCK_ACQUIRING && lock->fencing) {
             attempt_numbered(core, lock);
             if (lock->state == LOCK_RAISING)
-                decide(core, lock);
+                decide_attempt(core, lock);
         } else {
-            attempt_granted(core, lock, MUTANT(VALIDITY_IGNORES_ELAPSED) ? lock->round.started : lock->acquired_at);
+            attempt_granted(core, lock,
+                            MUTANT(VALIDITY_IGNORES_ELAPSED) ? lock->round.started
+                                                             : lock->acquired_at);
         }
         return;
     }
 }
 
 /* A lock for what `request` asks, with a token of its own. */
-static struct lock *lock_for(struct core *core, struct key *key, struct request *request, enum cause cause)
+static struct lock *lock_for(struct core *core, struct key *key, struct core_request *request,
+                             enum cause cause)
 {
+    CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
+    CORE_ASSERT(request->terms.ttl_ms > 0 && request->terms.renew != RENEW_UNSET);
     struct lock *lock = lock_new(core, key, LOCK_ACQUIRING);
     CORE_ASSERT(lock != NULL);
     wake_begin_attempt(key);
     take_random(core, &lock->token);
-    lock->contender = request->slot;
+    lock_index_token(core, lock);
+    lock->errand->contender = request->slot;
     lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
-    lock->ttl_ms = lock->asked_ttl_ms = request->ttl_ms;
-    policy_fit_lock_delay(core, lock); /* the policies may have changed while it waited */
-    lock->renew = request->renew;
-    lock->bound = request->bound;
-    lock->owner = request->owner;
-    lock->idempotency = request->idempotency;
     lock->terms = request->terms;
-    lock->max_hold_ms = request->max_hold_ms;
-    lock->label_len = request->label_len;
-    memcpy(lock->label, request->label, request->label_len);
+    lock_keep_words(core, lock, &request->words);
+    lock_index_secret(core, lock);
+    lock->asked_ttl_ms = lock->terms.ttl_ms;
+    policy_fit_lock_delay(core, lock); /* the policies may have changed while it waited */
     lock->cause = cause;
     ticket_begin_attempt(core, lock, request);
     return lock;
 }
 
 /* R1: all masters at once. */
-static void ask_all(struct core *core, struct lock *lock, enum op op)
+static void ask_masters(struct core *core, struct lock *lock, enum op op)
 {
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING);
+    CORE_ASSERT(op == OP_ACQUIRE || op == OP_HANDOVER);
     struct group *group = lock_group(core, lock);
     round_begin(&lock->round, op, group->config.masters, lock->quorum, group->up, core->now,
                 group->config.node_timeout_ms);
     timers_set(&core->timers, &lock->timer, lock->round.deadline);
     if (round_verdict(&lock->round) == VERDICT_OPEN) {
-        lock->written = group->up;
+        lock->written = lock->unheard = group->up;
         lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
-        outbox_send(core, lock, op, group->up);
+        if (op == OP_ACQUIRE)
+            outbox_gather(core, lock, op, group->up);
+        else
+            outbox_send(core, lock, op, group->up);
     } else {
-        decide(core, lock); /* too few masters are up: nothing was written, nothing is to be undone */
+        /* too few masters are up: nothing was written, nothing is to be undone */
+        decide_attempt(core, lock);
     }
 }
 
-void attempt_begun(struct core *core, struct key *key, struct request *request, enum cause cause)
+void attempt_begun(struct core *core, struct key *key, struct core_request *request,
+                   enum cause cause)
 {
-    key->handovers = 0;
-    ask_all(core, lock_for(core, key, request, cause), OP_ACQUIRE);
+    CORE_ASSERT(request->key == key && key_admits(key));
+    key->contest->handovers = 0;
+    struct lock *lock = lock_for(core, key, request, cause);
+    admission_begun(core, lock);
+    ask_masters(core, lock, OP_ACQUIRE);
 }
 
-void attempt_inherited(struct core *core, struct key *key, struct request *request, struct lock *predecessor)
+void attempt_inherited(struct core *core, struct key *key, struct core_request *request,
+                       struct lock *predecessor)
 {
+    CORE_ASSERT(request->key == key && key_admits(key));
+    CORE_ASSERT(predecessor->key == key && predecessor->state == LOCK_RELEASING);
+    key->contest->admission.waited_us = 0;
     struct lock *lock = lock_for(core, key, request, CAUSE_HANDOVER);
-    lock->previous = predecessor->token;
+    lock->errand->previous = predecessor->token;
     lock->predecessor = lock_ref(predecessor);
-    ask_all(core, lock, OP_HANDOVER);
+    lock->errand->previous_given_back = predecessor->given_back;
+    ask_masters(core, lock, OP_HANDOVER);
 }
 
 static uint32_t clipped_ms(int64_t ms)
@@ -219,67 +280,91 @@ static uint32_t clipped_ms(int64_t ms)
 /* D5.3: it has no vote yet; the answer says for how long. */
 static void heard_guard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
-    struct master *master = &lock_group(core, lock)->masters[reply->master];
-    lock->held_ms[reply->master] = clipped_ms(reply->pttl_ms);
-    master->guarded_until = reply->pttl_ms < 0 ? INSTANT_NEVER : instant_after_ms(core->now, reply->pttl_ms);
+    CORE_ASSERT(reply->vote == VOTE_GUARDED);
+    struct core_master *master = &lock_group(core, lock)->masters[reply->master];
+    lock->errand->busy_ms[reply->master] = clipped_ms(reply->pttl_ms);
+    master->guarded_until =
+        reply->pttl_ms < 0 ? INSTANT_NEVER : instant_after_ms(core->now, reply->pttl_ms);
 }
 
 static void heard_holder(struct lock *lock, const struct event_reply *reply)
 {
+    CORE_ASSERT(reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN);
     struct key *key = lock->key;
-    lock->held_ms[reply->master] = clipped_ms(reply->pttl_ms);
-    key->last_holder_len = (uint8_t)(reply->holder.len <= LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES);
-    if (key->last_holder_len > 0)
-        memcpy(key->last_holder, reply->holder.at, key->last_holder_len);
+    lock->errand->busy_ms[reply->master] = clipped_ms(reply->pttl_ms);
+    key->contest->last_holder_len =
+        (uint8_t)(reply->holder.len <= LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES);
+    if (key->contest->last_holder_len > 0)
+        memcpy(key->contest->last_holder, reply->holder.at, key->contest->last_holder_len);
 }
 
-/* What the first phase tells besides its vote: how long a round trip takes, and how many agents wait for the key (R9). */
-static void heard_in_time(struct core *core, struct lock *lock, const struct event_reply *reply)
+/* What the first phase tells besides its vote: how long a round trip takes, the number that the
+ * master stores (R12), and how many agents wait for the key (R9). */
+static void heard_first_phase(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING);
     struct group *group = lock_group(core, lock);
-    group->round_trip_us += (instant_us_between(lock->round.started, core->now) - group->round_trip_us) / SMOOTHING;
+    group->round_trip_us +=
+        (instant_us_between(lock->round.started, core->now) - group->round_trip_us) / SMOOTHING;
+    if (reply->vote == VOTE_YES)
+        fence_heard(lock, reply->master, reply->fence);
     if (reply->op == OP_HANDOVER && reply->vote == VOTE_YES)
-        lock->key->channel.agents = reply->agents;
+        lock->key->contest->channel.agents = reply->agents;
+}
+
+/* What a reply of the round tells besides its vote. */
+static void heard(struct core *core, struct lock *lock, const struct event_reply *reply)
+{
+    if (lock->round.op != OP_RAISE)
+        heard_first_phase(core, lock, reply);
+    if (reply->vote == VOTE_TAKEN && reply->ticket != 0)
+        ticket_heard(core, lock, reply->ticket);
+    if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN)
+        heard_holder(lock, reply);
+    if (reply->vote == VOTE_GUARDED)
+        heard_guard(core, lock, reply);
+    if (reply->vote == VOTE_FOREIGN || reply->vote == VOTE_SPOILED)
+        outbox_trace(core,
+                     (struct effect_trace){.kind = TRACE_FOREIGN,
+                                           .master = reply->master,
+                                           .spoiled = reply->vote == VOTE_SPOILED},
+                     lock);
 }
 
 void attempt_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
-    struct round *round = &lock->round;
+    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(reply->master < lock->round.total);
     if (reply->op != OP_RAISE && reply->vote == VOTE_NOT_SENT)
         lock->written &= (master_set)~set_of(reply->master);
-    if (reply->ref.round != round->number || reply->op != round->op)
+    const struct round *round = &lock->round;
+    if (reply->op != round->op || !outbox_takes(core, lock, reply))
         return; /* a late word on an earlier phase decides nothing */
-    if (round_wants_rerun(round, reply->master, reply->vote)) {
-        outbox_send(core, lock, round->op, set_of(reply->master));
-        return;
-    }
-    if (MUTANT(T0_STAMPED_LATE) && round->op != OP_RAISE && (round->yes | round->no | round->failed) == 0)
+    if (MUTANT(T0_STAMPED_LATE) && round->op != OP_RAISE &&
+        (round->yes | round->no | round->failed) == set_of(reply->master))
         lock->acquired_at = core->now;
-    if (round->op != OP_RAISE)
-        heard_in_time(core, lock, reply);
-    if (reply->vote == VOTE_YES && round->op != OP_RAISE)
-        fence_heard(lock, reply->master, reply->fence);
-    if (reply->vote == VOTE_HELD && reply->ticket != 0)
-        ticket_heard(core, lock, reply->ticket);
-    if (reply->vote == VOTE_HELD || reply->vote == VOTE_FOREIGN)
-        heard_holder(lock, reply);
-    if (reply->vote == VOTE_GUARDED)
-        heard_guard(core, lock, reply);
-    if (reply->vote == VOTE_FOREIGN)
-        outbox_trace(core, (struct effect_trace){.kind = TRACE_FOREIGN, .master = reply->master}, lock);
-    round_vote(round, reply->master, reply->vote);
-    decide(core, lock);
+    heard(core, lock, reply);
+    decide_attempt(core, lock);
 }
 
-/* R3: the masters' time is up; who has not answered is unknown. */
+/* R3: the masters' time is up; who has not answered is unknown. Where this process is late itself,
+ * and was not stopped (R14), what came in time may lie unread: it is heard first, once. */
 void attempt_timer(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(is_attempt(lock));
+    bool is_late = instant_us_between(lock->round.deadline, core->now) > LATE_US;
+    if (is_late && !core->stalled && !lock->round.overtime) {
+        lock->round.overtime = true;
+        timers_set(&core->timers, &lock->timer, instant_after_us(core->now, HEARING_US));
+        return;
+    }
     round_close(&lock->round);
-    decide(core, lock);
+    decide_attempt(core, lock);
 }
 
 void attempt_abandoned(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(is_attempt(lock));
     ticket_forgotten(lock);
-    release_undone(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
+    debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
 }

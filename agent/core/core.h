@@ -1,52 +1,61 @@
-/* The lock core: Redlock, fencing, renewal, release and waiting as one step function, without I/O, clock or allocation.
+/* The lock core: Redlock, fencing, renewal, release and waiting as one step function, without I/O,
+ * clock or allocation.
  *
  *     event (its time in the header) --> core_step() --> effects, in order
  *                                        core_next_deadline() --> when to come back at the latest
  *
  * The surroundings (the event loop, or the simulator) must
  *   - deliver the effects of a step, in order, before the next step;
- *   - answer every item of every send effect with exactly one EVENT_REPLY per master named, also when the connection
- *     ends (VOTE_UNKNOWN) or never was (VOTE_NOT_SENT);
+ *   - answer every item of every send effect with exactly one EVENT_REPLY per master named, also
+ *     when the connection ends (VOTE_UNKNOWN) or never was (VOTE_NOT_SENT);
  *   - send what one master is sent over one ordered connection (R5);
  *   - keep at least half of the entropy pool filled, before each step (core_entropy()).
- * Pointers inside an event are borrowed for the step; pointers inside effects are valid until the next step. */
+ * Pointers inside an event are borrowed for the step; pointers inside effects are valid until the
+ * next step. */
 #ifndef LOCKAGENT_CORE_H
 #define LOCKAGENT_CORE_H
 
+#include "terms.h"
 #include "types.h"
 
 struct core;
 
-/* ---- what the core is told at start ---------------------------------------------------------------------------- */
+/* ---- what the core is told at start ---------------------------------------------------------- */
 
 struct core_group {
     uint8_t masters;          /* how many: 1..LIMIT_MASTERS */
     uint32_t node_timeout_ms; /* a master's time to vote on an acquire (R3) */
-    uint32_t drift_ppm;       /* clock-rate difference allowed for; validity loses ttl * drift + 2 ms (R4) */
+    /* clock-rate difference allowed for; validity loses ttl * drift + 2 ms (R4) */
+    uint32_t drift_ppm;
 };
 
 struct core_policy {
-    char match[LIMIT_PATTERN_BYTES + 1]; /* glob over the whole key: `*` any run of bytes, `?` one byte */
-    uint8_t groups[LIMIT_GROUPS];        /* a key belongs to one of them, by rendezvous hashing */
+    /* glob over the whole key: `*` any run of bytes, `?` one byte */
+    char match[LIMIT_PATTERN_BYTES + 1];
+    uint8_t groups[LIMIT_GROUPS]; /* a key belongs to one of them, by rendezvous hashing */
     uint8_t group_count;
     enum algorithm algorithm;
-    enum renew renew;          /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
+    /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
+    enum renew renew;
     uint32_t ttl_ms;           /* the lease of a caller who names none */
     uint32_t lock_delay_ms;    /* masters keep a key for so much longer than its ttl (R15) */
     int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
     int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
     bool fencing;
-    bool reentrant;        /* the same owner, asking again at this agent, has the lock once more (R11) */
-    uint32_t retry_min_ms; /* jittered back-off between the attempts of a waiter: doubles from min to max */
+    bool reentrant; /* the same owner, asking again at this agent, has the lock once more (R11) */
+    /* jittered back-off between the attempts of a waiter: doubles from min to max */
+    uint32_t retry_min_ms;
     uint32_t retry_max_ms;
     enum turn_order order; /* of those who wait at different agents; the same on every agent (A4) */
-    uint32_t handover_max; /* releases in a row that hand the key on here while other agents wait for it */
+    /* releases in a row that hand the key on here while other agents wait for it */
+    uint32_t handover_max;
 };
 
 struct core_config {
     const struct core_group *groups; /* copied */
     size_t group_count;
-    const char *const *group_names; /* for rendezvous hashing: the same on every agent (A4); hashed at init, not kept */
+    /* for rendezvous hashing: the same on every agent (A4); hashed at init, not kept */
+    const char *const *group_names;
     const struct core_policy *policies; /* copied; first match wins; the last one must match "*" */
     size_t policy_count;
     uint32_t max_ttl_ms;   /* longest lease a caller may ask for */
@@ -54,13 +63,19 @@ struct core_config {
     uint32_t locks_max;    /* 1..LIMIT_LOCKS */
     uint32_t requests_max; /* 1..LIMIT_REQUESTS; request numbers are below it */
     uint32_t waiters_max;
-    bool journal;  /* the surroundings keep a journal: EFFECT_HOLD tells them of every hold */
+    /* bounds of the limit of acquire rounds of a group in flight (R16): 1..LIMIT_ROUNDS */
+    uint32_t rounds_min, rounds_max;
+    bool journal; /* the surroundings keep a journal: EFFECT_HOLD tells them of every hold */
+    /* names the owner in what masters store; random, and as long-lived as the holds: with a
+     * journal the one that stands there (D3) */
+    uint32_t agent;
     uint64_t seed; /* of jitter and of the hash tables */
 };
 
-/* ---- events ---------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
-/* Names one attempt at, or hold of, one key; `round` tells late replies from current ones. Opaque outside. */
+/* Names one attempt at, or hold of, one key; `round` tells late replies from current ones. Opaque
+ * outside. */
 struct lock_ref {
     uint32_t slot;
     uint32_t generation;
@@ -68,41 +83,56 @@ struct lock_ref {
 };
 
 enum event_kind {
-    EVENT_TIME, /* nothing but the time: core_next_deadline() has come */
+    EVENT_TIME,  /* core_next_deadline() has come; a batch of the renewals that are due begins */
+    EVENT_FLUSH, /* what is gathered is about to be written; rounds begin (R16), timed from now */
     EVENT_ACQUIRE,
     EVENT_RENEW,
     EVENT_RELEASE,
     EVENT_READ,
-    EVENT_RESTORE,     /* a hold of the process before this one, out of its journal; before any other request */
-    EVENT_CANCEL,      /* the caller of an unanswered request is gone; it must not be answered any more */
-    EVENT_UNDELIVERED, /* nobody is there to hold the lock: its grant was answered, but the answer was not wholly
-                          written, or the connection that it is bound to has ended: release it */
-    EVENT_STUCK,       /* the caller that a hold is bound to does not read: the hold is lost and runs out */
+    /* a hold of the process before this one, out of its journal; before any other request */
+    EVENT_RESTORE,
+    /* the caller of an unanswered request is gone; it must not be answered any more */
+    EVENT_CANCEL,
+    /* nobody is there to hold the lock: its grant was answered, but the answer was not wholly
+     * written, or the connection that it is bound to has ended: release it */
+    EVENT_UNDELIVERED,
+    /* the answer that handed out the lock was written wholly: whoever asked may have its token.
+     * Only a journal needs to know; may be left away where none is kept */
+    EVENT_DELIVERED,
+    /* the caller that a hold is bound to does not read: the hold is lost and runs out */
+    EVENT_STUCK,
     EVENT_REPLY,
     EVENT_MASTER_UP,
     EVENT_MASTER_DOWN,
     EVENT_MASTER_CLOCK, /* a new reading of a master's clock */
     EVENT_SUBSCRIBED,   /* a master confirmed the subscription to a watched key (R9) */
-    EVENT_UNSUBSCRIBED, /* the connection that it was on has ended: messages of that master may be missed */
-    EVENT_MESSAGE,      /* a watched key was deleted on a master */
-    EVENT_DRAIN,        /* refuse new locks from now on, and answer those who wait */
-    EVENT_END,          /* the agent ends: every hold is lost (`drained`) and runs out, or is released */
+    /* the connection that it was on has ended: messages of that master may be missed */
+    EVENT_UNSUBSCRIBED,
+    EVENT_MESSAGE, /* a watched key was deleted on a master */
+    EVENT_DRAIN,   /* refuse new locks from now on, and answer those who wait */
+    EVENT_END,     /* the agent ends: every hold is lost (`drained`) and runs out, or is released */
 };
 
-/* `request` is a number below core_config.requests_max that the sender chooses, unique among its unanswered requests.
- * Each is answered by exactly one EFFECT_ANSWER, unless it is cancelled first. A request whose time is up in the very step
- * that cancels it is still answered: first comes what has expired. */
+/* `request` is a number below core_config.requests_max that the sender chooses, unique among its
+ * unanswered requests. Each is answered by exactly one EFFECT_ANSWER, unless it is cancelled first.
+ * A request whose time is up in the very step that cancels it is still answered: first comes what
+ * has expired. */
+
+/* What a caller asks for. With the policy's part where it names none, it becomes the terms of the
+ * hold. */
 struct event_acquire {
     uint32_t request;
     struct text key;
     uint32_t ttl_ms;     /* 0: the policy's */
-    int64_t wait_ms;     /* 0: try once */
+    int64_t wait_ms;     /* 0: try once, as soon as there is a place for its round (R16) */
     int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
-    bool bound;          /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
+    /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
+    bool bound;
     struct text label;
     struct text idempotency; /* a secret; empty: none. Not together with an owner, and not bound */
-    struct text owner;       /* a secret; empty: none, and ignored where the policy is not reentrant */
+    /* a secret; empty: none, and ignored where the policy is not reentrant */
+    struct text owner;
 };
 struct event_renew {
     uint32_t request;
@@ -121,40 +151,42 @@ struct event_read {
     uint32_t request;
     struct text key;
 };
-/* What else a hold was taken with. */
-struct hold_secrets {
-    struct text owner, idempotency; /* empty: none */
-    uint64_t terms;                 /* what a request with that idempotency key has to ask for; opaque */
-};
-struct event_restore {
-    struct text key, label;
+/* A hold as a journal keeps it: what EFFECT_HOLD tells and EVENT_RESTORE brings back. The key alone
+ * is borrowed. */
+struct noted_hold {
+    struct text key;
     struct token token;
-    enum renew renew;
     bool ended;    /* released or lost: nothing but its keys is left */
-    bool released; /* by its holder */
+    bool released; /* by its holder: valid until then */
     bool adopted;  /* an agent before may have reported a longer validity */
-    uint32_t ttl_ms;
+    /* a caller is known to have its token: else the process before may have ended before it told
+     * anybody */
+    bool delivered;
     struct instant acquired_at, valid_until, max_hold_until;
-    struct hold_secrets secrets;
-    uint16_t count;             /* releases that end it */
     struct instant lease_until; /* no master keeps the key for longer */
+    /* never bound: nobody renews it for a caller whose connection has ended. A journal need not
+     * keep max_hold_ms, beside the instant */
+    struct terms terms;
+    struct words words;
 };
 struct event_reply {
     uint8_t group, master;
     enum op op;
     struct lock_ref ref; /* of the item */
     enum vote vote;
-    uint64_t fence;     /* YES, REPAIRED, MISNUMBERED: the number that the master stores now (0: none) */
-    int64_t pttl_ms;    /* HELD, FOREIGN, and YES of READ: remaining ttl there; -1: none.
+    /* YES, REPAIRED, MISNUMBERED: the number that the master stores now (0: none) */
+    uint64_t fence;
+    int64_t pttl_ms;    /* HELD, MOVED, FOREIGN, and YES of READ: remaining ttl there; -1: none.
                            GUARDED: how long the guard still lasts; -1: not known */
-    struct text holder; /* HELD, and YES of READ: label of the holder */
+    struct text holder; /* HELD, MOVED, and YES of READ: label of the holder */
     uint64_t ticket;    /* HELD: number of this agent's ticket there; 0: none */
     uint32_t agents;    /* YES of HANDOVER: agents subscribed to the key there, this one counted */
 };
 struct event_master {
     uint8_t group, master;
-    uint16_t epoch;          /* UP: never 0; another number than before where the master may have forgotten keys.
-                                UP may come for a master that is up, when its epoch has changed */
+    /* UP: never 0; another number than before where the master may have forgotten keys. UP may
+     * come for a master that is up, when its epoch has changed */
+    uint16_t epoch;
     int64_t clock_offset_us; /* UP, CLOCK: the master's wall clock minus ours */
 };
 
@@ -162,7 +194,8 @@ struct event_channel {
     uint8_t group, master;
     struct text key; /* one that is not watched (any more) is no error */
     uint32_t agents; /* MESSAGE: agents subscribed to it there, this one counted, */
-    uint64_t next;   /* and the one whose ticket is the lowest; 0: no ticket is known there, or order is any */
+    /* and the one whose ticket is the lowest; 0: no ticket is known there, or order is any */
+    uint64_t next;
 };
 
 struct event {
@@ -174,13 +207,13 @@ struct event {
         struct event_renew renew;
         struct event_release release;
         struct event_read read;
-        struct event_restore restore;
+        struct noted_hold restore;
         struct {
             uint32_t request;
         } cancel;
         struct {
             struct lock_ref lock;
-        } undelivered, stuck;
+        } undelivered, delivered, stuck;
         struct event_reply reply;
         struct event_master master;   /* UP, DOWN, CLOCK */
         struct event_channel channel; /* SUBSCRIBED, UNSUBSCRIBED, MESSAGE */
@@ -190,44 +223,61 @@ struct event {
     };
 };
 
-/* ---- effects --------------------------------------------------------------------------------------------------- */
+/* ---- effects --------------------------------------------------------------------------------- */
 
 enum effect_kind {
     EFFECT_SEND,
     EFFECT_ANSWER,
     EFFECT_TRACE,
-    EFFECT_HOLD,   /* for the journal */
-    EFFECT_WATCH,  /* subscribe to a key on every master of its group, again after every reconnect, until */
+    EFFECT_HOLD, /* for the journal */
+    /* subscribe to a key on every master of its group, again after every reconnect, until */
+    EFFECT_WATCH,
     EFFECT_UNWATCH /* this */
 };
 
 /* Order fair: this agent's place among those who wait for a key (R9). */
 struct ticket {
-    uint64_t agent;  /* who waits; 0 in a RELEASE: no ticket is touched */
-    uint64_t number; /* the lowest is served first; 0: a caller who does not wait, served only where nobody does;
-                      * RELEASE: is put there as the key is deleted, of a failed attempt's caller or the next one here;
-                      * 0: the ticket is taken off */
+    uint64_t agent; /* who waits; 0 in a RELEASE: no ticket is touched */
+    /* the lowest is served first; 0: a caller who does not wait, served only where nobody does;
+     * RELEASE: is put there as the key is deleted, of a failed attempt's caller or the next one
+     * here; 0: the ticket is taken off */
+    uint64_t number;
     uint32_t ttl_ms; /* so long the masters keep it, if it has to wait; 0: they do not */
-    bool fresh;      /* not told to any master yet: becomes one more than the last one there, if it is not above it */
+    /* not told to any master yet: becomes one more than the last one there, if it is not above
+     * it */
+    bool fresh;
 };
 
 /* One lock within a command. */
 struct send_item {
     struct lock_ref ref;
-    struct text key;    /* as the caller named it; prefix and format are the Redis room's affair */
-    struct token token; /* READ: unused. ADOPT: the number that must be stored. RAISE, REPAIR: the number to raise to.
-                           ACQUIRE, HANDOVER: `fence` is the proposal, 0 where the policy does not fence */
+    struct text key; /* as the caller named it; prefix and format are the Redis room's affair */
+    struct token
+        /* READ: unused. ADOPT, and RELEASE if `numbered`: the number that must be stored. RAISE,
+         * REPAIR: the number to raise to. ACQUIRE, HANDOVER: `fence` is the proposal, 0 where
+         * the policy does not fence */
+        token;
     struct token previous; /* HANDOVER: the token that is replaced */
-    struct text label;     /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
-    uint32_t ttl_ms; /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay included */
+    /* the owner: is written by ACQUIRE, HANDOVER, REPAIR, ADOPT; must stand there for RAISE,
+     * RENEW, REPAIR, and for RELEASE and the replaced token of HANDOVER unless they are `asked` */
+    uint32_t agent;
+    /* RELEASE, HANDOVER: the holder asked for it: it counts at whichever agent the hold is (D3) */
+    bool asked;
+    /* RELEASE: by an agent that does not know the hold: the number is compared as well (C4) */
+    bool numbered;
+    struct text label; /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
+    /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay
+     * included */
+    uint32_t ttl_ms;
     uint16_t policy;
     bool fencing;         /* keep the fence key alive (and number the grant) */
     bool fair;            /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with
                              the ticket */
     struct ticket ticket; /* WITHDRAW: whose it is that is taken off, alone */
 };
-/* One command, the same bytes for every master named. Only RENEW, REPAIR and RELEASE carry more than one item; those of one
- * RELEASE are all of order any, or all of order fair. Replies to WITHDRAW may be left away. */
+/* One command, the same bytes for every master named. Only ACQUIRE, RENEW, REPAIR and RELEASE carry
+ * more than one item; those of one ACQUIRE or RELEASE are all of order any, or all of order fair.
+ * Replies to WITHDRAW may be left away. */
 struct effect_send {
     enum op op;
     uint8_t group;
@@ -249,7 +299,7 @@ struct master_state {
 };
 enum key_state { KEY_FREE, KEY_HELD, KEY_UNKNOWN };
 
-/* One hold of this agent, as it stands. */
+/* One hold of this agent as it stands, with what may be shown of its terms: not the secrets. */
 struct hold_view {
     struct text key;
     struct text label;
@@ -262,13 +312,16 @@ struct hold_view {
     struct instant acquired_at;
     struct instant valid_until; /* already clipped to max_hold_until */
     struct instant max_hold_until;
-    uint16_t count;    /* how often its holder has it; more than 1 only where it is reentrant */
-    uint8_t confirmed; /* masters that have confirmed the token */
+    uint16_t count; /* how often its holder has it; more than 1 only where it is reentrant */
+    /* STATE, core_find_hold(), core_next_hold(): masters that have the key for certain; others:
+     * 0 */
+    uint8_t confirmed;
 };
 
 struct tally { /* of the round that decided; all zero where none was needed */
-    uint8_t granted, held, failed, total, quorum;
-    uint8_t guarded; /* have no vote yet (D5.3); for a grant as good as failed, but not counted among the failed */
+    uint8_t granted, taken, failed, total, quorum;
+    /* have no vote yet (D5.3); for a grant as good as failed, but not counted among the failed */
+    uint8_t guarded;
 };
 
 struct effect_answer {
@@ -276,19 +329,24 @@ struct effect_answer {
     enum answer answer;
     uint16_t policy;
     uint8_t group;
-    struct lock_ref lock;  /* GRANTED, REENTERED, REPEATED: for EVENT_UNDELIVERED */
-    struct hold_view hold; /* GRANTED, REENTERED, REPEATED, RENEWED, RENEW_FAILED; STATE: if `local` */
+    struct lock_ref lock; /* GRANTED, REENTERED, REPEATED: for EVENT_UNDELIVERED */
+    /* GRANTED, REENTERED, REPEATED, RENEWED, RENEW_FAILED; STATE: if `local` */
+    struct hold_view hold;
     struct tally
-        tally; /* GRANTED, REENTERED and REPEATED (as known), RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT, QUORUM_UNAVAILABLE,
-                               VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
-    int64_t waited_us;      /* since the request came */
-    int64_t retry_after_ms; /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */
-    master_set guarded;     /* QUORUM_UNAVAILABLE: the masters of tally.guarded, */
-    uint32_t guarded_ms[LIMIT_MASTERS]; /* and for how long each of them still is; UINT32_MAX: not known */
-    struct text holder;                 /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty */
-    enum reason reason;                 /* LOCK_LOST */
-    bool adopted;                       /* RENEWED: the token was not known here */
-    bool continuous; /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
+        /* GRANTED, REENTERED and REPEATED (as known), RENEWED, RENEW_FAILED, LOCK_HELD,
+         * WAIT_TIMEOUT, QUORUM_UNAVAILABLE, VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
+        tally;
+    int64_t waited_us; /* since the request came */
+    /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */
+    int64_t retry_after_ms;
+    master_set guarded; /* QUORUM_UNAVAILABLE: the masters of tally.guarded, */
+    /* and for how long each of them still is; UINT32_MAX: not known */
+    uint32_t guarded_ms[LIMIT_MASTERS];
+    struct text holder; /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty */
+    enum reason reason; /* LOCK_LOST */
+    bool adopted;       /* RENEWED: the token was not known here */
+    /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
+    bool continuous;
     uint32_t ttl_ms_min, ttl_ms_max;    /* BAD_TTL: what is allowed */
     bool local;                         /* STATE: this agent holds it */
     enum key_state state;               /* STATE */
@@ -297,29 +355,29 @@ struct effect_answer {
 
 /* What a journal has to know of a hold; comes before the answer that tells its caller of it. */
 struct effect_hold {
-    uint32_t slot;         /* names the hold until it is forgotten; small numbers, used again */
-    bool forgotten;        /* nothing is left of it, and nothing below is set */
-    bool ended;            /* released or lost */
-    bool released;         /* by its holder */
-    bool adopted;          /* as in event_restore */
-    struct hold_view view; /* ended by a release: valid until now; bound: nobody renews it for the caller any more */
-    struct instant lease_until;
-    struct hold_secrets secrets;
+    uint32_t slot;  /* names the hold until it is forgotten; small numbers, used again */
+    bool forgotten; /* nothing is left of it, and `hold` is not set */
+    struct noted_hold hold;
 };
 
 /* State transitions, for metrics and logs. */
 enum trace_kind {
-    TRACE_ATTEMPT,      /* one acquire round was decided: answer is GRANTED, LOCK_HELD, QUORUM_UNAVAILABLE or
-                           VALIDITY_EXPIRED */
-    TRACE_GRANTED,      /* a hold began */
-    TRACE_RENEWED,      /* answer RENEWED; margin_us is the validity that was left when the renewal completed;
-                           valid_until the new one */
+    /* one acquire round was decided: answer is GRANTED, LOCK_HELD, QUORUM_UNAVAILABLE or
+     * VALIDITY_EXPIRED */
+    TRACE_ATTEMPT,
+    TRACE_GRANTED, /* a hold began */
+    /* answer RENEWED; margin_us is the validity that was left when the renewal completed;
+     * valid_until the new one */
+    TRACE_RENEWED,
     TRACE_RENEW_FAILED, /* one renewal round did not reach a quorum */
-    TRACE_LOST,         /* a hold ended with `reason`; nobody else has it before valid_until, unless it was taken */
+    /* a hold ended with `reason`; nobody else has it before valid_until, unless it was taken */
+    TRACE_LOST,
     TRACE_RELEASED,     /* a hold ended by DELETE, or its grant could not be delivered */
     TRACE_DEBT_DROPPED, /* a release that a master still owed was given up before the ttl ran out */
-    TRACE_FOREIGN,      /* `master` holds a key of another type under a lock's name */
-    TRACE_STALLED,      /* this process was late by elapsed_us (R14) */
+    /* `master` holds a key of another type under a lock's name, or `spoiled`: no possible number
+     * in its fence key */
+    TRACE_FOREIGN,
+    TRACE_STALLED, /* this process was late by elapsed_us (R14) */
 };
 struct effect_trace {
     enum trace_kind kind;
@@ -331,11 +389,14 @@ struct effect_trace {
     enum reason reason;
     enum cause cause; /* ATTEMPT, GRANTED */
     uint64_t fence;
-    bool adopted;       /* GRANTED */
-    int64_t elapsed_us; /* ATTEMPT: of the round; GRANTED: since the request came; LOST, RELEASED: of the hold; STALLED:
-                           how late */
-    int64_t margin_us;  /* RENEWED */
-    uint32_t ttl_ms;    /* RENEWED: the lease that margin_us was left of; 0: not told */
+    bool adopted; /* GRANTED */
+    bool spoiled; /* FOREIGN */
+    /* ATTEMPT: of the round; GRANTED: since the request came; LOST, RELEASED: of the hold;
+     * STALLED: how late */
+    int64_t elapsed_us;
+    int64_t queued_us;          /* ATTEMPT: how long its round waited for a place before (R16) */
+    int64_t margin_us;          /* RENEWED */
+    uint32_t ttl_ms;            /* RENEWED: the lease that margin_us was left of; 0: not told */
     struct instant valid_until; /* RENEWED, LOST: of the hold */
 };
 
@@ -356,27 +417,46 @@ struct effects {
     struct send_item items[LIMIT_ITEMS];
 };
 
-/* ---- the core itself ------------------------------------------------------------------------------------------- */
+/* A hold of the watchdog whose answer may have reached nobody, and that nobody can ask for again:
+ * it is not renewed. Says nothing of one that has ended. */
+bool core_is_doubtful(const struct noted_hold *hold);
+
+/* ---- the core itself ------------------------------------------------------------------------- */
 
 /* Bytes that core_init() needs. */
 size_t core_size(const struct core_config *config);
 
-/* Builds a core in `memory` (core_size() bytes, zeroed, aligned as by malloc, owned by the caller and never freed by
- * the core). `config` must be in range: that is asserted, the configuration room has checked it. */
+/* Builds a core in `memory` (core_size() bytes, zeroed, aligned as by malloc, owned by the caller
+ * and never freed by the core). `config` must be in range: that is asserted, the configuration room
+ * has checked it. */
 struct core *core_init(void *memory, const struct core_config *config);
 
-/* Replaces the policies (reload). Same count, and for each the same match, groups and algorithm: asserted. */
+/* Replaces the policies (reload). Same count, and for each the same match, groups and algorithm:
+ * asserted. */
 void core_set_policies(struct core *core, const struct core_policy *policies, size_t count);
 
-/* Takes one event. First observes what has expired by `event->now`, and only then looks at the event (R14).
- * Returns true when the event was taken. False: the effects are full of what had expired and the event was not looked
- * at: deliver them and call again with the same event (its time may be refreshed). `effects` is emptied first. */
-bool core_step(struct core *core, const struct event *event, struct effects *effects);
+/* Takes one event. First observes what has expired by `event->now`, and only then looks at the
+ * event (R14). Returns true when the event was taken. False: the effects are full of what had
+ * expired and the event was not looked at: deliver them and call again with the same event (its
+ * time may be refreshed). `effects` is emptied first. */
+MUST_CHECK bool core_step(struct core *core, const struct event *event, struct effects *effects);
 
-/* When EVENT_TIME is due at the latest; INSTANT_NEVER if nothing is pending. May be in the past: then at once. */
+/* EVENT_FLUSH must come before the surroundings rest, best right before they write; and once more,
+ * where the effects of one step had no room for all rounds. */
+bool core_awaits_flush(const struct core *core);
+
+/* When EVENT_TIME is due at the latest; INSTANT_NEVER if nothing is pending. May be in the past:
+ * then at once. */
 struct instant core_next_deadline(const struct core *core);
 
-/* Random bytes for tokens. Before every step the loop fills it up from getrandom if fewer than half are left. */
+/* Asserts between two steps that the tables hold what state.h says of them: walks all that there
+ * is. For tests. */
+void core_check(const struct core *core);
+/* The part of it that needs no walk. */
+void core_check_counters(const struct core *core);
+
+/* Random bytes for tokens. Before every step the loop fills it up from getrandom if fewer than half
+ * are left. */
 struct entropy {
     uint8_t bytes[ENTROPY_BYTES];
     uint32_t left; /* bytes[0..left) are unused */
@@ -390,19 +470,26 @@ struct core_stats {
     uint32_t requests;      /* unanswered requests */
     uint32_t held_by_policy[LIMIT_POLICIES];
     uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS]; /* releases owed to each master */
+    struct core_rounds rounds[LIMIT_GROUPS];
 };
 const struct core_stats *core_stats(const struct core *core);
 
-/* Walks the holds that are valid at `now`. Start with *cursor = 0; false at the end. A hold that stays throughout the
- * walk is seen once. */
-bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor, struct hold_view *ret_view);
+/* Walks the holds that are valid at `now`. Start with *cursor = 0; false at the end. A hold that
+ * stays throughout the walk is seen once. */
+MUST_CHECK bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,
+                               struct hold_view *ret_view);
 
 /* The valid hold of `key` at this agent; false if there is none. */
-bool core_find_hold(const struct core *core, struct text key, struct instant now, struct hold_view *ret_view,
-                    struct lock_ref *ret_lock);
+MUST_CHECK bool core_find_hold(const struct core *core, struct text key, struct instant now,
+                               struct hold_view *ret_view, struct lock_ref *ret_lock);
 
 /* Walks the keys that requests wait for. Start with *cursor = 0. */
-bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key, struct instant *ret_since);
+MUST_CHECK bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key,
+                               struct instant *ret_since);
+
+/* Walks the keys that wait for a place for their round, in order (R16). Start with *cursor = 0. */
+MUST_CHECK bool core_next_in_line(const struct core *core, uint8_t group, uint32_t *cursor,
+                                  struct text *ret_key);
 
 /* The group of masters that a key belongs to: an index into core_config.groups. */
 uint8_t core_group_of(const struct core *core, struct text key);

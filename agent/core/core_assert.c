@@ -1,7 +1,8 @@
 /* The assertion hook's default: stop at once. Whoever links the core may define a better one. */
 #include "core_assert.h"
 
-__attribute__((weak)) void lockcore_assert_failed(const char *expression, const char *file, int line)
+__attribute__((weak)) void lockcore_assert_failed(const char *expression, const char *file,
+                                                  int line)
 {
     (void)expression, (void)file, (void)line;
     __builtin_trap();

@@ -1,12 +1,19 @@
 /* Fencing numbers (R12): each grant's is greater than every earlier grant's of its key.
  *
- * The agent proposes p, unix time in us; each granting master stores and returns max(stored + 1, p). The number is the
- * largest that came back. Any later grant meets a master of this quorum, so it is enough that a quorum which holds the
- * token stores the number: where clocks agree all store p at once; else a second phase raises it there before the
- * grant. (The maximum of per-master counters alone is not monotonic: 10,1,1 gives 11 by masters {1,2} and then 3 by
- * {2,3}.) */
+ * The agent proposes p, unix time in us; each granting master stores and returns max(stored + 1,
+ * p). The number is the largest that came back. Any later grant meets a master of this quorum, so
+ * it is enough that a quorum which holds the token stores the number: where clocks agree all store
+ * p at once; else a second phase raises it there before the grant. (The maximum of per-master
+ * counters alone is not monotonic: 10,1,1 gives 11 by masters {1,2} and then 3 by {2,3}.)
+ *
+ * A number that is further ahead of the agreed time than two days was never granted: a person, a
+ * broken disk or a lying master put it there. It is no number, and the master that has it does not
+ * vote on its key (VOTE_SPOILED): if it were followed, one master would move the numbers of all, up
+ * to where they can not rise any more. The scripts refuse what they find, and the core what it is
+ * told. */
+#include "fence.h"
+
 #include "core_assert.h"
-#include "state.h"
 
 /* Median of the masters' clock offsets that are known; false while none is. */
 static bool median_offset(const struct group *group, int64_t *ret_us)
@@ -28,9 +35,11 @@ static bool median_offset(const struct group *group, int64_t *ret_us)
     return true;
 }
 
-/* Where this agent's clock is off from the median of the masters' by more than a second, that median proposes. */
+/* The agreed time: where this agent's clock is off from the median of the masters' by more than a
+ * second, it is that median. */
 uint64_t fence_proposal(const struct core *core, uint8_t group)
 {
+    CORE_ASSERT(group < core->group_count);
     int64_t offset = 0, proposal = core->wall_us;
     if (MUTANT(FENCE_COUNTS_ONLY))
         return 1;
@@ -39,15 +48,24 @@ uint64_t fence_proposal(const struct core *core, uint8_t group)
         if (offset > limit || offset < -limit)
             proposal += offset;
     }
+    if (proposal > LIMIT_FENCE - FENCE_AHEAD_US)
+        proposal = LIMIT_FENCE - FENCE_AHEAD_US; /* so that its limit is a number still */
     return proposal > 0 ? (uint64_t)proposal : 1;
+}
+
+bool fence_is_wild(const struct core *core, uint8_t group, uint64_t number)
+{
+    return number > fence_proposal(core, group) + FENCE_AHEAD_US && !MUTANT(FENCE_UNBOUNDED);
 }
 
 void fence_heard(struct lock *lock, uint8_t master, uint64_t number)
 {
-    if (number > lock->fence_max) {
-        lock->fence_max = number;
-        lock->at_max = 0;
+    CORE_ASSERT(master < LIMIT_MASTERS);
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING);
+    if (number > lock->errand->fence_max) {
+        lock->errand->fence_max = number;
+        lock->errand->at_max = 0;
     }
-    if (number == lock->fence_max)
-        lock->at_max |= set_of(master);
+    if (number == lock->errand->fence_max)
+        lock->errand->at_max |= set_of(master);
 }

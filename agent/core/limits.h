@@ -16,25 +16,56 @@ enum {
     SECRET_BYTES_MIN = 16,     /* shorter ones could be guessed */
     LIMIT_REENTRIES = 65535,   /* times that one holder may have the same lock */
     LIMIT_PATTERN_BYTES = 512, /* policies[].match */
-    LIMIT_BATCH = 50,          /* locks in one call to a master: more would block it for too long */
-    LIMIT_EFFECTS = 256,       /* effects of one step */
-    LIMIT_ITEMS = 1024,        /* locks named by the send effects of one step */
-    RANDOM_BYTES = 20,         /* 160 bits of every token */
-    ENTROPY_BYTES = 4096,      /* random bytes kept ready for the core, at least half of them before each step */
-    ENTROPY_BYTES_OF_EVENT = 4 * RANDOM_BYTES, /* one event or timer begins so many attempts at the most */
-    TTL_MS_MIN = 100,                          /* shortest lease */
-    TTL_MS_MIN_AGENT = 1000,                   /* shortest lease that the watchdog renews */
-    TTL_MS_MAX = 3600 * 1000,                  /* largest value of limits.max_ttl */
-    LOST_MARGIN_MS_MIN = 50,                   /* a lost lock is reported at least this long before its validity ends */
-    TICKET_AHEAD_MS = 2000,                    /* clocks of agents that are trusted differ by less (R9, R12) */
-    TICKET_MS = 3000,                          /* a ticket that is not shown again is void (R9) */
-    STALL_MS = 100,        /* a step this much later than the deadline it was asked for is a stall (R14) */
-    CLOCK_TRUST_MS = 1000, /* beyond this the masters' median clock proposes fencing numbers (R12) */
+#ifdef TIGHT_LIMITS            /* a build of the simulator, where steps fill their effects */
+    LIMIT_BATCH = 2,
+    LIMIT_EFFECTS = 64,
+    LIMIT_ITEMS = 32,
+#else
+    LIMIT_BATCH = 50,    /* locks in one call to a master: more would block it for too long */
+    LIMIT_EFFECTS = 256, /* effects of one step */
+    LIMIT_ITEMS = 1024,  /* locks named by the send effects of one step */
+#endif
+    RANDOM_BYTES = 20, /* 160 bits of every token */
+    /* random bytes kept ready for the core, at least half of them before each step */
+    ENTROPY_BYTES = 4096,
+    /* one event or timer begins so many attempts at the most */
+    ENTROPY_BYTES_OF_EVENT = 4 * RANDOM_BYTES,
+    ROUNDS_MIN = 64,     /* acquire rounds of one group in flight: where the limit begins (R16) */
+    LIMIT_ROUNDS = 4096, /* and where it ends */
+    ROUNDS_GROWTH = 8,   /* by so many it grows a round trip */
+    /* a caller who tries once waits for a place for so long */
+    ADMISSION_MS_MAX = 10 * 1000,
+    TTL_MS_MIN = 100,         /* shortest lease */
+    TTL_MS_MIN_AGENT = 1000,  /* shortest lease that the watchdog renews */
+    TTL_MS_MAX = 3600 * 1000, /* largest value of limits.max_ttl */
+    /* a lost lock is reported at least this long before its validity ends */
+    LOST_MARGIN_MS_MIN = 50,
+    EXPIRY_MARGIN_MS =
+        /* the end of a lease that its caller renews is said so long before: what is late comes
+         * in time, */
+    5,
+    /* and so long where a renewal is out, which may still be confirmed */
+    EXPIRY_MARGIN_RENEWING_MS = 3,
+    TICKET_AHEAD_MS = 2000, /* clocks of agents that are trusted differ by less (R9, R12) */
+    TICKET_MS = 3000,       /* a ticket that is not shown again is void (R9) */
+    /* a step this much later than the deadline it was asked for is a stall (R14) */
+    STALL_MS = 100,
+    /* beyond this the masters' median clock proposes fencing numbers (R12) */
+    CLOCK_TRUST_MS = 1000,
 };
 
+/* Fencing numbers (R12), which are unix time in us: how far ahead of the agreed time one may be,
+ * and the largest that a double of the masters' scripts tells from its neighbours. */
+#define FENCE_AHEAD_US (2LL * 24 * 3600 * 1000 * 1000)
+#define LIMIT_FENCE ((1LL << 53) - 1)
+
 static_assert(LIMIT_MASTERS <= 16, "a set of masters is a uint16_t");
-static_assert(ENTROPY_BYTES / 2 >= 2 * ENTROPY_BYTES_OF_EVENT, "a step must come on between two refills");
+static_assert(ENTROPY_BYTES / 2 >= 2 * ENTROPY_BYTES_OF_EVENT,
+              "a step must come on between two refills");
 static_assert(TICKET_AHEAD_MS == 2 * CLOCK_TRUST_MS, "one may be fast and another one slow");
+static_assert(EXPIRY_MARGIN_RENEWING_MS < EXPIRY_MARGIN_MS && EXPIRY_MARGIN_MS < LOST_MARGIN_MS_MIN,
+              "who can still do something about it is told earlier");
+static_assert(ROUNDS_MIN >= 1 && ROUNDS_MIN <= LIMIT_ROUNDS, "the limit has room to grow");
 static_assert(TTL_MS_MIN_AGENT >= TTL_MS_MIN, "the watchdog's floor is a floor");
 static_assert(LIMIT_EFFECTS >= 64 && LIMIT_ITEMS >= 4 * LIMIT_BATCH, "one event must always fit");
 

@@ -1,18 +1,25 @@
-/* The effects of a step. Commands for many locks on the same masters are gathered into one (R8); whatever must not be
- * overtaken by them flushes them first, so that each master sees what concerns a key in the order in which it was
- * decided (R5). */
+/* The effects of a step. Commands for many locks on the same masters are gathered into one, over
+ * all steps of a turn of the loop, until EVENT_FLUSH (R1, R8). Whatever goes out alone sends them
+ * first, and what is gathered later for a key never stands in front of what was gathered earlier
+ * for it: so each master sees what concerns a key in the order in which it was decided (R5). */
+#include "outbox.h"
+
 #include "core_assert.h"
-#include "state.h"
+#include "fence.h"
+#include "key_table.h"
+#include "lock_table.h"
+#include "lock_words.h"
 
 enum {
-    ROOM_FOR_ONE_EVENT = 16, /* effects that one event or timer causes at the most, answers to lists aside */
+    /* effects that one event or timer causes at the most, answers to lists aside */
+    ROOM_FOR_ONE_EVENT = 16,
     ROOM_FOR_BATCHES = 2 * BATCHES,
     ROOM_FOR_ANSWERS = ROOM_FOR_ONE_EVENT + ROOM_FOR_BATCHES,
 };
 
-/* For one more event or timer: its effects, and the tokens of the attempts that it begins. */
 bool outbox_has_room(const struct core *core)
 {
+    CORE_ASSERT(core->effects != NULL);
     const struct effects *effects = core->effects;
     return core->entropy.left >= ENTROPY_BYTES_OF_EVENT &&
            effects->count + ROOM_FOR_ANSWERS + ROOM_FOR_ONE_EVENT <= LIMIT_EFFECTS &&
@@ -21,11 +28,13 @@ bool outbox_has_room(const struct core *core)
 
 bool outbox_has_room_for_answer(const struct core *core)
 {
+    CORE_ASSERT(core->effects != NULL);
     return core->effects->count + ROOM_FOR_ANSWERS < LIMIT_EFFECTS;
 }
 
 struct effect *outbox_effect(struct core *core, enum effect_kind kind)
 {
+    CORE_ASSERT(core->effects != NULL);
     struct effects *effects = core->effects;
     CORE_ASSERT(effects->count < LIMIT_EFFECTS);
     struct effect *effect = &effects->list[effects->count++];
@@ -39,7 +48,8 @@ static void put_item(struct core *core, const struct send_item *item)
     core->effects->items[core->effects->item_count++] = *item;
 }
 
-/* R7, nothing shortens: a key that is created anew lives for as long as those that were there before. */
+/* R7, nothing shortens: a key that is created anew lives for as long as those that were there
+ * before. */
 static uint32_t lease_left_ms(const struct core *core, const struct lock *lock)
 {
     int64_t left_us = instant_us_between(core->now, lock->lease_until);
@@ -47,30 +57,58 @@ static uint32_t lease_left_ms(const struct core *core, const struct lock *lock)
     return (uint32_t)((left_us + 999) / 1000);
 }
 
+/* What a command says of this agent's place in the order (R9). */
+static struct ticket ticket_of(const struct core *core, const struct lock *lock, enum op op)
+{
+    bool shows = op == OP_ACQUIRE || op == OP_HANDOVER;
+    /* then nobody waited here by a ticket */
+    bool releases = lock->state == LOCK_RELEASING && !lock->stranger;
+    bool undoes = lock->state == LOCK_ENDED && lock->errand->ticket != 0;
+    struct ticket ticket = {.agent = shows || releases || undoes ? core->agent : 0};
+    if (releases || undoes) {
+        ticket.number = lock->errand->ticket;
+        ticket.ttl_ms = lock->errand->ticket == 0 ? 0 : TICKET_MS;
+    } else if (shows) {
+        ticket.number = op == OP_HANDOVER && MUTANT(HANDOVER_JUMPS_LINE) ? 1 : lock->errand->ticket;
+        ticket.ttl_ms =
+            lock->errand->ticket == 0 || lock->key->contest->tickets.unreachable ? 0 : TICKET_MS;
+        ticket.fresh = lock->errand->ticket_is_fresh && !MUTANT(TICKET_NOT_RAISED);
+    }
+    return ticket;
+}
+
 static struct send_item item_of(const struct core *core, const struct lock *lock, enum op op)
 {
+    CORE_ASSERT(lock->state != LOCK_FREE);
     struct send_item item = {
         .ref = lock_ref(lock),
         .key = key_text(lock->key),
         .token = lock->token,
-        .label = {lock->label, lock->label_len},
+        .label = words_label(lock_words(lock)),
         .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock_lease_ms(lock),
         .policy = lock->policy,
-        .fencing = lock->fencing,
+        .fencing = lock->fencing && !(op == OP_ADOPT && MUTANT(ADOPT_IGNORES_FENCE)),
     };
     item.fair = lock_policy(core, lock)->order == ORDER_FAIR;
     if (item.fair)
         item.ticket = ticket_of(core, lock, op);
     if (op == OP_HANDOVER)
-        item.previous = lock->previous;
+        item.previous = lock->errand->previous;
+    item.agent = core->owner;
+    item.asked = (op == OP_HANDOVER ? lock->errand->previous_given_back : lock->given_back) ||
+                 MUTANT(RELEASE_BY_RANDOM);
+    item.numbered = lock->stranger && lock->fencing && !MUTANT(STRANGER_BY_RANDOM);
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
         item.token.fence = fence_proposal(core, lock->group);
     return item;
 }
 
-static void put_send(struct core *core, enum op op, uint8_t group, master_set masters, uint16_t count)
+static void put_send(struct core *core, enum op op, uint8_t group, master_set masters,
+                     uint16_t count)
 {
     CORE_ASSERT(masters != 0);
+    CORE_ASSERT((masters & ~set_first(core->groups[group].config.masters)) == 0);
+    CORE_ASSERT(count >= 1 && count <= LIMIT_BATCH);
     outbox_effect(core, EFFECT_SEND)->send = (struct effect_send){
         .op = op,
         .group = group,
@@ -82,14 +120,24 @@ static void put_send(struct core *core, enum op op, uint8_t group, master_set ma
 
 void outbox_send(struct core *core, struct lock *lock, enum op op, master_set masters)
 {
-    outbox_flush(core);
+    if (!MUTANT(SENT_OVERTAKES))
+        outbox_flush(core);
     put_send(core, op, lock->group, masters, 1);
     struct send_item item = item_of(core, lock, op);
     put_item(core, &item);
 }
 
-void outbox_read(struct core *core, struct request *request, master_set masters)
+bool outbox_takes(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
+    enum taken taken = round_take(&lock->round, reply);
+    if (taken == TAKEN_RERUN)
+        outbox_send(core, lock, reply->op, set_of(reply->master));
+    return taken == TAKEN_VOTE;
+}
+
+void outbox_read(struct core *core, struct core_request *request, master_set masters)
+{
+    CORE_ASSERT(request->state == REQUEST_READING);
     outbox_flush(core);
     put_send(core, OP_READ, request->key->group, masters, 1);
     put_item(core, &(struct send_item){
@@ -101,85 +149,137 @@ void outbox_read(struct core *core, struct request *request, master_set masters)
 
 void outbox_withdraw(struct core *core, struct key *key, master_set masters)
 {
-    outbox_flush(core);
+    if (!MUTANT(SENT_OVERTAKES))
+        outbox_flush(core);
     put_send(core, OP_WITHDRAW, key->group, masters, 1);
-    put_item(core, &(struct send_item){
-                       .key = key_text(key), .policy = key->policy, .fair = true, .ticket.agent = core->agent});
+    put_item(core, &(struct send_item){.key = key_text(key),
+                                       .policy = key->policy,
+                                       .fair = true,
+                                       .ticket.agent = core->agent});
 }
 
 static void flush_batch(struct core *core, struct batch *batch)
 {
-    if (batch->count == 0)
-        return;
-    put_send(core, batch->op, batch->group, batch->masters, batch->count);
+    CORE_ASSERT(batch->count > 0 && core->gathered >= batch->count);
+    put_send(core, batch->kind.op, batch->kind.group, batch->kind.masters, batch->count);
     for (uint8_t i = 0; i < batch->count; i++)
         put_item(core, &batch->items[i]);
     core->gathered -= batch->count;
-    batch->count = 0;
 }
 
 void outbox_flush(struct core *core)
 {
     for (uint32_t i = 0; i < core->batch_count; i++)
         flush_batch(core, &core->batches[i]);
+    core->batches_sent += core->batch_count;
     core->batch_count = 0;
+}
+
+bool outbox_gathers(const struct core *core)
+{
+    return core->batch_count > 0;
+}
+
+static bool is_gathered(const struct core *core, const struct key *key)
+{
+    CORE_ASSERT(key->batch <= core->batches_sent + core->batch_count);
+    return key->batch > core->batches_sent;
+}
+
+void outbox_let_go(struct core *core, const struct key *key)
+{
+    if (is_gathered(core, key))
+        outbox_flush(core);
+}
+
+/* The batch that an item joins: not one in front of the last that names its key, for then it would
+ * overtake what was decided for that before (R5). */
+static struct batch *batch_for(struct core *core, const struct key *key,
+                               const struct batch_kind *kind)
+{
+    uint64_t at = is_gathered(core, key) && !MUTANT(GATHERED_OVERTAKES)
+                      ? key->batch - core->batches_sent - 1
+                      : 0;
+    for (; at < core->batch_count; at++) {
+        struct batch_kind *other = &core->batches[at].kind;
+        if (other->op == kind->op && other->group == kind->group &&
+            other->masters == kind->masters && other->fair == kind->fair)
+            return &core->batches[at];
+    }
+    if (core->batch_count == BATCHES)
+        outbox_flush(core);
+    struct batch *begun = &core->batches[core->batch_count++];
+    begun->kind = *kind;
+    begun->count = 0;
+    return begun;
 }
 
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters)
 {
-    struct batch *batch = NULL;
-    bool fair = op == OP_RELEASE && lock_policy(core, lock)->order == ORDER_FAIR;
-    for (uint32_t i = 0; i < core->batch_count && batch == NULL; i++) {
-        struct batch *other = &core->batches[i];
-        if (other->op == op && other->group == lock->group && other->masters == masters && other->fair == fair)
-            batch = other;
-    }
-    if (batch == NULL) {
-        if (core->batch_count == BATCHES)
-            outbox_flush(core);
-        batch = &core->batches[core->batch_count++];
-        batch->op = op, batch->group = lock->group, batch->masters = masters, batch->fair = fair, batch->count = 0;
-    }
+    CORE_ASSERT(masters != 0);
+    bool has_ticket = op == OP_ACQUIRE || op == OP_RELEASE;
+    struct batch_kind kind = {.op = op, .group = lock->group, .masters = masters};
+    kind.fair = has_ticket && lock_policy(core, lock)->order == ORDER_FAIR;
+    struct batch *batch = batch_for(core, lock->key, &kind);
+    CORE_ASSERT(batch->count < LIMIT_BATCH);
     batch->items[batch->count++] = item_of(core, lock, op);
     core->gathered++;
+    lock->key->batch = core->batches_sent + (uint64_t)(batch - core->batches) + 1;
     if (batch->count == LIMIT_BATCH)
-        flush_batch(core, batch);
+        outbox_flush(core);
 }
 
 void outbox_hold(struct core *core, struct lock *lock)
 {
+    CORE_ASSERT(lock->state >= LOCK_HELD);
     bool released = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED;
     if (!core->journal)
         return;
     lock->noted = true;
-    struct effect_hold *hold = &outbox_effect(core, EFFECT_HOLD)->hold;
-    *hold = (struct effect_hold){
+    struct effect_hold *effect = &outbox_effect(core, EFFECT_HOLD)->hold;
+    *effect = (struct effect_hold){
         .slot = lock->slot,
-        .ended = lock->state != LOCK_HELD,
-        .released = released,
-        .adopted = lock->adopted && !released,
-        .view = lock_view(lock),
-        .lease_until = lock->lease_until,
-        .secrets = {{lock->owner.bytes, lock->owner.len},
-                    {lock->idempotency.bytes, lock->idempotency.len},
-                    lock->terms},
+        .hold = {.key = key_text(lock->key),
+                 .token = lock->token,
+                 .ended = lock->state != LOCK_HELD,
+                 .released = released,
+                 .adopted = lock->adopted && !released,
+                 .delivered = lock->delivered,
+                 .acquired_at = lock->acquired_at,
+                 .valid_until =
+                     released ? instant_min(lock->valid_until, core->now) : lock->valid_until,
+                 .max_hold_until = lock->max_hold_until,
+                 .lease_until = lock->lease_until,
+                 .terms = lock->terms,
+                 .words = *lock_words(lock)},
     };
-    if (lock->bound)
-        hold->view.renew = RENEW_CALLER;
-    if (released)
-        hold->view.valid_until = instant_min(hold->view.valid_until, core->now);
+    if (lock->terms.bound)
+        effect->hold.terms.renew = RENEW_CALLER, effect->hold.terms.bound = false;
+}
+
+void outbox_forget(struct core *core, struct lock *lock)
+{
+    if (!lock->noted)
+        return;
+    lock->noted = false;
+    outbox_effect(core, EFFECT_HOLD)->hold =
+        (struct effect_hold){.slot = lock->slot, .forgotten = true};
 }
 
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock)
 {
+    CORE_ASSERT(trace.kind != TRACE_STALLED);
+    CORE_ASSERT(lock->key != NULL);
     trace.lock = lock_ref(lock);
     trace.valid_until = lock->valid_until;
     trace.key = key_text(lock->key);
-    trace.label = (struct text){lock->label, lock->label_len};
+    trace.label = words_label(lock_words(lock));
     trace.policy = lock->policy;
     trace.group = lock->group;
     trace.fence = lock->token.fence;
     trace.adopted = lock->adopted;
     trace.cause = lock->cause;
+    if (lock->key->contest != NULL)
+        trace.queued_us = lock->key->contest->admission.waited_us;
     outbox_effect(core, EFFECT_TRACE)->trace = trace;
 }

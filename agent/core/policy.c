@@ -1,36 +1,14 @@
-/* Which policy a key falls under, which group of masters it belongs to, and which leases are allowed. */
-#include <string.h>
+/* Which policy a key falls under, which group of masters it belongs to, and which leases are
+ * allowed. */
+#include "policy.h"
 
 #include "core_assert.h"
-#include "state.h"
-
-/* `*` is any run of bytes, `?` any one byte. On a mismatch only the last `*` needs to be tried again, so this is O(n *
- * m). */
-bool glob_matches(const char *pattern, struct text text)
-{
-    const char *at = text.at, *end = text.at + text.len;
-    const char *star = NULL, *star_at = NULL;
-    while (at < end) {
-        if (*pattern == '*') {
-            star = pattern++;
-            star_at = at;
-        } else if (*pattern == '?' || *pattern == *at) {
-            pattern++;
-            at++;
-        } else if (star != NULL) {
-            pattern = star + 1;
-            at = ++star_at;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0';
-}
+#include "glob.h"
+#include "random.h"
 
 uint16_t core_policy_of(const struct core *core, struct text key)
 {
+    CORE_ASSERT(core->policy_count >= 1);
     for (size_t i = 0; i + 1 < core->policy_count; i++) {
         if (glob_matches(core->policies[i].match, key))
             return (uint16_t)i;
@@ -38,11 +16,12 @@ uint16_t core_policy_of(const struct core *core, struct text key)
     return (uint16_t)(core->policy_count - 1);
 }
 
-/* Rendezvous hashing (Thaler and Ravishankar): every agent ranks the groups by hash of (group's name, key) and takes
- * the first, so that adding a group moves only the keys that it wins. The hash key is fixed: all agents must agree
- * (A4). */
+/* Rendezvous hashing (Thaler and Ravishankar): every agent ranks the groups by hash of (group's
+ * name, key) and takes the first, so that adding a group moves only the keys that it wins. The hash
+ * key is fixed: all agents must agree (A4). */
 uint8_t policy_group(const struct core *core, uint16_t policy, struct text key)
 {
+    CORE_ASSERT(policy < core->policy_count);
     const struct core_policy *terms = &core->policies[policy];
     uint8_t best = terms->groups[0];
     uint64_t best_rank = 0;
@@ -53,44 +32,50 @@ uint8_t policy_group(const struct core *core, uint16_t policy, struct text key)
             best_rank = rank;
         }
     }
+    CORE_ASSERT(best < core->group_count);
     return best;
 }
 
 uint8_t core_group_of(const struct core *core, struct text key)
 {
+    CORE_ASSERT(key.len >= 1);
     return policy_group(core, core_policy_of(core, key), key);
 }
 
-static bool allows_ttl(const struct core *core, const struct key *key, uint32_t lock_delay_ms, uint32_t ttl_ms,
-                       enum renew renew, struct effect_answer *ret_refusal)
+static bool allows_ttl(const struct core *core, const struct key *key, uint32_t lock_delay_ms,
+                       uint32_t ttl_ms, enum renew renew, struct effect_answer *ret_refusal)
 {
     uint32_t least = 4 * core->groups[key->group].config.node_timeout_ms; /* R1 */
     if (least < TTL_MS_MIN)
         least = TTL_MS_MIN;
     if (renew == RENEW_AGENT && least < TTL_MS_MIN_AGENT)
         least = TTL_MS_MIN_AGENT;
+    CORE_ASSERT(lock_delay_ms <= core->max_ttl_ms);
     uint32_t most = core->max_ttl_ms - lock_delay_ms; /* R15 */
     if (ttl_ms >= least && ttl_ms <= most)
         return true;
-    *ret_refusal = (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = least, .ttl_ms_max = most};
+    *ret_refusal =
+        (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = least, .ttl_ms_max = most};
     return false;
 }
 
-bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms, enum renew renew,
-                       struct effect_answer *ret_refusal)
+bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms,
+                       enum renew renew, struct effect_answer *ret_refusal)
 {
-    return allows_ttl(core, key, core->policies[key->policy].lock_delay_ms, ttl_ms, renew, ret_refusal);
+    return allows_ttl(core, key, core->policies[key->policy].lock_delay_ms, ttl_ms, renew,
+                      ret_refusal);
 }
 
-bool policy_allows_ttl_of(const struct core *core, const struct lock *lock, uint32_t ttl_ms, enum renew renew,
-                          struct effect_answer *ret_refusal)
+bool policy_allows_ttl_of(const struct core *core, const struct lock *lock, uint32_t ttl_ms,
+                          enum renew renew, struct effect_answer *ret_refusal)
 {
     return allows_ttl(core, lock->key, lock->lock_delay_ms, ttl_ms, renew, ret_refusal);
 }
 
 void policy_fit_lock_delay(const struct core *core, struct lock *lock)
 {
-    uint32_t room_ms = core->max_ttl_ms > lock->ttl_ms ? core->max_ttl_ms - lock->ttl_ms : 0;
+    uint32_t room_ms =
+        core->max_ttl_ms > lock->terms.ttl_ms ? core->max_ttl_ms - lock->terms.ttl_ms : 0;
     if (lock->lock_delay_ms > room_ms)
         lock->lock_delay_ms = room_ms;
 }

@@ -3,8 +3,11 @@
 
 #include <string.h>
 
+#include "core_assert.h"
+
 static uint64_t rotate(uint64_t x, int bits)
 {
+    CORE_ASSERT(bits > 0 && bits < 64);
     return x << bits | x >> (64 - bits);
 }
 
@@ -23,6 +26,7 @@ void random_seed(struct random *random, uint64_t seed)
 uint64_t random_next(struct random *random)
 {
     uint64_t *s = random->state;
+    CORE_ASSERT((s[0] | s[1] | s[2] | s[3]) != 0); /* it was seeded */
     uint64_t result = rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
@@ -48,8 +52,9 @@ static void sip_round(uint64_t v[4])
 
 uint64_t hash_bytes(uint64_t key0, uint64_t key1, const void *bytes, size_t len)
 {
-    uint64_t v[4] = {key0 ^ 0x736f6d6570736575u, key1 ^ 0x646f72616e646f6du, key0 ^ 0x6c7967656e657261u,
-                     key1 ^ 0x7465646279746573u};
+    CORE_ASSERT(bytes != NULL || len == 0);
+    uint64_t v[4] = {key0 ^ 0x736f6d6570736575u, key1 ^ 0x646f72616e646f6du,
+                     key0 ^ 0x6c7967656e657261u, key1 ^ 0x7465646279746573u};
     const uint8_t *at = bytes;
     size_t left = len;
     for (; left >= 8; left -= 8, at += 8) {

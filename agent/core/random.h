@@ -1,4 +1,5 @@
-/* Jitter from a seeded generator, and keyed hashes. Tokens do not come from here: they come from the entropy pool. */
+/* Jitter from a seeded generator, and keyed hashes. Tokens do not come from here: they come from
+ * the entropy pool. */
 #ifndef LOCKAGENT_CORE_RANDOM_H
 #define LOCKAGENT_CORE_RANDOM_H
 
@@ -13,7 +14,8 @@ uint64_t random_next(struct random *random);
 /* Uniform in 0..bound-1; 0 for bound <= 1. */
 int64_t random_below(struct random *random, int64_t bound);
 
-/* SipHash-1-3 by Aumasson and Bernstein: callers choose the keys of our tables, so the hash is keyed. */
+/* SipHash-1-3 by Aumasson and Bernstein: callers choose the keys of our tables, so the hash is
+ * keyed. */
 uint64_t hash_bytes(uint64_t key0, uint64_t key1, const void *bytes, size_t len);
 
 #endif

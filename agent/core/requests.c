@@ -1,17 +1,23 @@
-/* Requests and their answers. An answer goes out at once while the effects have room, and else as soon as they have:
- * one event may decide thousands of requests. */
+/* Requests and their answers. An answer goes out at once while the effects have room, and else as
+ * soon as they have: one event may decide thousands of requests. */
+#include "requests.h"
+
 #include <string.h>
 
 #include "core_assert.h"
-#include "state.h"
+#include "key_table.h"
+#include "lock_table.h"
+#include "outbox.h"
+#include "retire.h"
 
-struct request *request_new(struct core *core, uint32_t number, struct key *key)
+struct core_request *request_new(struct core *core, uint32_t number, struct key *key)
 {
     CORE_ASSERT(number < core->requests_max);
-    struct request *request = &core->requests[number];
+    struct core_request *request = &core->requests[number];
     CORE_ASSERT(request->state == REQUEST_FREE);
+    CORE_ASSERT(request->link.next == NULL && request->timer.place == 0);
     uint32_t generation = request->generation + 1, rounds = request->round.number;
-    memset(request, 0, offsetof(struct request, states));
+    memset(request, 0, offsetof(struct core_request, states));
     request->slot = number;
     request->generation = generation;
     request->round.number = rounds;
@@ -19,16 +25,17 @@ struct request *request_new(struct core *core, uint32_t number, struct key *key)
     request->key = key;
     request->came_at = core->now;
     request->timer.owner = TIMER_OF_REQUEST;
-    key->references++;
+    key_refer(core, key);
     if (core->requests_used <= number)
         core->requests_used = number + 1;
     core->stats.requests++;
     return request;
 }
 
-void request_forget(struct core *core, struct request *request)
+void request_forget(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state != REQUEST_FREE);
+    CORE_ASSERT(request->key != NULL && core->stats.requests > 0);
     if (request->state == REQUEST_WAITING)
         core->stats.waiters--;
     list_remove(&request->link);
@@ -42,11 +49,13 @@ void request_forget(struct core *core, struct request *request)
 
 static void put_answer(struct core *core, const struct effect_answer *answer)
 {
+    CORE_ASSERT(answer->request < core->requests_max);
     outbox_effect(core, EFFECT_ANSWER)->answer = *answer;
 }
 
-void request_answer(struct core *core, struct request *request, struct effect_answer answer)
+void request_answer(struct core *core, struct core_request *request, struct effect_answer answer)
 {
+    CORE_ASSERT(request->state != REQUEST_FREE && request->state != REQUEST_SETTLED);
     answer.request = request->slot;
     answer.policy = request->key->policy;
     answer.group = request->key->group;
@@ -58,13 +67,13 @@ void request_answer(struct core *core, struct request *request, struct effect_an
     }
     /* What the answer borrows from a lock may be gone by then: keep copies of it. */
     struct text label = answer.hold.label.len > 0 ? answer.hold.label : answer.holder;
-    CORE_ASSERT(label.len <= sizeof(request->label));
+    CORE_ASSERT(label.len <= sizeof(request->words.label));
     if (label.len > 0)
-        memmove(request->label, label.at, label.len);
+        memmove(request->words.label, label.at, label.len);
     if (answer.hold.label.len > 0)
-        answer.hold.label.at = request->label;
+        answer.hold.label.at = request->words.label;
     if (answer.holder.len > 0)
-        answer.holder.at = request->label;
+        answer.holder.at = request->words.label;
     if (answer.hold.key.len > 0)
         answer.hold.key = key_text(request->key);
     if (request->state == REQUEST_WAITING)
@@ -76,52 +85,45 @@ void request_answer(struct core *core, struct request *request, struct effect_an
     list_append(&core->settled, &request->link);
 }
 
-void request_refuse(struct core *core, uint32_t number, struct effect_answer answer)
+struct lock *request_attempt(const struct core_request *request)
 {
-    answer.request = number;
-    put_answer(core, &answer);
+    struct lock *attempt = key_attempt(request->key);
+    return attempt != NULL && attempt->errand->contender == request->slot ? attempt : NULL;
 }
 
 void requests_answer(struct core *core, struct list *list, enum answer answer, enum reason reason)
 {
-    struct link *link;
-    while ((link = list_first(list)) != NULL) {
-        struct request *request = CONTAINER_OF(link, struct request, link);
+    struct core_request *request;
+    while ((request = request_first(list)) != NULL)
         request_answer(core, request, (struct effect_answer){.answer = answer, .reason = reason});
-    }
 }
 
 void requests_answer_round(struct core *core, struct lock *lock, enum answer answer)
 {
-    struct link *link;
-    while ((link = list_first(&lock->requests)) != NULL) {
-        struct request *request = CONTAINER_OF(link, struct request, link);
-        request_answer(
-            core, request,
-            (struct effect_answer){
-                .answer = answer, .tally = round_tally(&lock->round), .reason = lock->reason, .retry_after_ms = -1});
+    CORE_ASSERT(lock->state == LOCK_ADOPTING || lock->state == LOCK_RELEASING);
+    struct core_request *request;
+    while ((request = request_first(&lock->requests)) != NULL) {
+        request_answer(core, request,
+                       (struct effect_answer){.answer = answer,
+                                              .tally = round_tally(&lock->round),
+                                              .reason = lock->reason,
+                                              .retry_after_ms = -1});
     }
 }
 
 void requests_settle(struct core *core)
 {
-    struct link *link;
-    while (outbox_has_room_for_answer(core) && (link = list_first(&core->settled)) != NULL) {
-        struct request *request = CONTAINER_OF(link, struct request, link);
+    struct core_request *request;
+    while (outbox_has_room_for_answer(core) && (request = request_first(&core->settled)) != NULL) {
+        CORE_ASSERT(request->state == REQUEST_SETTLED);
         put_answer(core, &request->settled);
         request_forget(core, request);
     }
 }
 
-struct tally hold_tally(const struct core *core, const struct lock *lock)
-{
-    return (struct tally){.granted = lock_view(lock).confirmed,
-                          .total = core->groups[lock->group].config.masters,
-                          .quorum = lock->quorum};
-}
-
 struct effect_answer answer_for_lock(enum answer answer, const struct lock *lock)
 {
+    CORE_ASSERT(lock->state != LOCK_FREE);
     return (struct effect_answer){
         .answer = answer,
         .lock = lock_ref(lock),

@@ -14,11 +14,12 @@ uint8_t round_quorum(enum algorithm algorithm, uint8_t masters)
     return algorithm == ALGORITHM_REDLOCK ? majority : masters;
 }
 
-void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum, master_set asked, struct instant now,
-                 int64_t timeout_ms)
+void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum, master_set asked,
+                 struct instant now, int64_t timeout_ms)
 {
     CORE_ASSERT(quorum >= 1 && quorum <= total && total <= LIMIT_MASTERS);
     CORE_ASSERT((asked & ~set_first(total)) == 0);
+    CORE_ASSERT(timeout_ms > 0);
     *round = (struct round){
         .number = round->number + 1,
         .op = op,
@@ -30,20 +31,23 @@ void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum,
     };
 }
 
-/* Which side a vote counts for. A repaired key counts from the next renewal on (R7), so now it is neither. For a
- * release, any definite word that the token is not there (any more) is what was asked for. */
+/* Which side a vote counts for. A repaired key counts from the next renewal on (R7), so now it is
+ * neither. For a release, any definite word that the token is not there (any more) is what was
+ * asked for. */
 static enum side side_of(enum op op, enum vote vote)
 {
     switch (vote) {
     case VOTE_YES:
         return SIDE_YES;
-    case VOTE_HELD:
+    case VOTE_TAKEN:
+    case VOTE_MOVED:
     case VOTE_FOREIGN:
     case VOTE_ABSENT:
     case VOTE_MISNUMBERED:
         return op == OP_RELEASE ? SIDE_YES : SIDE_NO;
     case VOTE_REPAIRED:
     case VOTE_GUARDED:
+    case VOTE_SPOILED: /* nobody holds the key for that */
     case VOTE_REFUSED:
     case VOTE_NOT_RUN:
     case VOTE_NOT_SENT:
@@ -75,12 +79,34 @@ void round_vote(struct round *round, uint8_t master, enum vote vote)
     }
 }
 
-bool round_wants_rerun(struct round *round, uint8_t master, enum vote vote)
+static bool is_answered_by(const struct round *round, const struct event_reply *reply)
 {
-    if (vote != VOTE_NOT_RUN || set_has(round->rerun, master) || !set_has(round_pending(round), master))
-        return false;
-    round->rerun |= set_of(master);
-    return true;
+    if (reply->op == OP_RELEASE || MUTANT(STALE_VOTES_COUNT))
+        return set_has(round->asked, reply->master);
+    return reply->ref.round == round->number;
+}
+
+enum taken round_take(struct round *round, const struct event_reply *reply)
+{
+    CORE_ASSERT(reply->master < LIMIT_MASTERS);
+    master_set from = set_of(reply->master);
+    if (!is_answered_by(round, reply))
+        return TAKEN_STALE;
+    if (reply->vote == VOTE_NOT_RUN && (round_pending(round) & ~round->rerun & from) != 0) {
+        round->rerun |= from;
+        return TAKEN_RERUN;
+    }
+    round_vote(round, reply->master, reply->vote);
+    return TAKEN_VOTE;
+}
+
+void round_reopen(struct round *round, master_set masters)
+{
+    CORE_ASSERT((masters & (round->yes | round->no | round_pending(round))) == 0);
+    CORE_ASSERT((masters & ~set_first(round->total)) == 0);
+    round->asked |= masters;
+    round->failed &= (master_set)~masters;
+    round->rerun &= (master_set)~masters;
 }
 
 void round_close(struct round *round)
@@ -95,6 +121,8 @@ master_set round_pending(const struct round *round)
 
 enum verdict round_verdict(const struct round *round)
 {
+    CORE_ASSERT(round->quorum >= 1 && round->quorum <= round->total);
+    CORE_ASSERT((round->yes & (round->no | round->failed)) == 0);
     if (set_size(round->yes) >= round->quorum)
         return VERDICT_WON;
     if (set_size(round->yes | round_pending(round)) < round->quorum)
@@ -104,11 +132,14 @@ enum verdict round_verdict(const struct round *round)
 
 struct tally round_tally(const struct round *round)
 {
-    uint8_t granted = set_size(round->yes), held = set_size(round->no), guarded = set_size(round->guarded);
+    uint8_t granted = set_size(round->yes), taken = set_size(round->no),
+            guarded = set_size(round->guarded);
+    CORE_ASSERT(granted + taken + guarded + set_size(round_pending(round)) <= round->total);
     return (struct tally){
         .granted = granted,
-        .held = held,
-        .failed = (uint8_t)(round->total - granted - held - guarded - set_size(round_pending(round))),
+        .taken = taken,
+        .failed =
+            (uint8_t)(round->total - granted - taken - guarded - set_size(round_pending(round))),
         .total = round->total,
         .quorum = round->quorum,
         .guarded = guarded,

@@ -1,8 +1,10 @@
-/* Secrets of callers: the owner of a reentrant lock (R11), and the idempotency key of a request (D3). */
+/* Secrets of callers: the owner of a reentrant lock (R11), and the idempotency key of a request
+ * (D3). */
+#include "secret.h"
+
 #include <string.h>
 
 #include "core_assert.h"
-#include "state.h"
 
 void secret_take(struct secret *secret, struct text text)
 {
@@ -15,6 +17,7 @@ void secret_take(struct secret *secret, struct text text)
 /* In constant time, as tokens are (R10). */
 bool secret_same(const struct secret *a, const struct secret *b)
 {
+    CORE_ASSERT(a->len <= LIMIT_SECRET_BYTES && b->len <= LIMIT_SECRET_BYTES);
     uint8_t difference = a->len ^ b->len;
     for (size_t i = 0; i < LIMIT_SECRET_BYTES; i++)
         difference |= (uint8_t)(a->bytes[i] ^ b->bytes[i]);

@@ -5,12 +5,12 @@
 
 #include "core_assert.h"
 
-#define NAMED(function, kind, count, TABLE)                                                                            \
-    const char *function(enum kind value)                                                                              \
-    {                                                                                                                  \
-        static const char *const names[] = {TABLE(X)};                                                                 \
-        CORE_ASSERT((unsigned)value < (unsigned)count);                                                                \
-        return names[value];                                                                                           \
+#define NAMED(function, kind, count, TABLE)                                                        \
+    const char *function(enum kind value)                                                          \
+    {                                                                                              \
+        static const char *const names[] = {TABLE(X)};                                             \
+        CORE_ASSERT((unsigned)value < (unsigned)count);                                            \
+        return names[value];                                                                       \
     }
 
 #define X(name, text) text,
@@ -22,7 +22,7 @@ NAMED(cause_name, cause, CAUSE_COUNT, CAUSES)
 #define X(name, code, text) code,
 NAMED(answer_code, answer, ANSWER_COUNT, ANSWERS)
 #undef X
-#define X(name, code, text) text,
+#define X(name, code, text) (text),
 NAMED(answer_text, answer, ANSWER_COUNT, ANSWERS)
 #undef X
 
@@ -64,6 +64,7 @@ size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1])
     while (digits > 0)
         text[len++] = reversed[--digits];
     text[len] = '\0';
+    CORE_ASSERT(len <= TOKEN_CHARS_MAX);
     return len;
 }
 
@@ -105,7 +106,8 @@ bool token_parse(struct text text, struct token *ret_token)
             return false;
         token.random[i] = (uint8_t)(high << 4 | low);
     }
-    if (!parse_number(text.at + TOKEN_RANDOM_CHARS + 1, text.len - TOKEN_RANDOM_CHARS - 1, &token.fence))
+    if (!parse_number(text.at + TOKEN_RANDOM_CHARS + 1, text.len - TOKEN_RANDOM_CHARS - 1,
+                      &token.fence))
         return false;
     *ret_token = token;
     return true;

@@ -1,5 +1,5 @@
-/* The words that the core shares with its surroundings: time, texts, tokens, sets of masters, and the fixed tables of
- * operations, votes, answers and reasons. */
+/* The words that the core shares with its surroundings: time, texts, tokens, sets of masters, and
+ * the fixed tables of operations, votes, answers and reasons. */
 #ifndef LOCKAGENT_CORE_TYPES_H
 #define LOCKAGENT_CORE_TYPES_H
 
@@ -9,8 +9,11 @@
 
 #include "limits.h"
 
-/* A point in time on CLOCK_BOOTTIME, which counts suspend. A struct, so that it cannot be mixed up with a duration
- * or with wall-clock time. */
+/* Of a function that can fail: its caller looks at what it returns. */
+#define MUST_CHECK __attribute__((warn_unused_result))
+
+/* A point in time on CLOCK_BOOTTIME, which counts suspend. A struct, so that it cannot be mixed up
+ * with a duration or with wall-clock time. */
 struct instant {
     int64_t us;
 };
@@ -45,7 +48,8 @@ static inline int64_t instant_us_between(struct instant from, struct instant to)
     return to.us - from.us;
 }
 
-/* R7: how long before its validity ends a hold that could not be renewed is given up, so that its holder can stop. */
+/* R7: how long before its validity ends a hold that could not be renewed is given up, so that its
+ * holder can stop. */
 static inline int64_t lost_margin_ms(uint32_t ttl_ms)
 {
     int64_t margin_ms = ttl_ms / 10;
@@ -61,7 +65,8 @@ struct text {
 /* A set of masters of one group, bit i for master i. */
 typedef uint16_t master_set;
 
-/* What proves ownership: the random part is what masters compare, the fencing number is what resources compare. */
+/* What proves ownership: the random part is what masters compare, the fencing number is what
+ * resources compare. */
 struct token {
     uint8_t random[RANDOM_BYTES];
     uint64_t fence; /* 0: the policy does not fence */
@@ -74,85 +79,110 @@ size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1]);
 /* Writes the 40 hex digits (no NUL): what masters store before the `:`. */
 void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS]);
 /* True, and `*ret_token` set, only for exactly what token_print() writes. */
-bool token_parse(struct text text, struct token *ret_token);
+MUST_CHECK bool token_parse(struct text text, struct token *ret_token);
 /* Compares the random parts in constant time (R10). */
 bool token_same_random(const struct token *a, const struct token *b);
+
+/* Acquire rounds of one group that a place is taken for (R16). */
+struct core_rounds {
+    uint32_t in_flight, limit;
+    uint32_t waiting; /* keys that wait for a place */
+};
 
 enum algorithm { ALGORITHM_REDLOCK, ALGORITHM_MULTILOCK, ALGORITHM_SINGLE };
 enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
 enum turn_order { ORDER_ANY, ORDER_FAIR };
 
-/* What a master can be asked. Every item of a send effect gets exactly one reply event per master named. */
-#define OPS(X)                                                                                                         \
-    X(ACQUIRE, "acquire")   /* set the key if it is absent, and number the grant (R1, R12) */                          \
-    X(HANDOVER, "handover") /* as ACQUIRE, and replaces the token of the holder that releases (R9) */                  \
-    X(RAISE, "raise")       /* second phase of fencing: raise the stored number where the token is (R12) */            \
-    X(RENEW, "renew")       /* extend where the token is; never shortens (R7) */                                       \
-    X(REPAIR, "repair")     /* as RENEW, and re-creates the key where it is missing (R7) */                            \
-    X(ADOPT, "adopt")       /* as RENEW, only where exactly this fencing number is stored (D3) */                      \
-    X(RELEASE, "release")   /* delete where the token is (R10) */                                                      \
-    X(READ, "read")         /* look, change nothing */                                                                 \
+/* What a master can be asked. Every item of a send effect gets exactly one reply event per master
+ * named. */
+#define OPS(X)                                                                                     \
+    X(ACQUIRE, "acquire") /* set the key if it is absent, and number the grant (R1, R12) */        \
+    /* as ACQUIRE, and replaces the token of the holder that releases (R9) */                      \
+    X(HANDOVER, "handover")                                                                        \
+    /* second phase of fencing: raise the stored number where the token is (R12) */                \
+    X(RAISE, "raise")                                                                              \
+    /* extend where the token is and this agent owns it; never shortens (R7) */                    \
+    X(RENEW, "renew")                                                                              \
+    X(REPAIR, "repair") /* as RENEW, and re-creates the key where it is missing (R7) */            \
+    /* extend where the token and exactly this number are: this agent owns it from now (D3) */     \
+    X(ADOPT, "adopt")                                                                              \
+    X(RELEASE, "release")   /* delete where the token is (R10) */                                  \
+    X(READ, "read")         /* look, change nothing */                                             \
     X(WITHDRAW, "withdraw") /* forget this agent's ticket (R9) */
 
 /* What a master's reply to one item means. Unknown is a value of its own: never "no" (R3). */
-#define VOTES(X)                                                                                                       \
-    X(YES, "yes")                 /* done: set, raised, extended, deleted; READ: the key is there */                   \
-    X(REPAIRED, "repaired")       /* REPAIR re-created the key: counts from the next renewal on */                     \
-    X(HELD, "held")               /* the key is there with another token */                                            \
-    X(FOREIGN, "foreign")         /* the key is there with another type: held by a stranger */                         \
-    X(ABSENT, "absent")           /* the key is not there */                                                           \
-    X(MISNUMBERED, "misnumbered") /* ADOPT: the token is there, but another number is stored */                        \
-    X(GUARDED, "guarded")   /* ACQUIRE: may have forgotten keys a while ago, so it has no vote on new locks yet */     \
-    X(REFUSED, "refused")   /* an error reply: certainly not done */                                                   \
-    X(NOT_RUN, "not_run")   /* certainly not done, and worth asking again at once (script was flushed) */              \
-    X(NOT_SENT, "not_sent") /* never left this process */                                                              \
+#define VOTES(X)                                                                                   \
+    X(YES, "yes")           /* done: set, raised, extended, deleted; READ: the key is there */     \
+    X(REPAIRED, "repaired") /* REPAIR re-created the key: counts from the next renewal on */       \
+    X(TAKEN, "held") /* the key is there with another token; on the wire and in the API: held */   \
+    /* the token is there, and another agent owns it: it was adopted there (D3) */                 \
+    X(MOVED, "moved")                                                                              \
+    X(FOREIGN, "foreign") /* the key is there with another type: held by a stranger */             \
+    X(ABSENT, "absent")   /* the key is not there */                                               \
+    /* ADOPT, RELEASE: the token is there, but another number is stored */                         \
+    X(MISNUMBERED, "misnumbered")                                                                  \
+    /* its fence key holds no number, or an impossible one: nothing was done (R12) */              \
+    X(SPOILED, "spoiled")                                                                          \
+    /* ACQUIRE: may have forgotten keys a while ago, so it has no vote on new locks yet */         \
+    X(GUARDED, "guarded")                                                                          \
+    X(REFUSED, "refused") /* an error reply: certainly not done */                                 \
+    /* certainly not done, and worth asking again at once (script was flushed) */                  \
+    X(NOT_RUN, "not_run")                                                                          \
+    X(NOT_SENT, "not_sent") /* never left this process */                                          \
     X(UNKNOWN, "unknown")   /* the connection ended or the deadline passed: may have been done */
 
 /* How a request can end, with the code that callers see. The API maps each to an HTTP status. */
-#define ANSWERS(X)                                                                                                     \
-    X(GRANTED, "granted", "the lock was acquired")                                                                     \
-    X(REENTERED, "reentered", "the same owner has the lock once more")                                                 \
-    X(REPEATED, "repeated", "the same request, asked again: it has the lock")                                          \
-    X(RENEWED, "renewed", "the lease was extended")                                                                    \
-    X(RELEASED, "released", "the lock was released on a quorum of masters")                                            \
-    X(RELEASE_PENDING, "release_pending",                                                                              \
-      "the release is noted; the agent goes on until a quorum of masters has confirmed it or the ttl has run out")     \
-    X(STATE, "state", "what the masters say now")                                                                      \
-    X(LOCK_HELD, "lock_held", "the lock is held by another holder")                                                    \
-    X(WAIT_TIMEOUT, "wait_timeout", "the wait ended while another holder held the lock")                               \
-    X(QUORUM_UNAVAILABLE, "quorum_unavailable", "too few masters answered")                                            \
-    X(VALIDITY_EXPIRED, "validity_expired", "a majority granted the lock, but too late for any validity to be left")   \
-    X(RENEW_FAILED, "renew_failed", "the lease could not be extended now; it is still valid")                          \
-    X(LOCK_LOST, "lock_lost", "the lock is not held any more")                                                         \
-    X(TOKEN_MISMATCH, "token_mismatch", "the lock is held with another token")                                         \
-    X(NOT_HELD, "not_held", "no lock with this token is held here or on the masters")                                  \
-    X(BAD_TTL, "bad_request", "the ttl is out of the range that this key's policy allows")                             \
-    X(TOO_MANY_LOCKS, "too_many_locks", "this agent holds as many locks as limits.locks allows")                       \
-    X(TOO_MANY_WAITERS, "too_many_waiters", "as many requests wait as limits.waiters allows")                          \
-    X(SUPERSEDED, "superseded", "a later request with the same idempotency key has taken the place of this one")       \
-    X(IDEMPOTENCY_MISMATCH, "idempotency_mismatch", "this idempotency key came with other parameters before")          \
+#define ANSWERS(X)                                                                                 \
+    X(GRANTED, "granted", "the lock was acquired")                                                 \
+    X(REENTERED, "reentered", "the same owner has the lock once more")                             \
+    X(REPEATED, "repeated", "the same request, asked again: it has the lock")                      \
+    X(RENEWED, "renewed", "the lease was extended")                                                \
+    X(RELEASED, "released", "the lock was released on a quorum of masters")                        \
+    X(RELEASE_PENDING, "release_pending",                                                          \
+      "the release is noted; the agent goes on until a quorum of masters has confirmed it or the " \
+      "ttl has run out")                                                                           \
+    X(STATE, "state", "what the masters say now")                                                  \
+    X(LOCK_HELD, "lock_held", "the lock is held by another holder")                                \
+    X(WAIT_TIMEOUT, "wait_timeout", "the wait ended while another holder held the lock")           \
+    X(QUORUM_UNAVAILABLE, "quorum_unavailable", "too few masters answered")                        \
+    X(VALIDITY_EXPIRED, "validity_expired",                                                        \
+      "a majority granted the lock, but too late for any validity to be left")                     \
+    X(RENEW_FAILED, "renew_failed", "the lease could not be extended now; it is still valid")      \
+    X(LOCK_LOST, "lock_lost", "the lock is not held any more")                                     \
+    X(TOKEN_MISMATCH, "token_mismatch", "the lock is held with another token")                     \
+    X(NOT_HELD, "not_held", "no lock with this token is held here or on the masters")              \
+    X(BAD_TTL, "bad_request", "the ttl is out of the range that this key's policy allows")         \
+    X(TOO_MANY_LOCKS, "too_many_locks", "this agent holds as many locks as limits.locks allows")   \
+    X(TOO_MANY_WAITERS, "too_many_waiters", "as many requests wait as limits.waiters allows")      \
+    X(OVERLOADED, "overloaded",                                                                    \
+      "no place for its round came free in time: more is asked than the masters answer")           \
+    X(SUPERSEDED, "superseded",                                                                    \
+      "a later request with the same idempotency key has taken the place of this one")             \
+    X(IDEMPOTENCY_MISMATCH, "idempotency_mismatch",                                                \
+      "this idempotency key came with other parameters before")                                    \
     X(DRAINING, "draining", "this agent is shutting down and takes no new locks")
 
 /* Why a lock was lost. */
-#define REASONS(X)                                                                                                     \
-    X(NONE, "none")                                                                                                    \
-    X(EXPIRED, "expired")         /* the caller did not renew in time */                                               \
-    X(QUORUM_LOST, "quorum_lost") /* too few masters confirmed a renewal in time */                                    \
-    X(TAKEN, "taken")             /* masters that had confirmed the token deny it now */                               \
-    X(MAX_HOLD, "max_hold")       /* held for as long as the policy or the request allows */                           \
-    X(STALLED, "stalled")         /* this process was stopped or its loop was late (R14) */                            \
-    X(DRAINED, "drained")         /* this agent ended */                                                               \
+#define REASONS(X)                                                                                 \
+    X(NONE, "none")                                                                                \
+    X(EXPIRED, "expired")         /* the caller did not renew in time */                           \
+    X(QUORUM_LOST, "quorum_lost") /* too few masters confirmed a renewal in time */                \
+    X(TAKEN, "taken")             /* masters that had confirmed the token deny it now */           \
+    X(MAX_HOLD, "max_hold")       /* held for as long as the policy or the request allows */       \
+    X(STALLED, "stalled")         /* this process was stopped or its loop was late (R14) */        \
+    X(DRAINED, "drained")         /* this agent ended */                                           \
     X(STUCK, "stuck")             /* the caller that it is bound to does not read what it is told */
 
 /* What set an attempt off. */
-#define CAUSES(X)                                                                                                      \
-    X(ARRIVAL, "arrival")       /* a request came, or the contender before it left */                                  \
-    X(HANDOVER, "handover")     /* the holder's release gave the key to the next waiter */                             \
-    X(MESSAGE, "message")       /* a quorum of masters told of a release */                                            \
-    X(SUBSCRIBED, "subscribed") /* a quorum confirmed the subscription: what was released before was not heard of */   \
-    X(TTL, "ttl")               /* the holder's lease has run out, as the masters said */                              \
-    X(BACK_OFF, "back_off")     /* nothing was heard for so long */                                                    \
-    X(SAT_OUT, "sat_out")       /* after handover_max hand-overs others had their chance */
+#define CAUSES(X)                                                                                  \
+    X(ARRIVAL, "arrival")   /* a request came, or the contender before it left */                  \
+    X(HANDOVER, "handover") /* the holder's release gave the key to the next waiter */             \
+    X(MESSAGE, "message")   /* a quorum of masters told of a release */                            \
+    /* a quorum confirmed the subscription: what was released before was not heard of */           \
+    X(SUBSCRIBED, "subscribed")                                                                    \
+    X(TTL, "ttl")           /* the holder's lease has run out, as the masters said */              \
+    X(BACK_OFF, "back_off") /* nothing was heard for so long */                                    \
+    X(SAT_OUT, "sat_out")   /* after handover_max hand-overs others had their chance */
 
 #define X(name, ...) OP_##name,
 enum op { OPS(X) OP_COUNT };

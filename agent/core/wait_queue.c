@@ -1,33 +1,46 @@
-/* The queue of a key (R9): requests in order of arrival, and one contender at a time that talks to the masters for all
- * of them.
+/* The queue of a key (R9): requests in order of arrival, and what those are told that leave it
+ * without the lock.
  *
- *   waiters   want to wait. The first of them contends, and is handed the key by a holder here that releases it; when it tries
- *             again is wake.c's affair.
- *   once      want one answer now. They share the fate of the attempt that is under way, or cause one. */
-#include <string.h>
+ *   waiters   want to wait. The first of them contends, and is handed the key by a holder here
+ *             that releases it.
+ *   once      want one answer now. They share the fate of the attempt that is under way, or cause
+ *             one. */
+#include "wait_queue.h"
 
+#include "admission.h"
 #include "core_assert.h"
-#include "state.h"
+#include "key_table.h"
+#include "lock_table.h"
+#include "lock_words.h"
+#include "requests.h"
+#include "retire.h"
+#include "wake.h"
 
-static struct effect_answer refusal_of_hold(const struct core *core, const struct lock *live, enum answer answer)
+struct effect_answer queue_refusal_of_hold(const struct core *core, const struct lock *holder,
+                                           enum answer answer)
 {
-    struct instant until = instant_max(live->valid_until, core->now);
+    CORE_ASSERT(holder->state == LOCK_HELD || holder->state == LOCK_LOST);
+    struct instant until = instant_max(holder->valid_until, core->now);
     return (struct effect_answer){
         .answer = answer,
         .retry_after_ms = instant_us_between(core->now, until) / 1000,
-        .holder = {live->label, live->label_len},
+        .holder = words_label(lock_words(holder)),
     };
 }
 
-static struct effect_answer refusal_of_attempt(const struct core *core, const struct key *key, enum answer answer)
+struct effect_answer queue_refusal_of_attempt(const struct core *core, const struct key *key,
+                                              enum answer answer)
 {
+    CORE_ASSERT(key->contest->last_holder_len <= LIMIT_LABEL_BYTES);
     struct effect_answer refusal = {
         .answer = answer,
-        .tally = key->last_tally,
-        .retry_after_ms = key->last_retry_ms,
-        .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->last_guarded : 0,
-        .holder = {key->last_holder, key->last_holder_len},
+        .tally = key->contest->last_tally,
+        .retry_after_ms = key->contest->last_retry_ms,
+        .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->contest->last_guarded : 0,
+        .holder = {key->contest->last_holder, key->contest->last_holder_len},
     };
+    if (refusal.retry_after_ms < 0 && core->stats.rounds[key->group].waiting > 0)
+        refusal.retry_after_ms = admission_wait_ms(core, key->group);
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++) {
         struct instant until = core->groups[key->group].masters[m].guarded_until;
         if (!set_has(refusal.guarded, m))
@@ -40,126 +53,37 @@ static struct effect_answer refusal_of_attempt(const struct core *core, const st
     return refusal;
 }
 
-static bool is_taken_here(const struct key *key)
+struct effect_answer queue_refusal_of_overload(const struct core *core, const struct key *key)
 {
-    return key->live != NULL && (key->live->state == LOCK_HELD || key->live->state == LOCK_LOST);
-}
-
-static struct request *request_of(struct link *link)
-{
-    return link == NULL ? NULL : CONTAINER_OF(link, struct request, link);
+    return (struct effect_answer){.answer = ANSWER_OVERLOADED,
+                                  .retry_after_ms = admission_wait_ms(core, key->group)};
 }
 
 static void answer_once(struct core *core, struct key *key, struct effect_answer answer)
 {
-    struct request *request;
-    while ((request = request_of(list_first(&key->once))) != NULL)
+    CORE_ASSERT(answer.answer < ANSWER_COUNT);
+    struct core_request *request;
+    while ((request = request_first(&key->contest->once)) != NULL)
         request_answer(core, request, answer);
 }
 
-void queue_join(struct core *core, struct key *key, struct request *request, int64_t wait_ms)
-{
-    if (wait_ms == 0) {
-        request->state = REQUEST_ONCE;
-        list_append(&key->once, &request->link);
-        if (is_taken_here(key))
-            request_answer(core, request, refusal_of_hold(core, key->live, ANSWER_LOCK_HELD));
-        else if (key->live == NULL)
-            queue_contend(core, key);
-        return;
-    }
-    if (core->stats.waiters >= core->waiters_max) {
-        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_WAITERS});
-        return;
-    }
-    bool first = list_is_empty(&key->waiters);
-    request->state = REQUEST_WAITING;
-    core->stats.waiters++;
-    list_append(&key->waiters, &request->link);
-    ticket_given(core, request);
-    timers_set(&core->timers, &request->timer, instant_after_ms(request->came_at, wait_ms));
-    if (first && key->live == NULL)
-        queue_contend(core, key);
-}
-
-static void contend(struct core *core, struct key *key, enum cause cause)
-{
-    if (core->draining && !MUTANT(DRAIN_GRANTS))
-        return;
-    key->references++; /* the last request may leave below */
-    timers_clear(&core->timers, &key->retry);
-    while (key->live == NULL) {
-        bool sits_out = wake_sits_out(core, key) && !list_is_empty(&key->waiters);
-        struct request *next = sits_out ? NULL : request_of(list_first(&key->waiters));
-        if (next == NULL)
-            next = request_of(list_first(&key->once));
-        if (next == NULL) {
-            if (sits_out)
-                wake_after_sitting_out(core, key);
-            break;
-        }
-        if (core->locks_live < core->locks_max) {
-            attempt_begun(core, key, next, cause);
-            break;
-        }
-        request_answer(core, next, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
-    }
-    key_release(core, key);
-}
-
-void queue_contend(struct core *core, struct key *key)
-{
-    contend(core, key, CAUSE_ARRIVAL);
-}
-
-void queue_attempt_failed(struct core *core, struct key *key, struct request *contender)
+void queue_attempt_failed(struct core *core, struct key *key, struct core_request *contender)
 {
     CORE_ASSERT(contender != NULL && contender->key == key);
-    key->references++;
-    answer_once(core, key, refusal_of_attempt(core, key, key->last_answer));
+    key_refer(core, key);
+    answer_once(core, key, queue_refusal_of_attempt(core, key, key->contest->last_answer));
     if (core->draining)
-        requests_answer(core, &key->waiters, ANSWER_DRAINING, REASON_NONE);
-    if (!list_is_empty(&key->waiters) && !MUTANT(WAITER_FORGOTTEN))
+        requests_answer(core, &key->contest->waiters, ANSWER_DRAINING, REASON_NONE);
+    if (!list_is_empty(&key->contest->waiters) && !MUTANT(WAITER_FORGOTTEN))
         wake_after_failure(core, key);
     key_release(core, key);
 }
 
 void queue_attempt_won(struct core *core, struct key *key)
 {
-    key->back_off_ms = 0;
-    key->channel.losses = 0;
-    answer_once(core, key, refusal_of_hold(core, key->live, ANSWER_LOCK_HELD));
-}
-
-void queue_retry_timer(struct core *core, struct key *key)
-{
-    contend(core, key, key->cause);
-}
-
-/* R9: deadlines are exact. The answer is that of the last round. */
-void queue_wait_over(struct core *core, struct request *request)
-{
-    struct key *key = request->key;
-    key->references++;
-    struct lock *live = key->live;
-    if (is_taken_here(key)) {
-        request_answer(core, request, refusal_of_hold(core, live, ANSWER_WAIT_TIMEOUT));
-    } else {
-        enum answer answer = key->last_answer == ANSWER_LOCK_HELD ? ANSWER_WAIT_TIMEOUT : key->last_answer;
-        uint32_t number = request->slot;
-        request_answer(core, request, refusal_of_attempt(core, key, answer));
-        if (live != NULL && live->contender == number)
-            attempt_abandoned(core, live);
-        queue_left(core, key);
-    }
-    key_release(core, key);
-}
-
-/* Somebody left the queue: unless an attempt is under way or timed, the next one contends. */
-void queue_left(struct core *core, struct key *key)
-{
-    if (list_is_empty(&key->waiters))
-        timers_clear(&core->timers, &key->retry);
-    if (key->live == NULL && (key->retry.place == 0 || ticket_is_stale(core, key)))
-        queue_contend(core, key);
+    const struct lock *holder = key_holder(key);
+    CORE_ASSERT(holder != NULL && holder->state == LOCK_HELD);
+    key->contest->back_off_ms = 0;
+    key->contest->channel.losses = 0;
+    answer_once(core, key, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
 }

@@ -1,0 +1,190 @@
+/* Rounds in flight are bounded by what the masters answer (R16).
+ *
+ *   a key wants a round --> line of its group --EVENT_FLUSH, a place--> in flight --> place free
+ *                            in order of coming                         decided, or abandoned
+ *
+ * Rounds beyond what the masters can answer in time would each outlive node_timeout, be undone, and
+ * be asked again: the more are asked, the fewer are answered. So the limit grows by ROUNDS_GROWTH a
+ * round trip while somebody waits and the masters are quick, and is halved as a decision takes more
+ * than half of the time that is left between the quickest one and node_timeout, at most once in
+ * such a time: what is in flight then was asked under the limit before.
+ *
+ * Who waits has sent nothing: its round, and the clock of its round, begin with its place, right
+ * before the bytes are written (R4). Only rounds that ask for a lock that is not held here are
+ * counted: hand-overs, releases, renewals, repairs, adoptions, reads and undoing relieve, or keep
+ * promises, and never wait.
+ *
+ * Masters that say nothing at all are away, and asking less brings none of them back: a round that
+ * they cost changes nothing. */
+#include "admission.h"
+
+#include "core_assert.h"
+
+enum { DECISION_SMOOTHING = 8 };
+
+static struct core_rounds *rounds_of(struct core *core, uint8_t group)
+{
+    CORE_ASSERT(group < core->group_count);
+    return &core->stats.rounds[group];
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+static bool has_room(const struct core *core, uint8_t group)
+{
+    CORE_ASSERT(group < core->group_count);
+    return core->stats.rounds[group].in_flight < core->stats.rounds[group].limit;
+}
+
+void admission_awaited(struct core *core, struct key *key, enum cause cause)
+{
+    CORE_ASSERT(key->references > 0 && cause < CAUSE_COUNT);
+    struct list *line = &core->groups[key->group].admission.line;
+    if (key->contest->admission.link.next != NULL)
+        return;
+    key->contest->admission.cause = cause;
+    key->contest->admission.since = core->now;
+    if (MUTANT(ADMISSION_OUT_OF_ORDER) && !list_is_empty(line))
+        list_insert(list_first(line), &key->contest->admission.link);
+    else
+        list_append(line, &key->contest->admission.link);
+    rounds_of(core, key->group)->waiting++;
+    core->groups[key->group].admission.is_full |= !has_room(core, key->group);
+}
+
+void admission_left(struct core *core, struct key *key)
+{
+    if (key->contest->admission.link.next == NULL)
+        return;
+    CORE_ASSERT(rounds_of(core, key->group)->waiting > 0);
+    list_remove(&key->contest->admission.link);
+    rounds_of(core, key->group)->waiting--;
+}
+
+bool admission_was_refused(const struct core *core, const struct key *key)
+{
+    return key->contest->admission.link.next != NULL &&
+           core->groups[key->group].admission.is_full &&
+           instant_before(key->contest->admission.since, core->now);
+}
+
+static bool is_due(const struct core *core, uint8_t group)
+{
+    return has_room(core, group) && !list_is_empty(&core->groups[group].admission.line);
+}
+
+bool admission_is_due(const struct core *core)
+{
+    for (size_t g = 0; g < core->group_count; g++)
+        if (is_due(core, (uint8_t)g))
+            return true;
+    return false;
+}
+
+struct key *admission_next(struct core *core)
+{
+    for (size_t g = 0; g < core->group_count; g++) {
+        struct link *first = list_first(&core->groups[g].admission.line);
+        core->groups[g].admission.is_full = first != NULL && !has_room(core, (uint8_t)g);
+        if (!is_due(core, (uint8_t)g))
+            continue;
+        struct key *key = CONTAINER_OF(first, struct contest, admission.link)->key;
+        key->contest->admission.waited_us =
+            instant_us_between(key->contest->admission.since, core->now);
+        admission_left(core, key);
+        return key;
+    }
+    return NULL;
+}
+
+int64_t admission_wait_ms(const struct core *core, uint8_t group)
+{
+    CORE_ASSERT(group < core->group_count);
+    const struct core_rounds *rounds = &core->stats.rounds[group];
+    if (rounds->waiting == 0)
+        return 0;
+    int64_t turns = 1 + rounds->waiting / rounds->limit;
+    return (turns * core->groups[group].admission.decision_us + 999) / 1000;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+void admission_begun(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING && !lock->has_place);
+    lock->has_place = true;
+    rounds_of(core, lock->group)->in_flight++;
+}
+
+void admission_ended(struct core *core, struct lock *lock)
+{
+    if (!lock->has_place || MUTANT(PLACE_KEPT))
+        return;
+    CORE_ASSERT(rounds_of(core, lock->group)->in_flight > 0);
+    lock->has_place = false;
+    rounds_of(core, lock->group)->in_flight--;
+}
+
+/* ---- the limit ------------------------------------------------------------------------------- */
+
+static void grow(struct core *core, uint8_t group)
+{
+    CORE_ASSERT(core->rounds_min >= 1 && core->rounds_min <= core->rounds_max);
+    struct admission *admission = &core->groups[group].admission;
+    struct core_rounds *rounds = rounds_of(core, group);
+    if (!admission->is_full || rounds->limit == core->rounds_max || MUTANT(LIMIT_STAYS_LOW))
+        return;
+    admission->credit += ROUNDS_GROWTH;
+    while (admission->credit >= rounds->limit && rounds->limit < core->rounds_max)
+        admission->credit -= rounds->limit++;
+}
+
+/* Where all have become slow the quickest of long ago says nothing any more. */
+static void halve(struct core *core, uint8_t group, int64_t took_us)
+{
+    CORE_ASSERT(took_us >= 0);
+    struct admission *admission = &core->groups[group].admission;
+    struct core_rounds *rounds = rounds_of(core, group);
+    uint32_t node_timeout_ms = core->groups[group].config.node_timeout_ms;
+    if (instant_before(core->now, instant_after_ms(admission->halved_at, node_timeout_ms)))
+        return;
+    admission->halved_at = core->now;
+    admission->credit = 0;
+    rounds->limit = rounds->limit / 2 > core->rounds_min ? rounds->limit / 2 : core->rounds_min;
+    admission->quickest_us += (took_us - admission->quickest_us) / DECISION_SMOOTHING;
+}
+
+/* Fewer masters than a quorum have said anything at all since the round was sent. */
+static bool is_outage(const struct group *group, const struct round *round)
+{
+    CORE_ASSERT(round->quorum >= 1 && round->total == group->config.masters);
+    master_set heard = 0;
+    for (uint8_t m = 0; m < round->total; m++)
+        if (instant_before(round->started, group->masters[m].heard_at))
+            heard |= set_of(m);
+    return set_size(heard & round->asked) < round->quorum;
+}
+
+void admission_decided(struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING);
+    struct group *group = lock_group(core, lock);
+    struct admission *admission = &group->admission;
+    const struct round *round = &lock->round;
+    bool was_sent = lock->written != 0;
+    /* an agent that stood still knows nothing of how long its masters take (R14) */
+    if (!lock->has_place || !was_sent || core->stalled)
+        return;
+    int64_t took_us = instant_us_between(round->started, core->now),
+            timeout_us = (int64_t)group->config.node_timeout_ms * 1000;
+    admission->decision_us += (took_us - admission->decision_us) / DECISION_SMOOTHING;
+    bool is_answered = round_verdict(round) == VERDICT_WON || round_lost_to_holder(round);
+    if (!is_answered && is_outage(group, round))
+        return;
+    if (admission->quickest_us > took_us)
+        admission->quickest_us = took_us;
+    if (2 * took_us >= admission->quickest_us + timeout_us)
+        halve(core, lock->group, took_us);
+    else if (is_answered)
+        grow(core, lock->group);
+}

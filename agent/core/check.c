@@ -1,0 +1,297 @@
+/* The invariants of the tables (state.h), executable: every broken one is a fault of this program.
+ * For tests, which call it between two steps. */
+#include "core_assert.h"
+#include "hold.h"
+#include "key_table.h"
+#include "lock_index.h"
+#include "lock_table.h"
+#include "lock_words.h"
+#include "state.h"
+
+/* What the walk finds, to be compared with what is counted as it happens. */
+struct found {
+    uint32_t under_way, ended, requests, waiters, held, timers, renewals;
+    uint32_t in_flight[LIMIT_GROUPS];
+    uint32_t held_by_policy[LIMIT_POLICIES];
+    uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS];
+    uint32_t contests, errands, words;
+    uint64_t references; /* of keys */
+};
+
+static uint32_t length_of(const struct list *list)
+{
+    uint32_t length = 0;
+    for (const struct link *at = list->head.next; at != &list->head; at = at->next) {
+        CORE_ASSERT(at->next->prev == at && at->prev->next == at);
+        length++;
+    }
+    return length;
+}
+
+/* It is armed if and only if it must be, at the place that it believes. */
+static void check_timer(const struct core *core, const struct timer *timer, enum timer_owner owner,
+                        bool must, bool may)
+{
+    CORE_ASSERT(timer->owner == owner);
+    CORE_ASSERT(timer->place != 0 ? may : !must);
+    CORE_ASSERT(timers_know(&core->timers, timer));
+}
+
+/* ---- locks ---- */
+
+/* Invariant 1. */
+static void check_holds(const struct lock *lock)
+{
+    const struct key *key = lock->key;
+    bool is_listed = lock_occupies_key(lock->state) || lock->state == LOCK_ENDED;
+    CORE_ASSERT(is_listed == (lock->link.next != NULL));
+    CORE_ASSERT(lock->policy == key->policy && lock->group == key->group);
+    CORE_ASSERT(lock->state != LOCK_ACQUIRING || lock->errand->contender != NO_REQUEST);
+    bool is_attempt = lock->state == LOCK_ACQUIRING || lock->state == LOCK_RAISING;
+    CORE_ASSERT(lock->has_place == (is_attempt && lock->cause != CAUSE_HANDOVER));
+}
+
+/* Invariant 6. */
+static void check_renewal(const struct core *core, const struct lock *lock)
+{
+    bool is_armed = lock->state == LOCK_HELD && !lock->renewing &&
+                    lock->terms.renew == RENEW_AGENT && !hold_reaches_max(lock);
+    CORE_ASSERT((lock->renewal.place != 0) == is_armed);
+    CORE_ASSERT(timers_know(&core->renewals, &lock->renewal));
+}
+
+/* Invariant 7. */
+static void check_names(const struct core *core, const struct lock *lock)
+{
+    const struct secret *secret = &lock_words(lock)->idempotency;
+    const struct lock *at = NULL;
+    CORE_ASSERT(lock->by_token.at != NULL || (lock->state == LOCK_ENDED && lock->stranger));
+    if (lock->by_token.at != NULL) {
+        while ((at = lock_index_next(core, lock->key, &lock->token, at)) != lock)
+            CORE_ASSERT(at != NULL);
+    }
+    CORE_ASSERT(secret->len == 0 || lock->words->by_secret.at != NULL);
+    at = NULL;
+    while (secret->len > 0 && (at = lock_index_next_secret(core, lock->key, secret, at)) != lock)
+        CORE_ASSERT(at != NULL);
+}
+
+/* Invariants 3 and 4. */
+static void check_promises(const struct core *core, const struct lock *lock)
+{
+    bool is_held = lock->state == LOCK_HELD;
+    bool owes = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED;
+    CORE_ASSERT(!is_held ||
+                !instant_before(hold_lost_at(lock), timers_at(&core->timers, &lock->timer)) ||
+                core->ending);
+    CORE_ASSERT(!is_held || lock->reason == REASON_NONE);
+    CORE_ASSERT(lock->state != LOCK_LOST || lock->reason != REASON_NONE);
+    CORE_ASSERT(owes || lock->owed == 0);
+    CORE_ASSERT((lock->owed & ~lock->written) == 0);
+    CORE_ASSERT((lock->written & ~set_first(core->groups[lock->group].config.masters)) == 0);
+    CORE_ASSERT(lock->terms.count >= 1 && lock->quorum >= 1);
+}
+
+static void check_lock(const struct core *core, const struct lock *lock, struct found *found)
+{
+    bool is_free = lock->state == LOCK_FREE;
+    CORE_ASSERT(lock == lock_at(core, lock->slot) && (lock->key == NULL) == is_free);
+    /* invariant 2 */
+    check_timer(core, &lock->timer, TIMER_OF_LOCK, /* must= */ !is_free, /* may= */ !is_free);
+    found->timers += lock->timer.place != 0;
+    check_renewal(core, lock);
+    found->renewals += lock->renewal.place != 0;
+    CORE_ASSERT(!is_free || lock->by_token.at == NULL);
+    if (is_free)
+        return;
+    check_holds(lock);
+    check_names(core, lock);
+    check_promises(core, lock);
+    found->under_way += lock_is_under_way(lock);
+    found->ended += !lock_is_under_way(lock);
+    found->references++;
+    /* invariant 9 */
+    CORE_ASSERT((lock->errand == NULL) == (lock->state == LOCK_HELD || lock->state == LOCK_LOST));
+    found->errands += lock->errand != NULL;
+    found->words += lock->words != NULL;
+    found->in_flight[lock->group] += lock->has_place;
+    found->held += lock->state == LOCK_HELD;
+    found->held_by_policy[lock->policy] += lock->state == LOCK_HELD;
+    for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+        found->debt[lock->group][m] += set_has(lock->owed, m);
+}
+
+static void check_ended(const struct list *list, bool owe)
+{
+    for (const struct link *at = list->head.next; at != &list->head; at = at->next) {
+        const struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        CORE_ASSERT(lock->state == LOCK_ENDED && (lock->owed != 0) == owe);
+    }
+}
+
+/* ---- requests ---- */
+
+static void check_request(const struct core *core, const struct core_request *request,
+                          struct found *found)
+{
+    enum request_state state = request->state;
+    bool must = state == REQUEST_WAITING || state == REQUEST_ONCE || state == REQUEST_READING;
+    check_timer(core, &request->timer, TIMER_OF_REQUEST, must, /* may= */ must);
+    found->timers += request->timer.place != 0;
+    CORE_ASSERT((request->key == NULL) == (state == REQUEST_FREE));
+    if (state == REQUEST_FREE)
+        return;
+    CORE_ASSERT(request == &core->requests[request->slot] && state != REQUEST_BEGUN);
+    CORE_ASSERT((request->link.next == NULL) == (state == REQUEST_READING));
+    found->requests++;
+    found->waiters += state == REQUEST_WAITING;
+    found->references++;
+}
+
+static void check_queue(const struct key *key, const struct list *list, enum request_state state)
+{
+    for (const struct link *at = list->head.next; at != &list->head; at = at->next) {
+        const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        CORE_ASSERT(request->key == key && request->state == state);
+    }
+}
+
+static void check_settled(const struct list *settled)
+{
+    for (const struct link *at = settled->head.next; at != &settled->head; at = at->next)
+        CORE_ASSERT(CONTAINER_OF(at, struct core_request, link)->state == REQUEST_SETTLED);
+}
+
+/* ---- keys ---- */
+
+/* Invariant 10. */
+static void check_cared_for(const struct core *core, const struct key *key)
+{
+    const struct contest *contest = key->contest;
+    bool is_idle = list_is_empty(&key->holds) && contest->admission.link.next == NULL;
+    CORE_ASSERT(!is_idle || list_is_empty(&contest->once) || core->draining);
+    CORE_ASSERT(!is_idle || list_is_empty(&contest->waiters) || contest->retry.place != 0 ||
+                core->draining);
+}
+
+static void check_contest(const struct core *core, const struct key *key, struct found *found)
+{
+    const struct contest *contest = key->contest;
+    CORE_ASSERT(contest->key == key);
+    CORE_ASSERT(key->references >=
+                length_of(&key->holds) + length_of(&contest->waiters) + length_of(&contest->once));
+    check_queue(key, &contest->waiters, REQUEST_WAITING);
+    check_queue(key, &contest->once, REQUEST_ONCE);
+    bool is_in_line = contest->admission.link.next != NULL;
+    CORE_ASSERT(!is_in_line || key_admits(key));
+    CORE_ASSERT(!is_in_line || !list_is_empty(&contest->waiters) || !list_is_empty(&contest->once));
+    check_cared_for(core, key);
+    check_timer(core, &contest->retry, TIMER_OF_KEY, /* must= */ false, /* may= */ true);
+    found->timers += contest->retry.place != 0;
+    found->contests++;
+}
+
+/* Returns its references: invariant 5, together with their sum. */
+static uint32_t check_key(const struct core *core, const struct key *key, struct found *found)
+{
+    CORE_ASSERT(key_find(core, key_text(key)) == key);
+    CORE_ASSERT(length_of(&key->holds) <= 1);
+    for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
+        CORE_ASSERT(CONTAINER_OF(at, struct lock, link)->key == key);
+    if (key->contest != NULL)
+        check_contest(core, key, found);
+    else /* invariant 9 */
+        CORE_ASSERT(key->references == 1 && key_holder(key) != NULL);
+    return key->references;
+}
+
+/* ---- all of it ---- */
+
+static void check_heap(const struct timers *timers)
+{
+    for (uint32_t place = 2; place <= timers->count; place++)
+        CORE_ASSERT(!instant_before(timers->heap[place].at, timers->heap[(place - 2) / 4 + 1].at));
+}
+
+/* What has the keys, locks and attempts of now; and of the step before, until the next one. */
+static void check_slots(const struct core *core, uint32_t keys, const struct found *found)
+{
+    uint32_t left = 0, words = found->words;
+    for (const struct key *key = core->keys_left; key != NULL; key = key->next)
+        left += key->references == 0;
+    const struct link *retired = &core->locks_retired.head;
+    for (const struct link *at = retired->next; at != retired; at = at->next)
+        words += CONTAINER_OF(at, struct lock, link)->words != NULL;
+    CORE_ASSERT(core->names.taken == keys + left);
+    CORE_ASSERT(core->contests.taken == found->contests + left);
+    CORE_ASSERT(core->errands.taken == found->errands);
+    CORE_ASSERT(core->words.taken == words);
+}
+
+/* R16. */
+static void check_admission(const struct core *core, size_t group, const struct found *found)
+{
+    const struct core_rounds *rounds = &core->stats.rounds[group];
+    CORE_ASSERT(rounds->in_flight == found->in_flight[group]);
+    CORE_ASSERT(rounds->waiting == length_of(&core->groups[group].admission.line));
+    CORE_ASSERT(rounds->limit >= core->rounds_min && rounds->limit <= core->rounds_max);
+}
+
+static void check_counts(const struct core *core, const struct found *found)
+{
+    const struct core_stats *stats = &core->stats;
+    CORE_ASSERT(core->locks_under_way == found->under_way);
+    CORE_ASSERT(core->ended_count == found->ended);
+    CORE_ASSERT(length_of(&core->locks_ended) + length_of(&core->locks_remembered) == found->ended);
+    CORE_ASSERT(stats->locks_held == found->held);
+    CORE_ASSERT(stats->requests == found->requests);
+    CORE_ASSERT(stats->waiters == found->waiters);
+    CORE_ASSERT(core->timers.count == found->timers && core->renewals.count == found->renewals);
+    for (size_t p = 0; p < core->policy_count; p++)
+        CORE_ASSERT(stats->held_by_policy[p] == found->held_by_policy[p]);
+    for (size_t g = 0; g < core->group_count; g++) {
+        for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+            CORE_ASSERT(stats->debt[g][m] == found->debt[g][m]);
+        check_admission(core, g, found);
+    }
+}
+
+void core_check_counters(const struct core *core)
+{
+    const struct core_stats *stats = &core->stats;
+    CORE_ASSERT(core->effects == NULL && (core->batch_count == 0) == (core->gathered == 0));
+    CORE_ASSERT(core->locks_under_way <= core->locks_max && core->ended_count <= core->ended_max);
+    CORE_ASSERT(core->locks_under_way + core->ended_count == stats->locks_tracked);
+    CORE_ASSERT(stats->locks_held <= core->locks_under_way);
+    CORE_ASSERT(stats->waiters <= core->waiters_max && stats->waiters <= stats->requests);
+    CORE_ASSERT(stats->requests <= core->requests_used);
+    CORE_ASSERT(core->locks_used <= core->locks_size && core->keys_used <= core->keys_size);
+}
+
+void core_check(const struct core *core)
+{
+    struct found found = {0};
+    uint64_t references = 0;
+    uint32_t keys = 0;
+    core_check_counters(core);
+    for (uint32_t i = 0; i < core->locks_used; i++)
+        check_lock(core, lock_at(core, i), &found);
+    for (uint32_t i = 0; i < core->requests_used; i++) {
+        if (core->requests[i].generation != 0) /* its number was used before */
+            check_request(core, &core->requests[i], &found);
+    }
+    for (uint32_t i = 0; i < core->keys_used; i++) {
+        if (core->keys[i].references == 0)
+            continue;
+        keys++;
+        references += check_key(core, &core->keys[i], &found);
+    }
+    check_slots(core, keys, &found);
+    CORE_ASSERT(references == found.references);
+    check_settled(&core->settled);
+    check_ended(&core->locks_ended, /* owe= */ true);
+    check_ended(&core->locks_remembered, /* owe= */ false);
+    check_heap(&core->timers);
+    check_heap(&core->renewals);
+    check_counts(core, &found);
+}

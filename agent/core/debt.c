@@ -1,0 +1,151 @@
+/* Debts: what a failed attempt leaves behind (R5), and the releases that masters still owe (R6).
+ *
+ * Every release compares the token on the master (R10), so asking twice, or where the key never
+ * was, does no harm. A release that a master has not confirmed stays owed until the lease has
+ * run out: it is asked for again when the master comes back. */
+#include "debt.h"
+
+#include "core_assert.h"
+#include "outbox.h"
+#include "retire.h"
+#include "ticket.h"
+
+void debt_add(struct core *core, struct lock *lock, master_set masters)
+{
+    CORE_ASSERT((masters & ~lock->written) == 0);
+    CORE_ASSERT(lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED);
+    for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+        core->stats.debt[lock->group][m] += set_has(masters & (master_set)~lock->owed, m);
+    lock->owed |= masters;
+}
+
+void debt_paid(struct core *core, struct lock *lock, uint8_t master)
+{
+    CORE_ASSERT(master < LIMIT_MASTERS);
+    if (!set_has(lock->owed, master))
+        return;
+    CORE_ASSERT(core->stats.debt[lock->group][master] > 0);
+    core->stats.debt[lock->group][master]--;
+    lock->owed &= (master_set)~set_of(master);
+}
+
+static void ask_owed(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ENDED);
+    struct group *group = lock_group(core, lock);
+    master_set unanswered = round_pending(&lock->round),
+               targets = lock->owed & group->up & (master_set)~unanswered;
+    lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    if (targets == 0)
+        return;
+    round_begin(&lock->round, OP_RELEASE, group->config.masters, lock->quorum, targets | unanswered,
+                core->now, OWED_RETRY_MS);
+    if (!MUTANT(NO_UNDO))
+        outbox_gather(core, lock, OP_RELEASE, targets);
+}
+
+void debt_settled(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ENDED);
+    CORE_ASSERT((lock->owed & ~lock->written) == 0);
+    bool remembered = (lock->reason != REASON_NONE || lock->refuses) &&
+                      instant_before(core->now, lock->forget_at);
+    if (lock->owed == 0 && !remembered) {
+        lock_free(core, lock);
+        return;
+    }
+    if (lock->owed == 0) {
+        list_remove(&lock->link);
+        list_append(&core->locks_remembered, &lock->link);
+    }
+    struct instant at = remembered ? lock->forget_at : INSTANT_NEVER;
+    if (lock->owed != 0)
+        at = instant_min(at, instant_min(lock->errand->owed_at, lock->lease_until));
+    timers_set(&core->timers, &lock->timer, at);
+}
+
+static void end_owing(struct core *core, struct lock *lock, master_set owed)
+{
+    CORE_ASSERT(lock->owed == 0);
+    lock->forget_at =
+        instant_after_ms(core->now, lock->refuses ? used_up_ms(core) : REMEMBER_LOST_MS);
+    if (lock->reason == REASON_NONE && lock->words != NULL)
+        lock->words->words.label_len = 0;
+    lock_end(core, lock);
+    debt_add(core, lock, owed);
+}
+
+/* R5: at once, before any retry; not where the answer was that another holder has it. */
+void debt_begun(struct core *core, struct lock *lock, master_set except)
+{
+    CORE_ASSERT(list_is_empty(&lock->requests));
+    end_owing(core, lock, lock->written & (master_set)~except);
+    /* whatever is still out was asked before the release, and decides nothing */
+    lock->round.asked = 0;
+    if (MUTANT(UNDO_AFTER_RETRY))
+        lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    else if (lock->owed != 0)
+        ask_owed(core, lock);
+    ticket_forgotten(lock);
+    debt_settled(core, lock);
+}
+
+void debt_left_to_lease(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(list_is_empty(&lock->requests));
+    CORE_ASSERT(lock->state == LOCK_LOST);
+    end_owing(core, lock, /* owed= */ 0);
+    debt_settled(core, lock);
+}
+
+void debt_timer(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ENDED);
+    if (!instant_before(core->now, lock->lease_until) || MUTANT(DEBT_DROPPED)) {
+        for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+            debt_paid(core, lock, m);
+    }
+    if (lock->owed != 0 && !instant_before(core->now, lock->errand->owed_at))
+        ask_owed(core, lock);
+    debt_settled(core, lock);
+}
+
+void debt_left_off(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ENDED);
+    for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+        debt_paid(core, lock, m);
+    outbox_forget(core, lock);
+    debt_settled(core, lock);
+}
+
+bool debt_is_pending(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ENDED);
+    return core->groups[lock->group].config.masters - set_size(lock->owed) < lock->quorum;
+}
+
+/* A release that is not decided yet is asked for again by its timer, as many a step as its
+ * effects can take. */
+static void ask_undecided(struct core *core, uint8_t group, uint8_t master)
+{
+    for (uint32_t i = 0; i < core->locks_used; i++) {
+        struct lock *lock = lock_at(core, i);
+        if (lock->state == LOCK_RELEASING && lock->group == group && set_has(lock->owed, master))
+            timers_set(&core->timers, &lock->timer, core->now);
+    }
+}
+
+void debt_master_up(struct core *core, uint8_t group, uint8_t master)
+{
+    CORE_ASSERT(set_has(core->groups[group].up, master));
+    ask_undecided(core, group, master);
+    struct link *end_of_list = &core->locks_ended.head;
+    for (struct link *at = end_of_list->next; at != end_of_list; at = at->next) {
+        struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        if (lock->group != group || !set_has(lock->owed, master))
+            continue;
+        lock->errand->owed_at = core->now;
+        timers_set(&core->timers, &lock->timer, core->now);
+    }
+}

@@ -1,0 +1,96 @@
+/* The end of a hold that nobody asked to be released: it is lost, or taken by another agent, or
+ * this agent ends. A loss is said before the validity is over, and the keys stay until then
+ * (R7). */
+#include "hold_end.h"
+
+#include "contend.h"
+#include "core_assert.h"
+#include "debt.h"
+#include "key_table.h"
+#include "lock_table.h"
+#include "outbox.h"
+#include "release.h"
+#include "requests.h"
+#include "retire.h"
+
+void hold_runs_out(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_LOST);
+    struct key *key = lock->key;
+    key_refer(core, key);
+    debt_left_to_lease(core, lock);
+    contend_next(core, key);
+    key_release(core, key);
+}
+
+/* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity,
+ * or another agent has it by now, the lease runs out; and so it does with a lock_delay, which is
+ * there to keep the key taken after an unclean loss (R15). */
+static bool runs_out(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->reason != REASON_NONE);
+    return lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED ||
+           lock->reason == REASON_STUCK || lock->moved != 0 ||
+           (lock->lock_delay_ms > 0 && !MUTANT(LOCK_DELAY_DROPPED)) ||
+           (lock->adopted && !MUTANT(ADOPTED_RELEASED_EARLY)) ||
+           (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE));
+}
+
+void hold_over(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_LOST);
+    if (runs_out(core, lock)) {
+        hold_runs_out(core, lock);
+        return;
+    }
+    struct key *key = lock->key;
+    key_refer(core, key);
+    debt_begun(core, lock, /* except= */ 0);
+    contend_next(core, key);
+    key_release(core, key);
+}
+
+void hold_lost(struct core *core, struct lock *lock, enum reason reason)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    CORE_ASSERT(reason != REASON_NONE);
+    lock->reason = reason;
+    lock->renewing = lock->claiming = false;
+    lock_set_state(core, lock, LOCK_LOST);
+    outbox_trace(
+        core,
+        (struct effect_trace){.kind = TRACE_LOST,
+                              .reason = reason,
+                              .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
+        lock);
+    outbox_hold(core, lock);
+    requests_answer(core, &lock->requests, ANSWER_LOCK_LOST, reason);
+    if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
+        timers_set(&core->timers, &lock->timer, lock->valid_until);
+    else
+        hold_over(core, lock);
+}
+
+void hold_taken(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    hold_lost(core, lock, REASON_TAKEN);
+    if (lock->state == LOCK_LOST)
+        hold_runs_out(core, lock);
+}
+
+void hold_ended(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(core->ending);
+    CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
+    /* or was: its keys run out (D3) */
+    bool is_elsewhere = lock->state == LOCK_LOST && lock->adopted;
+    if ((core->ending_releases && !is_elsewhere) || MUTANT(DRAIN_RELEASES_LIVING)) {
+        release_begun(core, lock, /* request= */ NULL, /* asked= */ false);
+        return;
+    }
+    if (lock->state == LOCK_HELD)
+        hold_lost(core, lock, REASON_DRAINED);
+    if (lock->state == LOCK_LOST)
+        hold_over(core, lock);
+}

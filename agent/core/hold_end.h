@@ -1,0 +1,20 @@
+/* The end of a hold that nobody asked to be released. */
+#ifndef LOCKAGENT_CORE_HOLD_END_H
+#define LOCKAGENT_CORE_HOLD_END_H
+
+#include "state.h"
+
+/* It could not be renewed in time, or `reason`: it is said at once, and the keys stay while the
+ * validity lasts (R7). */
+void hold_lost(struct core *core, struct lock *lock, enum reason reason);
+/* Masters deny it: whoever waits here may ask them at once. */
+void hold_taken(struct core *core, struct lock *lock);
+/* The hold's last validity has ended: the masters are asked to delete its key, or its lease runs
+ * out. */
+void hold_over(struct core *core, struct lock *lock);
+/* A lost hold is left to its lease, whoever owns it. */
+void hold_runs_out(struct core *core, struct lock *lock);
+/* EVENT_END has come: ends the hold as it says. */
+void hold_ended(struct core *core, struct lock *lock);
+
+#endif

@@ -1,0 +1,174 @@
+/* The memory of the tables: its size, its layout, and a core in it. */
+#include "core.h"
+
+#include <string.h>
+
+#include "core_assert.h"
+#include "state.h"
+
+/* What the tables need, and where each begins: one pass measures, the same pass places. */
+struct layout {
+    uint8_t *at;
+    size_t size;
+};
+
+static void *place(struct layout *layout, size_t count, size_t size)
+{
+    size_t offset = (layout->size + 15) & ~(size_t)15;
+    layout->size = offset + count * size;
+    return layout->at == NULL ? NULL : layout->at + offset;
+}
+
+static uint32_t power_of_two_from(uint32_t least)
+{
+    uint32_t size = 16;
+    while (size < least)
+        size *= 2;
+    return size;
+}
+
+static struct hash_table place_hash(struct layout *layout, uint32_t most)
+{
+    uint32_t count = power_of_two_from(most / 2);
+    return (struct hash_table){place(layout, count, sizeof(struct hash_link *)), count};
+}
+
+static struct slots place_slots(struct layout *layout, uint32_t count, size_t bytes)
+{
+    return (struct slots){.at = place(layout, count, bytes), .bytes = bytes, .count = count};
+}
+
+static size_t masters_most(const struct core_config *config)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < config->group_count; i++)
+        most = config->groups[i].masters > most ? config->groups[i].masters : most;
+    return most;
+}
+
+static size_t lock_bytes_for(const struct core_config *config)
+{
+    return sizeof(struct lock) + masters_most(config) * sizeof(struct lock_master);
+}
+
+static size_t errand_bytes_for(const struct core_config *config)
+{
+    size_t bytes = sizeof(struct errand) + masters_most(config) * sizeof(uint32_t);
+    return (bytes + 7) & ~(size_t)7;
+}
+
+/* As many ended locks are remembered as may be under way. What is freed is used again only
+ * after the step, and within a step every request begins one lock at most, so these are enough. */
+static size_t lay_out_tables(struct core *core, const struct core_config *config, uint8_t *memory)
+{
+    struct layout layout = {.at = memory, .size = sizeof(struct core)};
+    uint32_t locks = 2 * config->locks_max + config->requests_max + 1,
+             keys = locks + config->requests_max;
+    size_t lock_bytes = lock_bytes_for(config);
+    uint8_t *lock_table = place(&layout, locks, lock_bytes);
+    struct key *key_table = place(&layout, keys, sizeof(struct key));
+    struct names names = {.taken = 0};
+    for (unsigned size = 0; size < NAME_SIZES; size++)
+        names.sizes[size] = place_slots(&layout, keys, names_slot_bytes(size));
+    struct slots contests = place_slots(&layout, keys, sizeof(struct contest)),
+                 errands = place_slots(&layout, locks, errand_bytes_for(config)),
+                 words = place_slots(&layout, locks, sizeof(struct kept_words));
+    struct core_request *request_table =
+        place(&layout, config->requests_max, sizeof(struct core_request));
+    struct hash_table by_name = place_hash(&layout, keys), by_token = place_hash(&layout, locks),
+                      by_secret = place_hash(&layout, locks);
+    uint32_t timers = locks + keys + config->requests_max;
+    struct timer_entry *heap = place(&layout, timers + 1, sizeof(*heap)),
+                       *renewal_heap = place(&layout, config->locks_max + 1, sizeof(*heap));
+    if (core != NULL) {
+        core->locks = lock_table, core->locks_size = locks, core->lock_bytes = lock_bytes;
+        core->keys = key_table, core->keys_size = keys;
+        core->names = names;
+        core->contests = contests, core->errands = errands, core->words = words;
+        core->requests = request_table;
+        core->keys_by_name = by_name;
+        core->locks_by_token = by_token, core->locks_by_secret = by_secret;
+        timers_init(&core->timers, heap, timers, memory);
+        timers_init(&core->renewals, renewal_heap, config->locks_max, memory);
+    }
+    return layout.size;
+}
+
+size_t core_size(const struct core_config *config)
+{
+    return lay_out_tables(NULL, config, NULL);
+}
+
+static void check_config(const struct core_config *config)
+{
+    CORE_ASSERT(config->group_count >= 1 && config->group_count <= LIMIT_GROUPS);
+    CORE_ASSERT(config->locks_max >= 1 && config->locks_max <= LIMIT_LOCKS);
+    CORE_ASSERT(config->rounds_min >= 1 && config->rounds_min <= config->rounds_max);
+    CORE_ASSERT(config->rounds_max <= LIMIT_ROUNDS);
+    CORE_ASSERT(config->requests_max >= 1 && config->requests_max <= LIMIT_REQUESTS);
+    for (size_t i = 0; i < config->group_count; i++)
+        CORE_ASSERT(config->groups[i].masters >= 1 && config->groups[i].masters <= LIMIT_MASTERS);
+}
+
+/* R16 */
+static void init_admission(struct core *core, uint8_t group)
+{
+    struct admission *admission = &core->groups[group].admission;
+    list_init(&admission->line);
+    admission->quickest_us = (int64_t)core->groups[group].config.node_timeout_ms * 1000;
+    core->stats.rounds[group].limit = core->rounds_min;
+}
+
+static uint64_t agent_name(uint64_t seed)
+{
+    struct random random;
+    random_seed(&random, ~seed);
+    return random_next(&random) | 1;
+}
+
+void core_set_policies(struct core *core, const struct core_policy *policies, size_t count)
+{
+    CORE_ASSERT(count >= 1 && count <= LIMIT_POLICIES);
+    CORE_ASSERT(core->policy_count == 0 || core->policy_count == count);
+    for (size_t i = 0; i < count; i++) {
+        CORE_ASSERT(policies[i].renew != RENEW_UNSET);
+        CORE_ASSERT(policies[i].lock_delay_ms < core->max_ttl_ms);
+        CORE_ASSERT(policies[i].group_count >= 1 && policies[i].group_count <= LIMIT_GROUPS);
+        core->policies[i] = policies[i];
+    }
+    core->policy_count = count;
+}
+
+struct core *core_init(void *memory, const struct core_config *config)
+{
+    check_config(config);
+    struct core *core = memory;
+    lay_out_tables(core, config, memory);
+    core->locks_max = core->ended_max = config->locks_max;
+    core->requests_max = config->requests_max;
+    core->waiters_max = config->waiters_max;
+    core->rounds_min = config->rounds_min;
+    core->rounds_max = config->rounds_max;
+    core->max_ttl_ms = config->max_ttl_ms;
+    core->wait_ms_max = config->wait_ms_max;
+    core->journal = config->journal;
+    core->group_count = config->group_count;
+    for (size_t i = 0; i < config->group_count; i++) {
+        core->groups[i].config = config->groups[i];
+        core->groups[i].name_hash =
+            hash_bytes(0, 0, config->group_names[i], strlen(config->group_names[i]));
+        init_admission(core, (uint8_t)i);
+    }
+    random_seed(&core->random, config->seed);
+    core->hash_key[0] = random_next(&core->random);
+    core->hash_key[1] = random_next(&core->random);
+    core->agent = agent_name(config->seed);
+    core->owner = config->agent;
+    list_init(&core->settled);
+    list_init(&core->locks_free);
+    list_init(&core->locks_retired);
+    list_init(&core->locks_ended);
+    list_init(&core->locks_remembered);
+    core_set_policies(core, config->policies, config->policy_count);
+    return core;
+}

@@ -1,0 +1,261 @@
+/* Where the key of a hold is, as the masters last said (R7).
+ *
+ *   sent    reply                         ends[m]           + slow round     a later round is won
+ *     |-------|------- lease + drift --------|---------------------|---------------|----------->
+ *       RENEW |  RENEW; no key is a *no*:      RENEW; no key says nothing:   REPAIR: the key is
+ *             |  it was deleted, or another    it has run out by itself      created anew, if
+ *             |  holder took it                                              nobody else has it
+ *
+ * A master that confirmed the token counts until its lease may have run out. What it says in
+ * between is a definite word, and what it says afterwards is not: whoever was away for longer than
+ * the lease comes back without the key, and nobody has taken anything. So from then on it is as one
+ * that has not confirmed, also where another holder's key stands there meanwhile.
+ *
+ * When the lease ends is not known to the microsecond. For a *no*, and before a repair, it ends as
+ * late as it can: it began when the reply came, and the master's clock is slow (`ends`). For the
+ * count of confirmed masters, which never names one that has no key, it ends as early as it can: it
+ * began when the command was sent, and the clock is fast (`early_ms` before that).
+ *
+ * A repair must never bring back what was released at another agent. That has deleted the key on a
+ * quorum, and a master that has none now, for whatever reason, may have been of it. So a key that
+ * may have stood there is created anew only when the masters have shown that no such release was: a
+ * quorum confirmed the token in a round that was sent after the key was gone. Had the release
+ * deleted it on this master, then before that; the rest of its quorum did so within the time that a
+ * release has for its votes, and two quorums meet: one of ours would have denied. And while any
+ * master denies within its lease nothing of that kind is repaired: a definite *no* without a quorum
+ * against it may be the beginning of just such a release. When it was gone:
+ *
+ *   it confirmed the token      the end of that lease, as above
+ *   in another epoch            when this agent heard of the new one. But where so many forgot that
+ *                               the others are no quorum, nothing could ever be proved, and the
+ *                               guard keeps everybody else away meanwhile: there it is repaired at
+ *                               once, but not a hold out of a journal which no quorum has confirmed
+ *                               since
+ *   it never did, but was       when it said that no key is there: until then the key may stand
+ *   sent what creates the key   there still. So are all masters of a hold that was adopted, or
+ *   and has not said no to it   restored: others have sent that
+ *   else                        it never had one, and is repaired at once */
+#include "lease.h"
+
+#include "core_assert.h"
+
+static bool is_of_this_epoch(const struct core *core, const struct lock *lock, uint8_t m)
+{
+    CORE_ASSERT(m < LIMIT_MASTERS);
+    uint16_t epoch = core->groups[lock->group].masters[m].epoch;
+    return lock->masters[m].confirmed != 0 &&
+           (lock->masters[m].confirmed == epoch || MUTANT(EPOCH_IGNORED));
+}
+
+static bool can_run(const struct core *core, const struct lock *lock, uint8_t m)
+{
+    return is_of_this_epoch(core, lock, m) &&
+           (instant_before(core->now, lock->masters[m].ends) || MUTANT(DENIED_FOREVER));
+}
+
+static int64_t drift_us(const struct core *core, const struct lock *lock, int64_t lease_us)
+{
+    CORE_ASSERT(lease_us >= 0);
+    return lease_us * core->groups[lock->group].config.drift_ppm / 1000000 + DRIFT_FIXED_MS * 1000;
+}
+
+static bool creates(enum op op)
+{
+    CORE_ASSERT(op < OP_COUNT);
+    return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_REPAIR;
+}
+
+static bool is_denial(enum vote vote)
+{
+    CORE_ASSERT(vote < VOTE_COUNT);
+    return vote == VOTE_ABSENT || vote == VOTE_TAKEN || vote == VOTE_MOVED || vote == VOTE_FOREIGN;
+}
+
+/* It says that what was sent has not created the key. */
+static bool has_written_nothing(enum vote vote)
+{
+    return is_denial(vote) || vote == VOTE_GUARDED || vote == VOTE_SPOILED ||
+           vote == VOTE_REFUSED || vote == VOTE_NOT_SENT;
+}
+
+/* Nothing shortens: what it confirmed before, in this epoch, may be longer. */
+static void confirmed(const struct core *core, struct lock *lock, enum op op, uint8_t m)
+{
+    CORE_ASSERT(!instant_before(core->now, lock->round.started));
+    CORE_ASSERT(lock->asked_ttl_ms > 0);
+    const struct round *round = &lock->round;
+    int64_t least_us = (int64_t)lock_lease_ms(lock) * 1000, most_us = least_us;
+    if (op == OP_REPAIR && instant_us_between(round->started, lock->lease_until) > most_us)
+        /* outbox.c: as long as the others at least */
+        most_us = instant_us_between(round->started, lock->lease_until);
+    struct instant early =
+        instant_after_us(round->started, least_us - drift_us(core, lock, least_us));
+    struct instant ends = instant_after_us(core->now, most_us + drift_us(core, lock, most_us));
+    if (is_of_this_epoch(core, lock, m)) {
+        early = instant_max(
+            early, instant_after_ms(lock->masters[m].ends, -(int64_t)lock->masters[m].early_ms));
+        ends = instant_max(ends, lock->masters[m].ends);
+    }
+    lock->masters[m].confirmed = core->groups[lock->group].masters[m].epoch;
+    lock->denied &= (master_set)~set_of(m);
+    lock->unheard &= (master_set)~set_of(m);
+    lock->masters[m].ends = ends;
+    CORE_ASSERT(!instant_before(ends, early));
+    lock->masters[m].early_ms = (uint32_t)((instant_us_between(early, ends) + 999) / 1000);
+}
+
+/* No key is there. Where what creates it had been sent, that is the first word since, and no lease
+ * of before is left. */
+static void denied(const struct core *core, struct lock *lock, enum op op, uint8_t m)
+{
+    lock->denied |= set_of(m);
+    if (creates(op) || !set_has(lock->unheard, m))
+        return;
+    lock->unheard &= (master_set)~set_of(m);
+    if (can_run(core, lock, m))
+        return;
+    lock->masters[m].confirmed = 0;
+    lock->masters[m].ends = core->now;
+}
+
+/* Another agent owns the token there, and may release it: then it is as on a master that others
+ * have sent what creates the key. */
+static void moved(const struct core *core, struct lock *lock, uint8_t m)
+{
+    lock->moved |= set_of(m);
+    if (can_run(core, lock, m))
+        return;
+    lock->masters[m].confirmed = 0;
+    lock->unheard |= set_of(m);
+}
+
+void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
+{
+    CORE_ASSERT(reply->master < core->groups[lock->group].config.masters);
+    CORE_ASSERT(lock->state != LOCK_FREE);
+    uint8_t m = reply->master;
+    bool is_latest = reply->ref.round == lock->round.number || MUTANT(STALE_VOTES_COUNT);
+    /* no other one is sent for this lock */
+    bool is_only = reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER;
+    if (creates(reply->op) && (is_latest || is_only) && has_written_nothing(reply->vote))
+        lock->unheard &= (master_set)~set_of(m);
+    if (!is_latest || reply->op == OP_RELEASE || reply->vote == VOTE_NOT_RUN)
+        return;
+    if (set_has(lock->round.heard, m) && !MUTANT(STALE_VOTES_COUNT))
+        return;
+    lock->round.heard |= set_of(m);
+    if (reply->vote == VOTE_REPAIRED || reply->vote == VOTE_ABSENT)
+        lock->mending |= set_of(m);
+    if ((reply->vote == VOTE_YES && reply->op != OP_RAISE) || reply->vote == VOTE_REPAIRED)
+        confirmed(core, lock, reply->op, m);
+    else if (is_denial(reply->vote))
+        denied(core, lock, reply->op, m);
+    if (reply->vote == VOTE_MOVED)
+        moved(core, lock, m);
+}
+
+static master_set denying(const struct core *core, const struct lock *lock)
+{
+    master_set set = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
+        set |= set_has(lock->denied, m) && can_run(core, lock, m) ? set_of(m) : 0;
+    return set;
+}
+
+bool lease_is_taken(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    return core->groups[lock->group].config.masters - set_size(denying(core, lock) | lock->moved) <
+           lock->quorum;
+}
+
+/* A round that is sent from then on, and won, proves that no release took the key of `m`: the key
+ * was gone, and any release that may have met it there was decided; at an agent that does not know
+ * the hold, that has the time of the policy's ttl. */
+static struct instant proof_from(const struct core *core, const struct lock *lock, uint8_t m)
+{
+    CORE_ASSERT(lock->terms.ttl_ms > 0);
+    int64_t release_ms = slow_timeout_ms(core, lock),
+            strangers_ms = lock_policy(core, lock)->ttl_ms / 10;
+    bool is_lost = lock->masters[m].confirmed != 0 && !is_of_this_epoch(core, lock, m);
+    struct instant gone =
+        is_lost ? core->groups[lock->group].masters[m].epoch_since : lock->masters[m].ends;
+    return instant_after_ms(gone, release_ms > strangers_ms ? release_ms : strangers_ms);
+}
+
+static bool is_proved_since(const struct core *core, const struct lock *lock, uint8_t m)
+{
+    return !instant_before(lock->won_from, proof_from(core, lock, m));
+}
+
+/* The masters that confirmed the token in an epoch before. */
+static master_set forgetful(const struct core *core, const struct lock *lock)
+{
+    master_set set = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
+        set |= lock->masters[m].confirmed != 0 && !is_of_this_epoch(core, lock, m) ? set_of(m) : 0;
+    return set;
+}
+
+master_set lease_repairable(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    master_set forgot = forgetful(core, lock);
+    bool is_provable = core->groups[lock->group].config.masters - set_size(forgot) >= lock->quorum;
+    /* while this process has had it: else it may have been released before */
+    bool is_won = lock->won_from.us != 0;
+    bool denied = denying(core, lock) != 0 && !MUTANT(REPAIR_TOO_EARLY);
+    master_set set = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
+        bool unheard = set_has(lock->unheard, m);
+        bool never = lock->masters[m].ends.us == 0 && !unheard;
+        bool over =
+            !can_run(core, lock, m) && !unheard && !denied &&
+            (is_proved_since(core, lock, m) || (set_has(forgot, m) && !is_provable && is_won));
+        bool early = MUTANT(REPAIR_TOO_EARLY) && set_has(lock->denied, m);
+        set |= never || over || early ? set_of(m) : 0;
+    }
+    return set;
+}
+
+/* When a further round brings a master nearer to being counted: at once where the key is there
+ * again, or can be created anew; else when it can prove that it may be. NEVER where none does. */
+struct instant lease_mends_at(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    struct instant at = INSTANT_NEVER;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
+        if (!set_has(lock->mending, m))
+            continue;
+        if (!set_has(lock->denied, m) ||
+            (!can_run(core, lock, m) && is_proved_since(core, lock, m)))
+            at = core->now;
+        else if (!can_run(core, lock, m))
+            at = instant_min(at, proof_from(core, lock, m));
+    }
+    return at;
+}
+
+uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now)
+{
+    CORE_ASSERT(lock->state != LOCK_FREE);
+    uint8_t count = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
+        struct instant early =
+            instant_after_ms(lock->masters[m].ends, -(int64_t)lock->masters[m].early_ms);
+        bool runs = is_of_this_epoch(core, lock, m) && instant_before(now, early) &&
+                    !set_has(lock->denied, m);
+        count = (uint8_t)(count + (runs || (MUTANT(CONFIRMED_COUNTS_DENIAL) &&
+                                            lock->masters[m].confirmed != 0)));
+    }
+    return count;
+}
+
+struct tally lease_tally(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->quorum >= 1);
+    CORE_ASSERT(lock->quorum <= core->groups[lock->group].config.masters);
+    return (struct tally){.granted = lease_confirmed(core, lock, core->now),
+                          .total = core->groups[lock->group].config.masters,
+                          .quorum = lock->quorum};
+}

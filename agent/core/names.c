@@ -1,0 +1,37 @@
+/* The names of keys: slots of a few sizes. */
+#include "names.h"
+
+#include <string.h>
+
+#include "core_assert.h"
+
+size_t names_slot_bytes(unsigned size)
+{
+    CORE_ASSERT(size < NAME_SIZES);
+    return (size_t)NAME_BYTES_LEAST << size;
+}
+
+static unsigned size_of(size_t len)
+{
+    unsigned size = 0;
+    CORE_ASSERT(len >= 1 && len <= LIMIT_KEY_BYTES);
+    while (names_slot_bytes(size) < len)
+        size++;
+    return size;
+}
+
+const char *names_take(struct names *names, struct text name)
+{
+    char *slot = slots_take(&names->sizes[size_of(name.len)]);
+    memcpy(slot, name.at, name.len);
+    names->taken++;
+    return slot;
+}
+
+void names_give(struct names *names, const char *name, size_t len)
+{
+    CORE_ASSERT(names->taken > 0);
+    struct slots *slots = &names->sizes[size_of(len)];
+    slots_give(slots, slots->at + (name - (const char *)slots->at));
+    names->taken--;
+}

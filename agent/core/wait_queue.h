@@ -1,0 +1,18 @@
+/* The queue of a key (R9). */
+#ifndef LOCKAGENT_CORE_WAIT_QUEUE_H
+#define LOCKAGENT_CORE_WAIT_QUEUE_H
+
+#include "state.h"
+
+/* What one who leaves without the lock is told of the hold here (key_holder()), */
+struct effect_answer queue_refusal_of_hold(const struct core *core, const struct lock *holder,
+                                           enum answer answer);
+/* or of the last attempt that failed. */
+struct effect_answer queue_refusal_of_attempt(const struct core *core, const struct key *key,
+                                              enum answer answer);
+/* or where no round was asked for it (R16). */
+struct effect_answer queue_refusal_of_overload(const struct core *core, const struct key *key);
+void queue_attempt_failed(struct core *core, struct key *key, struct core_request *contender);
+void queue_attempt_won(struct core *core, struct key *key);
+
+#endif
