@@ -1,10 +1,66 @@
--- Takes one lock and numbers the grant (R1, R12), or hands it from a holder that releases it to the next (R9).
--- KEYS: lock key, fence key where the policy fences, tickets with order fair, marker where the group is guarded.
--- ARGV: value, ttl, fence retention (0: no fencing), proposed number, and for a hand-over '<random>:' of the holder; with order fair that or '',
--- and the agent's ticket: agent, number (0: it does not wait), how long it is kept (0: not at all), 1 if no master has heard of it.
--- A hand-over also answers how many agents wait for the key; a refusal, with order fair, the number of the agent's ticket.
--- With order fair tickets.lua stands in front. The fence key is read first, so that whatever is wrong with it fails before anything is written.
-local function guard_left(marker)
+-- Takes locks and numbers the grants (R1, R12), or hands one from a holder that releases it to the
+-- next (R9).
+-- ARGV: per item value, ttl, fence retention (0: no fencing), proposed number and, with order fair,
+-- the agent's ticket: agent, number (0: it does not wait), how long it is kept (0: not at all), 1
+-- if no master has heard of it. Behind the one item of a hand-over stands what the holder's value
+-- begins with.
+-- KEYS: the lock keys of all items, the fence keys of those that fence, the tickets of all with
+-- order fair, vote and marker where the group is guarded.
+-- Answers a list, of one item that item's entry alone; no item can make another one fail. A
+-- hand-over also answers how many agents wait for the key; a refusal, with order fair, the number
+-- of the agent's ticket. With order fair tickets.lua stands behind the common part. A fence key is
+-- written first, so that whatever is wrong with it fails before the lock is touched.
+-- (fair)
+local size = fair and 8 or 4
+local previous = #ARGV % size == 1 and ARGV[#ARGV]
+local count = (#ARGV - (previous and 1 or 0)) / size
+local at = count + 1 -- where the vote is: behind locks, fences and tickets
+for i = 3, #ARGV, size do
+    if ARGV[i] ~= '0' then at = at + 1 end
+end
+if fair then at = at + count end
+-- What is of another type is as missing, and so is all of it where one is refused.
+local ask = redis.pcall
+local read = KEYS[2] and ask('MGET', unpack(KEYS, 1, KEYS[at] and at)) or {}
+local usual = not fair and not previous and (read[at] or not KEYS[at])
+
+-- The usual case: a free key, on a master that votes. Of the others it is noted whether the stored
+-- number is below the proposed one, compared as texts: a double of so many digits takes a master as
+-- long as a write.
+local replies, done, fences = nil, 0, count
+for i = 1, count do
+    local from = size * (i - 1)
+    local retention, proposed = ARGV[from + 3], ARGV[from + 4]
+    local well, fenced, lower = usual and not read[i], retention ~= '0', false
+    if fenced then
+        fences = fences + 1
+        local stored = (fair or previous or not read[i]) and read[fences]
+        lower = stored and (#stored < #proposed or #stored == #proposed and stored < proposed)
+            and string.find(stored, '^[1-9]%d*$') == 1
+        if well and lower then
+            well = ask('SET', KEYS[fences], proposed, 'PX', retention).ok
+        elseif well then -- GET refuses what is of another type
+            well = not stored and not ask('SET', KEYS[fences], proposed, 'PX', retention, 'GET')
+        end
+    end
+    local set = well and ask('SET', KEYS[i], ARGV[from + 1], 'NX', 'PX', ARGV[from + 2])
+    if set and set.ok and count == 1 then return fenced and proposed or 0 end
+    replies = replies or {}
+    if set and set.ok then
+        replies[i], done = fenced and proposed or 0, done + 1
+    else
+        replies[i] = lower or false
+    end
+end
+if done == count then return replies end
+
+-- (common)
+local vote, marker = KEYS[at], KEYS[at + 1]
+
+-- D5.3: who may have forgotten has no vote until whatever it forgot has run out. That time may have
+-- passed, and no marker.lua come by since to write the vote.
+local function guard_left()
+    if not vote or read[at] then return false end
     local was = redis.pcall('HMGET', marker, 'since', 'max_ttl')
     local since, max_ttl = tonumber(was[1] or nil), tonumber(was[2] or nil)
     if not (since and max_ttl) then return -1 end
@@ -13,50 +69,62 @@ local function guard_left(marker)
     return left > 0 and left
 end
 
-local value, retention, previous, agent = ARGV[1], tonumber(ARGV[3]), ARGV[5] ~= '' and ARGV[5], ARGV[6]
-local at, tickets, turn, number, first = retention > 0 and 3 or 2
-if agent then tickets, at = KEYS[at], at + 1 end
-local marker = KEYS[at]
-local held = previous and get(KEYS[1])
-local inherits = held and string.sub(held, 1, 41) == previous
-
-local function granted(number)
+local function granted(key, number)
     if not previous then return number end
-    local _, agents = channel_of(KEYS[1])
+    local _, agents = channel_of(key)
     return {'handed', number, agents}
 end
 
-if marker and not inherits then -- D5.3: who may have forgotten has no vote until whatever it forgot has run out
-    local left = guard_left(marker)
-    if left then return {'guarded', left} end
-end
-local stored = 0
-if retention > 0 then
-    stored = stored_number(KEYS[2])
-    if not stored then return {'foreign', redis.call('PTTL', KEYS[2])} end
-end
-if agent then turn, number, first = is_next(tickets, agent, tonumber(ARGV[7]), ARGV[9]) end
-if agent and not turn and (inherits or get(KEYS[1]) == false) then
-    if inherits then
-        redis.call('DEL', KEYS[1])
-        tell(KEYS[1], first)
+local left = guard_left()
+
+-- `fence`: which key that is; `lower`: what is stored there is below the proposed number.
+local function acquire(i, fence, lower)
+    local from, key = size * (i - 1), KEYS[i]
+    local value, proposed = ARGV[from + 1], ARGV[from + 4]
+    local tickets, agent, ms = fair and KEYS[at - count + i - 1], ARGV[from + 5], ARGV[from + 7]
+    local stored, turn, ticket, first = nil, nil, nil, nil
+    local held = read[i] or get(key)
+    local inherits = previous and held and string.sub(held, 1, #previous) == previous
+    if left and not inherits then return {'guarded', left} end
+    if held ~= false and held ~= value and not inherits then
+        local answer = seen('held', key, held)
+        if not fair then return answer end
+        turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8])
+        return kept(tickets, agent, ticket, ms, answer)
     end
-    return kept(tickets, agent, number, {'held', first.left, ''})
+    if fence and (held == value or not lower) then
+        stored = stored_number(KEYS[fence], tonumber(proposed) + ahead, read[fence])
+        if not stored then return {'spoiled', redis.call('PTTL', KEYS[fence])} end
+    end
+    if held == value then return granted(key, stored or 0) end -- a doubled command: numbered then
+    if fair then
+        turn, ticket, first = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8])
+        if not turn then
+            if inherits then
+                redis.call('DEL', key)
+                tell(key, first)
+            end
+            return kept(tickets, agent, ticket, ms, {'held', first.left, ''})
+        end
+    end
+    local number = fence and (lower and proposed or math.max(stored + 1, tonumber(proposed))) or 0
+    if fence then redis.call('SET', KEYS[fence], number, 'PX', ARGV[from + 3]) end
+    redis.call('SET', key, value, 'PX', ARGV[from + 2])
+    if fair then redis.call('HDEL', tickets, agent) end
+    return granted(key, number)
 end
-if inherits then
-    redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
-elseif not redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[2]) then
-    held = get(KEYS[1])
-    if held == value then return granted(stored) end -- a doubled command: granted before, and numbered then
-    local answer = seen('held', KEYS[1], held or nil)
-    return agent and kept(tickets, agent, number, answer) or answer
+
+fences = count
+for i = 1, count do
+    local fence, lower = nil, replies[i]
+    if ARGV[size * i - size + 3] ~= '0' then
+        fences = fences + 1
+        fence = fences
+    end
+    if type(lower) == 'boolean' then
+        local well, entry = pcall(acquire, i, fence, lower)
+        if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
+        replies[i] = entry
+    end
 end
-if agent then redis.call('HDEL', tickets, agent) end
-if retention == 0 then return granted(0) end
-local fence = math.max(stored + 1, tonumber(ARGV[4]))
-local set = redis.pcall('SET', KEYS[2], fence, 'PX', retention)
-if set.err then -- an error must mean that nothing was done
-    redis.call('DEL', KEYS[1])
-    return set
-end
-return granted(fence)
+return count == 1 and replies[1] or replies

@@ -1,9 +1,15 @@
--- What every script of this folder begins with: reading keys that may not be ours. The generator puts this text in front of each.
+-- What the scripts of this folder share: reading keys that may not be ours. embed.py puts this text
+-- in front of each, or behind its usual case, which does without: a call costs a master what it
+-- makes and what it asks, so the usual case makes no function and asks as little as can be.
 --
--- Every script answers one entry per item: a number n >= 0 (yes, and the master stores the fencing number n), -1 (the key is
--- not there), a list that begins with a word, or an error. Numbers go to redis.call as numbers: tostring() gives 1.76e+15 (R12).
+-- Every script answers one entry per item: a number n >= 0, or its text (yes, and the master stores
+-- the fencing number n, where the script had to look at it), -1 (the key is not there), a list that
+-- begins with a word, or an error. Fencing numbers stay the texts that they are stored and sent as,
+-- and become numbers only to be counted with; those go to redis.call as numbers: tostring() gives
+-- 1.76e+15 (R12).
 
--- The string at `key`; false where there is none, nil where the key has another type. Other errors are raised.
+-- The string at `key`; false where there is none, nil where the key has another type. Other errors
+-- are raised.
 local function get(key)
     local value = redis.pcall('GET', key)
     if type(value) ~= 'table' then return value end
@@ -11,25 +17,54 @@ local function get(key)
     return redis.call('GET', key)
 end
 
--- The number in a fence key: 0 where there is none, nil where somebody else's value is stored.
-local function stored_number(key)
-    local value = get(key)
+-- The largest number that a double tells from its neighbours, and how far ahead of the agreed time
+-- one may be, in us (R12).
+local exact, ahead = '9007199254740991', 172800000000
+
+-- The number in a fence key, whose text may have been read before: 0 where there is none; nil where
+-- it is nobody's who keeps the rules: no number, one that Lua can not count with (told by its text,
+-- before it becomes a double), or one of at least `most`.
+local function stored_number(key, most, read)
+    local value = read or get(key)
     if not value then return value == false and 0 or nil end
-    if #value > 16 or string.find(value, '%D') then return nil end
-    return tonumber(value)
+    if value ~= '0' and not string.find(value, '^[1-9]%d*$') then return nil end
+    if #value > #exact or #value == #exact and value > exact then return nil end
+    local number = tonumber(value)
+    if most and number >= most then return nil end
+    return number
 end
 
--- The channel on which releases of the key are published, and how many agents wait there (R9); -1 where that may not be asked.
+-- The channel on which releases of the key are published, and how many agents wait there (R9); -1
+-- where that may not be asked.
 local function channel_of(key)
     local channel = 'lockagent:channel:' .. key
     local agents = redis.pcall('PUBSUB', 'NUMSUB', channel)
     return channel, agents.err and -1 or agents[2]
 end
 
--- What may be told of a value that is not the caller's: the label, never the random part; nothing of a shape that is not ours.
+-- Values are '<random>:<agent>:<label>': 40 hex digits that only the holder knows, 8 that name the
+-- agent that owns the hold, and what is public. A command names the first 41 bytes of the value
+-- where the holder asked for it, and 50 where the agent acts of itself (D3).
+
+-- The label of a value; '' where that has another shape. Of one that is too long a byte more than a
+-- label has, so that it shows.
+local function label_of(value)
+    local at = string.match(value, '^%x+:%x%x%x%x%x%x%x%x:()')
+    return at == 51 and string.sub(value, 51, 115) or ''
+end
+
+-- What may be told of a value that is not the caller's: the label, never the random part; nothing
+-- of a shape that is not ours.
 local function seen(word, key, value)
     local left = redis.call('PTTL', key)
     if value == nil then return {'foreign', left} end
-    local _, colon = string.find(value, '^%x+:')
-    return {word, left, colon == 41 and string.sub(value, 42, 105) or ''}
+    return {word, left, label_of(value)}
+end
+
+-- What is told where `own` does not stand: -1 where nothing does, 'moved' where another agent has
+-- adopted the token.
+local function denied(key, held, own)
+    if held == false then return -1 end
+    local same = held and string.sub(held, 1, 41) == string.sub(own, 1, 41)
+    return seen(same and 'moved' or 'held', key, held)
 end

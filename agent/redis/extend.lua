@@ -1,73 +1,122 @@
 -- Renews, repairs or adopts locks; nothing is ever shortened (R7).
--- ARGV: renew|repair|adopt, then per item: '<random>:<label>', ttl, fence retention (0: no fencing), number.
--- KEYS per item: lock key, fence key where the item fences; behind them the marker where the group is guarded. Answers a list; no item
--- can make another one fail. Where a key is missing and the group is guarded, the marker's epoch ('': no marker) is its last entry:
--- a master that forgot since says so by that (R7).
+-- ARGV: renew|repair|adopt, then per item: '<random>:<agent>:<label>', ttl, fence retention (0: no
+-- fencing), number. An adoption needs no owner, but exactly the number, and makes the agent the
+-- owner; the others need the agent to be that (D3).
+-- KEYS: the lock keys of all items, the fence keys of those that fence, and the marker where the
+-- group is guarded. Answers a list, or 0 where that is what all answer; no item can make another
+-- one fail. Where a key is missing and the group is guarded, the marker's epoch ('': no marker) is
+-- its last entry: a master that forgot since says so by that (R7).
+-- A fence key gets its retention anew when a quarter of it has passed (R12).
 local mode, missing = ARGV[1], false
+local count, done, locks = (#ARGV - 1) / 4, 0, {}
+local fences = count
 
-local function keep(key, ms)
-    local left = redis.call('PTTL', key)
-    if left >= 0 and left < ms then redis.call('PEXPIRE', key, ms) end
-end
-
-local function store(key, number, retention)
-    local left = redis.call('PTTL', key)
-    if left == -1 then
-        redis.call('SET', key, number)
-    else
-        redis.call('SET', key, number, 'PX', math.max(left, retention))
+-- The usual case: the lock is there, and its fence key has time.
+if mode == 'renew' then
+    locks = redis.pcall('MGET', unpack(KEYS, 1, count)) -- refused as a whole: nothing is there
+    for i = 1, count do
+        local own, value, retention, left = ARGV[4 * i - 2], locks[i], ARGV[4 * i], nil
+        if retention ~= '0' then
+            fences = fences + 1
+            left = value and redis.pcall('PTTL', KEYS[fences])
+        end
+        local rests = retention == '0' or type(left) == 'number'
+            and (left < 0 or left >= 0.75 * retention)
+        if rests and value and string.sub(value, 1, #own) == own then
+            local set = redis.pcall('PEXPIRE', KEYS[i], ARGV[4 * i - 1], 'GT')
+            if set == 0 or set == 1 then locks[i], done = 0, done + 1 end
+        end
     end
+    if done == count then return 0 end
 end
 
-local function renew(key, fence, stored, ttl, retention, number)
-    keep(key, ttl)
+-- (common)
+local function keep(key, ms, enough)
+    local left = redis.call('PTTL', key)
+    if left >= 0 and left < enough then redis.call('PEXPIRE', key, ms) end
+end
+
+-- one without expiry gets one: fence keys live for the retention (R12)
+local function store(key, number, retention)
+    redis.call('SET', key, number, 'PX', math.max(redis.call('PTTL', key), retention))
+end
+
+local function renew(key, fence, ttl, retention, number)
+    redis.call('PEXPIRE', key, ttl, 'GT')
     if not fence then return 0 end
+    local stored = mode == 'renew' and 0 or stored_number(fence)
     if not stored then return 0 end -- a stranger's fence key: the lease is what counts
     if mode == 'repair' and stored < number then
         store(fence, number, retention)
         return number
     end
-    keep(fence, retention)
+    keep(fence, retention, 0.75 * retention)
     return stored
 end
 
-local function repair(key, fence, stored, value, ttl, retention, number)
+-- The label stays. What grows the lease comes first: a master out of memory refuses a SET only as
+-- long as a script has written nothing.
+local function adopt(key, held, own, ttl)
+    local left = redis.call('PTTL', key)
+    if left == -1 then
+        redis.call('SET', key, own .. label_of(held))
+    else
+        left = math.max(left, ttl)
+        redis.call('PEXPIRE', key, left)
+        redis.call('SET', key, own .. label_of(held), 'PX', left)
+    end
+end
+
+local function repair(key, fence, value, ttl, retention, number)
+    local stored = 0
     if fence then
-        if not stored then return {'foreign', redis.call('PTTL', fence)} end
+        stored = stored_number(fence)
+        if not stored then return {'spoiled', redis.call('PTTL', fence)} end
         stored = math.max(stored, number)
         store(fence, stored, retention)
     end
     redis.call('SET', key, value, 'NX', 'PX', ttl)
-    return {'repaired', stored or 0}
+    return {'repaired', stored}
 end
 
 local function extend(key, fence, value, ttl, retention, number)
-    local held, stored = get(key), nil
-    if fence then stored = stored_number(fence) end
-    if held and string.sub(held, 1, 41) == string.sub(value, 1, 41) then
-        if mode == 'adopt' and fence and (number == 0 or stored ~= number) then return {'misnumbered', stored or 0} end
-        return renew(key, fence, stored, ttl, retention, number)
+    local held, own = get(key), string.sub(value, 1, 50)
+    local begins = mode == 'adopt' and string.sub(own, 1, 41) or own
+    if held and string.sub(held, 1, #begins) == begins then
+        if mode == 'adopt' then
+            local stored = fence and stored_number(fence)
+            local wrong = number == 0 or stored ~= number
+            if fence and wrong then return {'misnumbered', stored or 0} end
+            adopt(key, held, own, ttl)
+        end
+        return renew(key, fence, ttl, retention, number)
     end
-    if held ~= false then return seen('held', key, held) end
+    if held ~= false then return denied(key, held, own) end
     missing = true
     if mode ~= 'repair' then return -1 end
-    return repair(key, fence, stored, value, ttl, retention, number)
+    return repair(key, fence, value, ttl, retention, number)
 end
 
-local replies, at = {}, 1
-for i = 2, #ARGV, 4 do
-    local key, fence, retention = KEYS[at], nil, tonumber(ARGV[i + 2])
-    at = at + 1
+local replies = {}
+fences = count
+for i = 1, count do
+    local at, fence = 4 * i - 2, nil
+    local ttl, retention = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
     if retention > 0 then
-        fence = KEYS[at]
-        at = at + 1
+        fences = fences + 1
+        fence = KEYS[fences]
     end
-    local well, entry = pcall(extend, key, fence, ARGV[i], tonumber(ARGV[i + 1]), retention, tonumber(ARGV[i + 3]))
-    if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
-    replies[#replies + 1] = entry
+    replies[i] = 0
+    if locks[i] ~= 0 then
+        local well, entry = pcall(extend, KEYS[i], fence, ARGV[at], ttl, retention,
+            tonumber(ARGV[at + 3]))
+        if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
+        replies[i] = entry
+    end
 end
-if missing and KEYS[at] then
-    local epoch = redis.pcall('HGET', KEYS[at], 'epoch')
+local marker = KEYS[fences + 1]
+if missing and marker then
+    local epoch = redis.pcall('HGET', marker, 'epoch')
     replies[#replies + 1] = type(epoch) == 'string' and epoch or ''
 end
 return replies

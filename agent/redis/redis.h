@@ -1,50 +1,13 @@
-/* The Redis room: one ordered connection per master, scripts, replies -> votes, health. The only place that knows
- * hiredis. */
+/* The Redis room: one ordered connection per master, scripts, replies -> votes, health. The only
+ * place that knows hiredis. */
 #ifndef LOCKAGENT_REDIS_H
 #define LOCKAGENT_REDIS_H
 
 #include <uv.h>
 
 #include "agent/core/core.h"
+#include "agent/redis/outcomes.h"
 #include "config/config.h"
-
-/* DOWN stands for "was up, or never answered, and is being reconnected with back-off". */
-#define REDIS_STATES(X)                                                                                                \
-    X(CONNECTING, "connecting")                                                                                        \
-    X(UP, "up")                                                                                                        \
-    X(GUARDED, "guarded")   /* serves holders, and has no vote on new locks yet (D5.3) */                              \
-    X(DEGRADED, "degraded") /* not what a master should be (D5.4); `on_degraded` says whether it serves */             \
-    X(DOWN, "down")
-#define X(name, ...) REDIS_##name,
-enum redis_state { REDIS_STATES(X) REDIS_STATE_COUNT };
-#undef X
-const char *redis_state_name(enum redis_state state);
-
-/* Classes of error replies (D5.5); OK and the two transport outcomes complete the label values of metrics. */
-/* clang-format off */
-#define REDIS_OUTCOMES(X)         \
-    X(OK, "ok")                   \
-    X(OOM, "oom")                 \
-    X(READONLY, "readonly")       \
-    X(MISCONF, "misconf")         \
-    X(NOREPLICAS, "noreplicas")   \
-    X(LOADING, "loading")         \
-    X(BUSY, "busy")               \
-    X(MASTERDOWN, "masterdown")   \
-    X(NOAUTH, "noauth")           \
-    X(WRONGPASS, "wrongpass")     \
-    X(NOPERM, "noperm")           \
-    X(MAXCLIENTS, "maxclients")   \
-    X(WRONGTYPE, "wrongtype")     \
-    X(NOSCRIPT, "noscript")       \
-    X(OTHER, "other")             \
-    X(LOST, "lost")               \
-    X(NOT_SENT, "not_sent")
-/* clang-format on */
-#define X(name, ...) REDIS_OUTCOME_##name,
-enum redis_outcome { REDIS_OUTCOMES(X) REDIS_OUTCOME_COUNT };
-#undef X
-const char *redis_outcome_name(enum redis_outcome outcome);
 
 /* Where the room reports to. Only `event` leads to core_step(); none may be called from within
  * redis_send(). */
@@ -53,14 +16,18 @@ struct redis_sink {
     /* REPLY, MASTER_*, SUBSCRIBED, UNSUBSCRIBED or MESSAGE; the sink stamps the time. */
     void (*event)(void *arg, struct event *event);
     /* One command completed on a master (op is enum op). latency_us is -1 where it was not sent. */
-    void (*observe)(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
-                    int64_t latency_us);
-    /* A master changed state: text says why, for people (never a secret). Called with REDIS_UP and a text for a master
-     * that stays up but refuses something: once per kind of refusal. */
-    void (*state)(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text);
-    /* Most masters of the group agree that this agent's clock is off; offset_us is theirs minus ours, 0 when it is well
-     * again. */
+    void (*observe)(void *arg, uint8_t group, uint8_t master, enum op op,
+                    enum redis_outcome outcome, int64_t latency_us);
+    /* A master changed state: text says why, for people (never a secret). Called with REDIS_UP
+     * and a text for a master that stays up but refuses something: once per kind of refusal. */
+    void (*state)(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                  const char *text);
+    /* Most masters of the group agree that this agent's clock is off; offset_us is theirs minus
+     * ours, 0 when it is well again. */
     void (*clock)(void *arg, uint8_t group, int64_t offset_us);
+    /* What has been sent since the last turn is written right after this, and what is sent from
+     * within it. NULL: nobody waits for that. */
+    void (*about_to_write)(void *arg);
 };
 
 /* One master as people and metrics see it. */
@@ -73,42 +40,61 @@ struct redis_master_view {
     char reason[160];   /* why it is not up; "" when up */
     char version[24];   /* of the server; "" while unknown */
     char run_id[48];
-    int64_t clock_offset_us; /* its wall clock minus ours */
-    uint64_t reconnects;     /* connection attempts after the first */
-    uint32_t in_flight;      /* commands without reply */
+    int64_t clock_offset_us;            /* its wall clock minus ours */
+    uint64_t reconnects;                /* connection attempts after the first */
+    uint32_t in_flight;                 /* commands without reply */
+    uint64_t faults[REDIS_FAULT_COUNT]; /* connections that ended because it broke the protocol */
+};
+
+/* One group as people and metrics see it: counts of masters. */
+struct redis_group_view {
+    size_t total;
+    size_t up;     /* serve: take commands */
+    size_t voting; /* of those: have a vote on new locks */
+    size_t quorum; /* votes that a lock needs */
 };
 
 struct redis;
 
-/* Starts connecting to every master of `config` (kept by reference, must outlive the room). Never fails because a
- * master is down. NULL only when out of memory. */
-struct redis *redis_start(uv_loop_t *loop, const struct config *config, const struct redis_sink *sink);
+/* Starts connecting to every master of `config` (kept by reference, must outlive the room).
+ * Never fails because a master is down. NULL only when out of memory. */
+struct redis *redis_start(uv_loop_t *loop, const struct config *config,
+                          const struct redis_sink *sink);
 
-/* Sends one command to the masters that it names; the bytes are gathered and written once per master and loop turn.
- * `items` are the effect's own, send->count of them (effects.items + first), and are copied as far as needed. Every
- * item gets exactly one EVENT_REPLY per master, later, never from within. */
+/* Sends one command to the masters that it names; the bytes are gathered and written once per
+ * master and loop turn. `items` are the effect's own, send->count of them (effects.items +
+ * first), and are copied as far as needed. Every item gets exactly one EVENT_REPLY per master,
+ * later, never from within. */
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items);
 
-/* Subscribes to the channel of a key on every master of its group, again after every reconnect (R9), and no more. */
+/* The room's turn, with about_to_write() at its begin, comes before the loop sleeps again. */
+void redis_turn_soon(struct redis *redis);
+
+/* Subscribes to the channel of a key on every master of its group, again after every reconnect
+ * (R9), and no more. */
 void redis_watch(struct redis *redis, const struct effect_watch *watch);
 void redis_unwatch(struct redis *redis, const struct effect_watch *watch);
 
+/* How a master, or a group of them, looks now. */
 struct redis_master_view redis_master(const struct redis *redis, uint8_t group, uint8_t master);
+struct redis_group_view redis_group(const struct redis *redis, uint8_t group);
 
-/* How far most masters of the group agree this agent's clock to be off; 0: they do not, or by less than a second. */
+/* How far most masters of the group agree this agent's clock to be off; 0: they do not, or by
+ * less than a second. */
 int64_t redis_clock_off_us(const struct redis *redis, uint8_t group);
 
 /* True once nothing that was sent waits for a reply or for being written. */
 bool redis_is_idle(const struct redis *redis);
 
-/* Closes every connection; pending commands are reported as UNKNOWN first. `done` is called when the loop holds no
- * handle of the room any more; then redis_free(). */
+/* Closes every connection; pending commands are reported as UNKNOWN first. `done` is called when
+ * the loop holds no handle of the room any more; then redis_free(). */
 void redis_stop(struct redis *redis, void (*done)(void *arg), void *arg);
 void redis_free(struct redis *redis);
 
-/* Marks the masters of every guarded group as trusted: they vote at once, whatever they may have forgotten (D5.3). Asks
- * one after the other and blocks meanwhile; says how each went through `say` (`error` NULL: well). Returns how many
- * could not be marked. */
-size_t redis_trust(const struct config *config, void (*say)(const char *group, const char *master, const char *error));
+/* Marks the masters of every guarded group as trusted: they vote at once, whatever they may have
+ * forgotten (D5.3). Asks one after the other and blocks meanwhile; says how each went through
+ * `say` (`error` NULL: well). Returns how many could not be marked. */
+size_t redis_trust(const struct config *config,
+                   void (*say)(const char *group, const char *master, const char *error));
 
 #endif

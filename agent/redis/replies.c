@@ -1,86 +1,9 @@
-/* Replies of the masters -> outcomes and votes (D5.5): what an error means, and what an entry of a script means. */
-#include <stdio.h>
+/* Replies of the masters -> votes (D5.5): what an entry of a script means, and what a message. */
 #include <string.h>
 
-#include "agent/redis/room.h"
+#include "agent/base/utf8.h"
+#include "agent/redis/replies.h"
 
-static const char *const state_names[] = {
-#define X(name, text) text,
-    REDIS_STATES(X)
-#undef X
-};
-static const char *const outcome_names[] = {
-#define X(name, text) text,
-    REDIS_OUTCOMES(X)
-#undef X
-};
-
-const char *redis_state_name(enum redis_state state)
-{
-    REDIS_ASSERT((unsigned)state < REDIS_STATE_COUNT);
-    return state_names[state];
-}
-
-const char *redis_outcome_name(enum redis_outcome outcome)
-{
-    REDIS_ASSERT((unsigned)outcome < REDIS_OUTCOME_COUNT);
-    return outcome_names[outcome];
-}
-
-/* How each class begins on the wire, and what people are told. A class without `begins` is known by a part of its text.
- */
-struct error_class {
-    enum redis_outcome outcome;
-    const char *begins, *contains, *says;
-};
-
-static const struct error_class classes[] = {
-    {REDIS_OUTCOME_OOM, "OOM ", NULL, "out of memory: refuses to set keys (maxmemory)"},
-    {REDIS_OUTCOME_READONLY, "READONLY ", NULL, "a read-only replica, not a master"},
-    {REDIS_OUTCOME_MISCONF, "MISCONF ", NULL,
-     "refuses writes because its snapshots fail (stop-writes-on-bgsave-error)"},
-    {REDIS_OUTCOME_NOREPLICAS, "NOREPLICAS ", NULL, "refuses writes for want of replicas (min-replicas-to-write)"},
-    {REDIS_OUTCOME_LOADING, "LOADING ", NULL, "loading its data set"},
-    {REDIS_OUTCOME_BUSY, "BUSY ", NULL, "busy running somebody's script"},
-    {REDIS_OUTCOME_MASTERDOWN, "MASTERDOWN ", NULL, "a replica whose link to its master is down"},
-    {REDIS_OUTCOME_NOAUTH, "NOAUTH ", NULL, "asks for a password"},
-    {REDIS_OUTCOME_WRONGPASS, "WRONGPASS ", NULL, "refuses this user name and password"},
-    {REDIS_OUTCOME_NOPERM, "NOPERM ", NULL, "the ACL does not allow what the agent needs"},
-    {REDIS_OUTCOME_NOPERM, NULL, "The user executing the script can't", "the ACL does not allow what the scripts need"},
-    {REDIS_OUTCOME_MAXCLIENTS, NULL, "max number of clients", "has no room for another client (maxclients)"},
-    {REDIS_OUTCOME_WRONGTYPE, "WRONGTYPE ", NULL, "a key of another type stands under a lock's name"},
-    {REDIS_OUTCOME_NOSCRIPT, "NOSCRIPT ", NULL, "its script cache was flushed"},
-};
-enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
-
-/* An error raised inside a script may come with a mark in front: `-`, or `@user_script: 12: `. */
-static const char *skip_mark(const char *text)
-{
-    if (strncmp(text, "@user_script", 12) == 0) {
-        const char *colon = strchr(text, ':');
-        const char *second = colon ? strchr(colon + 1, ':') : NULL;
-        if (second && second[1] == ' ') {
-            text = second + 2;
-        }
-    }
-    return *text == '-' ? text + 1 : text;
-}
-
-enum redis_outcome outcome_of_error(const char *text)
-{
-    text = skip_mark(text);
-    for (unsigned i = 0; i < CLASSES; i++) {
-        const struct error_class *class = &classes[i];
-        if (class->begins ? strncmp(text, class->begins, strlen(class->begins)) == 0
-                          : strstr(text, class->contains) != NULL) {
-            return class->outcome;
-        }
-    }
-    return REDIS_OUTCOME_OTHER;
-}
-
-/* Errors of a known class come before anything is done: refused. Of any other nothing is known: it may have been done.
- */
 enum vote vote_of_outcome(enum redis_outcome outcome)
 {
     switch (outcome) {
@@ -100,40 +23,15 @@ enum vote vote_of_outcome(enum redis_outcome outcome)
     }
 }
 
-/* Redis quotes arguments of commands that it does not know, and ours hold tokens and passwords: that part is cut off.
- */
-static void copy_harmless(const char *text, char *into, size_t size)
+bool op_is_gathered(enum op op)
 {
-    const char *end = strstr(text, ", with args");
-    size_t len = end ? (size_t)(end - text) : strlen(text);
-    if (len > 100) {
-        len = 100;
-    }
-    int at = snprintf(into, size, "unexpected answer: ");
-    for (size_t i = 0; i < len && (size_t)at + 1 < size; i++) {
-        into[at++] = text[i] >= ' ' && text[i] < 0x7f ? text[i] : '?';
-    }
-    into[at] = '\0';
+    return op == OP_ACQUIRE || op == OP_RENEW || op == OP_REPAIR || op == OP_RELEASE;
 }
 
-void outcome_describe(enum redis_outcome outcome, const char *text, char *into, size_t size)
+/* An acquire of one lock answers no list of one. */
+static bool answers_list(enum op op, unsigned count)
 {
-    for (unsigned i = 0; i < CLASSES; i++) {
-        if (classes[i].outcome == outcome) {
-            snprintf(into, size, "%s: %s", redis_outcome_name(outcome), classes[i].says);
-            return;
-        }
-    }
-    if (text) {
-        copy_harmless(text, into, size);
-    } else {
-        snprintf(into, size, "%s", redis_outcome_name(outcome));
-    }
-}
-
-bool op_is_batched(enum op op)
-{
-    return op == OP_RENEW || op == OP_REPAIR || op == OP_ADOPT || op == OP_RELEASE;
+    return op == OP_ADOPT || (op_is_gathered(op) && (op != OP_ACQUIRE || count > 1));
 }
 
 static const redisReply *element(const redisReply *list, size_t i, int type)
@@ -141,48 +39,112 @@ static const redisReply *element(const redisReply *list, size_t i, int type)
     return i < list->elements && list->element[i]->type == type ? list->element[i] : NULL;
 }
 
-/* ['handed', number, agents], ['guarded', ms left], ['held', pttl, label] and the number of a ticket, ['yes', pttl, label], ['foreign', pttl], ['repaired', number], ['misnumbered', number] */
+/* Anybody may have written what stands behind the colon of a lock's value: it is told to callers
+ * only where one of them could have given it as a label. */
+static bool is_label(const char *bytes, size_t len)
+{
+    if (len > LIMIT_LABEL_BYTES)
+        return false;
+    for (size_t at = 0, size; at < len; at += size) {
+        uint32_t code;
+        size = utf8_decode(bytes + at, len - at, &code);
+        if (size == 0 || code < 0x20 || (code >= 0x7f && code < 0xa0))
+            return false;
+    }
+    return true;
+}
+
+/* What a script counts in ms. A key of a stranger's may live for ages, and a broken master may
+ * say anything: beyond what can be added to a time it is as good as for ever. */
+static int64_t bounded_ms(int64_t ms)
+{
+    return ms > REPLY_MS_MAX ? REPLY_MS_MAX : ms;
+}
+
+/* Reads digits of a base up to a byte that is none; what does not fit is the largest that does. */
+static const char *read_digits(const char *text, unsigned base, uint64_t *ret_number)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t number = 0;
+    for (; *text && memchr(digits, *text, base) != NULL; text++) {
+        uint64_t digit = (uint64_t)((const char *)memchr(digits, *text, base) - digits);
+        number = number > (UINT64_MAX - digit) / base ? UINT64_MAX : number * base + digit;
+    }
+    *ret_number = number;
+    return text;
+}
+
+/* The fencing number of a grant: of many digits it comes as text, which a master need not turn into
+ * a double. False where it is none. */
+static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
+{
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        *ret_fence = (uint64_t)reply->integer;
+        return reply->integer >= 0;
+    }
+    return reply->type == REDIS_REPLY_STRING && reply->len > 0 &&
+           *read_digits(reply->str, 10, ret_fence) == '\0' && strlen(reply->str) == reply->len &&
+           *ret_fence <= INT64_MAX;
+}
+
+/* ['handed', number, agents] */
+static bool read_handed(const redisReply *list, struct item_reply *reply)
+{
+    const redisReply *agents = element(list, 2, REDIS_REPLY_INTEGER);
+    int64_t waiting = agents != NULL ? agents->integer : 0;
+    reply->vote = VOTE_YES;
+    reply->agents = waiting > AGENTS_MAX ? AGENTS_MAX : waiting > 0 ? (uint32_t)waiting : 0;
+    return list->elements > 1 && read_fence(list->element[1], &reply->fence);
+}
+
+/* ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket,
+ * ['moved', pttl, label], ['yes', pttl, label], ['foreign', pttl], ['spoiled', pttl],
+ * ['repaired', number], ['misnumbered', number] */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
-    const redisReply *word = element(list, 0, REDIS_REPLY_STRING), *number = element(list, 1, REDIS_REPLY_INTEGER);
+    const redisReply *word = element(list, 0, REDIS_REPLY_STRING),
+                     *number = element(list, 1, REDIS_REPLY_INTEGER);
     const redisReply *label = element(list, 2, REDIS_REPLY_STRING);
-    if (!word || !number || number->integer < -1) {
+    if (op == OP_HANDOVER && word != NULL && strcmp(word->str, "handed") == 0)
+        return read_handed(list, reply);
+    if (word == NULL || number == NULL || number->integer < -1)
         return false;
-    }
     if (strcmp(word->str, "foreign") == 0) {
         reply->vote = VOTE_FOREIGN;
         reply->outcome = REDIS_OUTCOME_WRONGTYPE;
-        reply->pttl_ms = number->integer;
+        reply->pttl_ms = bounded_ms(number->integer);
         return true;
     }
-    if (op == OP_HANDOVER && strcmp(word->str, "handed") == 0) {
-        const redisReply *agents = element(list, 2, REDIS_REPLY_INTEGER);
-        reply->vote = VOTE_YES;
-        reply->fence = (uint64_t)number->integer;
-        reply->agents = agents && agents->integer > 0 ? (uint32_t)agents->integer : 0;
-        return number->integer >= 0;
+    if (strcmp(word->str, "spoiled") == 0) {
+        reply->vote = VOTE_SPOILED;
+        reply->outcome = REDIS_OUTCOME_WRONGTYPE;
+        return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_RAISE || op == OP_REPAIR;
     }
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && strcmp(word->str, "guarded") == 0) {
         reply->vote = VOTE_GUARDED;
-        reply->pttl_ms = number->integer;
+        reply->pttl_ms = bounded_ms(number->integer);
         return number->integer >= -1;
     }
+    bool moved = (op == OP_RENEW || op == OP_REPAIR || op == OP_RAISE || op == OP_RELEASE) &&
+                 strcmp(word->str, "moved") == 0;
     bool held = strcmp(word->str, "held") == 0;
-    if (held || (op == OP_READ && strcmp(word->str, "yes") == 0)) {
-        if (!label || (size_t)label->len > LIMIT_LABEL_BYTES) {
+    if (held || moved || (op == OP_READ && strcmp(word->str, "yes") == 0)) {
+        if (label == NULL)
             return false;
-        }
-        reply->vote = held ? VOTE_HELD : VOTE_YES;
-        reply->pttl_ms = number->integer;
-        reply->holder = (struct text){label->str, (size_t)label->len};
+        reply->vote = held ? VOTE_TAKEN : moved ? VOTE_MOVED : VOTE_YES;
+        reply->pttl_ms = bounded_ms(number->integer);
+        reply->holder = (struct text){
+            label->str, is_label(label->str, (size_t)label->len) ? (size_t)label->len : 0};
         const redisReply *ticket = element(list, 3, REDIS_REPLY_INTEGER);
-        reply->ticket = held && ticket && ticket->integer > 0 ? (uint64_t)ticket->integer : 0;
+        reply->ticket =
+            held && ticket != NULL && ticket->integer > 0 ? (uint64_t)ticket->integer : 0;
         return true;
     }
     bool repaired = op == OP_REPAIR && strcmp(word->str, "repaired") == 0;
-    if (number->integer < 0 || (!repaired && (op != OP_ADOPT || strcmp(word->str, "misnumbered") != 0))) {
+    bool misnumbered =
+        (op == OP_ADOPT || op == OP_RELEASE) && strcmp(word->str, "misnumbered") == 0;
+    if (number->integer < 0 || (!repaired && !misnumbered))
         return false;
-    }
     reply->vote = repaired ? VOTE_REPAIRED : VOTE_MISNUMBERED;
     reply->fence = (uint64_t)number->integer;
     return true;
@@ -199,11 +161,15 @@ static bool read_entry(enum op op, const redisReply *entry, struct item_reply *r
         reply->vote = VOTE_YES;
         reply->fence = (uint64_t)entry->integer;
         return entry->integer >= 0 && op != OP_READ && op != OP_HANDOVER;
+    case REDIS_REPLY_STRING:
+        reply->vote = VOTE_YES;
+        return op == OP_ACQUIRE && read_fence(entry, &reply->fence);
     case REDIS_REPLY_ARRAY:
         return read_list(op, entry, reply);
     case REDIS_REPLY_ERROR:
         reply->outcome = outcome_of_error(entry->str);
         reply->vote = vote_of_outcome(reply->outcome);
+        reply->error = entry->str;
         return true;
     default:
         return false;
@@ -219,4 +185,67 @@ void item_reply_read(enum op op, const redisReply *entry, struct item_reply *ret
         ret_reply->outcome = REDIS_OUTCOME_OTHER;
         ret_reply->vote = VOTE_UNKNOWN;
     }
+}
+
+/* Behind the entries of a list. */
+const char *reply_epoch(enum op op, const redisReply *reply)
+{
+    bool is_list =
+        answers_list(op, /* count= */ 1) && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0;
+    const redisReply *last = is_list ? reply->element[reply->elements - 1] : NULL;
+    return last != NULL && last->type == REDIS_REPLY_STRING ? last->str : NULL;
+}
+
+/* 0 in place of a list of nothing else. */
+static bool is_one_for_all(enum op op, const redisReply *reply)
+{
+    return (op == OP_RENEW || op == OP_RELEASE) && reply->type == REDIS_REPLY_INTEGER &&
+           reply->integer == 0;
+}
+
+const redisReply *reply_entry(enum op op, unsigned count, const redisReply *reply, unsigned i)
+{
+    if (reply->type == REDIS_REPLY_ERROR || !answers_list(op, count) || is_one_for_all(op, reply))
+        return reply;
+    bool fits = reply->type == REDIS_REPLY_ARRAY &&
+                (reply->elements == count ||
+                 (reply->elements == count + 1u && reply_epoch(op, reply) != NULL));
+    return fits ? reply->element[i] : NULL;
+}
+
+void reply_read(enum op op, unsigned count, const redisReply *reply, struct item_reply *ret_items)
+{
+    static const struct item_reply unread = {
+        .outcome = REDIS_OUTCOME_OTHER, .vote = VOTE_UNKNOWN, .pttl_ms = -1};
+    for (unsigned i = 0; i < count; i++) {
+        const redisReply *entry = reply_entry(op, count, reply, i);
+        ret_items[i] = unread;
+        if (entry != NULL)
+            item_reply_read(op, entry, &ret_items[i]);
+        /* an ACL refuses a call as a whole for one of its keys: the others are worth asking for */
+        if (count > 1 && entry == reply && ret_items[i].outcome == REDIS_OUTCOME_NOPERM)
+            ret_items[i].vote = VOTE_NOT_RUN;
+    }
+}
+
+bool reply_is_possible(enum op op, unsigned count, const redisReply *reply)
+{
+    const redisReply *entry = reply_entry(op, count, reply, 0);
+    return entry != NULL && (entry->type == REDIS_REPLY_INTEGER ||
+                             entry->type == REDIS_REPLY_ARRAY || entry->type == REDIS_REPLY_ERROR ||
+                             (entry->type == REDIS_REPLY_STRING && op == OP_ACQUIRE));
+}
+
+uint32_t message_read(const char *text, uint64_t *ret_next)
+{
+    uint64_t agents, next = 0;
+    const char *end = read_digits(text, 10, &agents);
+    if (end != text && *end == ' ') {
+        const char *name = end + 1;
+        end = read_digits(name, 16, &next);
+        next = end - name == 16 ? next : 0; /* an agent's name, whole */
+    }
+    bool well = end != text && *end == '\0';
+    *ret_next = well ? next : 0;
+    return !well ? 0 : agents > AGENTS_MAX ? AGENTS_MAX : (uint32_t)agents;
 }

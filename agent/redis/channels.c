@@ -1,0 +1,120 @@
+/* The table of watched keys' channels (channels.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/core/core_assert.h"
+#include "agent/core/random.h"
+#include "agent/redis/channels.h"
+
+#define CHANNEL_PREFIX "lockagent:channel:"
+
+void channels_init(struct channels *channels, const uint64_t hash_key[2])
+{
+    memset(channels, 0, sizeof(*channels));
+    memcpy(channels->hash_key, hash_key, sizeof(channels->hash_key));
+}
+
+static size_t bucket_index(const struct channels *channels, uint8_t group, struct text name)
+{
+    const uint64_t *key = channels->hash_key;
+    return hash_bytes(key[0] ^ group, key[1], name.at, name.len) % CHANNEL_BUCKETS;
+}
+
+static bool is_named(const struct channel *channel, uint8_t group, struct text name)
+{
+    return channel->group == group && channel->len == name.len &&
+           memcmp(channel->name, name.at, name.len) == 0;
+}
+
+static struct channel *channel_new(uint8_t group, const char *prefix, struct text key)
+{
+    size_t own = strlen(CHANNEL_PREFIX), prefix_len = own + strlen(prefix);
+    size_t len = prefix_len + key.len;
+    struct channel *channel = calloc(1, sizeof(*channel) + len);
+    CORE_ASSERT(channel != NULL && len <= UINT16_MAX);
+    channel->group = group;
+    channel->prefix_len = (uint16_t)prefix_len;
+    channel->len = (uint16_t)len;
+    memcpy(channel->name, CHANNEL_PREFIX, own);
+    memcpy(channel->name + own, prefix, prefix_len - own);
+    memcpy(channel->name + prefix_len, key.at, key.len);
+    return channel;
+}
+
+struct text channel_name(const struct channel *channel)
+{
+    return (struct text){channel->name, channel->len};
+}
+
+struct text channel_key(const struct channel *channel)
+{
+    size_t len = (size_t)(channel->len - channel->prefix_len);
+    return (struct text){channel->name + channel->prefix_len, len};
+}
+
+const struct channel *channels_add(struct channels *channels, uint8_t group, const char *prefix,
+                                   struct text key)
+{
+    struct channel *channel = channel_new(group, prefix, key);
+    struct channel **bucket =
+        &channels->buckets[bucket_index(channels, group, channel_name(channel))];
+    channel->next = *bucket;
+    *bucket = channel;
+    channels->watched[group]++;
+    return channel;
+}
+
+struct channel *channels_take(struct channels *channels, uint8_t group, const char *prefix,
+                              struct text key)
+{
+    struct channel *like = channel_new(group, prefix, key);
+    struct text name = channel_name(like);
+    struct channel **at = &channels->buckets[bucket_index(channels, group, name)];
+    while (*at != NULL && !is_named(*at, group, name))
+        at = &(*at)->next;
+    free(like);
+    CORE_ASSERT(*at != NULL);
+    struct channel *channel = *at;
+    *at = channel->next;
+    channels->watched[group]--;
+    return channel;
+}
+
+const struct channel *channels_find(const struct channels *channels, uint8_t group,
+                                    struct text name)
+{
+    const struct channel *channel = channels->buckets[bucket_index(channels, group, name)];
+    while (channel != NULL && !is_named(channel, group, name))
+        channel = channel->next;
+    return channel;
+}
+
+/* Each bucket is looked at anew until all in it have been acted on. */
+void channels_walk(struct channels *channels, uint8_t group,
+                   void (*act)(void *arg, const struct channel *channel), void *arg)
+{
+    uint32_t walk = ++channels->walks;
+    for (unsigned i = 0; i < CHANNEL_BUCKETS && channels->watched[group] > 0; i++) {
+        struct channel *channel = channels->buckets[i];
+        while (channel != NULL) {
+            if (channel->group != group || channel->walk == walk) {
+                channel = channel->next;
+                continue;
+            }
+            channel->walk = walk;
+            act(arg, channel);
+            channel = channels->buckets[i];
+        }
+    }
+}
+
+void channels_free(struct channels *channels)
+{
+    for (unsigned i = 0; i < CHANNEL_BUCKETS; i++) {
+        while (channels->buckets[i] != NULL) {
+            struct channel *channel = channels->buckets[i];
+            channels->buckets[i] = channel->next;
+            free(channel);
+        }
+    }
+}

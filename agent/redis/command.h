@@ -1,0 +1,48 @@
+/* One command, the same bytes for every master that it was sent to, and the pool that it comes from
+ * and goes back to when the last of them has been heard of. */
+#ifndef LOCKAGENT_REDIS_COMMAND_H
+#define LOCKAGENT_REDIS_COMMAND_H
+
+#include <hiredis/hiredis.h>
+
+#include "agent/core/core.h"
+
+struct master;
+struct command;
+
+/* Takes the reply to a command; NULL when the connection ended first. `sent` tells whether it may
+ * have reached the master. */
+typedef void heard_fn(struct master *master, const struct command *command, const redisReply *reply,
+                      bool sent);
+
+struct command {
+    struct command *next; /* in the pool, or in the queue of what was not sent */
+    heard_fn *heard;
+    uint64_t sent_at_ns;
+    size_t bytes;
+    uint16_t references; /* connections, and the queue of what was not sent, that hold it */
+    master_set unsent;   /* masters that it could not be sent to and that are to be reported */
+    bool of_core;        /* an operation of the core; else it is the room's own */
+    enum op op;
+    uint8_t group;
+    uint32_t greeting;    /* that asked: late answers of an earlier one are not its */
+    uint16_t room, count; /* of refs */
+    struct lock_ref refs[];
+};
+
+/* Unused commands, of each size. All zero in the beginning. */
+struct command_pool {
+    struct command *single, *batch;
+    uint32_t singles, batches;
+};
+
+/* A command for `refs` items (0: of the room's own), without references, sent now. */
+struct command *command_new(struct command_pool *pool, heard_fn *heard, uint16_t refs);
+
+/* One reference less; without any the command goes back to the pool. */
+void command_release(struct command_pool *pool, struct command *command);
+
+void command_free_list(struct command *command);
+void command_pool_free(struct command_pool *pool);
+
+#endif

@@ -1,0 +1,280 @@
+/* The greeting of a master (handshake.h), as a table of steps.
+ *
+ * Each step asks one or more commands and the next one starts when all of them have been
+ * answered well. An error that passes by itself (LOADING, BUSY, ...) pauses the greeting, which
+ * then begins again from the top on the same pipeline; any other ends the pipeline. Errors of
+ * optional steps are passed over, answers that make no sense never. */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/redis/ask.h"
+#include "agent/redis/auth.h"
+#include "agent/redis/handshake.h"
+#include "agent/redis/health.h"
+#include "agent/redis/info.h"
+#include "agent/redis/marker.h"
+#include "agent/redis/scripts.h"
+
+enum { WORDS_MAX = 3 };
+
+struct step {
+    const char *name;
+    const char *words[WORDS_MAX]; /* what is asked, where that never differs; or else: */
+    /* Asks, and returns how many commands that took: 0 when the step is not needed, -1 with `why`
+     * when it can not be. */
+    int (*ask)(struct master *master, char *why, size_t why_size);
+    /* Takes a reply that is not an error; false when it makes no sense. NULL: any will do. */
+    bool (*take)(struct master *master, const struct command *command, const redisReply *reply);
+    bool optional;
+    /* True where the greeting may go on after this error. NULL: never. */
+    bool (*waits)(struct master *master, enum redis_outcome outcome);
+    bool secret; /* what the server says to it is not repeated */
+};
+
+static void heard_step(struct master *master, const struct command *command,
+                       const redisReply *reply, bool sent);
+
+/* ---- the steps ---- */
+
+static int ask_auth(struct master *master, char *why, size_t why_size)
+{
+    struct resp *resp = &master->redis->resp;
+    struct text command;
+    int asks = auth_ask(resp, master->group_config, master->config, &command, why, why_size);
+    if (asks > 0) {
+        ask_bytes(master, heard_step, command);
+        resp_wipe(resp);
+    }
+    return asks;
+}
+
+static int ask_select(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    if (master->config->db == 0)
+        return 0; /* a connection begins there: no right to SELECT is needed */
+    char db[16];
+    snprintf(db, sizeof(db), "%d", master->config->db);
+    ASK(master, heard_step, "SELECT", db);
+    return 1;
+}
+
+static int ask_to_load(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    ask_scripts(master, heard_step);
+    return SCRIPT_COUNT;
+}
+
+static bool take_script(struct master *master, const struct command *command,
+                        const redisReply *reply)
+{
+    (void)master, (void)command;
+    return ask_has_loaded(reply);
+}
+
+static int ask_info(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    master->view.run_id[0] = master->view.version[0] = '\0';
+    health_forget(master);
+    ASK(master, heard_step, "INFO", "server");
+    ASK(master, heard_step, "INFO", "replication");
+    ASK(master, heard_step, "INFO", "memory");
+    ASK(master, heard_step, "INFO", "cluster");
+    return 4;
+}
+
+static bool take_info(struct master *master, const struct command *command, const redisReply *reply)
+{
+    (void)command;
+    if (reply->type != REDIS_REPLY_STRING)
+        return false;
+    info_field(reply->str, "run_id", master->view.run_id, sizeof(master->view.run_id));
+    info_field(reply->str, "redis_version", master->view.version, sizeof(master->view.version));
+    health_take_info(master, reply->str);
+    return true;
+}
+
+/* What an earlier connection left in flight must not run after what comes now (R5). Only in the
+ * same server process: another one counts its clients anew, and the number would be a
+ * stranger's. The client is forgotten when the master has answered: where this connection ends
+ * before that, the next one asks again. */
+static int ask_kill(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    if (!*master->view.run_id || strcmp(master->view.run_id, master->last_run_id) != 0)
+        master->doubtful_client_id = 0;
+    if (!master->doubtful_client_id)
+        return 0;
+    char number[24];
+    snprintf(number, sizeof(number), "%lld", (long long)master->doubtful_client_id);
+    ASK(master, heard_step, "CLIENT", "KILL", "ID", number);
+    return 1;
+}
+
+static bool take_kill(struct master *master, const struct command *command, const redisReply *reply)
+{
+    (void)command, (void)reply;
+    master->doubtful_client_id = 0;
+    return true;
+}
+
+static bool take_client_id(struct master *master, const struct command *command,
+                           const redisReply *reply)
+{
+    (void)command;
+    master->client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+    return reply->type == REDIS_REPLY_INTEGER;
+}
+
+static bool take_time(struct master *master, const struct command *command, const redisReply *reply)
+{
+    return health_take_time(master, reply, command->sent_at_ns);
+}
+
+/* D5.3: behind CLIENT KILL, so that what an earlier connection left behind does not run between
+ * marker and locks. */
+static int ask_marker(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    if (!master->group_config->guard)
+        return 0;
+    marker_greet(master, heard_step);
+    return 1;
+}
+
+static bool take_marker(struct master *master, const struct command *command,
+                        const redisReply *reply)
+{
+    (void)command;
+    return marker_take(master, reply);
+}
+
+/* A master that can not write the marker now can still serve holders. */
+static bool marker_waits(struct master *master, enum redis_outcome outcome)
+{
+    if (outcome != REDIS_OUTCOME_OOM && outcome != REDIS_OUTCOME_READONLY &&
+        outcome != REDIS_OUTCOME_NOREPLICAS)
+        return false;
+    marker_refused(master);
+    return true;
+}
+
+/* A loading master answers AUTH, SELECT and INFO, but not PING. */
+static const struct step steps[] = {
+    {"AUTH", .ask = ask_auth, .secret = true},
+    {"SELECT", .ask = ask_select},
+    {"PING", .words = {"PING"}},
+    {"SCRIPT LOAD", .ask = ask_to_load, .take = take_script},
+    {"INFO", .ask = ask_info, .take = take_info, .optional = true},
+    {"CLIENT KILL", .ask = ask_kill, .take = take_kill, .optional = true},
+    {"marker", .ask = ask_marker, .take = take_marker, .waits = marker_waits},
+    {"CLIENT ID", .words = {"CLIENT", "ID"}, .take = take_client_id, .optional = true},
+    {"TIME", .words = {"TIME"}, .take = take_time, .optional = true},
+    {"CLIENT SETNAME", .words = {"CLIENT", "SETNAME", "lockagent"}, .optional = true},
+};
+enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
+
+/* ---- walking through them ---- */
+
+/* Answers still to come are of no interest. */
+static void end_greeting(struct master *master, enum greeted greeted, const char *why)
+{
+    if (greeted != GREETED_WELL)
+        master->greeting++;
+    master->on_greeted(master, greeted, why);
+}
+
+static int ask_step(struct master *master, const struct step *step, char *why, size_t why_size)
+{
+    if (step->ask != NULL)
+        return step->ask(master, why, why_size);
+    unsigned count = 1;
+    while (count < WORDS_MAX && step->words[count] != NULL)
+        count++;
+    ask_words(master, heard_step, count, step->words);
+    return 1;
+}
+
+static void go_on(struct master *master)
+{
+    char why[160];
+    while (master->step < STEPS) {
+        int asked = ask_step(master, &steps[master->step], why, sizeof(why));
+        if (asked < 0) {
+            end_greeting(master, GREETED_ILL, why);
+            return;
+        }
+        if (asked > 0) {
+            master->answers_left = (unsigned)asked;
+            return;
+        }
+        master->step++;
+    }
+    end_greeting(master, GREETED_WELL, NULL);
+}
+
+void handshake_begin(struct master *master)
+{
+    master->phase = PHASE_GREETING;
+    master->greeting++;
+    master->step = 0;
+    go_on(master);
+}
+
+static bool passes_by_itself(enum redis_outcome outcome)
+{
+    return outcome == REDIS_OUTCOME_LOADING || outcome == REDIS_OUTCOME_BUSY ||
+           outcome == REDIS_OUTCOME_MASTERDOWN || outcome == REDIS_OUTCOME_MISCONF;
+}
+
+static void step_refused(struct master *master, const struct step *step, const char *text)
+{
+    enum redis_outcome outcome = outcome_of_error(text);
+    char says[120], why[160];
+    if (step->secret && outcome == REDIS_OUTCOME_OTHER)
+        snprintf(says, sizeof(says), "the server does not accept it");
+    else
+        outcome_describe(outcome, text, says, sizeof(says));
+    snprintf(why, sizeof(why), "%s: %s", step->name, says);
+    end_greeting(master, passes_by_itself(outcome) ? GREETED_LATER : GREETED_ILL, why);
+}
+
+static void step_makes_no_sense(struct master *master, const struct step *step)
+{
+    char why[160];
+    snprintf(why, sizeof(why), "%s: an answer that makes no sense", step->name);
+    master_makes_no_sense(master, step->name);
+    end_greeting(master, GREETED_ILL, why);
+}
+
+static void heard_step(struct master *master, const struct command *command,
+                       const redisReply *reply, bool sent)
+{
+    (void)sent;
+    if (reply == NULL || master->phase != PHASE_GREETING || command->greeting != master->greeting)
+        return;
+    const struct step *step = &steps[master->step];
+    bool is_error = reply->type == REDIS_REPLY_ERROR;
+    bool waits =
+        is_error && step->waits != NULL && step->waits(master, outcome_of_error(reply->str));
+    if (is_error && !waits && (!step->optional || passes_by_itself(outcome_of_error(reply->str)))) {
+        step_refused(master, step, reply->str);
+        return;
+    }
+    if (!is_error && step->take != NULL && !step->take(master, command, reply)) {
+        step_makes_no_sense(master, step);
+        return;
+    }
+    if (master->health.cluster) {
+        end_greeting(
+            master, GREETED_ILL,
+            "a node of a Redis Cluster (cluster_enabled:1): masters of locks must stand alone");
+        return;
+    }
+    if (--master->answers_left == 0) {
+        master->step++;
+        go_on(master);
+    }
+}

@@ -1,0 +1,140 @@
+/* Looks for what makes a master degraded (health.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/redis/health.h"
+#include "agent/redis/info.h"
+
+enum { CLOCK_WARN_US = 1000000 };
+
+void health_forget(struct master *master)
+{
+    master->health.role[0] = master->health.policy[0] = '\0';
+    master->health.cluster = false;
+}
+
+void health_take_info(struct master *master, const char *info)
+{
+    info_field(info, "role", master->health.role, sizeof(master->health.role));
+    info_field(info, "maxmemory_policy", master->health.policy, sizeof(master->health.policy));
+    char cluster[4] = "";
+    info_field(info, "cluster_enabled", cluster, sizeof(cluster));
+    master->health.cluster |= strcmp(cluster, "1") == 0;
+}
+
+/* ---- clocks ---- */
+
+enum { TIME_S_MAX_DIGITS = 11 }; /* the year 5138 */
+
+/* An element of TIME: digits alone. */
+static bool take_digits(const redisReply *reply, size_t digits_max, int64_t *ret_number)
+{
+    if (reply->type != REDIS_REPLY_STRING || reply->len < 1 || (size_t)reply->len > digits_max ||
+        strspn(reply->str, "0123456789") != (size_t)reply->len)
+        return false;
+    *ret_number = strtoll(reply->str, NULL, 10);
+    return true;
+}
+
+/* The master's clock is taken to have been read in the middle of the round trip. */
+bool health_take_time(struct master *master, const redisReply *reply, uint64_t sent_at_ns)
+{
+    int64_t seconds, us;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        !take_digits(reply->element[0], TIME_S_MAX_DIGITS, &seconds) ||
+        !take_digits(reply->element[1], 6, &us))
+        return false;
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    int64_t wall_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000;
+    int64_t round_trip_us = (int64_t)((uv_hrtime() - sent_at_ns) / 1000);
+    master->view.clock_offset_us = seconds * 1000000 + us - (wall_us - round_trip_us / 2);
+    master->health.clock_known = true;
+    return true;
+}
+
+static bool is_near(int64_t a_us, int64_t b_us)
+{
+    return llabs(a_us - b_us) < CLOCK_WARN_US;
+}
+
+static bool has_clock(const struct master *master)
+{
+    return master->phase == PHASE_READY && master->health.clock_known;
+}
+
+/* What most masters of the group say this agent's clock is off by: 0 where they say that it is
+ * not, or do not agree. */
+static int64_t agreed_offset(const struct redis *redis, uint8_t group)
+{
+    size_t count = redis->config->groups[group].master_count;
+    const struct master *masters = redis->by_group[group];
+    for (size_t i = 0; i < count; i++) {
+        int64_t offset_us = masters[i].view.clock_offset_us;
+        size_t agree = 0;
+        for (size_t j = 0; j < count; j++)
+            agree += has_clock(&masters[j]) && is_near(offset_us, masters[j].view.clock_offset_us);
+        if (has_clock(&masters[i]) && agree > count / 2)
+            return is_near(offset_us, 0) ? 0 : offset_us;
+    }
+    return 0;
+}
+
+/* What was said holds until it has changed by as much as is worth saying. */
+static void look_at_agent(struct redis *redis, uint8_t group)
+{
+    int64_t off_us = agreed_offset(redis, group), said_us = redis->clock_off_us[group];
+    if (off_us == said_us || (off_us != 0 && said_us != 0 && is_near(off_us, said_us)))
+        return;
+    redis->clock_off_us[group] = off_us;
+    redis->sink.clock(redis->sink.arg, group, off_us);
+}
+
+/* ---- one master ---- */
+
+static const struct master *twin_of(const struct redis *redis, const struct master *master)
+{
+    const struct master *masters = redis->by_group[master->group];
+    for (size_t i = 0; i < redis->config->groups[master->group].master_count; i++)
+        if (&masters[i] != master && masters[i].phase == PHASE_READY && *master->view.run_id &&
+            strcmp(masters[i].view.run_id, master->view.run_id) == 0)
+            return &masters[i];
+    return NULL;
+}
+
+/* True where the fault is one that on_degraded may take the master down for; a constant clock
+ * offset harms nobody. */
+static bool find_fault(const struct redis *redis, const struct master *master, char *fault,
+                       size_t size)
+{
+    const struct master *twin = twin_of(redis, master);
+    int64_t offset_us = master->view.clock_offset_us - redis->clock_off_us[master->group];
+    fault[0] = '\0';
+    if (*master->health.role && strcmp(master->health.role, "master") != 0) {
+        snprintf(fault, size, "a replica, not a master (role:%s)", master->health.role);
+    } else if (twin != NULL) {
+        snprintf(fault, size, "the same server as %.70s", twin->config->url);
+    } else if (*master->health.policy && strcmp(master->health.policy, "noeviction") != 0) {
+        snprintf(fault, size, "evicts keys under memory pressure (maxmemory-policy %s)",
+                 master->health.policy);
+    } else if (master->health.clock_known && !is_near(offset_us, 0)) {
+        snprintf(fault, size, "its clock is off by more than a second");
+        return false;
+    }
+    return fault[0] != '\0';
+}
+
+void health_look(struct redis *redis, uint8_t group)
+{
+    look_at_agent(redis, group);
+    for (size_t i = 0; i < redis->config->groups[group].master_count; i++) {
+        struct master *master = &redis->by_group[group][i];
+        if (master->phase == PHASE_READY) {
+            master->health.grave =
+                find_fault(redis, master, master->health.fault, sizeof(master->health.fault));
+            master_show(master);
+        }
+    }
+}

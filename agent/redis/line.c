@@ -1,0 +1,332 @@
+/* A line to a master (line.h): a socket that never blocks, libuv's poll, and hiredis' parser
+ * behind our own bounds. */
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/core/core_assert.h"
+#include "agent/redis/line.h"
+
+static void on_line_polled(uv_poll_t *poll, int status, int events);
+
+static void poll_for(struct line *line, int events)
+{
+    if (line->polled == events || line->closing)
+        return;
+    line->polled = events;
+    if (events == 0)
+        uv_poll_stop(&line->poll);
+    else
+        uv_poll_start(&line->poll, events, on_line_polled);
+}
+
+void line_halt(struct line *line)
+{
+    line->halted = true;
+    poll_for(line, 0);
+}
+
+static void end_with(struct line *line, enum redis_fault fault, const char *why)
+{
+    line_halt(line);
+    line->calls->ended(line->owner, fault, why);
+}
+
+/* ---- reading ---- */
+
+static void end_as(struct line *line, enum resp_found found)
+{
+    if (found == RESP_OVERSIZED)
+        end_with(line, REDIS_FAULT_OVERSIZED,
+                 "broke the protocol: a reply beyond 64 KiB, 4,096 elements or 4 levels");
+    else
+        end_with(line, REDIS_FAULT_MALFORMED, "broke the protocol: what it sent is no reply");
+}
+
+/* The scanner has seen the end of one reply, and the reader has all of its bytes. */
+static void hear_one(struct line *line)
+{
+    void *reply = NULL;
+    if (redisReaderGetReply(line->reader, &reply) != REDIS_OK || reply == NULL) {
+        end_as(line, RESP_MALFORMED);
+        return;
+    }
+    line->calls->heard(line->owner, reply);
+    reply_memory_reset(&line->memory);
+}
+
+/* What has been read: at most so many replies a turn, and then the others have theirs. */
+static void hear_what_came(struct line *line)
+{
+    for (unsigned replies = 0; line->in_at < line->in_len && !line->halted;) {
+        if (replies == LINE_REPLIES_A_TURN) {
+            line->calls->busy(line->owner);
+            break;
+        }
+        if (resp_scan_is_fresh(&line->scan) && !line->calls->awaits(line->owner)) {
+            end_with(line, REDIS_FAULT_SURPLUS,
+                     "broke the protocol: a reply that nobody waits for");
+            return;
+        }
+        const char *bytes = line->in + line->in_at;
+        size_t taken;
+        enum resp_found found = resp_scan(&line->scan, bytes, line->in_len - line->in_at, &taken);
+        if (found != RESP_MORE && found != RESP_REPLY) {
+            end_as(line, found);
+            return;
+        }
+        line->in_at += taken;
+        CORE_ASSERT(redisReaderFeed(line->reader, bytes, taken) == REDIS_OK);
+        if (found == RESP_REPLY) {
+            replies++;
+            hear_one(line);
+        }
+    }
+    if (!line->halted) {
+        bool more = line->in_at < line->in_len;
+        poll_for(line, more ? line->polled & ~UV_READABLE : line->polled | UV_READABLE);
+    }
+}
+
+static void read_some(struct line *line)
+{
+    ssize_t count = recv(line->fd, line->in, sizeof(line->in), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (count <= 0) {
+        end_with(line, REDIS_FAULT_NONE,
+                 count < 0 ? strerror(errno) : "the master closed the connection");
+        return;
+    }
+    line->in_at = 0;
+    line->in_len = (size_t)count;
+    hear_what_came(line);
+}
+
+/* ---- writing ---- */
+
+/* Passwords go this way too: nothing stays in the buffer. */
+static void empty(struct line *line)
+{
+    explicit_bzero(line->out, line->out_len);
+    line->out_at = line->out_len = 0;
+    if (line->out_size > LINE_KEPT_BYTES) {
+        free(line->out);
+        line->out = NULL;
+        line->out_size = 0;
+    }
+}
+
+static void flush(struct line *line)
+{
+    while (line->out_at < line->out_len) {
+        ssize_t count =
+            send(line->fd, line->out + line->out_at, line->out_len - line->out_at, MSG_NOSIGNAL);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno == EAGAIN) {
+            poll_for(line, line->polled | UV_WRITABLE);
+            return;
+        }
+        if (count < 0) {
+            end_with(line, REDIS_FAULT_NONE, strerror(errno));
+            return;
+        }
+        line->out_at += (size_t)count;
+        line->written += (uint64_t)count;
+    }
+    poll_for(line, line->polled & ~UV_WRITABLE);
+    if (line->out_len > 0)
+        empty(line);
+}
+
+static bool make_out_room(struct line *line, size_t len)
+{
+    /* A peer that is slow, and is not given up. */
+    if (line->out_at > 0 && line->out_at >= line->out_len / 2) {
+        memmove(line->out, line->out + line->out_at, line->out_len - line->out_at);
+        line->out_len -= line->out_at;
+        line->out_at = 0;
+    }
+    size_t size = line->out_size > 0 ? line->out_size : 4096;
+    while (size < line->out_len + len)
+        size *= 2;
+    if (size == line->out_size)
+        return true;
+    char *grown = realloc(line->out, size);
+    if (grown != NULL) {
+        line->out = grown;
+        line->out_size = size;
+    }
+    return grown != NULL;
+}
+
+size_t line_unwritten(const struct line *line)
+{
+    return line->out_len - line->out_at;
+}
+
+bool line_put(struct line *line, const char *bytes, size_t len)
+{
+    if (line->halted || line_unwritten(line) > LINE_UNWRITTEN_BYTES_MAX ||
+        !make_out_room(line, len))
+        return false;
+    memcpy(line->out + line->out_len, bytes, len);
+    line->out_len += len;
+    line->calls->busy(line->owner);
+    return true;
+}
+
+void line_turn(struct line *line)
+{
+    if (!line->halted && line->in_at < line->in_len)
+        hear_what_came(line);
+    if (!line->halted && line->connected && !(line->polled & UV_WRITABLE))
+        flush(line);
+}
+
+/* ---- connecting ---- */
+
+static void connected(struct line *line)
+{
+    char why[160];
+    int fault = 0;
+    socklen_t size = sizeof(fault);
+    if (getsockopt(line->fd, SOL_SOCKET, SO_ERROR, &fault, &size) != 0)
+        fault = errno;
+    if (fault) {
+        snprintf(why, sizeof(why), "connect: %s", strerror(fault));
+        end_with(line, REDIS_FAULT_NONE, why);
+        return;
+    }
+    line->connected = true;
+    poll_for(line, UV_READABLE);
+    line->calls->connected(line->owner);
+}
+
+static void on_line_polled(uv_poll_t *poll, int status, int events)
+{
+    struct line *line = poll->data;
+    int watched = line->polled;
+    if (status < 0) { /* libuv has stopped watching; the socket says what is wrong */
+        line->polled = 0;
+        events = UV_READABLE;
+    }
+    if (!line->connected) {
+        connected(line);
+        return;
+    }
+    if (events & UV_READABLE)
+        read_some(line);
+    if (!line->halted && (events & UV_WRITABLE))
+        flush(line);
+    if (!line->halted && status < 0)
+        poll_for(line, line->polled | watched);
+}
+
+static void tune(int fd)
+{
+    static const int on = 1, idle_s = 15, interval_s = 5, probes = 3;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_un path;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* 0 where there is no such address. */
+static socklen_t address_of(const struct config_address *address, const char *numeric,
+                            union address *to)
+{
+    memset(to, 0, sizeof(*to));
+    if (address->is_unix) {
+        to->path.sun_family = AF_UNIX;
+        size_t len = strlen(address->host);
+        if (len >= sizeof(to->path.sun_path))
+            return 0;
+        memcpy(to->path.sun_path, address->host, len + 1);
+        return sizeof(to->path);
+    }
+    if (uv_ip4_addr(numeric, address->port, &to->v4) == 0)
+        return sizeof(to->v4);
+    return uv_ip6_addr(numeric, address->port, &to->v6) == 0 ? sizeof(to->v6) : 0;
+}
+
+/* The descriptor; -1 and errno when connecting failed at once. */
+static int begin_to_connect(const union address *to, socklen_t size)
+{
+    int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (to->any.sa_family != AF_UNIX)
+        tune(fd);
+    if (connect(fd, &to->any, size) != 0 && errno != EINPROGRESS) {
+        int fault = errno;
+        close(fd);
+        errno = fault;
+        return -1;
+    }
+    return fd;
+}
+
+bool line_open(struct line *line, uv_loop_t *loop, const struct config_address *address,
+               const char *numeric, const struct line_calls *calls, void *owner, char *why,
+               size_t why_size)
+{
+    union address to;
+    socklen_t size = address_of(address, numeric, &to);
+    if (size == 0) {
+        snprintf(why, why_size, "connect: %s",
+                 address->is_unix ? "the path of the socket is too long" : "not an address");
+        return false;
+    }
+    *line = (struct line){.fd = begin_to_connect(&to, size), .calls = calls, .owner = owner};
+    if (line->fd < 0) {
+        snprintf(why, why_size, "connect: %s", strerror(errno));
+        return false;
+    }
+    int failed = uv_poll_init(loop, &line->poll, line->fd);
+    if (failed) {
+        snprintf(why, why_size, "connect: %s", uv_strerror(failed));
+        close(line->fd);
+        return false;
+    }
+    line->poll.data = line;
+    line->reader = reply_memory_reader(&line->memory);
+    CORE_ASSERT(line->reader != NULL);
+    poll_for(line, UV_WRITABLE); /* that is how a connection shows that it stands */
+    return true;
+}
+
+static void on_line_closed(uv_handle_t *handle)
+{
+    struct line *line = handle->data;
+    reply_memory_reset(&line->memory); /* not before: its owner may have closed it in `heard` */
+    line->calls->closed(line->owner);
+}
+
+void line_close(struct line *line)
+{
+    if (line->closing)
+        return;
+    line_halt(line);
+    line->closing = true;
+    uv_close((uv_handle_t *)&line->poll, on_line_closed);
+    close(line->fd);
+    redisReaderFree(line->reader);
+    free(line->out);
+}

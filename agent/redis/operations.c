@@ -1,0 +1,176 @@
+/* Sends the core's operations, and reports each item of each exactly once per master
+ * (operations.h). */
+#include "agent/redis/operations.h"
+#include "agent/core/core_assert.h"
+#include "agent/redis/asking.h"
+#include "agent/redis/marker.h"
+#include "agent/redis/master.h"
+#include "agent/redis/replies.h"
+#include "agent/redis/service.h"
+#include "agent/redis/upkeep.h"
+
+/* ---- reports ---- */
+
+static void report_item(struct master *master, const struct command *command, unsigned i,
+                        const struct item_reply *reply)
+{
+    struct redis_sink *sink = &master->redis->sink;
+    struct event event = {
+        .kind = EVENT_REPLY,
+        .reply = {.group = master->group,
+                  .master = master->index,
+                  .op = command->op,
+                  .ref = command->refs[i],
+                  .vote = reply->vote,
+                  .fence = reply->fence,
+                  .pttl_ms = reply->pttl_ms,
+                  .agents = reply->agents,
+                  .ticket = reply->ticket,
+                  .holder = reply->holder},
+    };
+    sink->event(sink->arg, &event);
+}
+
+static void report_outcome(struct master *master, const struct command *command,
+                           enum redis_outcome outcome)
+{
+    struct redis_sink *sink = &master->redis->sink;
+    int64_t latency_us = -1;
+    if (outcome != REDIS_OUTCOME_NOT_SENT)
+        latency_us = (int64_t)((uv_hrtime() - command->sent_at_ns) / 1000);
+    sink->observe(sink->arg, master->group, master->index, command->op, outcome, latency_us);
+}
+
+/* No reply at all: the same for every item. */
+static void report_none(struct master *master, const struct command *command,
+                        enum redis_outcome outcome)
+{
+    report_outcome(master, command, outcome);
+    struct item_reply reply = {.outcome = outcome, .vote = vote_of_outcome(outcome), .pttl_ms = -1};
+    for (unsigned i = 0; i < command->count; i++)
+        report_item(master, command, i, &reply);
+}
+
+/* ---- replies ---- */
+
+/* The worst that a reply says of its items; WRONGTYPE is the affair of one key. */
+static enum redis_outcome worst_of(const struct item_reply *items, unsigned count,
+                                   const char **ret_error)
+{
+    enum redis_outcome worst = REDIS_OUTCOME_OK;
+    for (unsigned i = 0; i < count; i++) {
+        const struct item_reply *item = &items[i];
+        if (item->outcome != REDIS_OUTCOME_OK &&
+            (worst == REDIS_OUTCOME_OK || worst == REDIS_OUTCOME_WRONGTYPE)) {
+            worst = item->outcome;
+            *ret_error = item->error != NULL ? item->error : "a reply of an unknown shape";
+        }
+    }
+    return worst;
+}
+
+/* What a reply says of the master comes before what it says of its items: no item may be asked
+ * again on a master that can not serve, and after a NOSCRIPT the scripts must be on their way
+ * first. */
+static enum redis_outcome judge(struct master *master, const struct item_reply *items,
+                                unsigned count)
+{
+    const char *error = NULL;
+    enum redis_outcome worst = worst_of(items, count, &error);
+    if (worst == REDIS_OUTCOME_OK)
+        master_answered_well(master);
+    else if (worst == REDIS_OUTCOME_NOSCRIPT)
+        upkeep_reload_scripts(master);
+    else
+        service_refused(master, worst, error);
+    return worst;
+}
+
+/* From a reply that makes no sense on nobody knows which reply belongs to what. */
+void operations_heard(struct master *master, const struct command *command, const redisReply *reply,
+                      bool sent)
+{
+    if (reply == NULL) {
+        report_none(master, command, sent ? REDIS_OUTCOME_LOST : REDIS_OUTCOME_NOT_SENT);
+        return;
+    }
+    if (!reply_is_possible(command->op, command->count, reply))
+        master_makes_no_sense(master, op_name(command->op));
+    struct item_reply *items = master->redis->items;
+    reply_read(command->op, command->count, reply, items);
+    report_outcome(master, command, judge(master, items, command->count));
+    const char *epoch = reply_epoch(command->op, reply);
+    if (epoch != NULL)
+        marker_heard_epoch(master, epoch); /* before the votes: they are of that epoch (R7) */
+    for (unsigned i = 0; i < command->count; i++) {
+        struct item_reply *item = &items[i];
+        if (item->vote == VOTE_GUARDED) {
+            marker_heard_guarded(master, item->pttl_ms);
+            if (master_guarded_ms(master) < 0)
+                item->pttl_ms = -1; /* a birth is over in a moment */
+        }
+        report_item(master, command, i, item);
+    }
+}
+
+/* ---- sending ---- */
+
+static void queue_unsent(struct redis *redis, struct command *command)
+{
+    command->references++;
+    command->next = NULL;
+    *redis->unsent_end = command;
+    redis->unsent_end = &command->next;
+    redis_wake(redis);
+}
+
+static bool can_take(const struct master *master, enum op op)
+{
+    bool takes_lock = op == OP_ACQUIRE || op == OP_HANDOVER;
+    return master->phase == PHASE_READY &&
+           !(takes_lock && master_guard_state(master) == GUARD_UNSURE);
+}
+
+void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items)
+{
+    const struct config *config = redis->config;
+    CORE_ASSERT(send->group < config->group_count && send->op < OP_COUNT);
+    CORE_ASSERT(send->count >= 1 && send->count <= (op_is_gathered(send->op) ? LIMIT_BATCH : 1));
+    CORE_ASSERT(send->masters != 0 &&
+                send->masters >> config->groups[send->group].master_count == 0);
+    struct text bytes = asking_op(&redis->resp, config, send->group, send->op, items, send->count);
+    struct command *command = command_new(&redis->pool, operations_heard, send->count);
+    command->of_core = true;
+    command->op = send->op;
+    command->group = send->group;
+    command->bytes = bytes.len;
+    command->references = 1;
+    for (unsigned i = 0; i < send->count; i++)
+        command->refs[i] = items[i].ref;
+    for (unsigned i = 0; send->masters >> i; i++) {
+        struct master *master = &redis->by_group[send->group][i];
+        bool is_asked = send->masters >> i & 1;
+        if (is_asked &&
+            (!can_take(master, send->op) || !pipeline_append(master->pipeline, command, bytes)))
+            command->unsent |= (master_set)(1u << i);
+    }
+    if (command->unsent)
+        queue_unsent(redis, command);
+    command_release(&redis->pool, command);
+}
+
+void operations_report_unsent(struct redis *redis)
+{
+    struct command *command = redis->unsent;
+    redis->unsent = NULL;
+    redis->unsent_end = &redis->unsent;
+    while (command != NULL) {
+        struct command *next = command->next;
+        for (unsigned i = 0; command->unsent >> i; i++) {
+            if (command->unsent >> i & 1)
+                report_none(&redis->by_group[command->group][i], command, REDIS_OUTCOME_NOT_SENT);
+        }
+        command_release(&redis->pool, command);
+        command = next;
+    }
+}

@@ -1,0 +1,242 @@
+/* Takes one master from phase to phase (phases.h). */
+#include <stdio.h>
+
+#include "agent/redis/handshake.h"
+#include "agent/redis/phases.h"
+#include "agent/redis/service.h"
+#include "agent/redis/subscriber.h"
+#include "agent/redis/upkeep.h"
+
+enum {
+    SILENCE_MS_MIN = 1000, /* R3: max(this, 4 x node_timeout) without a reply ends a pipeline */
+    PROBE_TICKS = 12,      /* a READY master is probed every 3 s */
+};
+
+static uint64_t silence_limit_ms(const struct config_group *group)
+{
+    uint64_t ms = 4ull * group->node_timeout_ms;
+    return ms > SILENCE_MS_MIN ? ms : SILENCE_MS_MIN;
+}
+
+static void wait_and_retry(struct master *master)
+{
+    master->phase = PHASE_WAITING;
+    master_start_backoff(master);
+}
+
+/* ---- what happens to a pipeline ---- */
+
+static void when_connected(struct master *master)
+{
+    uv_timer_stop(&master->timer);
+    master->address_next = master->address_count; /* the others need not be tried */
+    master->was_ready = false;
+    master->client_id = 0;
+    handshake_begin(master);
+}
+
+static void when_lost(struct master *master, const char *why)
+{
+    if (master->pipeline->in_flight > 0 && master->client_id)
+        master->doubtful_client_id = master->client_id;
+    master->phase = PHASE_WAITING;
+    subscriber_close(master);
+    service_down(master, why);
+}
+
+static void when_gone(struct master *master, bool was_connected)
+{
+    master->pipeline = NULL;
+    uv_timer_stop(&master->timer);
+    master->phase = PHASE_WAITING;
+    if (!was_connected && master->address_next < master->address_count) {
+        master_start_timer(master, 0);
+    } else {
+        master->address_next = master->address_count;
+        wait_and_retry(master);
+    }
+    redis_wake(master->redis);
+}
+
+static const struct pipeline_calls pipeline_calls = {when_connected, master_broke, when_lost,
+                                                     when_gone};
+
+/* ---- from a name to a pipeline ---- */
+
+static void connect_next(struct master *master)
+{
+    char why[160];
+    while (master->address_next < master->address_count) {
+        const char *address = master->addresses[master->address_next++];
+        master->connected_to = address;
+        master->pipeline = pipeline_open(master->redis, &master->config->address, address,
+                                         &pipeline_calls, master, why, sizeof(why));
+        if (master->pipeline != NULL) {
+            master->phase = PHASE_CONNECTING;
+            master_start_timer(master, master->silence_ms);
+            return;
+        }
+    }
+    service_down(master, why);
+    wait_and_retry(master);
+}
+
+static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *list)
+{
+    struct master *master = request->data;
+    master->address_count = master->address_next = 0;
+    for (struct addrinfo *at = list; at && status == 0 && master->address_count < ADDRESSES_MAX;
+         at = at->ai_next) {
+        char *into = master->addresses[master->address_count];
+        size_t size = sizeof(master->addresses[0]);
+        bool known = (at->ai_family == AF_INET &&
+                      uv_ip4_name((struct sockaddr_in *)at->ai_addr, into, size) == 0) ||
+                     (at->ai_family == AF_INET6 &&
+                      uv_ip6_name((struct sockaddr_in6 *)at->ai_addr, into, size) == 0);
+        master->address_count += known;
+    }
+    uv_freeaddrinfo(list);
+    if (master->redis->stopping) {
+        master->phase = PHASE_WAITING;
+    } else if (master->address_count == 0) {
+        char why[160];
+        snprintf(why, sizeof(why), "resolve: %s",
+                 status ? uv_strerror(status) : "the name has no address");
+        service_down(master, why);
+        wait_and_retry(master);
+    } else {
+        connect_next(master);
+    }
+    redis_closed(master->redis);
+}
+
+/* Off the loop: a name server may take its time. */
+static void resolve(struct master *master)
+{
+    const struct config_address *address = &master->config->address;
+    unsigned char numeric[sizeof(struct in6_addr)];
+    master->attempts++;
+    master->address_count = 1;
+    master->address_next = 0;
+    master->addresses[0][0] = '\0';
+    if (address->is_unix) {
+        connect_next(master);
+        return;
+    }
+    if (uv_inet_pton(AF_INET, address->host, numeric) == 0 ||
+        uv_inet_pton(AF_INET6, address->host, numeric) == 0) {
+        snprintf(master->addresses[0], sizeof(master->addresses[0]), "%.63s", address->host);
+        connect_next(master);
+        return;
+    }
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    master->phase = PHASE_RESOLVING;
+    master->resolve.data = master;
+    int failed = uv_getaddrinfo(master->redis->loop, &master->resolve, on_resolved, address->host,
+                                NULL, &hints);
+    if (failed) {
+        master->address_count = 0;
+        service_down(master, uv_strerror(failed));
+        wait_and_retry(master);
+        return;
+    }
+    master->redis->open++;
+}
+
+/* ---- the timer ---- */
+
+static void on_phase_timer(uv_timer_t *timer)
+{
+    struct master *master = timer->data;
+    char why[64];
+    switch (master->phase) {
+    case PHASE_WAITING:
+        if (master->address_next < master->address_count)
+            connect_next(master);
+        else
+            resolve(master);
+        break;
+    case PHASE_CONNECTING:
+        snprintf(why, sizeof(why), "connect: no answer for %u ms", (unsigned)master->silence_ms);
+        pipeline_end(master->pipeline, why);
+        break;
+    case PHASE_PAUSED:
+        handshake_begin(master);
+        break;
+    case PHASE_RESOLVING: /* no timer runs there */
+    case PHASE_GREETING:
+    case PHASE_READY:
+        break;
+    }
+}
+
+/* ---- the end of a greeting ---- */
+
+static void when_greeted(struct master *master, enum greeted greeted, const char *why)
+{
+    switch (greeted) {
+    case GREETED_WELL:
+        service_up(master);
+        break;
+    case GREETED_LATER:
+        service_pause(master, why);
+        break;
+    case GREETED_ILL:
+        pipeline_condemn(master->pipeline, why);
+        service_down(master, why);
+        break;
+    }
+}
+
+/* ---- what the room calls ---- */
+
+/* R3: silence with something in flight ends the connection. Counted in ticks and not by the
+ * clock: when this process was stopped, the replies that piled up meanwhile are read before the
+ * next tick. */
+void phases_tick(struct master *master)
+{
+    struct pipeline *pipeline = master->pipeline;
+    subscriber_tick(master);
+    if (pipeline == NULL || !pipeline->line.connected)
+        return;
+    pipeline->silent_ticks = pipeline->unheard > 0 ? pipeline->silent_ticks + 1 : 0;
+    if (pipeline->silent_ticks > (master->silence_ms + TICK_MS - 1) / TICK_MS) {
+        char why[64];
+        snprintf(why, sizeof(why), "no reply for %u ms", (unsigned)master->silence_ms);
+        pipeline_end(pipeline, why);
+    } else if (master->phase == PHASE_READY && ++master->probe_ticks >= PROBE_TICKS) {
+        master->probe_ticks = 0;
+        upkeep_probe(master);
+    }
+}
+
+void phases_start(struct master *master)
+{
+    master->view.state = REDIS_CONNECTING;
+    snprintf(master->view.reason, sizeof(master->view.reason), "connecting");
+    master->silence_ms = (uint32_t)silence_limit_ms(master->group_config);
+    master->probe_ticks = (uint32_t)(redis_random(master->redis) % PROBE_TICKS);
+    master->on_greeted = when_greeted;
+    master->on_timer = on_phase_timer;
+    uv_timer_init(master->redis->loop, &master->timer);
+    master->timer.data = master;
+    master->redis->open++;
+    master_start_timer(master, 0);
+}
+
+static void on_phase_timer_closed(uv_handle_t *timer)
+{
+    struct master *master = timer->data;
+    redis_closed(master->redis);
+}
+
+void phases_stop(struct master *master)
+{
+    subscriber_close(master);
+    if (master->phase == PHASE_RESOLVING)
+        uv_cancel((uv_req_t *)&master->resolve); /* may be too late: then its end is waited for */
+    if (master->pipeline != NULL)
+        pipeline_end(master->pipeline, "stopping");
+    if (!uv_is_closing((uv_handle_t *)&master->timer))
+        uv_close((uv_handle_t *)&master->timer, on_phase_timer_closed);
+}

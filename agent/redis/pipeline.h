@@ -1,0 +1,61 @@
+/* One master's ordered stream of commands: what was asked, in order, and its end.
+ *
+ * Invariants
+ *   1. Every command appended is heard exactly once, in order, at the latest when it ends.
+ *   2. That it is lost is told before the replies that its end makes unknown are heard.
+ *   3. It is ended from the loop's own callbacks only, never while a reply is heard: there it is
+ *      condemned, hears nothing more, and the turn ends it. */
+#ifndef LOCKAGENT_REDIS_PIPELINE_H
+#define LOCKAGENT_REDIS_PIPELINE_H
+
+#include "agent/redis/command.h"
+#include "agent/redis/internal.h"
+#include "agent/redis/line.h"
+
+/* What happens to a pipeline, for its master. None is called from within a pipeline_ function but
+ * pipeline_end() and pipeline_turn(). */
+struct pipeline_calls {
+    void (*connected)(struct master *master);
+    /* The master broke the protocol: the end follows. */
+    void (*broke)(struct master *master, enum redis_fault fault);
+    /* It ends: nothing can be appended any more, and nothing that is unheard has been heard yet. */
+    void (*lost)(struct master *master, const char *why);
+    /* It has ended, and everything has been heard: the master is to forget it. */
+    void (*gone)(struct master *master, bool was_connected);
+};
+
+/* Lives until libuv has let go of its line. */
+struct pipeline {
+    struct line line;
+    struct redis *redis;
+    struct master *master;
+    const struct pipeline_calls *calls;
+    bool ended;                /* and told of */
+    char condemned[160];       /* why the turn must end it; "" if it need not */
+    struct command **expected; /* a ring: the commands without reply, the oldest at `first` */
+    uint32_t ring, first;      /* ring: how many it can hold, a power of two */
+    uint32_t unheard;          /* how many it holds, also commands of the room's own */
+    uint32_t in_flight;        /* of the core's among them */
+    uint64_t bytes_heard;      /* of the commands that have been heard */
+    uint32_t silent_ticks;
+};
+
+/* Starts to connect to a numeric address or, where `address` is one, to a socket's path. NULL, and
+ * `why`, when that failed at once. `calls` is kept by reference. */
+struct pipeline *pipeline_open(struct redis *redis, const struct config_address *address,
+                               const char *numeric, const struct pipeline_calls *calls,
+                               struct master *master, char *why, size_t why_size);
+
+/* True when the bytes are on their way; the command is then heard exactly once. */
+bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes);
+
+/* From anywhere; the turn ends it. */
+void pipeline_condemn(struct pipeline *pipeline, const char *why);
+
+/* Never while a reply is heard. Idempotent. */
+void pipeline_end(struct pipeline *pipeline, const char *why);
+
+/* Ends it if it is condemned; else writes what has been gathered. */
+void pipeline_turn(struct pipeline *pipeline);
+
+#endif

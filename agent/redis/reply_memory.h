@@ -1,0 +1,27 @@
+/* Memory of the one reply that a line is reading. hiredis' parser takes each object of a reply from
+ * it, and all of them are given back at once when the reply has been heard: so a reply of the usual
+ * size costs no heap. A larger one spills over, for as long as it lasts. */
+#ifndef LOCKAGENT_REPLY_MEMORY_H
+#define LOCKAGENT_REPLY_MEMORY_H
+
+#include <hiredis/read.h>
+#include <stddef.h>
+
+#include "agent/core/types.h"
+
+enum { REPLY_MEMORY_BYTES = 4096 }; /* a batch of 64 renewals */
+
+struct reply_memory {
+    struct reply_spill *spilled; /* newest first */
+    size_t used;                 /* of the newest spill, or of `first` where there is none */
+    _Alignas(max_align_t) char first[REPLY_MEMORY_BYTES];
+};
+
+/* A reader whose replies (redisReply, as hiredis' own) are made in `memory`, which must be all zero
+ * and outlive it. NULL when out of memory. Its replies must not be freed one by one. */
+MUST_CHECK redisReader *reply_memory_reader(struct reply_memory *memory);
+
+/* Gives back all that was taken: no reply of before may be used any more. */
+void reply_memory_reset(struct reply_memory *memory);
+
+#endif

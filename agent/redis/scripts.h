@@ -1,0 +1,28 @@
+/* The scripts that run on the masters, as a table: their texts, and the SHA-1 by which masters know
+ * them. */
+#ifndef LOCKAGENT_REDIS_SCRIPTS_H
+#define LOCKAGENT_REDIS_SCRIPTS_H
+
+#include <stdbool.h>
+
+enum script_id {
+    SCRIPT_ACQUIRE,
+    SCRIPT_RAISE,
+    SCRIPT_EXTEND,
+    SCRIPT_RELEASE,
+    SCRIPT_READ,
+    SCRIPT_MARKER,
+    SCRIPT_ACQUIRE_FAIR, /* with order fair (R9) */
+    SCRIPT_RELEASE_FAIR,
+    SCRIPT_WITHDRAW_FAIR,
+    SCRIPT_COUNT
+};
+struct script {
+    const char *name, *sha, *text;
+};
+extern const struct script redis_scripts[SCRIPT_COUNT];
+
+/* True where one of the scripts has this SHA-1, in hex digits. */
+bool script_is_ours(const char *sha);
+
+#endif
