@@ -12,7 +12,7 @@
 
 enum { TIMEOUT_S = 3 };
 
-static int connect_to(const struct sockaddr *address, socklen_t len)
+static int connect_in_time(const struct sockaddr *address, socklen_t len)
 {
     struct timeval timeout = {.tv_sec = TIMEOUT_S};
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -34,7 +34,7 @@ static int connect_unix(const char *path)
         return -1;
     }
     memcpy(address.sun_path, path, strlen(path));
-    return connect_to((const struct sockaddr *)&address, sizeof(address));
+    return connect_in_time((const struct sockaddr *)&address, sizeof(address));
 }
 
 /* An agent that listens on every address of its host is reached through loopback. */
@@ -52,7 +52,7 @@ static int connect_tcp(const struct config_address *address)
     }
     int fd = -1;
     for (struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next)
-        fd = connect_to(at->ai_addr, at->ai_addrlen);
+        fd = connect_in_time(at->ai_addr, at->ai_addrlen);
     freeaddrinfo(found);
     return fd;
 }
@@ -66,10 +66,11 @@ int healthcheck(const struct config_address *address, bool ready)
         fprintf(stderr, "lockagent healthcheck: %s: %s\n", address->text, strerror(errno));
         return 1;
     }
-    int len =
-        snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
-    ssize_t got =
-        send(fd, request, (size_t)len, MSG_NOSIGNAL) == len ? recv(fd, reply, sizeof(reply) - 1, MSG_WAITALL) : -1;
+    int len = snprintf(request, sizeof(request),
+                       "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+    ssize_t got = send(fd, request, (size_t)len, MSG_NOSIGNAL) == len
+                      ? recv(fd, reply, sizeof(reply) - 1, MSG_WAITALL)
+                      : -1;
     close(fd);
     if (got <= 0) {
         fprintf(stderr, "lockagent healthcheck: %s: no answer\n", address->text);

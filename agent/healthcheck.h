@@ -6,7 +6,8 @@
 
 #include "config/config.h"
 
-/* GET /livez, or /readyz when `ready`. Returns 0 when the answer is 200; else 1, with the reason on stderr. */
+/* GET /livez, or /readyz when `ready`. Returns 0 when the answer is 200; else 1, with the reason on
+ * stderr. */
 int healthcheck(const struct config_address *address, bool ready);
 
 #endif

@@ -1,6 +1,6 @@
-/* The file: a header of one cell, then a cell for each slot of the lock table. A cell is smaller than a page and never crosses one,
- * so that a kill leaves it written or not; a cell that is neither is noticed by its checksum, which is keyed by boot and place
- * in the file. */
+/* The file: a header of one cell, then a cell for each slot of the lock table. A cell is smaller
+ * than a page and never crosses one, so that a kill leaves it written or not; a cell that is
+ * neither is noticed by its checksum, which is keyed by boot and place in the file. */
 #include "agent/journal.h"
 
 #include <errno.h>
@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/base/file.h"
 #include "agent/core/core_assert.h"
 #include "agent/core/random.h"
 
-enum { CELL = 1024, FORMAT = 2 };
+enum { CELL = 1024, FORMAT = 3 };
 
 static const char magic[16] = "lockagent.holds";
 
@@ -23,6 +24,7 @@ union header {
         char magic[sizeof(magic)];
         uint32_t format, cell;
         char boot_id[BOOT_ID_BYTES];
+        uint32_t agent;
         uint64_t checksum; /* of what stands before it */
     };
     char bytes[CELL];
@@ -34,11 +36,11 @@ union record {
     struct {
         uint64_t checksum; /* of what comes behind it */
         uint64_t place;
-        uint64_t fence, terms;
+        uint64_t fence, asked;
         int64_t acquired_us, valid_us, max_hold_us, lease_us;
         uint32_t ttl_ms;
         uint16_t key_len, count;
-        uint8_t label_len, owner_len, idempotency_len, state, renew, adopted;
+        uint8_t label_len, owner_len, idempotency_len, state, renew, adopted, delivered;
         uint8_t random[RANDOM_BYTES];
         char key[LIMIT_KEY_BYTES];
         char label[LIMIT_LABEL_BYTES];
@@ -47,8 +49,8 @@ union record {
     };
     char bytes[CELL];
 };
-_Static_assert(sizeof(union header) == CELL && sizeof(union record) == CELL, "a cell has one size");
-_Static_assert(4096 % CELL == 0, "no cell crosses a page");
+static_assert(sizeof(union header) == CELL && sizeof(union record) == CELL, "a cell has one size");
+static_assert(4096 % CELL == 0, "no cell crosses a page");
 
 struct journal {
     struct journal_source source;
@@ -61,29 +63,29 @@ struct journal {
 
 bool journal_boot_id(char boot_id[BOOT_ID_BYTES + 1], char *error, size_t size)
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, boot_id, BOOT_ID_BYTES);
-    if (fd >= 0)
-        close(fd);
-    if (got != BOOT_ID_BYTES) {
-        snprintf(error, size, "journal: the kernel does not tell its boot_id, without which a journal can not be used");
+    if (file_read_path("/proc/sys/kernel/random/boot_id", boot_id, BOOT_ID_BYTES) !=
+        BOOT_ID_BYTES) {
+        snprintf(error, size,
+                 "journal: the kernel does not tell its boot_id, without which a journal can not "
+                 "be used");
         return false;
     }
     boot_id[BOOT_ID_BYTES] = '\0';
     return true;
 }
 
-/* ---- cells ------------------------------------------------------------------------------------------------------- */
+/* ---- cells ---- */
 
 static uint64_t header_checksum(const union header *header)
 {
     return hash_bytes(FORMAT, CELL, header->bytes, offsetof(union header, checksum));
 }
 
-static uint64_t record_checksum(const struct journal *journal, uint32_t slot, const union record *record)
+static uint64_t record_checksum(const struct journal *journal, uint32_t slot,
+                                const union record *record)
 {
-    return hash_bytes(journal->hash_key[0] ^ slot, journal->hash_key[1], record->bytes + sizeof(record->checksum),
-                      CELL - sizeof(record->checksum));
+    return hash_bytes(journal->hash_key[0] ^ slot, journal->hash_key[1],
+                      record->bytes + sizeof(record->checksum), CELL - sizeof(record->checksum));
 }
 
 static off_t offset_of(uint32_t slot)
@@ -106,7 +108,7 @@ static bool free_cell(const struct journal *journal, uint32_t slot)
     return write_cell(journal, offset_of(slot), zeros);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static bool lock_file(const struct journal *journal, char *error, size_t size)
 {
@@ -116,7 +118,8 @@ static bool lock_file(const struct journal *journal, char *error, size_t size)
     bool taken = errno == EACCES || errno == EAGAIN;
     const char *why = taken ? "is in use by another process" : strerror(errno);
     lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (taken && fcntl(journal->fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0)
+    if (taken && fcntl(journal->fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK &&
+        lock.l_pid > 0)
         snprintf(error, size, "journal: %s %s, %d", journal->source.path, why, (int)lock.l_pid);
     else
         snprintf(error, size, "journal: %s %s", journal->source.path, why);
@@ -124,7 +127,7 @@ static bool lock_file(const struct journal *journal, char *error, size_t size)
 }
 
 /* What is wrong with the file itself; NULL: nothing. */
-static const char *fault_of(const struct stat *stat)
+static const char *file_fault(const struct stat *stat)
 {
     if (!S_ISREG(stat->st_mode))
         return "is not a regular file";
@@ -145,6 +148,7 @@ static bool begin_anew(struct journal *journal)
     header.format = FORMAT;
     header.cell = CELL;
     memcpy(header.boot_id, journal->source.boot_id, BOOT_ID_BYTES);
+    header.agent = journal->source.agent;
     header.checksum = header_checksum(&header);
     journal->cells = 0;
     return ftruncate(journal->fd, 0) == 0 && write_cell(journal, 0, header.bytes);
@@ -166,6 +170,8 @@ static enum content content_of(struct journal *journal, off_t size)
         journal->discarded = "it was written by another version";
     else if (memcmp(header.boot_id, journal->source.boot_id, BOOT_ID_BYTES) != 0)
         journal->discarded = "it is of another boot";
+    if (journal->discarded == NULL)
+        journal->source.agent = header.agent;
     return journal->discarded == NULL ? CONTENT_OURS : CONTENT_USELESS;
 }
 
@@ -177,7 +183,7 @@ static bool prepare(struct journal *journal, char *error, size_t size)
         snprintf(error, size, "journal: %s: %s", path, strerror(errno));
         return false;
     }
-    const char *fault = fault_of(&stat);
+    const char *fault = file_fault(&stat);
     if (fault != NULL) {
         snprintf(error, size, "journal: %s %s", path, fault);
         return false;
@@ -190,7 +196,8 @@ static bool prepare(struct journal *journal, char *error, size_t size)
         journal->cells = cells - 1 > UINT32_MAX ? UINT32_MAX : (uint32_t)(cells - 1);
         return true;
     case CONTENT_FOREIGN:
-        snprintf(error, size, "journal: %s is no journal of lockagent; move it away or name another file", path);
+        snprintf(error, size,
+                 "journal: %s is no journal of lockagent; move it away or name another file", path);
         return false;
     case CONTENT_NONE:
     case CONTENT_USELESS:
@@ -223,6 +230,11 @@ struct journal *journal_open(const struct journal_source *source, char *error, s
     return NULL;
 }
 
+uint32_t journal_agent(const struct journal *journal)
+{
+    return journal->source.agent;
+}
+
 void journal_close(struct journal *journal)
 {
     if (journal == NULL)
@@ -231,7 +243,7 @@ void journal_close(struct journal *journal)
     free(journal);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* What only a torn or made-up record can say. */
 static bool makes_sense(const union record *record, struct instant now)
@@ -239,45 +251,55 @@ static bool makes_sense(const union record *record, struct instant now)
     int64_t most_us = now.us + (int64_t)TTL_MS_MAX * 1000;
     return record->state >= CELL_HELD && record->state <= CELL_RELEASED && record->key_len >= 1 &&
            record->key_len <= LIMIT_KEY_BYTES && record->label_len <= LIMIT_LABEL_BYTES &&
-           record->owner_len <= LIMIT_SECRET_BYTES && record->idempotency_len <= LIMIT_SECRET_BYTES &&
-           record->count >= 1 && (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) &&
-           record->ttl_ms >= TTL_MS_MIN && record->ttl_ms <= TTL_MS_MAX && record->acquired_us >= 0 &&
-           record->acquired_us <= now.us && record->valid_us <= record->max_hold_us &&
-           record->valid_us <= record->lease_us && record->lease_us <= most_us;
+           record->adopted <= 1 && record->delivered <= 1 &&
+           record->owner_len <= LIMIT_SECRET_BYTES &&
+           record->idempotency_len <= LIMIT_SECRET_BYTES && record->count >= 1 &&
+           (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) &&
+           record->ttl_ms >= TTL_MS_MIN && record->ttl_ms <= TTL_MS_MAX &&
+           record->acquired_us >= 0 && record->acquired_us <= now.us &&
+           record->valid_us <= record->max_hold_us && record->valid_us <= record->lease_us &&
+           record->lease_us <= most_us;
 }
 
-static bool is_ours(const struct journal *journal, uint32_t slot, const union record *record, struct instant now)
+static bool is_ours(const struct journal *journal, uint32_t slot, const union record *record,
+                    struct instant now)
 {
     return record->checksum == record_checksum(journal, slot, record) && makes_sense(record, now) &&
-           record->place == journal->source.place(journal->source.arg, (struct text){record->key, record->key_len});
+           record->place == journal->source.place(journal->source.arg,
+                                                  (struct text){record->key, record->key_len});
 }
 
-static struct event_restore hold_of(const union record *record)
+static struct noted_hold hold_of(const union record *record)
 {
-    struct event_restore hold = {
+    struct noted_hold hold = {
         .key = {record->key, record->key_len},
-        .label = {record->label, record->label_len},
         .token = {.fence = record->fence},
-        .renew = (enum renew)record->renew,
         .ended = record->state != CELL_HELD,
         .released = record->state == CELL_RELEASED,
         .adopted = record->adopted != 0,
-        .ttl_ms = record->ttl_ms,
+        .delivered = record->delivered != 0,
         .acquired_at = {record->acquired_us},
         .valid_until = {record->valid_us},
         .max_hold_until = {record->max_hold_us},
         .lease_until = {record->lease_us},
-        .secrets = {{record->owner, record->owner_len}, {record->idempotency, record->idempotency_len}, record->terms},
-        .count = record->count,
+        .terms = {.ttl_ms = record->ttl_ms,
+                  .renew = (enum renew)record->renew,
+                  .count = record->count},
+        .words = {.asked = record->asked},
     };
+    words_set_label(&hold.words, (struct text){record->label, record->label_len});
+    secret_take(&hold.words.owner, (struct text){record->owner, record->owner_len});
+    secret_take(&hold.words.idempotency,
+                (struct text){record->idempotency, record->idempotency_len});
     memcpy(hold.token.random, record->random, RANDOM_BYTES);
     return hold;
 }
 
-/* A restored hold is noted again in a slot that is not behind its old one, because slots are given in order: so each old cell
- * can be freed as soon as it was read, unless its own hold stands there again. */
+/* A restored hold is noted again in a slot that is not behind its old one, because slots are given
+ * in order: so each old cell can be freed as soon as it was read, unless its own hold stands there
+ * again. */
 void journal_read(struct journal *journal, struct instant now,
-                  void (*restore)(void *arg, const struct event_restore *hold), void *arg,
+                  void (*restore)(void *arg, const struct noted_hold *hold), void *arg,
                   struct journal_found *ret_found)
 {
     static const char none[CELL];
@@ -290,7 +312,7 @@ void journal_read(struct journal *journal, struct instant now,
             continue;
         journal->noted = UINT32_MAX;
         if (is_ours(journal, slot, &record, now)) {
-            struct event_restore hold = hold_of(&record);
+            struct noted_hold hold = hold_of(&record);
             restore(arg, &hold);
         } else {
             ret_found->refused++;
@@ -301,40 +323,51 @@ void journal_read(struct journal *journal, struct instant now,
     journal->cells = 0;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
-static uint8_t put_text(char *bytes, struct text text)
+static uint8_t copy_text(char *bytes, struct text text)
 {
-    if (text.len > 0)
-        memcpy(bytes, text.at, text.len);
+    memcpy(bytes, text.at, text.len);
     return (uint8_t)text.len;
+}
+
+static uint8_t copy_secret(char *bytes, const struct secret *secret)
+{
+    return copy_text(bytes, (struct text){secret->bytes, secret->len});
+}
+
+static union record record_of(const struct journal *journal, uint32_t slot,
+                              const struct noted_hold *hold)
+{
+    union record record = {.bytes = {0}};
+    record.place = journal->source.place(journal->source.arg, hold->key);
+    record.fence = hold->token.fence;
+    record.asked = hold->words.asked;
+    record.acquired_us = hold->acquired_at.us;
+    record.valid_us = hold->valid_until.us;
+    record.max_hold_us = hold->max_hold_until.us;
+    record.lease_us = hold->lease_until.us;
+    record.ttl_ms = hold->terms.ttl_ms;
+    record.key_len = (uint16_t)hold->key.len;
+    record.count = hold->terms.count;
+    record.state = hold->released ? CELL_RELEASED : hold->ended ? CELL_LOST : CELL_HELD;
+    record.renew = (uint8_t)hold->terms.renew;
+    record.adopted = hold->adopted;
+    record.delivered = hold->delivered;
+    memcpy(record.random, hold->token.random, RANDOM_BYTES);
+    memcpy(record.key, hold->key.at, hold->key.len);
+    record.label_len = copy_text(record.label, words_label(&hold->words));
+    record.owner_len = copy_secret(record.owner, &hold->words.owner);
+    record.idempotency_len = copy_secret(record.idempotency, &hold->words.idempotency);
+    record.checksum = record_checksum(journal, slot, &record);
+    return record;
 }
 
 bool journal_note(struct journal *journal, const struct effect_hold *hold)
 {
-    const struct hold_view *view = &hold->view;
     journal->noted = hold->slot;
     if (hold->forgotten)
         return free_cell(journal, hold->slot);
-    union record record = {.bytes = {0}};
-    record.place = journal->source.place(journal->source.arg, view->key);
-    record.fence = view->token.fence;
-    record.acquired_us = view->acquired_at.us;
-    record.valid_us = view->valid_until.us;
-    record.max_hold_us = view->max_hold_until.us;
-    record.lease_us = hold->lease_until.us;
-    record.ttl_ms = view->ttl_ms;
-    record.key_len = (uint16_t)view->key.len;
-    record.state = hold->released ? CELL_RELEASED : hold->ended ? CELL_LOST : CELL_HELD;
-    record.renew = (uint8_t)view->renew;
-    record.adopted = hold->adopted;
-    record.terms = hold->secrets.terms;
-    record.count = view->count;
-    memcpy(record.random, view->token.random, RANDOM_BYTES);
-    memcpy(record.key, view->key.at, view->key.len);
-    record.label_len = put_text(record.label, view->label);
-    record.owner_len = put_text(record.owner, hold->secrets.owner);
-    record.idempotency_len = put_text(record.idempotency, hold->secrets.idempotency);
-    record.checksum = record_checksum(journal, hold->slot, &record);
+    union record record = record_of(journal, hold->slot, &hold->hold);
     return write_cell(journal, offset_of(hold->slot), record.bytes);
 }

@@ -1,4 +1,5 @@
-/* Writes log lines: one event, one line, one write(2), and never a wait for whoever reads stderr. */
+/* Writes log lines: one event, one line, one write(2), and never a wait for the reader of
+ * stderr. */
 #include "agent/log.h"
 
 #include <errno.h>
@@ -9,18 +10,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/base/utf8.h"
 #include "agent/core/core_assert.h"
-#include "agent/utf8.h"
 #include "config/config.h"
 
 enum {
-    LINE_BYTES = 4096, /* PIPE_BUF: up to here a write to a pipe is atomic, so lines of several writers do not mix */
+    LINE_BYTES = 4096,            /* PIPE_BUF: lines of several writers do not mix up to here */
     BODY_BYTES = LINE_BYTES - 32, /* the rest is kept for what ends a line that was cut */
 };
 
 #define ELLIPSIS "\xe2\x80\xa6"
 
-struct line {
+struct log_line {
     char bytes[LINE_BYTES];
     size_t len;
     bool cut; /* something did not fit: from here on only the tail is added */
@@ -53,10 +54,10 @@ uint64_t log_dropped(void)
     return log_.dropped;
 }
 
-/* ---- the bounded line ------------------------------------------------------------------------------------------ */
+/* ---- the bounded line ---- */
 
 /* All of the bytes or none. */
-static void put(struct line *line, const char *bytes, size_t len)
+static void put_bytes(struct log_line *line, const char *bytes, size_t len)
 {
     if (line->cut || line->len + len > BODY_BYTES) {
         line->cut = true;
@@ -66,13 +67,13 @@ static void put(struct line *line, const char *bytes, size_t len)
     line->len += len;
 }
 
-static void put_text(struct line *line, const char *text)
+static void put_text(struct log_line *line, const char *text)
 {
-    put(line, text, strlen(text));
+    put_bytes(line, text, strlen(text));
 }
 
 /* Fits always: the tail was kept free for it. */
-static void put_tail(struct line *line, const char *text)
+static void put_tail(struct log_line *line, const char *text)
 {
     size_t len = strlen(text);
     CORE_ASSERT(line->len + len <= LINE_BYTES);
@@ -80,7 +81,7 @@ static void put_tail(struct line *line, const char *text)
     line->len += len;
 }
 
-static void put_time(struct line *line)
+static void put_time(struct log_line *line)
 {
     static time_t second = -1;
     static char date[sizeof("2026-11-21T10:00:00")];
@@ -96,33 +97,35 @@ static void put_time(struct line *line)
     put_text(line, text);
 }
 
-/* ---- values of strangers ---------------------------------------------------------------------------------------- */
+/* ---- values of strangers ---- */
 
 /* What moves a terminal's cursor, ends a line, or turns the order of what is read around. */
 static bool is_unprintable(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+           code == 0xfeff;
 }
 
-static void put_code(struct line *line, uint32_t code, const char *bytes, size_t size)
+static void put_code(struct log_line *line, uint32_t code, const char *bytes, size_t size)
 {
     char escape[8];
     if (code == '"' || code == '\\')
-        put(line, (const char[]){'\\', (char)code}, 2);
+        put_bytes(line, (const char[]){'\\', (char)code}, 2);
     else if (code == '\n')
         put_text(line, "\\n");
     else if (code == '\t')
         put_text(line, "\\t");
     else if (is_unprintable(code))
-        put(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)code & 0xffff));
+        put_bytes(line, escape,
+                  (size_t)snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)code & 0xffff));
     else
-        put(line, bytes, size);
+        put_bytes(line, bytes, size);
 }
 
-/* The inside of a quoted string. A byte that is no UTF-8 is shown in text, and replaced in JSON, which can not have it.
- */
-static void put_escaped(struct line *line, struct text value, bool json)
+/* The inside of a quoted string. A byte that is no UTF-8 is shown in text, and replaced in JSON,
+ * which can not have it. */
+static void put_escaped(struct log_line *line, struct text value, bool json)
 {
     char escape[8];
     for (size_t at = 0, size; at < value.len && !line->cut; at += size) {
@@ -136,7 +139,9 @@ static void put_escaped(struct line *line, struct text value, bool json)
         if (json)
             put_text(line, "\\ufffd");
         else
-            put(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)value.at[at]));
+            put_bytes(
+                line, escape,
+                (size_t)snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)value.at[at]));
     }
 }
 
@@ -145,15 +150,16 @@ static bool is_bare(struct text value)
     for (size_t at = 0, size; at < value.len; at += size) {
         uint32_t code = 0;
         size = utf8_decode(value.at + at, value.len - at, &code);
-        if (size == 0 || is_unprintable(code) || code == ' ' || code == '"' || code == '\\' || code == '=')
+        if (size == 0 || is_unprintable(code) || code == ' ' || code == '"' || code == '\\' ||
+            code == '=')
             return false;
     }
     return value.len > 0;
 }
 
-static void put_quoted(struct line *line, struct text value, bool json)
+static void put_quoted(struct log_line *line, struct text value, bool json)
 {
-    put(line, "\"", 1);
+    put_bytes(line, "\"", 1);
     if (line->cut)
         return;
     put_escaped(line, value, json);
@@ -162,17 +168,19 @@ static void put_quoted(struct line *line, struct text value, bool json)
     put_tail(line, "\"");
 }
 
-/* ---- the two formats --------------------------------------------------------------------------------------------- */
+/* ---- the two formats ---- */
 
 static struct text value_of(const struct log_field *field)
 {
     if (field->text == NULL)
         return (struct text){"", 0};
-    return (struct text){field->text, field->type == LOG_FIELD_BYTES ? (size_t)field->number : strlen(field->text)};
+    return (struct text){field->text, field->type == LOG_FIELD_BYTES ? (size_t)field->number
+                                                                     : strlen(field->text)};
 }
 
-/* A name without its value, or half a number, would be worse than none: such a field is left out. */
-static void put_field(struct line *line, const struct log_field *field, bool json)
+/* A name without its value, or half a number, would be worse than none: such a field is left
+ * out. */
+static void put_field(struct log_line *line, const struct log_field *field, bool json)
 {
     char number[24];
     size_t start = line->len;
@@ -186,7 +194,7 @@ static void put_field(struct line *line, const struct log_field *field, bool jso
     } else {
         struct text text = value_of(field);
         if (!json && line->len + text.len <= BODY_BYTES && is_bare(text))
-            put(line, text.at, text.len);
+            put_bytes(line, text.at, text.len);
         else
             put_quoted(line, text, json);
     }
@@ -194,8 +202,8 @@ static void put_field(struct line *line, const struct log_field *field, bool jso
         line->len = start;
 }
 
-static void compose_json(struct line *line, enum log_level level, const char *message, const struct log_field *fields,
-                         unsigned count)
+static void compose_json(struct log_line *line, enum log_level level, const char *message,
+                         const struct log_field *fields, unsigned count)
 {
     put_text(line, "{\"ts\":\"");
     put_time(line);
@@ -208,8 +216,8 @@ static void compose_json(struct line *line, enum log_level level, const char *me
     put_tail(line, line->cut ? ",\"cut\":true}\n" : "}\n");
 }
 
-static void compose_text(struct line *line, enum log_level level, const char *message, const struct log_field *fields,
-                         unsigned count)
+static void compose_text(struct log_line *line, enum log_level level, const char *message,
+                         const struct log_field *fields, unsigned count)
 {
     put_time(line);
     put_text(line, " ");
@@ -221,11 +229,12 @@ static void compose_text(struct line *line, enum log_level level, const char *me
     put_tail(line, line->cut ? " " ELLIPSIS "\n" : "\n");
 }
 
-/* ---- stderr ------------------------------------------------------------------------------------------------------ */
+/* ---- stderr ---- */
 
-/* The flags of stderr belong to whoever shares it, so it is asked instead of being made non-blocking: a pipe that polls
- * as writable takes a line of PIPE_BUF bytes whole, and a terminal that is held does not poll as writable. */
-static bool write_line(const struct line *line)
+/* The flags of stderr belong to all that share it, so it is asked instead of being made
+ * non-blocking: a pipe that polls as writable takes a line of PIPE_BUF bytes whole, and a terminal
+ * that is held does not poll as writable. */
+static bool write_line(const struct log_line *line)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     if (poll(&out, 1, 0) != 1 || out.revents != POLLOUT)
@@ -239,9 +248,10 @@ static bool write_line(const struct line *line)
     return written == (ssize_t)line->len;
 }
 
-void log_write(enum log_level level, const char *message, const struct log_field *fields, unsigned count)
+void log_write(enum log_level level, const char *message, const struct log_field *fields,
+               unsigned count)
 {
-    struct line line;
+    struct log_line line;
     line.len = 0;
     line.cut = false;
     if (!log_.is_set_up)

@@ -19,21 +19,32 @@ struct log_field {
     int64_t number; /* LOG_FIELD_BYTES: the length of `text` */
 };
 #define LOG_TEXT_FIELD(n, t) ((struct log_field){.name = (n), .type = LOG_FIELD_TEXT, .text = (t)})
-#define LOG_BYTES_FIELD(n, t)                                                                                          \
-    ((struct log_field){.name = (n), .type = LOG_FIELD_BYTES, .text = (t).at, .number = (int64_t)(t).len})
+#define LOG_BYTES_FIELD(n, t)                                                                      \
+    ((struct log_field){                                                                           \
+        .name = (n), .type = LOG_FIELD_BYTES, .text = (t).at, .number = (int64_t)(t).len})
 #define LOG_INT_FIELD(n, i) ((struct log_field){.name = (n), .type = LOG_FIELD_INT, .number = (i)})
 
-/* log_event(LOG_INFO, "lock lost", LOG_BYTES_FIELD("key", key), LOG_TEXT_FIELD("reason", "taken")); the message is constant, what varies is in the
- * fields. Text: `2026-11-21T10:00:00.123Z INFO  lock lost key=jobs/1 reason=taken`. JSON: {"ts":...,"level":"info","msg":"lock lost","key":...}. Escapes what a
- * terminal or JSON can not take. Never fails, never blocks for long: a line that stderr does not take is dropped and counted. */
-#define log_event(level, message, ...)                                                                                 \
-    do {                                                                                                               \
-        if (log_is_on(level)) {                                                                                        \
-            const struct log_field fields_[] = {__VA_ARGS__};                                                          \
-            log_write(level, message, fields_, sizeof(fields_) / sizeof(fields_[0]));                                  \
-        }                                                                                                              \
+/* Writes one event as one line. The message is constant; what varies is in the fields:
+ *
+ *   log_event(LOG_INFO, "lock lost", LOG_BYTES_FIELD("key", key), LOG_TEXT_FIELD("reason",
+ *   "taken"));
+ *
+ *   2026-11-21T10:00:00.123Z INFO  lock lost key=jobs/1 reason=taken
+ *   {"ts":...,"level":"info","msg":"lock lost","key":...}
+ *
+ * What a terminal or JSON can not take is escaped. Never fails, and never blocks for long: a line
+ * that stderr does not take is dropped and counted. */
+#define log_event(level, message, ...)                                                             \
+    do {                                                                                           \
+        if (log_is_on(level)) {                                                                    \
+            const struct log_field fields_[] = {__VA_ARGS__};                                      \
+            log_write(level, message, fields_, sizeof(fields_) / sizeof(fields_[0]));              \
+        }                                                                                          \
     } while (0)
-void log_write(enum log_level level, const char *message, const struct log_field *fields, unsigned count);
+void log_write(enum log_level level, const char *message, const struct log_field *fields,
+               unsigned count);
+
+/* How many lines stderr did not take. */
 uint64_t log_dropped(void);
 
 #endif

@@ -4,20 +4,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "agent/alarm.h"
+#include "agent/clock.h"
 #include "agent/core/core_assert.h"
 #include "agent/log.h"
 
-enum {
-    QUEUE = 1024,       /* events that may arise from the effects of one step */
-    SLEEP_MS_MAX = 1000 /* epoll counts on a clock that stops in suspend: look at the boot clock at least so often */
-};
+enum { QUEUE = 1024 }; /* events that may arise from the effects of one step */
 
 struct loop {
-    uv_loop_t *uv;
-    uv_timer_t timer;
-    struct instant armed; /* what the timer was set for */
+    struct alarm alarm; /* for the core's deadlines */
     const struct config *config;
     struct metrics *metrics;
     struct redis *redis;
@@ -30,23 +26,6 @@ struct loop {
     size_t queued, taken;
     struct effects effects;
 };
-
-static int64_t read_clock_us(clockid_t id)
-{
-    struct timespec now;
-    CORE_ASSERT(clock_gettime(id, &now) == 0);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-struct instant clock_now(void)
-{
-    return (struct instant){read_clock_us(CLOCK_BOOTTIME)};
-}
-
-int64_t clock_wall_us(void)
-{
-    return read_clock_us(CLOCK_REALTIME);
-}
 
 static void fill_with_random(void *bytes, size_t size)
 {
@@ -70,21 +49,24 @@ static void refill_entropy(struct core *core)
     entropy->left = sizeof(entropy->bytes);
 }
 
-/* ---- effects --------------------------------------------------------------------------------------------------- */
+/* ---- effects ---- */
 
 static void log_trace(const struct loop *loop, const struct effect_trace *trace)
 {
     const char *group = loop->config->groups[trace->group].name;
     switch (trace->kind) {
     case TRACE_GRANTED:
-        log_event(trace->adopted ? LOG_INFO : LOG_DEBUG, trace->adopted ? "lock adopted" : "lock acquired",
+        log_event(trace->adopted ? LOG_INFO : LOG_DEBUG,
+                  trace->adopted ? "lock adopted" : "lock acquired",
                   LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("label", trace->label),
-                  LOG_INT_FIELD("fencing_token", (int64_t)trace->fence), LOG_TEXT_FIELD("group", group),
-                  LOG_INT_FIELD("waited_us", trace->elapsed_us));
+                  LOG_INT_FIELD("fencing_token", (int64_t)trace->fence),
+                  LOG_TEXT_FIELD("group", group), LOG_INT_FIELD("waited_us", trace->elapsed_us));
         break;
     case TRACE_LOST:
-        log_event(LOG_WARN, "lock lost", LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("label", trace->label),
-                  LOG_TEXT_FIELD("reason", reason_name(trace->reason)), LOG_TEXT_FIELD("group", group),
+        log_event(LOG_WARN, "lock lost", LOG_BYTES_FIELD("key", trace->key),
+                  LOG_BYTES_FIELD("label", trace->label),
+                  LOG_TEXT_FIELD("reason", reason_name(trace->reason)),
+                  LOG_TEXT_FIELD("group", group),
                   LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_RELEASED:
@@ -93,18 +75,25 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_RENEW_FAILED:
-        log_event(LOG_WARN, "renewal failed", LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group));
+        log_event(LOG_WARN, "renewal failed", LOG_BYTES_FIELD("key", trace->key),
+                  LOG_TEXT_FIELD("group", group));
         break;
     case TRACE_DEBT_DROPPED:
-        log_event(LOG_WARN, "owed release dropped", LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group));
+        log_event(LOG_WARN, "owed release dropped", LOG_BYTES_FIELD("key", trace->key),
+                  LOG_TEXT_FIELD("group", group));
         break;
     case TRACE_FOREIGN:
-        log_event(LOG_ERROR, "a key of another type stands under a lock's name", LOG_BYTES_FIELD("key", trace->key),
-                  LOG_TEXT_FIELD("group", group),
-                  LOG_TEXT_FIELD("master", loop->config->groups[trace->group].masters[trace->master].url));
+        log_event(LOG_ERROR,
+                  trace->spoiled ? "no possible fencing number stands in a fence key: the master "
+                                   "does not vote on this lock"
+                                 : "a key of another type stands under a lock's name",
+                  LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group),
+                  LOG_TEXT_FIELD("master",
+                                 loop->config->groups[trace->group].masters[trace->master].url));
         break;
     case TRACE_STALLED:
-        log_event(LOG_WARN, "this process was stopped or late", LOG_INT_FIELD("late_ms", trace->elapsed_us / 1000));
+        log_event(LOG_WARN, "this process was stopped or late",
+                  LOG_INT_FIELD("late_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_ATTEMPT:
     case TRACE_RENEWED:
@@ -113,7 +102,7 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
 }
 
 /* Whatever can not be noted is not known after a restart, and the agent goes on without. */
-static void note(struct loop *loop, const struct effect_hold *hold)
+static void note_hold(struct loop *loop, const struct effect_hold *hold)
 {
     if (loop->journal == NULL)
         return;
@@ -121,10 +110,11 @@ static void note(struct loop *loop, const struct effect_hold *hold)
     if (fails)
         metrics_journal_failed(loop->metrics);
     if (fails != loop->journal_fails)
-        log_event(fails ? LOG_ERROR : LOG_INFO,
-                  fails ? "the journal can not be written: what is not in it is forgotten by a restart"
-                        : "the journal is written again",
-                  LOG_TEXT_FIELD("file", loop->config->journal_file));
+        log_event(
+            fails ? LOG_ERROR : LOG_INFO,
+            fails ? "the journal can not be written: what is not in it is forgotten by a restart"
+                  : "the journal is written again",
+            LOG_TEXT_FIELD("file", loop->config->journal_file));
     loop->journal_fails = fails;
 }
 
@@ -144,7 +134,7 @@ static void deliver(struct loop *loop, const struct effect *effect)
         loop->sink.answer(loop->sink.arg, &effect->answer);
         break;
     case EFFECT_HOLD:
-        note(loop, &effect->hold);
+        note_hold(loop, &effect->hold);
         break;
     case EFFECT_TRACE:
         metrics_traced(loop->metrics, &effect->trace);
@@ -155,9 +145,9 @@ static void deliver(struct loop *loop, const struct effect *effect)
     }
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
-static void step(struct loop *loop, struct event *event)
+static void step_core(struct loop *loop, struct event *event)
 {
     bool taken;
     do {
@@ -170,24 +160,13 @@ static void step(struct loop *loop, struct event *event)
     } while (!taken);
 }
 
-static void on_timer(uv_timer_t *timer);
-
-/* Sleeps until the core's next deadline. A timer that is armed too early only wakes up for nothing, so it is moved only
- * forward. */
-static void arm(struct loop *loop)
+/* Sets the alarm for the core's next deadline. One that rings too early only wakes up for nothing,
+ * so it is moved only forward: most deadlines are over before they come. */
+static void set_alarm(struct loop *loop)
 {
     struct instant due = core_next_deadline(loop->core);
-    if (uv_is_closing((uv_handle_t *)&loop->timer))
-        return;
-    if (uv_is_active((const uv_handle_t *)&loop->timer) && !instant_before(due, loop->armed))
-        return;
-    int64_t sleep_us = due.us == INSTANT_NEVER.us ? INT64_MAX : instant_us_between(clock_now(), due);
-    uint64_t sleep_ms = sleep_us <= 0                     ? 0
-                        : sleep_us >= SLEEP_MS_MAX * 1000 ? SLEEP_MS_MAX
-                                                          : (uint64_t)(sleep_us + 999) / 1000;
-    loop->armed = due;
-    uv_update_time(loop->uv);
-    uv_timer_start(&loop->timer, on_timer, sleep_ms, 0);
+    if (instant_before(due, loop->alarm.at))
+        alarm_set(&loop->alarm, due);
 }
 
 void loop_submit(struct loop *loop, struct event *event)
@@ -198,19 +177,28 @@ void loop_submit(struct loop *loop, struct event *event)
         return;
     }
     loop->stepping = true;
-    step(loop, event);
+    step_core(loop, event);
     for (loop->taken = 0; loop->taken < loop->queued; loop->taken++) {
         struct event waiting = loop->queue[loop->taken];
-        step(loop, &waiting);
+        step_core(loop, &waiting);
     }
     loop->queued = 0;
     loop->stepping = false;
-    arm(loop);
+    set_alarm(loop);
+    if (core_awaits_flush(loop->core))
+        redis_turn_soon(loop->redis);
 }
 
-static void on_timer(uv_timer_t *timer)
+void loop_flush(struct loop *loop)
 {
-    struct loop *loop = timer->data;
+    CORE_ASSERT(!loop->stepping);
+    while (core_awaits_flush(loop->core))
+        loop_submit(loop, &(struct event){.kind = EVENT_FLUSH});
+}
+
+static void on_deadline(void *arg)
+{
+    struct loop *loop = arg;
     struct instant due = core_next_deadline(loop->core);
     int64_t late_us = due.us == INSTANT_NEVER.us ? 0 : instant_us_between(due, clock_now());
     if (late_us >= 0)
@@ -218,14 +206,22 @@ static void on_timer(uv_timer_t *timer)
     loop_submit(loop, &(struct event){.kind = EVENT_TIME});
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 struct core *loop_core(struct loop *loop)
 {
     return loop->core;
 }
 
-struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics)
+uint32_t loop_agent_name(void)
+{
+    uint32_t name;
+    fill_with_random(&name, sizeof(name));
+    return name;
+}
+
+struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics,
+                      uint32_t agent)
 {
     struct core_group groups[LIMIT_GROUPS];
     struct core_policy *policies = calloc(LIMIT_POLICIES, sizeof(*policies));
@@ -233,23 +229,23 @@ struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics
     struct core_config core_config;
     uint64_t seed;
     struct loop *loop = calloc(1, sizeof(*loop));
-    if (loop == NULL || policies == NULL)
-        goto out_of_memory;
+    if (loop == NULL || policies == NULL || !alarm_open(&loop->alarm, uv, on_deadline, loop))
+        goto failed;
     fill_with_random(&seed, sizeof(seed));
     config_for_core(config, seed, groups, policies, names, &core_config);
+    core_config.agent = agent;
     void *memory = calloc(1, core_size(&core_config));
-    if (memory == NULL)
-        goto out_of_memory;
-    loop->uv = uv;
+    if (memory == NULL) {
+        alarm_close(&loop->alarm);
+        goto failed;
+    }
     loop->config = config;
     loop->metrics = metrics;
     loop->core = core_init(memory, &core_config);
     free(policies);
-    uv_timer_init(uv, &loop->timer);
-    loop->timer.data = loop;
     return loop;
 
-out_of_memory:
+failed:
     free(policies);
     free(loop);
     return NULL;
@@ -278,7 +274,7 @@ void loop_reload(struct loop *loop)
 
 void loop_stop(struct loop *loop)
 {
-    uv_close((uv_handle_t *)&loop->timer, NULL);
+    alarm_close(&loop->alarm);
 }
 
 void loop_free(struct loop *loop)

@@ -1,6 +1,6 @@
-/* The event loop around the core: every event goes through here, is stamped with the time, and its effects are
- * delivered to the rooms. One timer of the core's, one queue for events that arise while effects are being delivered.
- */
+/* The event loop around the core: every event goes through here, is stamped with the time, and its
+ * effects are delivered to the rooms. One alarm for the core's deadlines, one queue for events that
+ * arise while effects are being delivered. */
 #ifndef LOCKAGENT_LOOP_H
 #define LOCKAGENT_LOOP_H
 
@@ -8,24 +8,28 @@
 
 #include "agent/core/core.h"
 #include "agent/journal.h"
-#include "agent/metrics.h"
+#include "agent/metrics/metrics.h"
 #include "agent/redis/redis.h"
 #include "config/config.h"
 
 struct loop;
 
-/* CLOCK_BOOTTIME and CLOCK_REALTIME, read now. */
-struct instant clock_now(void);
-int64_t clock_wall_us(void);
+/* A random name for this process among the agents (D3). */
+uint32_t loop_agent_name(void);
 
-/* Builds the core for `config` with all its memory. NULL when out of memory. The loop does not own `uv`. */
-struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics);
+/* Builds the core for `config` with all its memory. `agent` names it on the masters:
+ * loop_agent_name(), or what its journal says. NULL, with errno, when out of memory or file
+ * descriptors. The loop does not own `uv`. */
+struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics,
+                      uint32_t agent);
 
-/* Who asks the core, and what it is told: both may be called while effects are being delivered, and borrow what they are given. */
+/* What hears of the core. Both may be called while effects are being delivered, and borrow what
+ * they are given. */
 struct loop_sink {
     void *arg;
     void (*answer)(void *arg, const struct effect_answer *answer);
-    void (*trace)(void *arg, const struct effect_trace *trace); /* NULL: metrics and log are enough */
+    /* NULL: metrics and log are enough. */
+    void (*trace)(void *arg, const struct effect_trace *trace);
 };
 
 /* Where effects go; set before the first event. */
@@ -34,16 +38,20 @@ void loop_connect(struct loop *loop, struct redis *redis, const struct loop_sink
 /* The journal that holds are noted in from now on; before the first event. Not owned. */
 void loop_keep_journal(struct loop *loop, struct journal *journal);
 
-/* Stamps `event`, takes it, and delivers the effects. From within a delivery the event waits until the effects are
- * delivered; it may then hold no pointers. */
+/* Stamps `event`, takes it, and delivers the effects. From within a delivery the event waits until
+ * the effects are delivered; it may then hold no pointers. */
 void loop_submit(struct loop *loop, struct event *event);
+
+/* What was sent is about to be written: rounds begin that wait for that. Never from within a
+ * delivery. */
+void loop_flush(struct loop *loop);
 
 struct core *loop_core(struct loop *loop);
 
 /* The policies of `config` have changed (same struct, new values). */
 void loop_reload(struct loop *loop);
 
-/* Closes the timer; loop_free() when the uv loop has run it down. */
+/* Closes the alarm; loop_free() when the uv loop has run it down. */
 void loop_stop(struct loop *loop);
 void loop_free(struct loop *loop);
 

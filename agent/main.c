@@ -1,4 +1,5 @@
-/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage; `run` has its own. */
+/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage;
+ * `run` has its own. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +8,10 @@
 
 #include "agent/core/core_assert.h"
 #include "agent/healthcheck.h"
-#include "agent/metrics.h"
+#include "agent/metrics/exposition.h"
+#include "agent/prepare.h"
 #include "agent/redis/redis.h"
-#include "agent/run.h"
+#include "agent/run/run.h"
 #include "agent/serve.h"
 #include "agent/settings.h"
 #include "agent/version.h"
@@ -24,22 +26,29 @@ static const char usage[] =
     "lockagent " LOCKAGENT_VERSION ": distributed locks on independent Redis masters, over HTTP\n"
     "\n"
     "  lockagent [serve] [--config FILE] [--set KEY=VALUE]... [--print-config]\n"
-    "                            serve locks; with --print-config print the whole configuration instead\n"
+    "                            serve locks; with --print-config print the whole configuration "
+    "instead\n"
     "  lockagent check FILE      check a configuration file; every error is printed\n"
-    "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have forgotten\n"
+    "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have "
+    "forgotten\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
-    "                            ask a running agent whether it lives, or with --ready whether it can grant locks\n"
+    "                            ask a running agent whether it lives, or with --ready whether it "
+    "can grant locks\n"
     "  lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
-    "                            run COMMAND while holding the lock KEY, without an agent; see lockagent run --help\n"
+    "                            run COMMAND while holding the lock KEY, without an agent; see "
+    "lockagent run --help\n"
     "  lockagent --version | --help\n"
     "\n"
-    "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else the environment "
+    "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else "
+    "the environment "
     "alone\n"
     "  -s, --set KEY=VALUE       overrides a key, as in --set log.level=debug\n"
     "\n"
-    "Every key can also be set by the environment: LOCKAGENT_LOG_LEVEL=debug. SIGHUP reloads, SIGTERM drains.\n";
+    "Every key can also be set by the environment: LOCKAGENT_LOG_LEVEL=debug. SIGHUP reloads, "
+    "SIGTERM drains.\n";
 
-/* Says where, then stops with a core dump: the default hook of the core only traps. */
+/* Says where, then aborts: the default hook of the core only traps. There is no core dump
+ * (prepare_process()). */
 _Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
 {
     fprintf(stderr, "lockagent: assertion failed: %s (%s:%d)\n", expression, file, line);
@@ -47,7 +56,7 @@ _Noreturn void lockcore_assert_failed(const char *expression, const char *file, 
 }
 
 struct arguments {
-    struct serve_source source;
+    struct settings_source source;
     const char *overrides[OVERRIDES_MAX];
     const char *address;
     bool print_config, ready;
@@ -62,7 +71,7 @@ static int wrong_usage(const char *what, const char *word)
     return EXIT_USAGE;
 }
 
-static int print_config(const struct serve_source *source)
+static int command_print_config(const struct settings_source *source)
 {
     struct config *config = settings_load(source);
     if (config == NULL)
@@ -72,11 +81,11 @@ static int print_config(const struct serve_source *source)
     return EXIT_SUCCESS;
 }
 
-static int check(const struct arguments *arguments)
+static int command_check(const struct arguments *arguments)
 {
     if (arguments->word_count != 2)
         return wrong_usage("check takes one file", NULL);
-    struct serve_source source = arguments->source;
+    struct settings_source source = arguments->source;
     source.path = arguments->words[1];
     struct config *config = settings_load(&source);
     if (config == NULL)
@@ -91,11 +100,11 @@ static void say_trusted(const char *group, const char *master, const char *error
     printf("%s: %s: %s\n", group, master, error == NULL ? "trusted" : error);
 }
 
-static int trust(const struct arguments *arguments)
+static int command_trust(const struct arguments *arguments)
 {
     if (arguments->word_count != 2)
         return wrong_usage("trust takes one file", NULL);
-    struct serve_source source = arguments->source;
+    struct settings_source source = arguments->source;
     source.path = arguments->words[1];
     struct config *config = settings_load(&source);
     if (config == NULL)
@@ -105,12 +114,13 @@ static int trust(const struct arguments *arguments)
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int run_healthcheck(const struct arguments *arguments)
+static int command_healthcheck(const struct arguments *arguments)
 {
     struct config_address address;
     if (arguments->address != NULL) {
         const char *wrong = config_address_parse(arguments->address, &address);
-        return wrong == NULL ? healthcheck(&address, arguments->ready) : wrong_usage(arguments->address, wrong);
+        return wrong == NULL ? healthcheck(&address, arguments->ready)
+                             : wrong_usage(arguments->address, wrong);
     }
     struct config *config = settings_load(&arguments->source);
     if (config == NULL)
@@ -120,8 +130,8 @@ static int run_healthcheck(const struct arguments *arguments)
     return healthcheck(&address, arguments->ready);
 }
 
-/* The tables of the README, made from what the program uses: `lockagent docs config|sample|metrics`. */
-static int docs(const struct arguments *arguments)
+/* The tables of docs/, made from what the program uses: `lockagent docs config|sample|metrics`. */
+static int command_docs(const struct arguments *arguments)
 {
     const char *what = arguments->word_count == 2 ? arguments->words[1] : "";
     if (strcmp(what, "config") == 0) {
@@ -130,7 +140,7 @@ static int docs(const struct arguments *arguments)
         config_print_sample(stdout);
     } else if (strcmp(what, "metrics") == 0) {
         struct buffer page = {0};
-        metrics_print_markdown(&page);
+        exposition_print_markdown(&page);
         fwrite(page.bytes, 1, page.len, stdout);
         buffer_free(&page);
     } else {
@@ -143,24 +153,25 @@ static int dispatch(const struct arguments *arguments)
 {
     const char *command = arguments->word_count == 0 ? "serve" : arguments->words[0];
     if (strcmp(command, "check") == 0)
-        return check(arguments);
+        return command_check(arguments);
     if (strcmp(command, "trust") == 0)
-        return trust(arguments);
+        return command_trust(arguments);
     if (strcmp(command, "docs") == 0)
-        return docs(arguments);
+        return command_docs(arguments);
     if (strcmp(command, "run") == 0)
         return wrong_usage("the options of run stand behind it", NULL);
     if (arguments->word_count > 1)
         return wrong_usage("unexpected argument", arguments->words[1]);
     if (strcmp(command, "healthcheck") == 0)
-        return run_healthcheck(arguments);
+        return command_healthcheck(arguments);
     if (strcmp(command, "serve") == 0)
-        return arguments->print_config ? print_config(&arguments->source) : serve(&arguments->source);
+        return arguments->print_config ? command_print_config(&arguments->source)
+                                       : serve(&arguments->source);
     return wrong_usage("unknown command", command);
 }
 
 /* True when `*ret_code` ends the program already. */
-static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_code)
+static bool parse_command_line(int argc, char **argv, struct arguments *arguments, int *ret_code)
 {
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},  {"set", required_argument, NULL, 's'},
@@ -217,11 +228,12 @@ int main(int argc, char **argv)
 {
     struct arguments arguments = {.source.environment = environ};
     int code;
+    prepare_process();
     arguments.source.overrides = arguments.overrides;
     const char *path = access(default_config, R_OK) == 0 ? default_config : NULL;
     if (argc > 1 && strcmp(argv[1], "run") == 0)
-        return run(argc - 1, argv + 1, path);
-    if (parse(argc, argv, &arguments, &code))
+        return run_main(argc - 1, argv + 1, path);
+    if (parse_command_line(argc, argv, &arguments, &code))
         return code;
     if (arguments.source.path == NULL)
         arguments.source.path = path;

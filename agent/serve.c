@@ -1,9 +1,10 @@
 /* Boot order, signals, reload and drain.
  *
- *   boot:  configuration -> log -> limits of the process -> metrics -> core -> journal -> Redis -> API -> holds restored
+ *   boot:  configuration -> log -> limits of the process -> metrics -> core -> journal -> Redis
+ *          -> API -> holds restored
  *
  *   end:   SERVING --SIGTERM, SIGINT--> DRAINING --no holds left, or shutdown.grace over--> ENDING
- *          ENDING --releases sent, or ENDING_MS over--> STOPPING --replies written--> the loop is empty
+ *          ENDING --releases sent, or ENDING_MS over--> STOPPING --replies written--> no loop left
  *          A second signal ends at once. */
 #include "agent/serve.h"
 
@@ -14,26 +15,37 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/core/random.h"
 #include "agent/journal.h"
 #include "agent/log.h"
 #include "agent/loop.h"
+#include "agent/prepare.h"
 #include "agent/settings.h"
 #include "agent/version.h"
 #include "api/api.h"
 
 enum {
-    CHECK_MS = 20,     /* how often a draining agent looks whether it is done */
-    ENDING_MS = 500,   /* for the last releases to be confirmed */
-    STOPPING_MS = 500, /* for the last replies to be written */
-    SPARE_FILES = 256, /* descriptors beyond the API's connections */
+    CHECK_MS = 20,          /* how often a draining agent looks whether it is done */
+    ENDING_MS = 500,        /* for the last releases to be confirmed */
+    STOPPING_MS = 500,      /* for the last replies to be written */
+    SPARE_FILES = 128,      /* descriptors for what is no connection to the API or to a master */
+    ADMIN_FILES = 128,      /* for each admin listener */
+    CONNECTIONS_MIN = 128,  /* as of limits.connections */
+    CONNECTIONS_SPARE = 64, /* that waiters never take (D9) */
 };
 
 enum stage { SERVING, DRAINING, ENDING, STOPPING };
 
+/* What the number of files that may be open bounds. */
+struct file_limits {
+    uint32_t connections, waiters;
+};
+
 struct agent {
-    const struct serve_source *source;
+    const struct settings_source *source;
     struct config *config;
+    struct file_limits configured; /* of which `config` may have less */
     uv_loop_t uv;
     uv_signal_t signals[3];
     uv_timer_t drain;
@@ -47,12 +59,18 @@ struct agent {
     char not_ready[256];
 };
 
-/* ---- what the rooms ask ---------------------------------------------------------------------------------------- */
+/* ---- what the rooms ask ---- */
 
 static void submit(void *arg, struct event *event)
 {
     struct agent *agent = arg;
     loop_submit(agent->loop, event);
+}
+
+static void about_to_write(void *arg)
+{
+    struct agent *agent = arg;
+    loop_flush(agent->loop);
 }
 
 static void answer(void *arg, const struct effect_answer *effect)
@@ -67,20 +85,21 @@ static void traced(void *arg, const struct effect_trace *trace)
     api_notify(agent->api, trace);
 }
 
-static struct instant now(void *arg)
+static struct instant tell_time(void *arg)
 {
     (void)arg;
     return clock_now();
 }
 
-static void observe_command(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
-                            int64_t latency_us)
+static void observe_command(void *arg, uint8_t group, uint8_t master, enum op op,
+                            enum redis_outcome outcome, int64_t latency_us)
 {
     struct agent *agent = arg;
     metrics_command(agent->metrics, group, master, op, outcome, latency_us);
 }
 
-static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
+static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                         const char *text)
 {
     const struct agent *agent = arg;
     const struct config_group *config = &agent->config->groups[group];
@@ -94,8 +113,8 @@ static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_st
         return;
     }
     log_event(level, "master", LOG_TEXT_FIELD("group", config->name),
-              LOG_TEXT_FIELD("master", config->masters[master].url), LOG_TEXT_FIELD("state", redis_state_name(state)),
-              LOG_TEXT_FIELD("reason", text));
+              LOG_TEXT_FIELD("master", config->masters[master].url),
+              LOG_TEXT_FIELD("state", redis_state_name(state)), LOG_TEXT_FIELD("reason", text));
 }
 
 /* D5.4: where most masters agree, this agent is the one that is off. */
@@ -105,27 +124,24 @@ static void clock_is_off(void *arg, uint8_t group, int64_t offset_us)
     log_event(offset_us == 0 ? LOG_INFO : LOG_WARN,
               offset_us == 0 ? "this agent's clock agrees with most masters' again"
                              : "this agent's clock is off from most masters'",
-              LOG_TEXT_FIELD("group", agent->config->groups[group].name), LOG_INT_FIELD("offset_ms", offset_us / 1000));
+              LOG_TEXT_FIELD("group", agent->config->groups[group].name),
+              LOG_INT_FIELD("offset_ms", offset_us / 1000));
 }
 
 /* What a group lacks to be able to grant locks; "" when it can. */
 static void group_lacks(const struct agent *agent, size_t g, char *text, size_t size)
 {
     const struct config_group *group = &agent->config->groups[g];
-    size_t serving = 0, voting = 0, quorum = config_group_quorum(agent->config, g);
-    for (size_t m = 0; m < group->master_count; m++) {
-        struct redis_master_view view = redis_master(agent->redis, (uint8_t)g, (uint8_t)m);
-        serving += view.serves;
-        voting += view.votes;
-    }
+    struct redis_group_view view = redis_group(agent->redis, (uint8_t)g);
     text[0] = '\0';
-    if (serving < quorum)
-        snprintf(text, size, "group %s: %zu of %zu masters are up, %zu are needed", group->name, serving,
-                 group->master_count, quorum);
-    else if (voting < quorum)
+    if (view.up < view.quorum)
+        snprintf(text, size, "group %s: %zu of %zu masters are up, %zu are needed", group->name,
+                 view.up, view.total, view.quorum);
+    else if (view.voting < view.quorum)
         snprintf(text, size,
-                 "group %s: %zu of %zu masters are guarded, so that %zu vote on new locks and %zu are needed",
-                 group->name, serving - voting, group->master_count, voting, quorum);
+                 "group %s: %zu of %zu masters are guarded, so that %zu vote on new locks and %zu "
+                 "are needed",
+                 group->name, view.up - view.voting, view.total, view.voting, view.quorum);
 }
 
 static const char *not_ready(void *arg)
@@ -141,29 +157,54 @@ static const char *not_ready(void *arg)
     return NULL;
 }
 
-/* ---- reload ---------------------------------------------------------------------------------------------------- */
+/* ---- reload ---- */
 
 static void log_errors(const struct config_errors *errors)
 {
     for (size_t i = 0; i < errors->count && i < sizeof(errors->list) / sizeof(errors->list[0]); i++)
-        log_event(LOG_ERROR, "configuration refused", LOG_TEXT_FIELD("error", errors->list[i].text));
+        log_event(LOG_ERROR, "configuration refused",
+                  LOG_TEXT_FIELD("error", errors->list[i].text));
+}
+
+static struct file_limits file_limits_of(const struct config *config)
+{
+    return (struct file_limits){config->connections_max, config->waiters_max};
+}
+
+static void set_file_limits(struct config *config, struct file_limits limits)
+{
+    config->connections_max = limits.connections;
+    config->waiters_max = limits.waiters;
+}
+
+/* Compared is what was configured, not what there were files for. */
+static bool load_next(struct agent *agent, struct config *next, struct config_errors *errors)
+{
+    const struct settings_source *source = agent->source;
+    struct file_limits fitting = file_limits_of(agent->config);
+    set_file_limits(agent->config, agent->configured);
+    bool ok = config_load_next(agent->config, source->path, source->environment, source->overrides,
+                               source->override_count, next, errors);
+    set_file_limits(agent->config, fitting);
+    if (ok)
+        set_file_limits(next, fitting);
+    return ok;
 }
 
 /* All or nothing: a bad file changes nothing. */
 static void reload(struct agent *agent)
 {
-    const struct serve_source *source = agent->source;
+    const struct settings_source *source = agent->source;
     struct config *next = calloc(1, sizeof(*next));
     struct config_errors *errors = calloc(1, sizeof(*errors));
-    bool ok = next != NULL && errors != NULL &&
-              config_load(source->path, source->environment, source->overrides, source->override_count, next, errors) &&
-              config_reloadable(agent->config, next, source->path, errors);
+    bool ok = next != NULL && errors != NULL && load_next(agent, next, errors);
     if (ok) {
         *agent->config = *next;
         log_setup(agent->config->log_level, (int)agent->config->log_format);
         loop_reload(agent->loop);
         api_reload(agent->api, agent->config);
-        log_event(LOG_INFO, "configuration reloaded", LOG_TEXT_FIELD("file", source->path == NULL ? "" : source->path));
+        log_event(LOG_INFO, "configuration reloaded",
+                  LOG_TEXT_FIELD("file", source->path == NULL ? "" : source->path));
     } else if (errors != NULL) {
         log_errors(errors);
     }
@@ -172,7 +213,7 @@ static void reload(struct agent *agent)
     free(errors);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void redis_stopped(void *arg)
 {
@@ -190,7 +231,7 @@ static void api_stopped(void *arg)
 
 static bool stage_is_over(struct agent *agent)
 {
-    if (!instant_before(clock_now(), agent->stage_until))
+    if (clock_has_reached(agent->stage_until))
         return true;
     const struct core_stats *stats = core_stats(loop_core(agent->loop));
     if (agent->stage == DRAINING)
@@ -206,7 +247,8 @@ static void check_drain(uv_timer_t *timer)
     if (agent->stage == DRAINING) {
         agent->stage = ENDING;
         agent->stage_until = instant_after_ms(clock_now(), ENDING_MS);
-        loop_submit(agent->loop, &(struct event){.kind = EVENT_END, .end.release = agent->config->shutdown_release});
+        loop_submit(agent->loop, &(struct event){.kind = EVENT_END,
+                                                 .end.release = agent->config->shutdown_release});
         loop_submit(agent->loop, &(struct event){.kind = EVENT_TIME});
     } else {
         agent->stage = STOPPING;
@@ -215,7 +257,7 @@ static void check_drain(uv_timer_t *timer)
     }
 }
 
-static void drain(struct agent *agent, int signal_number)
+static void begin_drain(struct agent *agent, int signal_number)
 {
     log_event(LOG_INFO, "draining", LOG_INT_FIELD("signal", signal_number),
               LOG_INT_FIELD("locks_held", core_stats(loop_core(agent->loop))->locks_held),
@@ -235,17 +277,27 @@ static void on_signal(uv_signal_t *handle, int signal_number)
     if (signal_number == SIGHUP)
         reload(agent);
     else if (agent->stage == SERVING)
-        drain(agent, signal_number);
+        begin_drain(agent, signal_number);
     else
         _exit(128 + signal_number);
 }
 
-/* ---- boot ------------------------------------------------------------------------------------------------------ */
+/* ---- boot ---- */
+
+/* What others mean by USR1 and USR2, to reopen a log or to tell of themselves, must not end all
+ * holds, nor may a file that has reached its limit of size (XFSZ): that is a write that fails. */
+static void ignore_signals(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    prepare_for_orphans();
+}
 
 static void watch_signals(struct agent *agent)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         uv_signal_init(&agent->uv, &agent->signals[i]);
         agent->signals[i].data = agent;
@@ -253,59 +305,111 @@ static void watch_signals(struct agent *agent)
     }
 }
 
-/* Every connection of the API is a descriptor; at the limit nobody could come in to release. */
-static void raise_file_limit(const struct config *config)
+/* Beyond the connections of the API: a master takes one for commands and one for messages. */
+static rlim_t other_files(const struct config *config)
 {
-    struct rlimit limit;
-    rlim_t wanted = config->connections_max * 2 + SPARE_FILES;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= wanted ? wanted : limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
-        log_event(LOG_WARN, "fewer files may be open than limits.connections needs",
-                  LOG_INT_FIELD("wanted", (int64_t)wanted), LOG_INT_FIELD("allowed", (int64_t)limit.rlim_cur));
+    rlim_t files = SPARE_FILES + ADMIN_FILES * config->admin.count;
+    for (size_t i = 0; i < config->group_count; i++)
+        files += 2 * config->groups[i].master_count;
+    return files;
 }
 
-/* ---- the journal ----------------------------------------------------------------------------------------------- */
+/* How many files may be open: `wanted` if that can be had. */
+static rlim_t raise_file_limit(rlim_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return wanted;
+    rlim_t before = limit.rlim_cur;
+    /* RLIM_INFINITY is the largest number. */
+    limit.rlim_cur = limit.rlim_max >= wanted ? wanted : limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+/* Every connection is a descriptor, and every listener takes so many: at the limit nobody could
+ * come in to release, and no master be reached again. So what the process may not open, it does not
+ * promise. */
+static bool fit_to_files(struct agent *agent, char *error, size_t size)
+{
+    struct config *config = agent->config;
+    rlim_t other = other_files(config), listeners = config->listen.count;
+    rlim_t wanted = config->connections_max * listeners + other, allowed = raise_file_limit(wanted);
+    agent->configured = file_limits_of(config);
+    if (allowed >= wanted)
+        return true;
+    if (allowed < CONNECTIONS_MIN * listeners + other) {
+        snprintf(error, size,
+                 "too few files may be open: %llu (RLIMIT_NOFILE); at least %llu are needed",
+                 (unsigned long long)allowed,
+                 (unsigned long long)(CONNECTIONS_MIN * listeners + other));
+        return false;
+    }
+    config->connections_max = (uint32_t)((allowed - other) / listeners);
+    if (config->waiters_max > config->connections_max - CONNECTIONS_SPARE)
+        config->waiters_max = config->connections_max - CONNECTIONS_SPARE;
+    log_event(LOG_WARN, "limits.connections is lowered: fewer files may be open than it needs",
+              LOG_INT_FIELD("configured", agent->configured.connections),
+              LOG_INT_FIELD("connections", config->connections_max),
+              LOG_INT_FIELD("waiters", config->waiters_max),
+              LOG_INT_FIELD("files_wanted", (int64_t)wanted),
+              LOG_INT_FIELD("files_allowed", (int64_t)allowed));
+    return true;
+}
+
+/* ---- the journal ---- */
 
 static uint64_t add_to_place(uint64_t place, const char *text)
 {
     return hash_bytes(place, 0, text, strlen(text));
 }
 
-/* A token means something as long as its key is on the same masters, under the same name and rules. */
-static uint64_t place_of(void *arg, struct text key)
+/* A token means something as long as its key is on the same masters, under the same name and
+ * rules. */
+static uint64_t place_of_key(void *arg, struct text key)
 {
     const struct agent *agent = arg;
     const struct core *core = loop_core(agent->loop);
     const struct config_policy *policy = &agent->config->policies[core_policy_of(core, key)];
     const struct config_group *group = &agent->config->groups[core_group_of(core, key)];
-    uint64_t place =
-        add_to_place(hash_bytes(policy->core.algorithm, policy->core.fencing, key.at, key.len), policy->prefix);
+    uint64_t place = add_to_place(
+        hash_bytes(policy->core.algorithm, policy->core.fencing, key.at, key.len), policy->prefix);
     for (size_t i = 0; i < group->master_count; i++)
         place = add_to_place(place, group->masters[i].url);
     return place;
 }
 
-static void restore_hold(void *arg, const struct event_restore *hold)
+static void hold_found(void *arg, const struct noted_hold *hold)
 {
     struct agent *agent = arg;
     bool resumes = !hold->ended && instant_before(clock_now(), hold->valid_until);
     metrics_restored(agent->metrics, resumes ? RESTORED_RESUMED : RESTORED_ENDED, 1);
-    log_event(LOG_INFO, resumes ? "lock resumed" : "lock that has ended", LOG_BYTES_FIELD("key", hold->key),
-              LOG_BYTES_FIELD("label", hold->label), LOG_INT_FIELD("fencing_token", (int64_t)hold->token.fence),
-              LOG_INT_FIELD("valid_for_ms", instant_us_between(clock_now(), hold->valid_until) / 1000));
+    const char *what = !resumes ? "lock that has ended"
+                       : core_is_doubtful(hold)
+                           ? "lock resumed, not renewed: its answer may have reached nobody"
+                           : "lock resumed";
+    log_event(
+        LOG_INFO, what, LOG_BYTES_FIELD("key", hold->key),
+        LOG_BYTES_FIELD("label", words_label(&hold->words)),
+        LOG_INT_FIELD("fencing_token", (int64_t)hold->token.fence),
+        LOG_INT_FIELD("valid_for_ms", instant_us_between(clock_now(), hold->valid_until) / 1000));
     loop_submit(agent->loop, &(struct event){.kind = EVENT_RESTORE, .restore = *hold});
 }
 
-static bool open_journal(struct agent *agent, char *error, size_t size)
+/* Also the agent's name on the masters: that of the process before, if its holds are there. */
+static bool open_journal(struct agent *agent, uint32_t *ret_name, char *error, size_t size)
 {
-    struct journal_source source = {.path = agent->config->journal_file, .place = place_of, .arg = agent};
+    struct journal_source source = {.path = agent->config->journal_file,
+                                    .agent = loop_agent_name(),
+                                    .place = place_of_key,
+                                    .arg = agent};
+    *ret_name = source.agent;
     if (*source.path == '\0')
         return true;
     if (!journal_boot_id(source.boot_id, error, size))
         return false;
     agent->journal = journal_open(&source, error, size);
+    if (agent->journal != NULL)
+        *ret_name = journal_agent(agent->journal);
     return agent->journal != NULL;
 }
 
@@ -315,35 +419,43 @@ static void restore_holds(struct agent *agent)
     if (agent->journal == NULL)
         return;
     loop_keep_journal(agent->loop, agent->journal);
-    journal_read(agent->journal, clock_now(), restore_hold, agent, &found);
+    journal_read(agent->journal, clock_now(), hold_found, agent, &found);
     metrics_restored(agent->metrics, RESTORED_REFUSED, found.refused);
     if (found.discarded != NULL)
-        log_event(LOG_WARN, "the journal is not used and begun anew", LOG_TEXT_FIELD("reason", found.discarded),
+        log_event(LOG_WARN, "the journal is not used and begun anew",
+                  LOG_TEXT_FIELD("reason", found.discarded),
                   LOG_TEXT_FIELD("file", agent->config->journal_file));
     if (found.refused > 0)
-        log_event(LOG_WARN, "holds in the journal are torn, or of other masters or policies: they run out",
-                  LOG_INT_FIELD("holds", found.refused), LOG_TEXT_FIELD("file", agent->config->journal_file));
+        log_event(LOG_WARN,
+                  "holds in the journal are torn, or of other masters or policies: they run out",
+                  LOG_INT_FIELD("holds", found.refused),
+                  LOG_TEXT_FIELD("file", agent->config->journal_file));
 }
 
-static bool boot(struct agent *agent)
+static bool boot_agent(struct agent *agent)
 {
     char error[512] = "out of memory";
-    raise_file_limit(agent->config);
+    uint32_t name;
     watch_signals(agent);
+    if (!fit_to_files(agent, error, sizeof(error))) {
+        log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
+        return false;
+    }
     agent->metrics = metrics_new(agent->config);
-    agent->loop = agent->metrics == NULL ? NULL : loop_new(&agent->uv, agent->config, agent->metrics);
+    if (agent->metrics != NULL && open_journal(agent, &name, error, sizeof(error)))
+        agent->loop = loop_new(&agent->uv, agent->config, agent->metrics, name);
     if (agent->loop == NULL) {
         log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
         return false;
     }
-    if (!open_journal(agent, error, sizeof(error))) {
-        log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
-        return false;
-    }
-    struct redis_sink sink = {agent, submit, observe_command, master_state, clock_is_off};
+    struct redis_sink sink = {agent,        submit,       observe_command,
+                              master_state, clock_is_off, about_to_write};
     agent->redis = redis_start(&agent->uv, agent->config, &sink);
-    struct api_backend backend = {agent, submit, now, loop_core(agent->loop), agent->redis, agent->metrics, not_ready};
-    agent->api = agent->redis == NULL ? NULL : api_start(&agent->uv, agent->config, &backend, error, sizeof(error));
+    struct api_backend backend = {agent,        submit,         tell_time, loop_core(agent->loop),
+                                  agent->redis, agent->metrics, not_ready};
+    agent->api = agent->redis == NULL
+                     ? NULL
+                     : api_start(&agent->uv, agent->config, &backend, error, sizeof(error));
     loop_connect(agent->loop, agent->redis, &(struct loop_sink){agent, answer, traced});
     if (agent->api == NULL)
         log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
@@ -352,9 +464,10 @@ static bool boot(struct agent *agent)
     return agent->api != NULL;
 }
 
-int serve(const struct serve_source *source)
+int serve(const struct settings_source *source)
 {
     struct agent *agent = calloc(1, sizeof(*agent));
+    ignore_signals();
     struct config *config = settings_load(source);
     if (agent == NULL || config == NULL) {
         free(agent);
@@ -365,7 +478,7 @@ int serve(const struct serve_source *source)
     agent->config = config;
     log_setup(config->log_level, (int)config->log_format);
     uv_loop_init(&agent->uv);
-    if (!boot(agent))
+    if (!boot_agent(agent))
         return EXIT_FAILURE; /* the process ends here: nothing needs to be taken down in order */
     log_event(LOG_INFO, "lockagent started", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));
     uv_run(&agent->uv, UV_RUN_DEFAULT);

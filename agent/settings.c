@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct config *settings_load(const struct serve_source *source)
+struct config *settings_load(const struct settings_source *source)
 {
     struct config *config = calloc(1, sizeof(*config));
     struct config_errors *errors = calloc(1, sizeof(*errors));
     bool ok = config != NULL && errors != NULL &&
-              config_load(source->path, source->environment, source->overrides, source->override_count, config, errors);
+              config_load(source->path, source->environment, source->overrides,
+                          source->override_count, config, errors);
     if (!ok && errors != NULL) {
         size_t kept = sizeof(errors->list) / sizeof(errors->list[0]);
         for (size_t i = 0; i < errors->count && i < kept; i++)

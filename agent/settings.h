@@ -2,10 +2,20 @@
 #ifndef LOCKAGENT_SETTINGS_H
 #define LOCKAGENT_SETTINGS_H
 
-#include "agent/serve.h"
+#include <stddef.h>
+
 #include "config/config.h"
 
-/* Loads it; the caller frees it. NULL when something is wrong: every error has then been written to stderr. */
-struct config *settings_load(const struct serve_source *source);
+/* Where the configuration comes from, so that SIGHUP can read it again. `path` may be NULL. */
+struct settings_source {
+    const char *path;
+    char *const *environment;
+    const char *const *overrides;
+    size_t override_count;
+};
+
+/* Loads it; the caller frees it. NULL when something is wrong: every error has then been written to
+ * stderr. */
+struct config *settings_load(const struct settings_source *source);
 
 #endif

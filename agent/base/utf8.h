@@ -1,12 +1,14 @@
-/* One code point of UTF-8 at a time, for what writes bytes of strangers into logs and pages. */
-#ifndef LOCKAGENT_UTF8_H
-#define LOCKAGENT_UTF8_H
+/* One code point of UTF-8 at a time: the only reader of UTF-8 in the tree. */
+#ifndef LOCKAGENT_BASE_UTF8_H
+#define LOCKAGENT_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the code point at the start of `bytes` and its value; 0 when what stands there is no UTF-8 (overlong forms,
- * surrogates and numbers above U+10FFFF are none). `len` is at least 1. */
+/* Returns the length of the code point at the start of `bytes` and sets its value; 0 when what
+ * stands there is no UTF-8 (overlong forms, surrogates and numbers above U+10FFFF are none). `len`
+ * is at least 1. */
 static inline size_t utf8_decode(const char *bytes, size_t len, uint32_t *ret_code)
 {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -28,6 +30,12 @@ static inline size_t utf8_decode(const char *bytes, size_t len, uint32_t *ret_co
         return 0;
     *ret_code = code;
     return size;
+}
+
+/* True for C0, DEL and C1, line breaks and tabs among them. */
+static inline bool utf8_is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
 }
 
 #endif

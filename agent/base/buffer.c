@@ -1,15 +1,16 @@
-/* The growable buffer that pages are rendered into. */
-#include "agent/metrics.h"
+/* Grows by doubling, and never gives back a page that was cut without saying so. */
+#include "agent/base/buffer.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BUFFER_BYTES_MIN = 4096 };
 
-/* Room for `len` more bytes and a NUL. A page that can not grow is cut, and says so in `failed`. */
-static bool make_room(struct buffer *buffer, size_t len)
+/* Room for `len` more bytes and a NUL. What can not grow is cut, and says so in `failed`. */
+static bool buffer_make_room(struct buffer *buffer, size_t len)
 {
     if (buffer->failed)
         return false;
@@ -30,12 +31,17 @@ static bool make_room(struct buffer *buffer, size_t len)
 
 void buffer_add(struct buffer *buffer, const char *bytes, size_t len)
 {
-    if (!make_room(buffer, len))
+    if (!buffer_make_room(buffer, len))
         return;
     if (len > 0)
         memcpy(buffer->bytes + buffer->len, bytes, len);
     buffer->len += len;
     buffer->bytes[buffer->len] = '\0';
+}
+
+void buffer_add_text(struct buffer *buffer, const char *text)
+{
+    buffer_add(buffer, text, strlen(text));
 }
 
 void buffer_printf(struct buffer *buffer, const char *format, ...)
@@ -47,7 +53,7 @@ void buffer_printf(struct buffer *buffer, const char *format, ...)
     va_end(arguments);
     if (len < 0)
         buffer->failed = true;
-    else if (make_room(buffer, (size_t)len)) {
+    else if (buffer_make_room(buffer, (size_t)len)) {
         vsnprintf(buffer->bytes + buffer->len, (size_t)len + 1, format, again);
         buffer->len += (size_t)len;
     }

@@ -1,30 +1,37 @@
 /* The command line of `lockagent run`. */
-#include "agent/run.h"
+#include "agent/run/run.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/key.h"
+#include "agent/base/text.h"
+#include "agent/run/options.h"
+#include "agent/run/say.h"
+#include "agent/run/session.h"
 #include "agent/settings.h"
-#include "api/key.h"
-#include "api/text.h"
+#include "config/config.h"
 
 enum { OVERRIDES_MAX = 64, OPTION_ON_LOST = 256, OPTION_MAX_HOLD };
 
 static const char usage[] =
     "lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
     "\n"
-    "Takes the lock KEY, runs COMMAND (without a shell), and releases the lock when it has ended. Needs Redis masters "
+    "Takes the lock KEY, runs COMMAND (without a shell), and releases the lock when it has ended. "
+    "Needs Redis masters "
     "and\n"
-    "their configuration, but no agent. Waits for the lock for as long as it takes, unless told otherwise.\n"
+    "their configuration, but no agent. Waits for the lock for as long as it takes, unless told "
+    "otherwise.\n"
     "\n"
     "  -n, --no-wait             do not wait for another holder\n"
     "  -w, --wait DUR            wait at most so long (as 500ms, 30s, 5m)\n"
-    "  -t, --ttl DUR             lease; it is renewed every ttl/3 for as long as COMMAND runs (default: the policy's)\n"
-    "      --max-hold DUR        the lock is lost after so long (default: never, whatever the policy says: it ends "
+    "  -t, --ttl DUR             lease; it is renewed every ttl/3 for as long as COMMAND runs "
+    "(default: the policy's)\n"
+    "      --max-hold DUR        the lock is lost after so long (default: never, whatever the "
+    "policy says: it ends "
     "with "
     "COMMAND)\n"
     "      --on-lost ACTION      term: SIGTERM, then SIGKILL before the validity ends (default)\n"
@@ -34,60 +41,56 @@ static const char usage[] =
     "  -E, --conflict-exit-code CODE\n"
     "                            exit code when the lock is not acquired, 0 to 255 (default 1)\n"
     "  -q, --quiet               say nothing when another one holds the lock\n"
-    "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else the environment "
+    "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else "
+    "the environment "
     "alone;\n"
     "                            only the part `redis` is needed. log.level: info counts as warn\n"
     "  -s, --set KEY=VALUE       overrides a key of the configuration\n"
     "  -h, --help                this\n"
     "\n"
-    "COMMAND gets LOCKAGENT_KEY, LOCKAGENT_TOKEN and LOCKAGENT_FENCING_TOKEN, and none of the other LOCKAGENT_ "
+    "COMMAND gets LOCKAGENT_KEY, LOCKAGENT_TOKEN and LOCKAGENT_FENCING_TOKEN, and none of the "
+    "other LOCKAGENT_ "
     "variables.\n"
-    "It is in a process group of its own, which gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 that are "
+    "It is in a process group of its own, which gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and "
+    "SIGUSR2 that are "
     "sent\n"
     "to `run`, and which is killed when `run` dies, or COMMAND has ended and left others behind.\n"
     "\n"
-    "Exit code: COMMAND's own, or 128 + the signal that it died of; 1 the lock was not acquired; 75 the lock was "
+    "Exit code: COMMAND's own, or 128 + the signal that it died of; 1 the lock was not acquired; "
+    "75 the lock was "
     "lost;\n"
-    "125 `run` failed; 126 COMMAND can not be executed; 127 it is not found; 128 + the signal that ended the wait.\n";
+    "125 `run` failed; 126 COMMAND can not be executed; 127 it is not found; 128 + the signal that "
+    "ended the wait.\n";
 
-struct arguments {
+struct run_arguments {
     struct run_options options;
-    struct serve_source source;
+    struct settings_source source;
     const char *overrides[OVERRIDES_MAX];
 };
 
-void run_say(const char *key, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "lockagent run: %s%s%s\n", key == NULL ? "" : key, key == NULL ? "" : ": ", text);
-}
-
-static bool read_duration(const char *option, const char *text, int64_t min_ms, int64_t max_ms, int64_t *ret_ms)
+static bool duration_option(const char *option, const char *text, int64_t min_ms, int64_t max_ms,
+                            int64_t *ret_ms)
 {
     int64_t ms;
-    if (config_parse_duration((struct text){text, strlen(text)}, &ms) && ms >= min_ms && ms <= max_ms) {
+    if (config_parse_duration(text_of(text), &ms) && ms >= min_ms && ms <= max_ms) {
         *ret_ms = ms;
         return true;
     }
-    run_say(NULL, "%s %s: no such duration; allowed: %lldms or more, as 500ms, 30s, 5m", option, text,
-            (long long)min_ms);
+    run_say(NULL, "%s %s: no such duration; allowed: %lldms or more, as 500ms, 30s, 5m", option,
+            text, (long long)min_ms);
     return false;
 }
 
-static bool read_ttl(const char *text, uint32_t *ret_ms)
+static bool ttl_option(const char *text, uint32_t *ret_ms)
 {
     int64_t ms;
-    if (!read_duration("--ttl", text, TTL_MS_MIN_AGENT, TTL_MS_MAX, &ms))
+    if (!duration_option("--ttl", text, TTL_MS_MIN_AGENT, TTL_MS_MAX, &ms))
         return false;
     *ret_ms = (uint32_t)ms;
     return true;
 }
 
-static bool read_exit_code(const char *text, int *ret_code)
+static bool exit_code_option(const char *text, int *ret_code)
 {
     char *end;
     long code = strtol(text, &end, 10);
@@ -99,7 +102,7 @@ static bool read_exit_code(const char *text, int *ret_code)
     return true;
 }
 
-static bool read_on_lost(const char *text, enum run_on_lost *ret_action)
+static bool on_lost_option(const char *text, enum run_on_lost *ret_action)
 {
     static const char *const words[] = {"term", "kill", "ignore"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -112,19 +115,19 @@ static bool read_on_lost(const char *text, enum run_on_lost *ret_action)
     return false;
 }
 
-static bool read_label(const char *text, const char **ret_label)
+static bool label_option(const char *text, const char **ret_label)
 {
-    const char *fault = text_fault((struct text){text, strlen(text)});
+    const char *fault = text_fault(text_of(text));
     if (fault == NULL && strlen(text) > LIMIT_LABEL_BYTES)
         fault = "is too long";
     if (fault != NULL)
-        run_say(NULL, "--label %s; allowed: up to %d bytes of UTF-8 without control characters", fault,
-                LIMIT_LABEL_BYTES);
+        run_say(NULL, "--label %s; allowed: up to %d bytes of UTF-8 without control characters",
+                fault, LIMIT_LABEL_BYTES);
     *ret_label = text;
     return fault == NULL;
 }
 
-static bool add_override(struct arguments *arguments, const char *text)
+static bool add_override(struct run_arguments *arguments, const char *text)
 {
     if (arguments->source.override_count == OVERRIDES_MAX) {
         run_say(NULL, "too many --set");
@@ -134,7 +137,7 @@ static bool add_override(struct arguments *arguments, const char *text)
     return true;
 }
 
-static bool take_option(struct arguments *arguments, int option, const char *value)
+static bool take_option(struct run_arguments *arguments, int option, const char *value)
 {
     struct run_options *options = &arguments->options;
     switch (option) {
@@ -142,17 +145,18 @@ static bool take_option(struct arguments *arguments, int option, const char *val
         options->wait_ms = 0;
         return true;
     case 'w':
-        return read_duration("--wait", value, 0, RUN_WITHOUT_END_MS, &options->wait_ms);
+        return duration_option("--wait", value, 0, RUN_WITHOUT_END_MS, &options->wait_ms);
     case 't':
-        return read_ttl(value, &options->ttl_ms);
+        return ttl_option(value, &options->ttl_ms);
     case OPTION_MAX_HOLD:
-        return read_duration("--max-hold", value, TTL_MS_MIN, RUN_WITHOUT_END_MS, &options->max_hold_ms);
+        return duration_option("--max-hold", value, TTL_MS_MIN, RUN_WITHOUT_END_MS,
+                               &options->max_hold_ms);
     case OPTION_ON_LOST:
-        return read_on_lost(value, &options->on_lost);
+        return on_lost_option(value, &options->on_lost);
     case 'E':
-        return read_exit_code(value, &options->not_acquired_code);
+        return exit_code_option(value, &options->not_acquired_code);
     case 'l':
-        return read_label(value, &options->label);
+        return label_option(value, &options->label);
     case 'q':
         options->quiet = true;
         return true;
@@ -167,7 +171,7 @@ static bool take_option(struct arguments *arguments, int option, const char *val
 }
 
 /* What stands before `--` is ours, what stands behind it is the command. */
-static bool split(int argc, char **argv, int *ret_ours, char *const **ret_command)
+static bool split_at_dashes(int argc, char **argv, int *ret_ours, char *const **ret_command)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--") == 0) {
@@ -196,15 +200,17 @@ static bool check_words(struct run_options *options, int ours, char **argv, bool
         return false;
     }
     options->key = argv[optind];
-    fault = key_fault((struct text){options->key, strlen(options->key)});
+    fault = key_fault(text_of(options->key));
     if (fault != NULL)
-        run_say(NULL, "the key %s; allowed: 1 to %d bytes of UTF-8 in which every / stands between two parts", fault,
-                LIMIT_KEY_BYTES);
+        run_say(
+            NULL,
+            "the key %s; allowed: 1 to %d bytes of UTF-8 in which every / stands between two parts",
+            fault, LIMIT_KEY_BYTES);
     return fault == NULL;
 }
 
 /* False when `*ret_code` ends the program already. */
-static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_code)
+static bool parse_run_line(int argc, char **argv, struct run_arguments *arguments, int *ret_code)
 {
     static const struct option options[] = {
         {"no-wait", no_argument, NULL, 'n'},
@@ -222,7 +228,7 @@ static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_c
     };
     static char program[] = "lockagent run"; /* what getopt puts before its messages */
     int ours, option;
-    bool divided = split(argc, argv, &ours, &arguments->options.command);
+    bool divided = split_at_dashes(argc, argv, &ours, &arguments->options.command);
     argv[0] = program;
     *ret_code = RUN_EXIT_FAILED;
     while ((option = getopt_long(ours, argv, "nw:t:E:l:qc:s:h", options, NULL)) != -1) {
@@ -237,15 +243,16 @@ static bool parse(int argc, char **argv, struct arguments *arguments, int *ret_c
     return check_words(&arguments->options, ours, argv, divided);
 }
 
-int run(int argc, char **argv, const char *config_path)
+int run_main(int argc, char **argv, const char *config_path)
 {
-    static struct arguments arguments;
+    static struct run_arguments arguments;
     int code;
-    arguments.options = (struct run_options){
-        .wait_ms = RUN_WITHOUT_END_MS, .max_hold_ms = RUN_WITHOUT_END_MS, .not_acquired_code = RUN_EXIT_NOT_ACQUIRED};
-    arguments.source =
-        (struct serve_source){.path = config_path, .environment = environ, .overrides = arguments.overrides};
-    if (!parse(argc, argv, &arguments, &code))
+    arguments.options = (struct run_options){.wait_ms = RUN_WITHOUT_END_MS,
+                                             .max_hold_ms = RUN_WITHOUT_END_MS,
+                                             .not_acquired_code = RUN_EXIT_NOT_ACQUIRED};
+    arguments.source = (struct settings_source){
+        .path = config_path, .environment = environ, .overrides = arguments.overrides};
+    if (!parse_run_line(argc, argv, &arguments, &code))
         return code;
     struct config *config = settings_load(&arguments.source);
     return config == NULL ? RUN_EXIT_FAILED : run_session(&arguments.options, config);

@@ -1,6 +1,6 @@
 /* What the kernel says of this process, for the process_* metrics. */
-#ifndef LOCKAGENT_PROCESS_H
-#define LOCKAGENT_PROCESS_H
+#ifndef LOCKAGENT_METRICS_PROCESS_H
+#define LOCKAGENT_METRICS_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

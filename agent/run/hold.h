@@ -3,8 +3,8 @@
 #define LOCKAGENT_RUN_HOLD_H
 
 #include "agent/loop.h"
-#include "agent/run.h"
-#include "agent/run_child.h"
+#include "agent/run/child.h"
+#include "agent/run/options.h"
 
 struct run_hold {
     const struct run_options *options;
@@ -14,7 +14,7 @@ struct run_hold {
     uint32_t ttl_ms;
     struct instant valid_until;
     struct instant kill_at; /* when the command must be dead; the keeper knows it too */
-    bool lost;              /* set by whoever hears it of the core, with `reason` */
+    bool lost;              /* set by the session, which hears it of the core, with `reason` */
     enum reason reason;
     bool lost_said;
     struct run_child child;
@@ -22,7 +22,8 @@ struct run_hold {
     bool interactive; /* the command had the terminal when it ended */
 };
 
-/* Takes over what was granted; options, inherited and loop are set. False when too little validity is left to begin. */
+/* Takes over what was granted; options, inherited and loop are set. False when too little validity
+ * is left to begin. */
 bool run_hold_begin(struct run_hold *hold, const struct hold_view *granted);
 
 /* Starts the command. Returns 0, or the exit code that says why not, which has then been told. */
@@ -37,7 +38,8 @@ void run_hold_signal(struct run_hold *hold, int signal_number);
 /* After SIGCHLD, or now and then: true when the command has ended, with the exit code of it all. */
 bool run_hold_look(struct run_hold *hold, int *ret_code);
 
-/* Stops `whom` (as kill(2) takes it) by the terminal's default action, which does nothing where nobody could continue us. */
+/* Stops `whom` (as kill(2) takes it) by the terminal's default action, which does nothing where
+ * nobody could continue us. */
 void run_stop_by_default(pid_t whom);
 
 #endif

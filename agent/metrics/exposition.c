@@ -1,41 +1,11 @@
 /* Prometheus text 0.0.4 and Markdown from the registry; knows nothing of what is counted. */
-#include "agent/registry.h"
+#include "agent/metrics/exposition.h"
 
 #include <string.h>
 
-#include "agent/utf8.h"
-
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-
 static const char *const type_names[] = {"counter", "gauge", "histogram"};
 
-static void add_text(struct buffer *out, const char *text)
-{
-    buffer_add(out, text, strlen(text));
-}
-
-/* ---- labels and numbers ------------------------------------------------------------------------------------------ */
-
-void exposition_add_label(struct buffer *out, const char *name, const char *value)
-{
-    add_text(out, name);
-    add_text(out, "=\"");
-    for (size_t at = 0, len = strlen(value), size; at < len; at += size) {
-        uint32_t code;
-        size = utf8_decode(value + at, len - at, &code);
-        if (size == 0) {
-            size = 1;
-            add_text(out, REPLACEMENT);
-        } else if (value[at] == '\n') {
-            add_text(out, "\\n");
-        } else {
-            if (value[at] == '"' || value[at] == '\\')
-                add_text(out, "\\");
-            buffer_add(out, value + at, size);
-        }
-    }
-    add_text(out, "\"");
-}
+/* ---- numbers and series ---- */
 
 static char *digits_before(char *end, uint64_t number)
 {
@@ -46,7 +16,7 @@ static char *digits_before(char *end, uint64_t number)
 }
 
 /* Whole numbers and millionths are printed exactly; no float is on the way. */
-static void add_value(struct buffer *out, int64_t value, enum metric_unit unit)
+static void add_number(struct buffer *out, int64_t value, enum metric_unit unit)
 {
     char text[32], *end = text + sizeof(text), *at = end;
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -69,8 +39,6 @@ static void add_value(struct buffer *out, int64_t value, enum metric_unit unit)
     buffer_add(out, at, (size_t)(end - at));
 }
 
-/* ---- series ------------------------------------------------------------------------------------------------------ */
-
 /* One series: its labels, as fragments. */
 struct series {
     const struct family *family;
@@ -79,11 +47,12 @@ struct series {
 };
 
 /* `name_suffix{labels} `, with the upper bound of a bucket as the last label if there is one. */
-static void add_name(struct buffer *out, const struct series *series, const char *suffix, const int64_t *bound)
+static void add_name(struct buffer *out, const struct series *series, const char *suffix,
+                     const int64_t *bound)
 {
     char separator = '{';
-    add_text(out, series->family->name);
-    add_text(out, suffix);
+    buffer_add_text(out, series->family->name);
+    buffer_add_text(out, suffix);
     for (size_t i = 0; i < FAMILY_LABELS; i++) {
         if (series->lens[i] == 0)
             continue;
@@ -93,23 +62,23 @@ static void add_name(struct buffer *out, const struct series *series, const char
     }
     if (bound != NULL) {
         buffer_add(out, &separator, 1);
-        add_text(out, "le=\"");
+        buffer_add_text(out, "le=\"");
         if (*bound == INT64_MAX)
-            add_text(out, "+Inf");
+            buffer_add_text(out, "+Inf");
         else
-            add_value(out, *bound, UNIT_MICRO);
-        add_text(out, "\"");
+            add_number(out, *bound, UNIT_MICRO);
+        buffer_add_text(out, "\"");
         separator = ',';
     }
-    add_text(out, separator == ',' ? "} " : " ");
+    buffer_add_text(out, separator == ',' ? "} " : " ");
 }
 
-static void add_sample(struct buffer *out, const struct series *series, const char *suffix, const int64_t *bound,
-                       int64_t value, enum metric_unit unit)
+static void add_sample(struct buffer *out, const struct series *series, const char *suffix,
+                       const int64_t *bound, int64_t value, enum metric_unit unit)
 {
     add_name(out, series, suffix, bound);
-    add_value(out, value, unit);
-    add_text(out, "\n");
+    add_number(out, value, unit);
+    buffer_add_text(out, "\n");
 }
 
 static void add_histogram(struct buffer *out, const struct series *series, const int64_t *cells)
@@ -160,7 +129,9 @@ static void render_family(const struct metrics *metrics, enum family_id id, stru
             choose(metrics, &series, 1, b);
             for (size_t c = 0; c < value_count(metrics, family, 2); c++) {
                 choose(metrics, &series, 2, c);
-                add_series(out, &series, cells->cells + a * cells->step[0] + b * cells->step[1] + c * cells->step[2]);
+                add_series(out, &series,
+                           cells->cells + a * cells->step[0] + b * cells->step[1] +
+                               c * cells->step[2]);
             }
         }
     }
@@ -172,14 +143,14 @@ void exposition_render(const struct metrics *metrics, struct buffer *out)
         render_family(metrics, id, out);
 }
 
-/* ---- the README's table ---- */
+/* ---- the table of docs/metrics.md ---- */
 
-void metrics_print_markdown(struct buffer *out)
+void exposition_print_markdown(struct buffer *out)
 {
 #define X(id, names) names,
     static const char *const label_names[] = {LABELS(X)};
 #undef X
-    add_text(out, "| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    buffer_add_text(out, "| metric | type | labels | meaning |\n|---|---|---|---|\n");
     for (enum family_id id = 0; id < FAMILY_COUNT; id++) {
         const struct family *family = &metric_families[id];
         buffer_printf(out, "| `%s` | %s | ", family->name, type_names[family->type]);

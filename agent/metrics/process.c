@@ -1,5 +1,5 @@
 /* Reads /proc/self and its kin for the process_* metrics. */
-#include "agent/process.h"
+#include "agent/metrics/process.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -9,30 +9,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/base/file.h"
+
 static int64_t cpu_us(void)
 {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0)
         return PROCESS_UNKNOWN;
-    return ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
-           usage.ru_stime.tv_usec;
+    return ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+           usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
+static bool read_text(const char *path, char *text, size_t size)
+{
+    ssize_t len = file_read_path(path, text, size - 1);
+    text[len < 0 ? 0 : len] = '\0';
+    return len > 0;
 }
 
 static void read_memory(struct process_figures *figures)
 {
     int64_t page = sysconf(_SC_PAGESIZE), all, resident;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file == NULL)
-        return;
-    if (fscanf(file, "%" SCNd64 " %" SCNd64, &all, &resident) == 2) {
+    char text[256];
+    if (read_text("/proc/self/statm", text, sizeof(text)) &&
+        sscanf(text, "%" SCNd64 " %" SCNd64, &all, &resident) == 2) {
         figures->virtual_bytes = all * page;
         figures->resident_bytes = resident * page;
     }
-    fclose(file);
 }
 
-/* Since Linux 6.2 the folder's size is the number of its entries. Before it they must be counted, which takes a
- * microsecond or two each. */
+/* Since Linux 6.2 the folder's size is the number of its entries. Before it they must be counted,
+ * which takes a microsecond or two each. */
 static int64_t open_files(void)
 {
     struct stat status;
@@ -69,16 +76,12 @@ struct process_figures process_read(void)
     return figures;
 }
 
-/* Field 22 of the line, in ticks since boot. The second field is a name in parentheses that may hold anything, so what
- * is counted begins behind the last one. */
+/* Field 22 of the line, in ticks since boot. The second field is a name in parentheses that may
+ * hold anything, so what is counted begins behind the last one. */
 static bool read_started_ticks(uint64_t *ret_ticks)
 {
     char line[1024];
-    FILE *file = fopen("/proc/self/stat", "re");
-    if (file == NULL)
-        return false;
-    const char *at = fgets(line, sizeof(line), file) == NULL ? NULL : strrchr(line, ')');
-    fclose(file);
+    const char *at = read_text("/proc/self/stat", line, sizeof(line)) ? strrchr(line, ')') : NULL;
     for (int field = 2; at != NULL && field < 22; field++)
         at = strchr(at + 1, ' ');
     return at != NULL && sscanf(at, " %" SCNu64, ret_ticks) == 1;

@@ -5,7 +5,7 @@
  *   keeper started, terminal lent  waits at the gate
  *   opens the gate --------------> signals as `run` found them, exec
  *   reads what exec said <-------- errno, or the end of the pipe */
-#include "agent/run_child.h"
+#include "agent/run/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ const struct run_inherited *run_inherit(void)
 {
     static struct run_inherited inherited;
     for (int n = 1; n <= SIGNAL_MAX; n++)
-        sigaction(n, NULL, &inherited.actions[n]); /* the C library keeps a few for itself: those stay default */
+        sigaction(n, NULL, &inherited.actions[n]); /* the C library's own stay default */
     sigprocmask(SIG_SETMASK, NULL, &inherited.mask);
     return &inherited;
 }
@@ -37,7 +37,7 @@ bool run_inherited_ignores(const struct run_inherited *inherited, int signal_num
     return inherited->actions[signal_number].sa_handler == SIG_IGN;
 }
 
-/* ---- in the child ----------------------------------------------------------------------------------------------- */
+/* ---- in the child ---- */
 
 struct launch {
     char *const *command, *const *environment;
@@ -46,7 +46,8 @@ struct launch {
     int gate[2], said[2]; /* reading end, writing end */
 };
 
-/* exec resets what was caught, but until then a signal would run our handler, and write into our pipe. */
+/* exec resets what was caught, but until then a signal would run our handler, and write into our
+ * pipe. */
 static void restore_signals(const struct run_inherited *inherited)
 {
     for (int n = 1; n <= SIGNAL_MAX; n++)
@@ -75,7 +76,7 @@ static _Noreturn void be_child(const struct launch *launch)
     _exit(0);
 }
 
-/* ---- in `run` --------------------------------------------------------------------------------------------------- */
+/* ---- in `run` ---- */
 
 static void close_both(int ends[2])
 {
@@ -93,7 +94,8 @@ static bool open_pipes(struct launch *launch)
     return false;
 }
 
-/* All signals are blocked meanwhile, so that none is heard twice; those for the child come to it after its exec or kill it. */
+/* All signals are blocked meanwhile, so that none is heard twice; those for the child come to it
+ * after its exec or kill it. */
 static pid_t fork_child(const struct launch *launch)
 {
     sigset_t all, before;
@@ -104,7 +106,7 @@ static pid_t fork_child(const struct launch *launch)
         be_child(launch);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid > 0)
-        setpgid(pid, pid); /* both do it: whoever comes first */
+        setpgid(pid, pid); /* both do it, since either may come first */
     return pid;
 }
 
@@ -126,12 +128,13 @@ static int hear_exec(const struct launch *launch)
 }
 
 int run_child_start(struct run_child *child, char *const *command, char *const *environment,
-                    const struct run_inherited *inherited, struct instant deadline, void (*before_exec)(pid_t group),
-                    bool *ret_executed)
+                    const struct run_inherited *inherited, struct instant deadline,
+                    void (*before_exec)(pid_t group), bool *ret_executed)
 {
     struct launch launch = {command, environment, inherited, getpid(), {-1, -1}, {-1, -1}};
     *ret_executed = false;
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what the command leaves behind comes to us: so we see when its group is gone */
+    /* What the command leaves behind comes to us: so we see when its group is gone. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!open_pipes(&launch))
         return errno;
     pid_t pid = fork_child(&launch);
@@ -166,9 +169,8 @@ void run_child_signal(const struct run_child *child, int signal_number)
         kill(-child->pid, signal_number);
 }
 
-/* What the command leaves behind comes to us (see run_child_start()), and would stay a zombie for as long as we live. The child
- * itself stays. */
-static void reap_others(struct run_child *child)
+/* What the command leaves behind comes to us (see run_child_start()). The child itself stays. */
+void run_child_bury_others(struct run_child *child)
 {
     siginfo_t about = {0};
     while (waitid(P_ALL, 0, &about, WEXITED | WNOHANG | WNOWAIT) == 0 && about.si_pid != 0 &&
@@ -184,8 +186,9 @@ static void reap_others(struct run_child *child)
 enum run_child_state run_child_look(struct run_child *child, int *ret_code)
 {
     siginfo_t about = {0};
-    reap_others(child);
-    if (child->pid == 0 || waitid(P_PID, (id_t)child->pid, &about, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 ||
+    run_child_bury_others(child);
+    if (child->pid == 0 ||
+        waitid(P_PID, (id_t)child->pid, &about, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 ||
         about.si_pid == 0)
         return RUN_CHILD_RUNS;
     *ret_code = about.si_code == CLD_EXITED ? about.si_status : 128 + about.si_status;

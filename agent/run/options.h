@@ -1,11 +1,9 @@
-/* `lockagent run KEY -- CMD`: takes a lock in this process, runs a command under it, and releases it. No agent is needed. */
-#ifndef LOCKAGENT_RUN_H
-#define LOCKAGENT_RUN_H
+/* What `lockagent run` was asked to do, and the exit codes by which it says what came of it. */
+#ifndef LOCKAGENT_RUN_OPTIONS_H
+#define LOCKAGENT_RUN_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "config/config.h"
 
 /* Exit codes besides the command's own; as env(1) and timeout(1) have them, and EX_TEMPFAIL. */
 enum {
@@ -38,16 +36,5 @@ struct run_options {
     enum run_on_lost on_lost;
     bool quiet;
 };
-
-/* `lockagent run`: `argv` begins with "run". `config_path` (may be NULL) is used where no option names a file. Returns the
- * exit code. */
-int run(int argc, char **argv, const char *config_path);
-
-/* Takes the lock, runs the command, releases the lock; says on stderr what went wrong. Returns the exit code. `config` is changed
- * where one command needs less than an agent, and more patience; everything must live until the process ends. */
-int run_session(const struct run_options *options, struct config *config);
-
-/* "lockagent run: KEY: ..." on stderr; KEY only where it is not NULL. */
-void run_say(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,10 +1,10 @@
 /* What happens to the command while the lock is held, and when it is lost.
  *
- *   granted            renewed ...        lost                        kill_at            valid_until
- *      |-------------------|----- ... ------|---------------------------|---------------------|
- *   the command starts                SIGTERM, half a lost_margin    SIGKILL, by us       another one may
- *                                     for it to end                  or by the keeper     hold the lock */
-#include "agent/run_hold.h"
+ *   granted         renewed ...        lost                     kill_at          valid_until
+ *      |----------------|----- ... ------|------------------------|------------------|
+ *   the command starts           SIGTERM, half a lost_margin   SIGKILL, by us    another one may
+ *                                for it to end                 or by the keeper  hold the lock */
+#include "agent/run/hold.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,19 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/run_terminal.h"
+#include "agent/clock.h"
+#include "agent/run/say.h"
+#include "agent/run/terminal.h"
 
-static bool is_over(struct instant at)
-{
-    return !instant_before(clock_now(), at);
-}
-
-static void observe(struct run_hold *hold)
+static void let_core_look(struct run_hold *hold)
 {
     loop_submit(hold->loop, &(struct event){.kind = EVENT_TIME});
 }
 
-/* ---- the start -------------------------------------------------------------------------------------------------- */
+/* ---- the start ---- */
 
 /* When the command must be dead: half a lost_margin before the validity ends. */
 static struct instant kill_deadline(const struct run_hold *hold)
@@ -50,7 +47,8 @@ static char **command_environment(const struct run_hold *hold)
     token_print(&hold->token, text);
     snprintf(key, sizeof(key), "LOCKAGENT_KEY=%s", hold->options->key);
     snprintf(token, sizeof(token), "LOCKAGENT_TOKEN=%s", text);
-    snprintf(fence, sizeof(fence), "LOCKAGENT_FENCING_TOKEN=%llu", (unsigned long long)hold->token.fence);
+    snprintf(fence, sizeof(fence), "LOCKAGENT_FENCING_TOKEN=%llu",
+             (unsigned long long)hold->token.fence);
     added[0] = key;
     added[1] = token;
     added[2] = hold->token.fence == 0 ? NULL : fence; /* the policy does not fence */
@@ -63,7 +61,8 @@ bool run_hold_begin(struct run_hold *hold, const struct hold_view *granted)
     hold->ttl_ms = granted->ttl_ms;
     hold->valid_until = granted->valid_until;
     hold->kill_at = kill_deadline(hold);
-    return !hold->lost && !is_over(instant_after_ms(hold->valid_until, -lost_margin_ms(hold->ttl_ms)));
+    return !hold->lost &&
+           !clock_has_reached(instant_after_ms(hold->valid_until, -lost_margin_ms(hold->ttl_ms)));
 }
 
 int run_hold_start(struct run_hold *hold)
@@ -72,8 +71,8 @@ int run_hold_start(struct run_hold *hold)
     bool executed = false;
     int failure = ENOMEM;
     if (environment != NULL)
-        failure = run_child_start(&hold->child, hold->options->command, environment, hold->inherited, hold->kill_at,
-                                  lend_terminal, &executed);
+        failure = run_child_start(&hold->child, hold->options->command, environment,
+                                  hold->inherited, hold->kill_at, lend_terminal, &executed);
     free(environment);
     hold->group = hold->child.pid;
     if (failure == 0)
@@ -85,7 +84,7 @@ int run_hold_start(struct run_hold *hold)
     return failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE;
 }
 
-/* ---- the validity ----------------------------------------------------------------------------------------------- */
+/* ---- the validity ---- */
 
 /* The core knows of every renewal; the keeper is told how long it may let the command live. */
 static void follow_validity(struct run_hold *hold)
@@ -100,8 +99,8 @@ static void follow_validity(struct run_hold *hold)
     run_keeper_set(&hold->child.keeper, hold->kill_at);
 }
 
-/* R7: the command gets what is left of the margin before the validity ends. Where the lock is gone before its validity (taken)
- * it gets no more than that either. */
+/* R7: the command gets what is left of the margin before the validity ends. Where the lock is gone
+ * before its validity (taken) it gets no more than that either. */
 static void say_lost(struct run_hold *hold)
 {
     static const char *const actions[] = {"the command is terminated", "the command is killed",
@@ -122,22 +121,22 @@ static void say_lost(struct run_hold *hold)
     }
 }
 
-/* R14: when we come late (we were stopped, or the host slept) the first thing is to end what has no lock any more. */
+/* R14: when we come late (we were stopped, or the host slept) the first thing is to end what has no
+ * lock any more. */
 void run_hold_watch(struct run_hold *hold)
 {
     follow_validity(hold);
-    if (is_over(hold->kill_at)) {
+    if (clock_has_reached(hold->kill_at)) {
         run_child_signal(&hold->child, SIGKILL);
-        observe(hold); /* says what it was lost for */
+        let_core_look(hold); /* says what it was lost for */
         hold->lost = true;
     }
     if (hold->lost && !hold->lost_said)
         say_lost(hold);
 }
 
-/* ---- signals, and the end --------------------------------------------------------------------------------------- */
+/* ---- signals, and the end ---- */
 
-/* Stops `whom` by the terminal's default action, which does nothing where nobody could continue us. */
 void run_stop_by_default(pid_t whom)
 {
     struct sigaction ours, standard = {.sa_handler = SIG_DFL};
@@ -146,7 +145,8 @@ void run_stop_by_default(pid_t whom)
     sigaction(SIGTSTP, &ours, NULL);
 }
 
-/* Stops us, as the command is. Nobody renews meanwhile: if that takes too long, the keeper kills the command. */
+/* Stops us, as the command is. Nobody renews meanwhile: if that takes too long, the keeper kills
+ * the command. */
 static void suspend(struct run_hold *hold, pid_t whom)
 {
     run_terminal_take_back();
@@ -156,8 +156,8 @@ static void suspend(struct run_hold *hold, pid_t whom)
     run_child_signal(&hold->child, SIGCONT);
 }
 
-/* The terminal stopped the command. Where it only wants to read or write, and the terminal is ours to lend, it goes on; else
- * the whole job stops, as it would without us. */
+/* The terminal stopped the command. Where it only wants to read or write, and the terminal is ours
+ * to lend, it goes on; else the whole job stops, as it would without us. */
 static void command_stopped(struct run_hold *hold, int signal_number)
 {
     bool asks = signal_number == SIGTTIN || signal_number == SIGTTOU;
@@ -186,7 +186,7 @@ bool run_hold_look(struct run_hold *hold, int *ret_code)
     case RUN_CHILD_ENDED:
         break;
     }
-    observe(hold); /* may say that the lock was lost: then the keeper was faster than we are */
+    let_core_look(hold); /* it may say that the lock was lost: then the keeper was faster */
     run_hold_watch(hold);
     hold->interactive = run_terminal_take_back();
     if (hold->lost && hold->options->on_lost != RUN_ON_LOST_IGNORE)

@@ -1,5 +1,6 @@
-/* Who may read from the terminal, and whom Ctrl-C is for. */
-#include "agent/run_terminal.h"
+/* Moves the foreground, which may read from the terminal and gets its Ctrl-C, to the command and
+ * back. */
+#include "agent/run/terminal.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +20,8 @@ void run_terminal_open(void)
 bool run_terminal_is_wanted(void)
 {
     struct stat out;
-    return terminal.fd >= 0 && isatty(STDIN_FILENO) && !(fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode));
+    return terminal.fd >= 0 && isatty(STDIN_FILENO) &&
+           !(fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode));
 }
 
 /* A process of the background that does this would be stopped (SIGTTOU), unless it blocks that. */

@@ -1,11 +1,12 @@
-/* The keeper's own process: it waits for two things, a message of `run` and a timer on the boot-time clock.
+/* The keeper's own process: it waits for two things, a message of `run` and a timer on the
+ * boot-time clock.
  *
  *   message          a new deadline: the timer is set
  *   end of messages  `run` is dead: the group is killed
  *   timer            the deadline has passed: the group is killed
  *
  * `run` kills the keeper when the group has ended before. */
-#include "agent/run_keeper.h"
+#include "agent/run/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- in the keeper ---------------------------------------------------------------------------------------------- */
+/* ---- in the keeper ---- */
 
-/* CLOCK_BOOTTIME goes on in a suspend: the timer is over at the first instant after it. Never is a disarmed timer, and so
- * is zero, which therefore becomes the least that is not. */
+/* CLOCK_BOOTTIME goes on in a suspend: the timer is over at the first instant after it. Never is a
+ * disarmed timer, and so is zero, which therefore becomes the least that is not. */
 static void set_timer(int timer, struct instant deadline)
 {
     struct itimerspec at = {0};
@@ -31,7 +32,7 @@ static void set_timer(int timer, struct instant deadline)
 }
 
 /* Returns when it is time to kill. */
-static void keep(int messages, int timer)
+static void wait_for_the_end(int messages, int timer)
 {
     struct pollfd watched[] = {{.fd = messages, .events = POLLIN}, {.fd = timer, .events = POLLIN}};
     for (;;) {
@@ -48,7 +49,8 @@ static void keep(int messages, int timer)
     }
 }
 
-/* Nothing of `run` stays with it but the pipe: who reads what the command writes must not wait for the keeper. */
+/* Nothing of `run` stays with it but the pipe: a reader of what the command writes must not wait
+ * for the keeper. */
 static void let_go_of_files(int messages)
 {
     for (int fd = 0; fd < messages; fd++)
@@ -66,12 +68,12 @@ static _Noreturn void be_keeper(int messages, pid_t group)
     let_go_of_files(messages);
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     if (timer >= 0)
-        keep(messages, timer);
+        wait_for_the_end(messages, timer);
     kill(-group, SIGKILL);
     _exit(0);
 }
 
-/* ---- in `run` --------------------------------------------------------------------------------------------------- */
+/* ---- in `run` ---- */
 
 bool run_keeper_start(struct run_keeper *keeper, pid_t group)
 {

@@ -1,0 +1,27 @@
+/* The growable buffer that pages, lines and answers are written into. */
+#ifndef LOCKAGENT_BASE_BUFFER_H
+#define LOCKAGENT_BASE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Begins as {0}. `bytes` is malloc'ed and the caller's: buffer_free() frees it. */
+struct buffer {
+    char *bytes; /* terminated once something was added */
+    size_t len;  /* without the NUL */
+    size_t size; /* allocated */
+    bool failed; /* out of memory: the content is cut */
+};
+
+/* Both add at the end. What can not be added is left out, and `failed` is then true. */
+void buffer_add(struct buffer *buffer, const char *bytes, size_t len);
+void buffer_printf(struct buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Adds a terminated text. */
+void buffer_add_text(struct buffer *buffer, const char *text);
+
+/* Frees the bytes; the buffer is then empty, and can be used again. */
+void buffer_free(struct buffer *buffer);
+
+#endif

@@ -1,0 +1,33 @@
+/* The values that a label can have, each kept as it stands in a page. */
+#ifndef LOCKAGENT_METRICS_LABELS_H
+#define LOCKAGENT_METRICS_LABELS_H
+
+#include "agent/base/buffer.h"
+
+/* Values of one label. Begins as {0}. */
+struct label_values {
+    size_t count;     /* shown */
+    size_t room;      /* cells are kept for so many */
+    char **fragments; /* `name="escaped value"`, malloc'ed */
+};
+
+/* Room for so many values, which is made once. False when out of memory. */
+bool label_make_room(struct label_values *values, size_t room);
+
+/* Adds one value, for which there must be room. False when out of memory. */
+bool label_add(struct label_values *values, const char *name, const char *value);
+
+/* The same for what was printed by label_print(), which is taken over in any case. */
+bool label_add_printed(struct label_values *values, struct buffer *fragment);
+
+/* Makes room for `count` values and adds them all. */
+bool label_add_all(struct label_values *values, const char *name, const char *const *texts,
+                   size_t count);
+
+void label_free(struct label_values *values);
+
+/* Adds `name="value"` to a page, the value escaped as the text format wants it; bytes that are no
+ * UTF-8 are replaced. */
+void label_print(struct buffer *out, const char *name, const char *value);
+
+#endif

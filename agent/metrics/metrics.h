@@ -1,0 +1,73 @@
+/* What this agent counts, and the page that shows it: Prometheus text 0.0.4. The families are one
+ * table (agent/metrics/families.h). A lock's key is never a label. */
+#ifndef LOCKAGENT_METRICS_METRICS_H
+#define LOCKAGENT_METRICS_METRICS_H
+
+#include <stdint.h>
+
+#include "agent/base/buffer.h"
+#include "agent/core/core.h"
+#include "agent/redis/redis.h"
+#include "config/config.h"
+
+struct metrics;
+
+/* Makes a registry for the policies, groups and masters of `config` (names copied). All known label
+ * values are exported as 0 from the start. NULL when out of memory. */
+struct metrics *metrics_new(const struct config *config);
+void metrics_free(struct metrics *metrics); /* NULL is allowed */
+
+/* ---- counted as it happens ---- */
+
+/* Every EFFECT_TRACE of the core. */
+void metrics_traced(struct metrics *metrics, const struct effect_trace *trace);
+
+/* How a POST was answered in the end: acquire and wait durations, by policy and outcome. */
+void metrics_answered(struct metrics *metrics, const struct effect_answer *answer);
+
+/* What came of a command to a master. `latency_us` below 0 is not observed. */
+void metrics_command(struct metrics *metrics, uint8_t group, uint8_t master, enum op op,
+                     enum redis_outcome outcome, int64_t latency_us);
+
+/* The routes that metrics_http() knows: those of the API's table, copied. Called once, before
+ * it. */
+void metrics_http_routes(struct metrics *metrics, const char *const *routes, size_t count);
+
+/* One HTTP request that was answered. An unknown route or method is counted as "other". */
+void metrics_http(struct metrics *metrics, const char *route, const char *method, unsigned status,
+                  int64_t latency_us);
+
+/* How many connections of the API, and how many streams, are open now. */
+void metrics_http_connections(struct metrics *metrics, int64_t open);
+void metrics_streams(struct metrics *metrics, int64_t open);
+
+/* A stream was given up because its caller did not read it. */
+void metrics_stream_dropped(struct metrics *metrics);
+
+/* How late the loop came to a deadline of the core. */
+void metrics_loop_lag(struct metrics *metrics, int64_t lag_us);
+
+/* What became of so many holds that the journal had. */
+enum metrics_restored { RESTORED_RESUMED, RESTORED_ENDED, RESTORED_REFUSED };
+void metrics_restored(struct metrics *metrics, enum metrics_restored outcome, uint32_t holds);
+
+/* A change of a hold could not be written to the journal. */
+void metrics_journal_failed(struct metrics *metrics);
+
+/* The configuration was read again at `wall_us` (unix time), and taken or refused. */
+void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us);
+
+/* ---- read when a page is asked for ---- */
+
+/* Where the figures stand that are not counted here. Borrowed for the call. */
+struct metrics_scrape {
+    const struct core_stats *core;
+    const struct redis *redis;
+    const struct config *config;
+};
+
+/* Adds the page of now to `out`. */
+void metrics_render(struct metrics *metrics, const struct metrics_scrape *scrape,
+                    struct buffer *out);
+
+#endif

@@ -1,0 +1,53 @@
+/* Less of everything than an agent has, and more patience. */
+#include "agent/run/fit.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "agent/run/options.h"
+#include "agent/run/say.h"
+
+enum {
+    LOCKS = 256,    /* attempts that may leave releases owed while we wait */
+    REQUESTS = 4,   /* of ours, at once */
+    OWN_FILES = 16, /* beside its connections: standard files, the loop's, the command's pipes */
+};
+
+void run_fit_config(struct config *config)
+{
+    config->locks_max = LOCKS;
+    config->connections_max = config->waiters_max = REQUESTS;
+    config->wait_ms_max = RUN_WITHOUT_END_MS;
+    for (size_t i = 0; i < config->policy_count; i++)
+        config->policies[i].core.max_hold_ms = RUN_WITHOUT_END_MS;
+    /* What the agent tells by default would stand between the command's own lines. */
+    log_setup(config->log_level == LOG_INFO ? LOG_WARN : config->log_level,
+              (int)config->log_format);
+}
+
+/* A master is asked on one connection and heard on another. */
+bool run_may_open_files(const struct config *config)
+{
+    struct rlimit limit;
+    rlim_t needed = OWN_FILES;
+    for (size_t i = 0; i < config->group_count; i++)
+        needed += 2 * config->groups[i].master_count;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return true;
+    run_say(NULL, "too few files may be open: %llu (RLIMIT_NOFILE); at least %llu are needed",
+            (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
+    return false;
+}
+
+void run_make_label(const char *wanted, char label[LIMIT_LABEL_BYTES + 1])
+{
+    char host[LIMIT_LABEL_BYTES] = "";
+    if (wanted != NULL) {
+        snprintf(label, LIMIT_LABEL_BYTES + 1, "%s", wanted);
+        return;
+    }
+    gethostname(host, sizeof(host) - 1);
+    snprintf(label, LIMIT_LABEL_BYTES + 1, "%.*s/%d", LIMIT_LABEL_BYTES - 12, host, (int)getpid());
+}

@@ -1,0 +1,19 @@
+/* Fits the configuration of an agent to one lock and one command, and says how others see it. */
+#ifndef LOCKAGENT_RUN_FIT_H
+#define LOCKAGENT_RUN_FIT_H
+
+#include "config/config.h"
+
+/* One command needs few tables, and may wait and hold for as long as it likes: its lock ends with
+ * it. Sets up the log. */
+void run_fit_config(struct config *config);
+
+/* False, and said, where fewer files may be open than are needed: libuv would abort, or no master
+ * be reached and no deadline kept. */
+bool run_may_open_files(const struct config *config);
+
+/* The label under which others see the lock: `wanted`, or where that is NULL the host's name and
+ * our pid. */
+void run_make_label(const char *wanted, char label[LIMIT_LABEL_BYTES + 1]);
+
+#endif

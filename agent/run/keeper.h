@@ -1,0 +1,29 @@
+/* The keeper: a small process beside `lockagent run` that ends the command when `run` can not any
+ * more. It kills the command's process group when `run` dies, however that comes, and when the
+ * deadline passes that `run` has set last: also while `run` itself is stopped. */
+#ifndef LOCKAGENT_RUN_KEEPER_H
+#define LOCKAGENT_RUN_KEEPER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "agent/core/types.h"
+
+struct run_keeper {
+    pid_t pid; /* 0: there is none */
+    int pipe;
+};
+
+/* Starts a keeper of the process group, without a deadline yet. False with errno set. Ignore
+ * SIGPIPE before. */
+bool run_keeper_start(struct run_keeper *keeper, pid_t group);
+
+/* The group is killed at `deadline`, unless a later one is set before. INSTANT_NEVER: only when
+ * this process dies. */
+void run_keeper_set(const struct run_keeper *keeper, struct instant deadline);
+
+/* The group has ended and its number may soon be another one's: ends the keeper without a kill, and
+ * waits for it. */
+void run_keeper_dismiss(struct run_keeper *keeper);
+
+#endif

@@ -1,0 +1,10 @@
+/* `lockagent run KEY -- CMD`: takes a lock in this process, runs a command under it, and releases
+ * it. No agent is needed. */
+#ifndef LOCKAGENT_RUN_RUN_H
+#define LOCKAGENT_RUN_RUN_H
+
+/* `argv` begins with "run". `config_path` (may be NULL) is used where no option names a file.
+ * Returns the exit code. */
+int run_main(int argc, char **argv, const char *config_path);
+
+#endif

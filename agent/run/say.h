@@ -1,0 +1,8 @@
+/* What `lockagent run` tells people, on stderr. */
+#ifndef LOCKAGENT_RUN_SAY_H
+#define LOCKAGENT_RUN_SAY_H
+
+/* "lockagent run: KEY: ..."; KEY only where it is not NULL. */
+void run_say(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

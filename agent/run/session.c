@@ -1,0 +1,471 @@
+/* One lock, one command.
+ *
+ *   CONNECTING --a quorum has a vote, or no master is left to wait for--> ACQUIRING
+ *   ACQUIRING --granted--> HOLDING --the command has ended--> CLEARING
+ *   CLEARING --its process group is gone--> RELEASING --confirmed--> the end
+ *   CONNECTING --a signal--> the end
+ *   ACQUIRING --refused, or a signal--> UNDOING --nothing is left on any master--> the end
+ *
+ * Everything that is heard (of the core, of signals, of the child) is only noted; what follows from
+ * it is done once a turn of the event loop, in on_turn(), after a look at the clock.
+ *
+ * Timers, all on CLOCK_BOOTTIME: `until`, when a stage is over at the latest; `kill_at` of the
+ * hold, when the command must be dead. The core has its own in the loop. */
+#include "agent/run/session.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/alarm.h"
+#include "agent/base/key.h"
+#include "agent/base/text.h"
+#include "agent/clock.h"
+#include "agent/log.h"
+#include "agent/loop.h"
+#include "agent/run/fit.h"
+#include "agent/run/hold.h"
+#include "agent/run/say.h"
+#include "agent/run/terminal.h"
+
+enum {
+    CONNECT_MS = 3000,     /* a new group settles its markers within 2 s (D5.3) */
+    CLEAR_MS = 1000,       /* for killed processes to be gone; a zombie that nobody reaps stays */
+    LOOK_MS = 5,           /* how often we look at what can not tell us */
+    RELEASE_MS_MIN = 1000, /* for releases to be confirmed: a master may be silent so long (R3) */
+    ACQUIRE = 0,           /* requests of ours, by number */
+    RELEASE = 1,
+};
+
+enum run_stage { CONNECTING, ACQUIRING, HOLDING, CLEARING, RELEASING, UNDOING };
+
+/* The first six end a wait; they and WINCH are passed on. TSTP and CONT are as well, and have their
+ * own meaning for us. */
+static const int caught[] = {SIGTERM, SIGINT,   SIGHUP,  SIGQUIT, SIGUSR1,
+                             SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT, SIGCHLD};
+enum { CAUGHT = sizeof(caught) / sizeof(caught[0]) };
+
+static struct session {
+    const struct run_options *options;
+    struct config *config;
+    uv_loop_t uv;
+    uv_prepare_t turn;
+    struct alarm alarm; /* for the next look */
+    uv_signal_t signals[CAUGHT];
+    struct metrics *metrics;
+    struct loop *loop;
+    struct redis *redis;
+    enum run_stage stage;
+    struct instant started, until;
+    uint8_t group;                      /* of the hold; until there is one, the policy's first */
+    const struct config_policy *policy; /* that the key falls under */
+
+    bool answered; /* the request that the stage waits for */
+    struct effect_answer answer;
+    char holder[LIMIT_LABEL_BYTES + 1];
+    int interrupted; /* a signal came before there was a command: which */
+
+    struct run_hold hold;
+    int exit_code;
+    char label[LIMIT_LABEL_BYTES + 1];
+} session;
+
+static struct text session_key(void)
+{
+    return text_of(session.options->key);
+}
+
+static void enter(enum run_stage stage, int64_t at_most_ms)
+{
+    session.stage = stage;
+    session.answered = false;
+    session.until = instant_after_ms(clock_now(), at_most_ms);
+}
+
+static void finish(int exit_code)
+{
+    session.exit_code = exit_code;
+    uv_stop(&session.uv);
+}
+
+/* ---- what is heard ---- */
+
+static void on_answer(void *arg, const struct effect_answer *answer)
+{
+    (void)arg;
+    session.answered = true;
+    session.answer = *answer;
+    snprintf(session.holder, sizeof(session.holder), "%.*s", (int)answer->holder.len,
+             answer->holder.at);
+}
+
+static void on_trace(void *arg, const struct effect_trace *trace)
+{
+    (void)arg;
+    if (trace->kind != TRACE_LOST)
+        return;
+    session.hold.lost = true;
+    session.hold.reason = trace->reason;
+}
+
+static void on_redis_event(void *arg, struct event *event)
+{
+    (void)arg;
+    loop_submit(session.loop, event);
+}
+
+static void on_about_to_write(void *arg)
+{
+    (void)arg;
+    loop_flush(session.loop);
+}
+
+static void on_command(void *arg, uint8_t group, uint8_t master, enum op op,
+                       enum redis_outcome outcome, int64_t latency_us)
+{
+    (void)arg, (void)group, (void)master, (void)op, (void)outcome, (void)latency_us;
+}
+
+static void on_master_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                            const char *text)
+{
+    (void)arg;
+    const struct config_group *config = &session.config->groups[group];
+    bool fine = state == REDIS_UP || state == REDIS_CONNECTING;
+    bool unsure =
+        state == REDIS_GUARDED && redis_master(session.redis, group, master).guarded_ms < 0;
+    log_event(fine || unsure ? LOG_INFO : LOG_WARN, "master", LOG_TEXT_FIELD("group", config->name),
+              LOG_TEXT_FIELD("master", config->masters[master].url),
+              LOG_TEXT_FIELD("state", redis_state_name(state)), LOG_TEXT_FIELD("reason", text));
+}
+
+static void on_clock(void *arg, uint8_t group, int64_t offset_us)
+{
+    (void)arg;
+    if (offset_us != 0)
+        log_event(LOG_WARN, "this host's clock is off from most masters'",
+                  LOG_TEXT_FIELD("group", session.config->groups[group].name),
+                  LOG_INT_FIELD("offset_ms", offset_us / 1000));
+}
+
+/* ---- the lock ---- */
+
+static int64_t node_timeout_ms(void)
+{
+    return session.config->groups[session.group].node_timeout_ms;
+}
+
+/* True when no master of the group is left to wait for. `*ret_quorum`: true when a quorum has a
+ * vote already. */
+static bool group_is_settled(uint8_t group, bool *ret_quorum)
+{
+    struct redis_group_view view = redis_group(session.redis, group);
+    size_t open = 0;
+    for (size_t m = 0; m < session.config->groups[group].master_count; m++) {
+        struct redis_master_view master = redis_master(session.redis, group, (uint8_t)m);
+        open += master.state == REDIS_CONNECTING ||
+                (master.state == REDIS_GUARDED && master.guarded_ms < 0);
+    }
+    *ret_quorum = view.voting >= view.quorum;
+    return open == 0;
+}
+
+/* Asked too early, masters that are about to be up would count as failed. One that is frozen would
+ * take its time: where the others are a quorum they wait for it a short while only. */
+static bool masters_are_settled(void)
+{
+    bool settled = true, quorum = true;
+    for (uint8_t i = 0; i < session.policy->core.group_count; i++) {
+        bool group_quorum;
+        settled &= group_is_settled(session.policy->core.groups[i], &group_quorum);
+        quorum &= group_quorum;
+    }
+    if (quorum)
+        session.until =
+            instant_min(session.until, instant_after_ms(clock_now(), node_timeout_ms()));
+    return settled || clock_has_reached(session.until);
+}
+
+static void ask_for_lock(void)
+{
+    const struct run_options *options = session.options;
+    int64_t spent_ms = instant_us_between(session.started, clock_now()) / 1000;
+    int64_t wait_ms = options->wait_ms == 0         ? 0
+                      : options->wait_ms > spent_ms ? options->wait_ms - spent_ms
+                                                    : 1;
+    enter(ACQUIRING, 2 * RUN_WITHOUT_END_MS);
+    loop_submit(session.loop,
+                &(struct event){.kind = EVENT_ACQUIRE,
+                                .acquire = {.request = ACQUIRE,
+                                            .key = session_key(),
+                                            .ttl_ms = options->ttl_ms,
+                                            .wait_ms = wait_ms,
+                                            .max_hold_ms = options->max_hold_ms,
+                                            .renew = RENEW_AGENT,
+                                            .label = {session.label, strlen(session.label)}}});
+}
+
+/* For masters to confirm; what they have not confirmed by then runs out with the ttl. */
+static int64_t release_patience_ms(void)
+{
+    int64_t silence_ms = 4 * node_timeout_ms();
+    return silence_ms > RELEASE_MS_MIN ? silence_ms : RELEASE_MS_MIN;
+}
+
+static void release_lock(int exit_code)
+{
+    session.exit_code = exit_code;
+    enter(RELEASING, release_patience_ms());
+    loop_submit(session.loop, &(struct event){.kind = EVENT_RELEASE,
+                                              .release = {.request = RELEASE,
+                                                          .key = session_key(),
+                                                          .token = session.hold.token}});
+}
+
+static void say_refused(void)
+{
+    const struct effect_answer *answer = &session.answer;
+    const char *key = session.options->key;
+    switch (answer->answer) {
+    case ANSWER_LOCK_HELD:
+    case ANSWER_WAIT_TIMEOUT:
+        if (!session.options->quiet)
+            run_say(key, "not acquired: the lock is held by another holder%s%s",
+                    session.holder[0] ? ": " : "", session.holder);
+        break;
+    case ANSWER_QUORUM_UNAVAILABLE:
+        run_say(key,
+                "not acquired: %d of %d masters granted it, %d are needed (%d failed, %d guarded)",
+                answer->tally.granted, answer->tally.total, answer->tally.quorum,
+                answer->tally.failed, answer->tally.guarded);
+        break;
+    case ANSWER_BAD_TTL:
+        run_say(key, "the ttl is out of range; allowed: %ums to %ums", answer->ttl_ms_min,
+                answer->ttl_ms_max);
+        break;
+    default:
+        run_say(key, "not acquired: %s", answer_text(answer->answer));
+        break;
+    }
+}
+
+static void granted(void)
+{
+    session.group = session.answer.hold.group;
+    bool in_time = run_hold_begin(&session.hold, &session.answer.hold);
+    if (session.interrupted != 0) {
+        release_lock(RUN_EXIT_SIGNAL + session.interrupted);
+        return;
+    }
+    if (!in_time) {
+        run_say(session.options->key, "not acquired: %s", answer_text(ANSWER_VALIDITY_EXPIRED));
+        release_lock(session.options->not_acquired_code);
+        return;
+    }
+    int failed = run_hold_start(&session.hold);
+    if (failed != 0)
+        release_lock(failed);
+    else
+        enter(HOLDING, RUN_WITHOUT_END_MS);
+}
+
+/* ---- signals ---- */
+
+static void on_session_signal(uv_signal_t *handle, int signal_number)
+{
+    (void)handle;
+    bool ends_wait = signal_number != SIGCHLD && signal_number != SIGWINCH &&
+                     signal_number != SIGTSTP && signal_number != SIGCONT;
+    if (session.stage == HOLDING) {
+        if (signal_number != SIGCHLD) /* that the next turn looks at */
+            run_hold_signal(&session.hold, signal_number);
+    } else if (signal_number == SIGCHLD) {
+        /* Nothing of ours: all orphans come to process 1 of a container. */
+        run_child_bury_others(&session.hold.child);
+    } else if (signal_number == SIGTSTP) {
+        run_stop_by_default(getpid());
+    } else if (ends_wait && session.stage < HOLDING && session.interrupted == 0) {
+        session.interrupted = signal_number;
+    }
+}
+
+/* ---- the turn ---- */
+
+static void turn_of_connecting(void)
+{
+    if (session.interrupted != 0)
+        finish(RUN_EXIT_SIGNAL + session.interrupted);
+    else if (masters_are_settled())
+        ask_for_lock();
+}
+
+/* Nothing was granted: what the attempts left on masters is taken back before the end. */
+static void undo(int exit_code)
+{
+    session.exit_code = exit_code;
+    enter(UNDOING, release_patience_ms());
+}
+
+static void turn_of_acquiring(void)
+{
+    if (session.interrupted != 0 && !session.answered) /* it may be answered just now */
+        loop_submit(session.loop,
+                    &(struct event){.kind = EVENT_CANCEL, .cancel = {.request = ACQUIRE}});
+    if (session.answered && session.answer.answer == ANSWER_GRANTED) {
+        granted();
+    } else if (session.interrupted != 0) {
+        undo(RUN_EXIT_SIGNAL + session.interrupted);
+    } else if (session.answered) {
+        say_refused();
+        undo(session.answer.answer == ANSWER_BAD_TTL ? RUN_EXIT_FAILED
+                                                     : session.options->not_acquired_code);
+    }
+}
+
+static void turn_of_holding(void)
+{
+    int code;
+    run_hold_watch(&session.hold);
+    if (!run_hold_look(&session.hold, &code))
+        return;
+    session.exit_code = code;
+    enter(CLEARING, CLEAR_MS);
+}
+
+/* What ran under the lock must have ended before another one gets it. */
+static void turn_of_clearing(void)
+{
+    if (run_child_group_is_gone(session.hold.group) || clock_has_reached(session.until))
+        release_lock(session.exit_code);
+}
+
+/* Once a quorum has confirmed, the other masters get as long as they have to vote. */
+static void turn_of_releasing(void)
+{
+    bool confirmed = session.answered && session.answer.answer != ANSWER_RELEASE_PENDING;
+    if (confirmed)
+        session.until =
+            instant_min(session.until, instant_after_ms(clock_now(), node_timeout_ms()));
+    if (!clock_has_reached(session.until) && !(session.answered && redis_is_idle(session.redis)))
+        return;
+    if (!confirmed)
+        run_say(session.options->key,
+                "too few masters confirmed the release: the lock ends with its ttl");
+    uv_stop(&session.uv);
+}
+
+static void turn_of_undoing(void)
+{
+    if (core_stats(loop_core(session.loop))->locks_tracked == 0 || clock_has_reached(session.until))
+        uv_stop(&session.uv);
+}
+
+/* Waking up is all: on_turn() comes next. */
+static void on_wake_up(void *arg)
+{
+    (void)arg;
+}
+
+static void sleep_until_next(void)
+{
+    struct instant next = session.stage == HOLDING ? session.hold.kill_at : session.until;
+    if (clock_has_reached(next) || session.stage == CLEARING)
+        next = instant_after_ms(clock_now(), LOOK_MS);
+    alarm_set(&session.alarm, next);
+}
+
+static void on_turn(uv_prepare_t *handle)
+{
+    static void (*const turns[])(void) = {
+        [CONNECTING] = turn_of_connecting, [ACQUIRING] = turn_of_acquiring,
+        [HOLDING] = turn_of_holding,       [CLEARING] = turn_of_clearing,
+        [RELEASING] = turn_of_releasing,   [UNDOING] = turn_of_undoing,
+    };
+    enum run_stage stage;
+    (void)handle;
+    do {
+        stage = session.stage;
+        turns[stage]();
+    } while (session.stage != stage);
+    sleep_until_next();
+}
+
+/* ---- begin and end ---- */
+
+static void catch_signals(void)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_UNBLOCK, &child, NULL); /* our parent may have blocked it for its own sake */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* of a log that may not grow */
+    for (size_t i = 0; i < CAUGHT; i++) {
+        if (caught[i] != SIGCHLD && run_inherited_ignores(session.hold.inherited, caught[i]))
+            continue;
+        uv_signal_init(&session.uv, &session.signals[i]);
+        uv_signal_start(&session.signals[i], on_session_signal, caught[i]);
+    }
+}
+
+static bool boot_session(void)
+{
+    uv_loop_init(&session.uv);
+    catch_signals();
+    uv_prepare_init(&session.uv, &session.turn);
+    uv_prepare_start(&session.turn, on_turn);
+    if (!alarm_open(&session.alarm, &session.uv, on_wake_up, NULL))
+        return false;
+    session.metrics = metrics_new(session.config);
+    session.loop = session.metrics == NULL
+                       ? NULL
+                       : loop_new(&session.uv, session.config, session.metrics, loop_agent_name());
+    if (session.loop == NULL)
+        return false;
+    session.hold.loop = session.loop;
+    struct redis_sink sink = {&session,        on_redis_event, on_command,
+                              on_master_state, on_clock,       on_about_to_write};
+    session.redis = redis_start(&session.uv, session.config, &sink);
+    loop_connect(session.loop, session.redis, &(struct loop_sink){&session, on_answer, on_trace});
+    return session.redis != NULL;
+}
+
+/* D3: keys of ours would be locks of theirs where nothing stands before the key. */
+static bool session_key_is_reserved(void)
+{
+    return session.policy->prefix[0] == '\0' && key_is_agents_own(session_key());
+}
+
+int run_session(const struct run_options *options, struct config *config)
+{
+    session.options = options;
+    session.config = config;
+    session.hold.options = options;
+    session.hold.inherited = run_inherit();
+    session.started = clock_now();
+    run_fit_config(config);
+    if (!run_may_open_files(config))
+        return RUN_EXIT_FAILED;
+    run_make_label(options->label, session.label);
+    run_terminal_open();
+    if (!boot_session()) {
+        run_say(NULL, "out of memory");
+        return RUN_EXIT_FAILED;
+    }
+    session.policy = &config->policies[core_policy_of(loop_core(session.loop), session_key())];
+    session.group = session.policy->core.groups[0];
+    if (session_key_is_reserved()) {
+        run_say(options->key, "such keys are the agent's own where no prefix is configured");
+        return RUN_EXIT_FAILED;
+    }
+    enter(CONNECTING,
+          options->wait_ms > 0 && options->wait_ms < CONNECT_MS ? options->wait_ms : CONNECT_MS);
+    uv_run(&session.uv, UV_RUN_DEFAULT);
+    if (session.hold.interactive && session.exit_code == RUN_EXIT_SIGNAL + SIGINT) {
+        signal(SIGINT, SIG_DFL); /* so that a script around us ends as well */
+        raise(SIGINT);
+    }
+    return session.exit_code; /* the process ends here: nothing needs to be taken down in order */
+}

@@ -1,0 +1,13 @@
+/* One lock and one command, from the first connection to the last release. */
+#ifndef LOCKAGENT_RUN_SESSION_H
+#define LOCKAGENT_RUN_SESSION_H
+
+#include "agent/run/options.h"
+#include "config/config.h"
+
+/* Takes the lock, runs the command, releases the lock; says on stderr what went wrong. Returns the
+ * exit code. `config` is changed where one command needs less than an agent, and more patience;
+ * everything must live until the process ends. */
+int run_session(const struct run_options *options, struct config *config);
+
+#endif
