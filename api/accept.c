@@ -1,19 +1,23 @@
-/* Content negotiation between the two media of lock calls: JSON (and problem+json), and plain text for shells. */
+/* Content negotiation between the two media of lock calls: JSON (and problem+json), and plain text
+ * for shells. */
 #include "api/accept.h"
 
 #include <string.h>
 #include <strings.h>
 
-#include "api/text.h"
+#include "agent/base/text.h"
 
 static const struct {
     const char *name;
     unsigned media; /* bit MEDIA_... */
     int exactness;
 } ranges[] = {
-    {"application/json", 1U << MEDIA_JSON, 3},       {"application/problem+json", 1U << MEDIA_JSON, 3},
-    {"application/x-ndjson", 1U << MEDIA_JSON, 3},   {"text/plain", 1U << MEDIA_TEXT, 3},
-    {"application/*", 1U << MEDIA_JSON, 2},          {"text/*", 1U << MEDIA_TEXT, 2},
+    {"application/json", 1U << MEDIA_JSON, 3},
+    {"application/problem+json", 1U << MEDIA_JSON, 3},
+    {"application/x-ndjson", 1U << MEDIA_JSON, 3},
+    {"text/plain", 1U << MEDIA_TEXT, 3},
+    {"application/*", 1U << MEDIA_JSON, 2},
+    {"text/*", 1U << MEDIA_TEXT, 2},
     {"*/*", 1U << MEDIA_JSON | 1U << MEDIA_TEXT, 1},
 };
 
@@ -51,11 +55,13 @@ static int weight_of(struct text q)
 static void take_range(struct accept *accept, struct text range, int weight)
 {
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
-        if (range.len != strlen(ranges[i].name) || strncasecmp(range.at, ranges[i].name, range.len) != 0)
+        if (range.len != strlen(ranges[i].name) ||
+            strncasecmp(range.at, ranges[i].name, range.len) != 0)
             continue;
         for (int m = 0; m < MEDIA_NONE; m++) {
-            bool better = ranges[i].exactness > accept->exactness[m] ||
-                          (ranges[i].exactness == accept->exactness[m] && weight > accept->weight[m]);
+            bool better =
+                ranges[i].exactness > accept->exactness[m] ||
+                (ranges[i].exactness == accept->exactness[m] && weight > accept->weight[m]);
             if ((ranges[i].media & 1U << m) == 0 || !better)
                 continue;
             accept->exactness[m] = ranges[i].exactness;

@@ -4,8 +4,8 @@
 
 enum media { MEDIA_JSON, MEDIA_TEXT, MEDIA_NONE };
 
-/* What the Accept headers have said so far of each medium: weight in thousandths, and how exactly it was named. Starts
- * zeroed. */
+/* What the Accept headers have said so far of each medium: weight in thousandths, and how exactly
+ * it was named. Starts zeroed. */
 struct accept {
     int headers;
     int weight[MEDIA_NONE], exactness[MEDIA_NONE];
@@ -14,7 +14,8 @@ struct accept {
 /* Takes one Accept header. */
 void accept_add(struct accept *accept, const char *header);
 
-/* The heavier medium; of equals the one that was named more exactly, then JSON. MEDIA_NONE when neither is accepted. */
+/* The heavier medium; of equals the one that was named more exactly, then JSON. MEDIA_NONE when
+ * neither is accepted. */
 enum media accept_choose(const struct accept *accept);
 
 #endif

@@ -1,12 +1,15 @@
 /* Answers of the core as callers see them. */
-#include <assert.h>
+#include "api/answer.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "agent/core/core_assert.h"
+#include "api/percent.h"
+#include "api/response.h"
 #include "api/streams.h"
-#include "api/text.h"
+#include "api/view.h"
 
 /* With what status each answer goes out, and what its problem says beyond code and title. */
 enum { NODES = 1, RETRY = 2, HOLDER = 4, VALID_FOR = 8, REASON = 16, LIMITS = 32, GUARD = 64 };
@@ -35,6 +38,7 @@ static const struct {
     [ANSWER_BAD_TTL] = {400, LIMITS},
     [ANSWER_TOO_MANY_LOCKS] = {429, RETRY},
     [ANSWER_TOO_MANY_WAITERS] = {429, RETRY},
+    [ANSWER_OVERLOADED] = {503, RETRY},
     [ANSWER_DRAINING] = {503, RETRY},
 };
 
@@ -47,7 +51,7 @@ unsigned answer_status(enum answer answer)
 
 static void keep_text(struct text *text, char *copy, size_t size)
 {
-    assert(text->len <= size);
+    CORE_ASSERT(text->len <= size);
     if (text->len > 0)
         memcpy(copy, text->at, text->len);
     text->at = copy;
@@ -77,114 +81,51 @@ void answer_give_back(struct api *api, const struct effect_answer *answer)
         api->backend.submit(api->backend.arg, &event);
 }
 
-/* ---- parts ---- */
-
-static int64_t valid_for_ms(const struct hold_view *hold, struct instant now)
-{
-    return instant_us_between(now, hold->valid_until) / 1000;
-}
-
-static int64_t max_hold_ms(const struct hold_view *hold)
-{
-    return instant_us_between(hold->acquired_at, hold->max_hold_until) / 1000;
-}
-
-static const char *bind_name(const struct hold_view *hold)
-{
-    return hold->bound ? "connection" : "none";
-}
-
-static json_t *nodes_json(const struct tally *tally)
-{
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i}", "granted", tally->granted, "held", tally->held, "error",
-                     tally->failed, "guarded", tally->guarded, "total", tally->total, "quorum", tally->quorum);
-}
-
-/* Labels come from masters too, where anybody may have written them. */
-static json_t *label_json(struct text label)
-{
-    return label.len == 0 || text_fault(label) != NULL ? json_null() : json_stringn(label.at, label.len);
-}
-
-json_t *answer_hold_json(const struct hold_view *hold, struct instant now)
-{
-    int64_t valid_ms = valid_for_ms(hold, now);
-    if (valid_ms <= 0)
-        return NULL; /* R14: nothing is reported held after its validity */
-    json_t *fence = hold->token.fence == 0 ? json_null() : json_integer((json_int_t)hold->token.fence);
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i}", "label", label_json(hold->label),
-                     "fencing_token", fence, "ttl_ms", (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
-                     "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000), "held_for_ms",
-                     (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000), "max_hold_ms",
-                     (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "bind", bind_name(hold), "count",
-                     hold->count, "confirmed", hold->confirmed);
-}
-
 /* ---- granted, renewed ---- */
 
-/* The hot path: written by hand. */
-static size_t hold_body(const struct request *request, const char *token, const char *fence, int64_t valid_ms,
-                        char *body, size_t size)
+/* The grant of a bound hold begins a stream. If nobody is there any more to read it, the lock is
+ * given back. */
+static struct MHD_Response *bound_response(struct connection *connection, const char *body,
+                                           size_t len)
 {
-    const struct effect_answer *answer = &request->kept.answer;
-    const struct hold_view *hold = &answer->hold;
-    char key[2 * LIMIT_KEY_BYTES + 1], more[64] = "";
-    text_json_escape((struct text){request->key, request->key_len}, key, sizeof(key));
-    if (answer->answer == ANSWER_RENEWED && answer->adopted)
-        snprintf(more, sizeof(more), ",\"adopted\":true,\"continuous\":%s",
-                 answer->continuous ? "true" : "\"unknown\"");
-    if (answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED)
-        snprintf(more, sizeof(more), ",\"count\":%u", hold->count);
-    int len = snprintf(body, size,
-                       "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
-                       ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 ",\"max_hold_ms\":%" PRId64
-                       ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64
-                       ",\"renew\":\"%s\",\"bind\":\"%s\"%s}",
-                       key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms,
-                       hold->valid_until.us / 1000, max_hold_ms(hold), answer->tally.granted, answer->tally.total,
-                       answer->tally.quorum, answer->waited_us / 1000, renew_name(hold->renew), bind_name(hold), more);
-    assert(len > 0 && (size_t)len < size);
-    return (size_t)len;
-}
-
-/* The grant of a bound hold begins a stream. If nobody is there any more to read it, the lock is given back. */
-static struct MHD_Response *bound_response(struct connection *connection, const char *body, size_t len)
-{
-    struct request *request = &connection->request;
+    struct request *request = connection->request;
     struct buffer line = {0};
     if (connection->peer_closed)
         return NULL;
     buffer_add(&line, body, len);
     buffer_add(&line, "\n", 1);
     return stream_open(connection, line,
-                       &(struct stream_terms){
-                           .lock = request->lock, .valid_until = request->kept.answer.hold.valid_until, .bound = true});
+                       &(struct stream_terms){.lock = request->lock,
+                                              .valid_until = request->kept.answer.hold.valid_until,
+                                              .bound = true});
 }
 
-static struct MHD_Response *hold_response(struct connection *connection, const char *token, const char *fence,
-                                          int64_t valid_ms)
+static struct MHD_Response *hold_response(struct connection *connection, const char *token,
+                                          const char *fence, int64_t valid_ms)
 {
-    const struct request *request = &connection->request;
+    const struct request *request = connection->request;
     char body[2 * LIMIT_KEY_BYTES + 640];
     if (request->media == MEDIA_TEXT) {
         int len = snprintf(body, sizeof(body), "%s\n", token);
-        return reply_copied(body, (size_t)len, "text/plain; charset=utf-8");
+        return response_copied(body, (size_t)len, "text/plain; charset=utf-8");
     }
-    size_t len = hold_body(request, token, fence, valid_ms, body, sizeof(body));
-    return request->params.bound ? bound_response(connection, body, len) : reply_copied(body, len, "application/json");
+    size_t len = view_granted(request, token, fence, valid_ms, body, sizeof(body));
+    return request->params.bound ? bound_response(connection, body, len)
+                                 : response_copied(body, len, "application/json");
 }
 
 static bool add_location(struct MHD_Response *response, const struct request *request)
 {
     char location[sizeof("/locks/") + 3 * LIMIT_KEY_BYTES] = "/locks/";
     const size_t prefix = strlen(location);
-    text_percent_encode((struct text){request->key, request->key_len}, location + prefix, sizeof(location) - prefix);
+    percent_encode((struct text){request->key, request->key_len}, location + prefix,
+                   sizeof(location) - prefix);
     return MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, location) == MHD_YES;
 }
 
 static enum MHD_Result write_hold(struct connection *connection, int64_t valid_ms)
 {
-    struct request *request = &connection->request;
+    struct request *request = connection->request;
     const struct hold_view *hold = &request->kept.answer.hold;
     bool granted = request->kept.answer.answer == ANSWER_GRANTED,
          renewed = request->kept.answer.answer == ANSWER_RENEWED;
@@ -197,14 +138,16 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
     request->grants = !renewed && !request->params.bound;
     request->lock = request->kept.answer.lock;
     struct MHD_Response *response = hold_response(connection, token, fence, valid_ms);
-    bool complete = response != NULL && MHD_add_response_header(response, "Lock-Token", token) == MHD_YES &&
+    bool complete = response != NULL &&
+                    MHD_add_response_header(response, "Lock-Token", token) == MHD_YES &&
                     MHD_add_response_header(response, "Valid-For-Ms", valid) == MHD_YES &&
-                    (fence[0] == '\0' || MHD_add_response_header(response, "Fencing-Token", fence) == MHD_YES) &&
+                    (fence[0] == '\0' ||
+                     MHD_add_response_header(response, "Fencing-Token", fence) == MHD_YES) &&
                     (!granted || add_location(response, request));
     if (complete && request->params.bound)
-        return reply_stream(connection, status, response);
+        return response_stream(connection, status, response);
     if (complete)
-        return reply_queue(connection, status, response);
+        return response_queue(connection, status, response);
     if (response == NULL && request->params.bound)
         answer_give_back(connection->api, &request->kept.answer);
     if (response != NULL)
@@ -212,44 +155,11 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
     return MHD_NO;
 }
 
-/* ---- watched ---- */
-
-enum MHD_Result answer_watch(struct connection *connection)
-{
-    struct api *api = connection->api;
-    const struct request *request = &connection->request;
-    struct instant now = api->backend.now(api->backend.arg);
-    struct text key = {request->key, request->key_len};
-    struct hold_view hold;
-    struct stream_terms terms = {.bound = false};
-    if (api->stopping)
-        return answer_here(connection, ANSWER_DRAINING);
-    json_t *view =
-        core_find_hold(api->backend.core, key, now, &hold, &terms.lock) ? answer_hold_json(&hold, now) : NULL;
-    if (view == NULL)
-        return answer_here(connection, ANSWER_NOT_HELD);
-    if (!request_park(connection)) {
-        json_decref(view);
-        return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
-    }
-    terms.valid_until = hold.valid_until;
-    json_t *snapshot = json_pack("{s:s, s:s%}", "event", "held", "key", request->key, request->key_len);
-    if (snapshot != NULL)
-        json_object_update_new(snapshot, view);
-    char *text = snapshot == NULL ? NULL : json_dumps(snapshot, JSON_COMPACT);
-    json_decref(snapshot);
-    struct buffer line = {.failed = text == NULL};
-    if (text != NULL)
-        buffer_printf(&line, "%s\n", text);
-    free(text);
-    return reply_stream(connection, 200, stream_open(connection, line, &terms));
-}
-
 /* ---- what the masters say ---- */
 
 static json_t *masters_json(const struct connection *connection)
 {
-    const struct effect_answer *answer = &connection->request.kept.answer;
+    const struct effect_answer *answer = &connection->request->kept.answer;
     const struct config_group *group = &connection->api->config->groups[answer->group];
     json_t *list = json_array();
     for (size_t m = 0; m < answer->tally.total && answer->masters != NULL; m++) {
@@ -257,15 +167,17 @@ static json_t *masters_json(const struct connection *connection)
         const char *says = state->vote == VOTE_YES      ? "held"
                            : state->vote == VOTE_ABSENT ? "free"
                                                         : vote_name(state->vote);
-        bool has_ttl = (state->vote == VOTE_YES || state->vote == VOTE_FOREIGN) && state->pttl_ms >= 0;
+        bool has_ttl =
+            (state->vote == VOTE_YES || state->vote == VOTE_FOREIGN) && state->pttl_ms >= 0;
         json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state", says,
-                                        "remaining_ttl_ms", has_ttl ? json_integer(state->pttl_ms) : json_null()));
+                              json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state",
+                                        says, "remaining_ttl_ms",
+                                        has_ttl ? json_integer(state->pttl_ms) : json_null()));
     }
     return list;
 }
 
-/* Of a held key: how long the last master keeps it, were nobody to renew. */
+/* Of a held key: how long the last master keeps it if it is not renewed. */
 static json_t *remaining_json(const struct effect_answer *answer)
 {
     int64_t longest = -1;
@@ -278,61 +190,67 @@ static json_t *remaining_json(const struct effect_answer *answer)
 static enum MHD_Result write_state(struct connection *connection)
 {
     struct api *api = connection->api;
-    struct request *request = &connection->request;
+    struct request *request = connection->request;
     const struct effect_answer *answer = &request->kept.answer;
-    const char *state = answer->state == KEY_HELD ? "held" : answer->state == KEY_FREE ? "free" : "unknown";
+    const char *state = answer->state == KEY_HELD   ? "held"
+                        : answer->state == KEY_FREE ? "free"
+                                                    : "unknown";
     if (request->media == MEDIA_TEXT) {
         char line[16];
         snprintf(line, sizeof(line), "%s\n", state);
-        return reply_text(connection, 200, line);
+        return response_text(connection, 200, line);
     }
-    json_t *body = json_pack("{s:s%, s:s, s:o, s:o, s:o, s:o}", "key", request->key, request->key_len, "state", state,
-                             "holder", label_json(answer->holder), "remaining_ttl_ms", remaining_json(answer), "nodes",
-                             nodes_json(&answer->tally), "masters", masters_json(connection));
-    json_t *hold = answer->local ? answer_hold_json(&answer->hold, api->backend.now(api->backend.arg)) : NULL;
+    json_t *body = json_pack("{s:s%, s:s, s:o, s:o, s:o, s:o}", "key", request->key,
+                             request->key_len, "state", state, "holder", view_label(answer->holder),
+                             "remaining_ttl_ms", remaining_json(answer), "nodes",
+                             view_nodes(&answer->tally), "masters", masters_json(connection));
+    json_t *hold =
+        answer->local ? view_hold(&answer->hold, api->backend.now(api->backend.arg)) : NULL;
     if (body != NULL && hold != NULL)
         json_object_set_new(body, "hold", hold);
-    return reply_json(connection, 200, body);
+    return response_json(connection, 200, body);
 }
 
 /* ---- refusals ---- */
 
 static void say_limits(struct connection *connection, char *detail, size_t size)
 {
-    const struct effect_answer *answer = &connection->request.kept.answer;
+    const struct effect_answer *answer = &connection->request->kept.answer;
     char came[32] = "the policy's ttl", min[32], max[32];
-    if (connection->request.params.ttl_ms != 0)
-        text_duration(connection->request.params.ttl_ms, came, sizeof(came));
+    if (connection->request->params.ttl_ms != 0)
+        config_print_duration(connection->request->params.ttl_came_ms, came, sizeof(came));
     snprintf(detail, size, "parameter ttl: %s came; allowed: %s to %s", came,
-             text_duration(answer->ttl_ms_min, min, sizeof(min)), text_duration(answer->ttl_ms_max, max, sizeof(max)));
+             config_print_duration(answer->ttl_ms_min, min, sizeof(min)),
+             config_print_duration(answer->ttl_ms_max, max, sizeof(max)));
 }
 
 /* D5.3: which masters have no vote yet, and for how long. */
 static json_t *guarded_json(const struct connection *connection)
 {
-    const struct effect_answer *answer = &connection->request.kept.answer;
+    const struct effect_answer *answer = &connection->request->kept.answer;
     const struct config_group *group = &connection->api->config->groups[answer->group];
     json_t *list = json_array();
     for (size_t m = 0; m < group->master_count; m++) {
         if ((answer->guarded >> m & 1) == 0)
             continue;
         uint32_t ms = answer->guarded_ms[m];
-        json_array_append_new(list, json_pack("{s:s, s:o}", "master", group->masters[m].url, "guarded_ms",
-                                              ms == UINT32_MAX ? json_null() : json_integer(ms)));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:o}", "master", group->masters[m].url, "guarded_ms",
+                                        ms == UINT32_MAX ? json_null() : json_integer(ms)));
     }
     return list;
 }
 
 static json_t *members_json(const struct connection *connection, unsigned says, int64_t valid_ms)
 {
-    const struct effect_answer *answer = &connection->request.kept.answer;
+    const struct effect_answer *answer = &connection->request->kept.answer;
     json_t *members = json_object();
     if (says & GUARD && answer->guarded != 0)
         json_object_set_new(members, "guarded", guarded_json(connection));
     if (says & NODES)
-        json_object_set_new(members, "nodes", nodes_json(&answer->tally));
+        json_object_set_new(members, "nodes", view_nodes(&answer->tally));
     if (says & HOLDER)
-        json_object_set_new(members, "holder", label_json(answer->holder));
+        json_object_set_new(members, "holder", view_label(answer->holder));
     if (says & RETRY && answer->retry_after_ms >= 0)
         json_object_set_new(members, "retry_after_ms", json_integer(answer->retry_after_ms));
     if (says & VALID_FOR)
@@ -349,7 +267,7 @@ static json_t *members_json(const struct connection *connection, unsigned says, 
 
 static enum MHD_Result write_refusal(struct connection *connection, int64_t valid_ms)
 {
-    const struct effect_answer *answer = &connection->request.kept.answer;
+    const struct effect_answer *answer = &connection->request->kept.answer;
     unsigned says = table[answer->answer].says;
     char detail[160];
     struct problem_report report = {.code = answer_code(answer->answer),
@@ -360,7 +278,8 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
         report.retry_after_ms = answer->retry_after_ms > 0 ? answer->retry_after_ms : 0;
     if (says & GUARD && answer->guarded != 0) {
         snprintf(detail, sizeof(detail),
-                 "%u of %u masters may have forgotten keys and have no vote on new locks yet; %u votes are needed",
+                 "%u of %u masters may have forgotten keys and have no vote on new locks yet; %u "
+                 "votes are needed",
                  answer->tally.guarded, answer->tally.total, answer->tally.quorum);
         report.detail = detail;
     }
@@ -369,26 +288,30 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
         report.detail = detail;
     }
     report.members = members_json(connection, says, valid_ms);
-    return reply_problem(connection, &report);
+    /* Places are what is scarce. */
+    connection->request->closes |= answer->answer == ANSWER_TOO_MANY_WAITERS;
+    return response_problem(connection, &report);
 }
 
 static enum MHD_Result write_pending(struct connection *connection)
 {
-    const struct effect_answer *answer = &connection->request.kept.answer;
-    if (connection->request.media == MEDIA_TEXT)
-        return reply_text(connection, 202, "release_pending\n");
-    return reply_json(connection, 202,
-                      json_pack("{s:s, s:s, s:o}", "code", answer_code(answer->answer), "detail",
-                                answer_text(answer->answer), "nodes", nodes_json(&answer->tally)));
+    const struct effect_answer *answer = &connection->request->kept.answer;
+    if (connection->request->media == MEDIA_TEXT)
+        return response_text(connection, 202, "release_pending\n");
+    return response_json(connection, 202,
+                         json_pack("{s:s, s:s, s:o}", "code", answer_code(answer->answer), "detail",
+                                   answer_text(answer->answer), "nodes",
+                                   view_nodes(&answer->tally)));
 }
 
 /* ---- all of them ---- */
 
-/* A stream tells what becomes of its hold from its beginning on: what had ended before, nobody would tell. */
+/* A stream tells what becomes of its hold from its beginning on: what had ended before, nobody
+ * would tell. */
 static bool stream_is_too_late(const struct connection *connection)
 {
     const struct api *api = connection->api;
-    const struct request *request = &connection->request;
+    const struct request *request = connection->request;
     struct lock_ref lock;
     struct hold_view hold;
     if (!request->params.bound || !hands_out(request->kept.answer.answer))
@@ -399,12 +322,12 @@ static bool stream_is_too_late(const struct connection *connection)
            lock.generation != request->kept.answer.lock.generation;
 }
 
-/* The last look at the clock before a promise is made: a grant without validity is given back, a renewed lease that is
- * over is lost (R4, R14). */
+/* The last look at the clock before a promise is made: a grant without validity is given back, a
+ * renewed lease that is over is lost (R4, R14). */
 static void mind_the_clock(struct connection *connection, int64_t valid_ms)
 {
     struct api *api = connection->api;
-    struct effect_answer *answer = &connection->request.kept.answer;
+    struct effect_answer *answer = &connection->request->kept.answer;
     if (valid_ms > 0 && !stream_is_too_late(connection))
         return;
     if (hands_out(answer->answer)) {
@@ -419,10 +342,10 @@ static void mind_the_clock(struct connection *connection, int64_t valid_ms)
 enum MHD_Result answer_write(struct connection *connection)
 {
     struct api *api = connection->api;
-    struct effect_answer *answer = &connection->request.kept.answer;
-    int64_t valid_ms = valid_for_ms(&answer->hold, api->backend.now(api->backend.arg));
+    struct effect_answer *answer = &connection->request->kept.answer;
+    int64_t valid_ms = view_valid_for_ms(&answer->hold, api->backend.now(api->backend.arg));
     mind_the_clock(connection, valid_ms);
-    if (connection->request.method == METHOD_POST)
+    if (connection->request->method == METHOD_POST)
         metrics_answered(api->backend.metrics, answer);
     switch (answer->answer) {
     case ANSWER_GRANTED:
@@ -431,7 +354,7 @@ enum MHD_Result answer_write(struct connection *connection)
     case ANSWER_RENEWED:
         return write_hold(connection, valid_ms);
     case ANSWER_RELEASED:
-        return reply_shared(connection, 204, api->no_content);
+        return response_shared(connection, 204, api->no_content);
     case ANSWER_RELEASE_PENDING:
         return write_pending(connection);
     case ANSWER_STATE:
@@ -439,4 +362,14 @@ enum MHD_Result answer_write(struct connection *connection)
     default:
         return write_refusal(connection, valid_ms);
     }
+}
+
+enum MHD_Result answer_here(struct connection *connection, enum answer answer)
+{
+    struct request *request = connection->request;
+    uint16_t policy = core_policy_of(connection->api->backend.core,
+                                     (struct text){request->key, request->key_len});
+    request->kept.answer =
+        (struct effect_answer){.answer = answer, .policy = policy, .retry_after_ms = 1000};
+    return answer_write(connection);
 }

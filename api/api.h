@@ -1,12 +1,12 @@
-/* The HTTP room: routes, parameters, JSON, problem+json, metrics and health pages. The only place that knows
- * libmicrohttpd. */
+/* The HTTP room: routes, parameters, JSON, problem+json, metrics and health pages. The only place
+ * that knows libmicrohttpd. */
 #ifndef LOCKAGENT_API_H
 #define LOCKAGENT_API_H
 
 #include <uv.h>
 
 #include "agent/core/core.h"
-#include "agent/metrics.h"
+#include "agent/metrics/metrics.h"
 #include "agent/redis/redis.h"
 #include "config/config.h"
 
@@ -15,29 +15,29 @@ struct api;
 /* What the API needs of the agent. */
 struct api_backend {
     void *arg;
-    /* Hands an event to the core; the backend stamps the time. The answer may come from within the call, through
-     * api_answer(). */
+    /* Hands an event to the core; the backend stamps the time. The answer may come from within the
+     * call, through api_answer(). */
     void (*submit)(void *arg, struct event *event);
     struct instant (*now)(void *arg); /* CLOCK_BOOTTIME, read anew */
-    const struct core *core;          /* for core_stats(), core_next_hold(), core_next_wait(), core_policy_of() */
+    const struct core *core;          /* to read holds, waits, policies and counters */
     const struct redis *redis;        /* for redis_master() */
     struct metrics *metrics;
-    /* NULL when the agent is ready to serve locks; else why not, in one sentence: draining, or groups without a quorum.
-     */
+    /* NULL when the agent is ready to serve locks; else why not, in one sentence: draining, or
+     * groups without a quorum. */
     const char *(*not_ready)(void *arg);
 };
 
-/* Opens every listener of `config` (by reference; must outlive the room) and serves from `loop`. NULL on failure, with
- * the reason in `error`. */
-struct api *api_start(uv_loop_t *loop, const struct config *config, const struct api_backend *backend, char *error,
-                      size_t error_size);
+/* Opens every listener of `config` (by reference; must outlive the room) and serves from `loop`.
+ * NULL on failure, with the reason in `error`. */
+struct api *api_start(uv_loop_t *loop, const struct config *config,
+                      const struct api_backend *backend, char *error, size_t error_size);
 
-/* An EFFECT_ANSWER for a request of this room. Re-checks validity with a fresh clock at the last moment before the
- * answer is written: a grant that has no validity left is answered `validity_expired` and given back with
- * EVENT_UNDELIVERED. */
+/* An EFFECT_ANSWER for a request of this room. Re-checks validity with a fresh clock at the last
+ * moment before the answer is written: a grant that has no validity left is answered
+ * `validity_expired` and given back with EVENT_UNDELIVERED. */
 void api_answer(struct api *api, const struct effect_answer *answer);
 
-/* An EFFECT_TRACE of the core: tells those who watch the hold, or are bound to it. */
+/* An EFFECT_TRACE of the core: tells the callers that watch the hold or are bound to it. */
 void api_notify(struct api *api, const struct effect_trace *trace);
 
 /* The reloadable part of the configuration changed (same struct, new values). */
@@ -49,8 +49,9 @@ void api_drain(struct api *api);
 /* How many requests wait for an answer. */
 size_t api_unanswered(const struct api *api);
 
-/* Stops accepting, answers what is left with `draining`, lets replies be written until `grace_ms` at most, closes all.
- * `done` is called when the loop holds no handle of the room any more; then api_free(). */
+/* Stops accepting, answers what is left with `draining`, lets responses be written until `grace_ms`
+ * at most, closes all. `done` is called when the loop holds no handle of the room any more; then
+ * api_free(). */
 void api_stop(struct api *api, int64_t grace_ms, void (*done)(void *arg), void *arg);
 void api_free(struct api *api);
 

@@ -7,5 +7,8 @@ with open(source, "rb") as file:
 with open(target, "w", encoding="ascii") as file:
     file.write(f"/* Made by the build. */\nstatic const char {name}[] = {{\n")
     for at in range(0, len(content), 20):
-        file.write(" ".join(f"{byte if byte < 128 else byte - 256}," for byte in content[at : at + 20]) + "\n")
+        file.write(
+            " ".join(f"{byte if byte < 128 else byte - 256}," for byte in content[at : at + 20])
+            + "\n"
+        )
     file.write("};\n")

@@ -4,11 +4,8 @@
 
 #include "agent/core/core.h"
 
-/* NULL when `key` is one, or why it is none: to be read behind "the key". */
-const char *key_fault(struct text key);
-
-/* Decodes what follows `/locks/` in the raw request target (D3). NULL, and `key` and `*ret_len` set, or why it is no
- * key: to be read behind "the key". */
+/* Decodes what follows `/locks/` in the raw request target (D3). NULL, and `key` and `*ret_len`
+ * set, or why it is no key: to be read behind "the key". */
 const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_len);
 
 #endif

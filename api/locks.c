@@ -1,9 +1,13 @@
-/* The lock calls: parameters -> event, and the list of this agent's locks. */
-#include <stdio.h>
-#include <string.h>
+/* The lock calls, from parameters to an event of the core, and the list of this agent's locks. */
+#include "api/locks.h"
 
-#include "api/room.h"
-#include "api/text.h"
+#include <stdio.h>
+
+#include "agent/base/text.h"
+#include "api/exchange.h"
+#include "api/response.h"
+#include "api/view.h"
+#include "api/watch.h"
 
 static struct text key_of(const struct request *request)
 {
@@ -18,18 +22,19 @@ static struct text idempotency_of(const struct request *request)
 /* R11. Elsewhere the second acquire would wait for the first: better to hear of it at once. */
 static enum MHD_Result refuse_owner(struct connection *connection)
 {
-    struct refusal *refusal = &connection->request.refusal;
+    struct refusal *refusal = &connection->request->refusal;
     refusal->problem = PROBLEM_BAD_REQUEST;
     snprintf(refusal->parameter, sizeof(refusal->parameter), "owner");
-    snprintf(refusal->detail, sizeof(refusal->detail),
-             "parameter owner: allowed where the key's policy is reentrant, which this one's is not");
-    return reply_refusal(connection, refusal);
+    snprintf(
+        refusal->detail, sizeof(refusal->detail),
+        "parameter owner: allowed where the key's policy is reentrant, which this one's is not");
+    return response_refusal(connection, refusal);
 }
 
 enum MHD_Result locks_acquire(struct connection *connection)
 {
     const struct api *api = connection->api;
-    const struct request *request = &connection->request;
+    const struct request *request = connection->request;
     const struct params *params = &request->params;
     struct event event = {.kind = EVENT_ACQUIRE,
                           .acquire = {.key = key_of(request),
@@ -44,37 +49,40 @@ enum MHD_Result locks_acquire(struct connection *connection)
     if (params->owner_len > 0 &&
         !api->config->policies[core_policy_of(api->backend.core, key_of(request))].core.reentrant)
         return refuse_owner(connection);
-    return request_submit(connection, &event);
+    return exchange_submit(connection, &event);
 }
 
 enum MHD_Result locks_renew(struct connection *connection)
 {
-    const struct request *request = &connection->request;
+    const struct request *request = connection->request;
     const struct params *params = &request->params;
-    struct event event = {
-        .kind = EVENT_RENEW,
-        .renew = {.key = key_of(request), .token = params->token, .ttl_ms = params->ttl_ms, .renew = params->renew}};
-    return request_submit(connection, &event);
+    struct event event = {.kind = EVENT_RENEW,
+                          .renew = {.key = key_of(request),
+                                    .token = params->token,
+                                    .ttl_ms = params->ttl_ms,
+                                    .renew = params->renew}};
+    return exchange_submit(connection, &event);
 }
 
 enum MHD_Result locks_release(struct connection *connection)
 {
-    const struct request *request = &connection->request;
-    struct event event = {
-        .kind = EVENT_RELEASE,
-        .release = {.key = key_of(request), .token = request->params.token, .idempotency = idempotency_of(request)}};
-    return request_submit(connection, &event);
+    const struct request *request = connection->request;
+    struct event event = {.kind = EVENT_RELEASE,
+                          .release = {.key = key_of(request),
+                                      .token = request->params.token,
+                                      .idempotency = idempotency_of(request)}};
+    return exchange_submit(connection, &event);
 }
 
 enum MHD_Result locks_read(struct connection *connection)
 {
-    if (connection->request.params.watch)
-        return answer_watch(connection);
-    struct event event = {.kind = EVENT_READ, .read = {.key = key_of(&connection->request)}};
-    return request_submit(connection, &event);
+    if (connection->request->params.watch)
+        return watch_begin(connection);
+    struct event event = {.kind = EVENT_READ, .read = {.key = key_of(connection->request)}};
+    return exchange_submit(connection, &event);
 }
 
-/* ---- the list: holds first, then those who wait ---- */
+/* ---- the list: holds first, then the callers that wait ---- */
 
 struct page {
     struct instant now;
@@ -98,7 +106,7 @@ static void list_holds(const struct core *core, struct page *page)
             page->more = true;
             return;
         }
-        json_t *view = answer_hold_json(&hold, page->now);
+        json_t *view = view_hold(&hold, page->now);
         if (view != NULL) {
             json_t *entry = json_pack("{s:o}", "key", key_json(hold.key));
             json_object_update_new(entry, view);
@@ -142,14 +150,15 @@ static enum MHD_Result list_as_text(struct connection *connection, const struct 
         return MHD_NO;
     }
     if (lines.len == 0)
-        return reply_text(connection, 200, "");
-    return reply_queue(connection, 200, reply_owned(lines.bytes, lines.len, "text/plain; charset=utf-8"));
+        return response_text(connection, 200, "");
+    return response_queue(connection, 200,
+                          response_owned(lines.bytes, lines.len, "text/plain; charset=utf-8"));
 }
 
 enum MHD_Result locks_list(struct connection *connection)
 {
     struct api *api = connection->api;
-    const struct params *params = &connection->request.params;
+    const struct params *params = &connection->request->params;
     struct page page = {.now = api->backend.now(api->backend.arg),
                         .cursor = params->cursor,
                         .left = params->limit == 0 ? LIST_LIMIT_DEFAULT : params->limit,
@@ -159,7 +168,7 @@ enum MHD_Result locks_list(struct connection *connection)
         list_holds(api->backend.core, &page);
     if (!page.more)
         list_waits(api->backend.core, &page);
-    if (connection->request.media == MEDIA_TEXT) {
+    if (connection->request->media == MEDIA_TEXT) {
         enum MHD_Result result = list_as_text(connection, &page);
         json_decref(page.held);
         json_decref(page.waiting);
@@ -167,7 +176,7 @@ enum MHD_Result locks_list(struct connection *connection)
     }
     char cursor[16];
     snprintf(cursor, sizeof(cursor), "%c%u", page.cursor.waits ? 'w' : 'h', page.cursor.at);
-    return reply_json(connection, 200,
-                      json_pack("{s:o, s:o, s:o}", "held", page.held, "waiting", page.waiting, "next_cursor",
-                                page.more ? json_string(cursor) : json_null()));
+    return response_json(connection, 200,
+                         json_pack("{s:o, s:o, s:o}", "held", page.held, "waiting", page.waiting,
+                                   "next_cursor", page.more ? json_string(cursor) : json_null()));
 }

@@ -1,59 +1,73 @@
 /* Metrics, health and the API's description. */
-#include <stdlib.h>
-#include <string.h>
+#include "api/pages.h"
 
-#include "api/room.h"
+#include "api/response.h"
 
-enum MHD_Result page_metrics(struct connection *connection)
+static struct MHD_Response *word_metrics(const struct api *api)
 {
-    struct api *api = connection->api;
     struct metrics_scrape scrape = {
         .core = core_stats(api->backend.core), .redis = api->backend.redis, .config = api->config};
     struct buffer page = {0};
     metrics_render(api->backend.metrics, &scrape, &page);
-    if (page.failed) {
-        buffer_free(&page);
-        return reply_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
+    if (!page.failed)
+        return response_owned(page.bytes, page.len, "text/plain; version=0.0.4; charset=utf-8");
+    buffer_free(&page);
+    return NULL;
+}
+
+/* Wording them takes longer than taking a lock; a flood of scrapes gets one text. */
+enum MHD_Result page_metrics(struct connection *connection)
+{
+    struct api *api = connection->api;
+    uint64_t now_ms = uv_now(api->loop);
+    if (api->metrics == NULL || now_ms - api->metrics_at_ms >= METRICS_MS) {
+        if (api->metrics != NULL)
+            MHD_destroy_response(api->metrics); /* it goes when its last reader is done */
+        api->metrics = word_metrics(api);
+        api->metrics_at_ms = now_ms;
     }
-    return reply_queue(connection, 200, reply_owned(page.bytes, page.len, "text/plain; version=0.0.4; charset=utf-8"));
+    if (api->metrics == NULL)
+        return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
+    return response_shared(connection, 200, api->metrics);
 }
 
 /* Liveness never depends on Redis (D5.2). */
 enum MHD_Result page_alive(struct connection *connection)
 {
-    return reply_shared(connection, 200, connection->api->alive);
+    return response_shared(connection, 200, connection->api->alive);
 }
 
 enum MHD_Result page_openapi(struct connection *connection)
 {
-    return reply_shared(connection, 200, connection->api->openapi);
+    return response_shared(connection, 200, connection->api->openapi);
 }
 
 static json_t *master_json(const struct api *api, size_t group, size_t master)
 {
-    struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)group, (uint8_t)master);
-    json_t *json = json_pack("{s:s, s:s, s:s}", "master", api->config->groups[group].masters[master].url, "state",
-                             redis_state_name(view.state), "reason", view.reason);
+    struct redis_master_view view =
+        redis_master(api->backend.redis, (uint8_t)group, (uint8_t)master);
+    json_t *json =
+        json_pack("{s:s, s:s, s:s}", "master", api->config->groups[group].masters[master].url,
+                  "state", redis_state_name(view.state), "reason", view.reason);
     if (view.guarded_ms != 0)
-        json_object_set_new(json, "guarded_ms", view.guarded_ms < 0 ? json_null() : json_integer(view.guarded_ms));
+        json_object_set_new(json, "guarded_ms",
+                            view.guarded_ms < 0 ? json_null() : json_integer(view.guarded_ms));
     return json;
 }
 
 static json_t *group_json(const struct api *api, size_t g)
 {
     const struct config_group *group = &api->config->groups[g];
-    size_t up = 0, voting = 0, quorum = config_group_quorum(api->config, g);
+    struct redis_group_view view = redis_group(api->backend.redis, (uint8_t)g);
     json_t *not_up = json_array();
     for (size_t m = 0; m < group->master_count; m++) {
-        struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
-        up += view.serves;
-        voting += view.votes;
-        if (view.state != REDIS_UP)
+        if (redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m).state != REDIS_UP)
             json_array_append_new(not_up, master_json(api, g, m));
     }
-    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:o}", "group", group->name, "ready", voting >= quorum, "up",
-                     (json_int_t)up, "voting", (json_int_t)voting, "total", (json_int_t)group->master_count, "quorum",
-                     (json_int_t)quorum, "not_up", not_up);
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:o}", "group", group->name, "ready",
+                     view.voting >= view.quorum, "up", (json_int_t)view.up, "voting",
+                     (json_int_t)view.voting, "total", (json_int_t)view.total, "quorum",
+                     (json_int_t)view.quorum, "not_up", not_up);
 }
 
 enum MHD_Result page_ready(struct connection *connection)
@@ -65,7 +79,8 @@ enum MHD_Result page_ready(struct connection *connection)
     json_t *groups = json_array();
     for (size_t g = 0; g < api->config->group_count; g++)
         json_array_append_new(groups, group_json(api, g));
-    json_t *body = json_pack("{s:b, s:o, s:o}", "ready", why_not == NULL, "reason",
-                             why_not == NULL ? json_null() : json_string(why_not), "groups", groups);
-    return reply_json(connection, why_not == NULL ? 200 : 503, body);
+    json_t *body =
+        json_pack("{s:b, s:o, s:o}", "ready", why_not == NULL, "reason",
+                  why_not == NULL ? json_null() : json_string(why_not), "groups", groups);
+    return response_json(connection, why_not == NULL ? 200 : 503, body);
 }

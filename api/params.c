@@ -1,5 +1,5 @@
-/* Reads parameters, whatever form they come in. They are read before the method is known, so what is allowed is judged
- * at the end. */
+/* Reads parameters, whatever form they come in. They are read before the method is known, so what
+ * is allowed is judged at the end. */
 #include "api/params.h"
 
 #include <assert.h>
@@ -8,62 +8,69 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/text.h"
-#include "config/keys.h"
+#include "agent/base/text.h"
+#include "agent/core/core_assert.h"
+#include "api/percent.h"
+#include "config/suggest.h"
 
 enum { VALUE_BYTES = 256 }; /* longer than any value that is allowed */
 
-static_assert(LIST_LIMIT_MAX == 1000 && LIMIT_LABEL_BYTES == 64, "the texts of the table name these numbers");
+static_assert(LIST_LIMIT_MAX == 1000 && LIMIT_LABEL_BYTES == 64,
+              "the texts of the table name these numbers");
 
-/* ---- values: each says whether it is allowed, and keeps it ------------------------------------------------------ */
+/* ---- values: each says whether it is allowed, and keeps it ----------------------------------- */
 
 static bool read_positive_duration(struct text value, int64_t *ret_ms)
 {
     return config_parse_duration(value, ret_ms) && *ret_ms > 0;
 }
 
-static bool read_ttl(struct params *params, const struct config *config, struct text value)
+static bool keep_ttl(struct params *params, const struct config *config, struct text value)
 {
     int64_t ms = 0;
     (void)config;
     bool fine = read_positive_duration(value, &ms);
-    params->ttl_ms = ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms; /* the core knows what the policy allows */
+    params->ttl_came_ms = ms;
+    /* The core knows what the policy allows. */
+    params->ttl_ms = ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
     return fine;
 }
 
-static bool read_wait(struct params *params, const struct config *config, struct text value)
+static bool keep_wait(struct params *params, const struct config *config, struct text value)
 {
     return config_parse_duration(value, &params->wait_ms) && params->wait_ms <= config->wait_ms_max;
 }
 
-static bool read_renew(struct params *params, const struct config *config, struct text value)
+static bool keep_renew(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
-    params->renew = text_is(value, "agent") ? RENEW_AGENT : text_is(value, "caller") ? RENEW_CALLER : RENEW_UNSET;
+    params->renew = text_is(value, "agent")    ? RENEW_AGENT
+                    : text_is(value, "caller") ? RENEW_CALLER
+                                               : RENEW_UNSET;
     return params->renew != RENEW_UNSET;
 }
 
-static bool read_bind(struct params *params, const struct config *config, struct text value)
+static bool keep_bind(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
     params->bound = text_is(value, "connection");
     return params->bound || text_is(value, "none");
 }
 
-static bool read_watch(struct params *params, const struct config *config, struct text value)
+static bool keep_watch(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
     params->watch = value.len == 0 || text_is(value, "true");
     return params->watch;
 }
 
-static bool read_max_hold(struct params *params, const struct config *config, struct text value)
+static bool keep_max_hold(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
     return read_positive_duration(value, &params->max_hold_ms);
 }
 
-static bool read_label(struct params *params, const struct config *config, struct text value)
+static bool keep_label(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
     if (value.len > sizeof(params->label))
@@ -81,7 +88,7 @@ bool params_is_secret(struct text value)
     return value.len >= SECRET_BYTES_MIN && value.len <= LIMIT_SECRET_BYTES;
 }
 
-static bool read_owner(struct params *params, const struct config *config, struct text value)
+static bool keep_owner(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
     if (!params_is_secret(value))
@@ -91,13 +98,13 @@ static bool read_owner(struct params *params, const struct config *config, struc
     return true;
 }
 
-static bool read_token(struct params *params, const struct config *config, struct text value)
+static bool keep_token(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
     return token_parse(value, &params->token);
 }
 
-static bool read_number(struct text value, uint64_t max, uint32_t *ret)
+static bool read_whole(struct text value, uint64_t max, uint32_t *ret)
 {
     uint64_t number = 0;
     if (value.len == 0 || value.len > 10)
@@ -111,26 +118,26 @@ static bool read_number(struct text value, uint64_t max, uint32_t *ret)
     return number <= max;
 }
 
-static bool read_limit(struct params *params, const struct config *config, struct text value)
+static bool keep_limit(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
-    return read_number(value, LIST_LIMIT_MAX, &params->limit) && params->limit > 0;
+    return read_whole(value, LIST_LIMIT_MAX, &params->limit) && params->limit > 0;
 }
 
-static bool read_cursor(struct params *params, const struct config *config, struct text value)
+static bool keep_cursor(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
     if (value.len < 2 || (value.at[0] != 'h' && value.at[0] != 'w'))
         return false;
     params->cursor.waits = value.at[0] == 'w';
-    return read_number((struct text){value.at + 1, value.len - 1}, UINT32_MAX, &params->cursor.at);
+    return read_whole((struct text){value.at + 1, value.len - 1}, UINT32_MAX, &params->cursor.at);
 }
 
 static const struct {
     const char *name, *allowed;
-    bool (*read)(struct params *params, const struct config *config, struct text value);
+    bool (*keep)(struct params *params, const struct config *config, struct text value);
 } table[PARAM_COUNT] = {
-#define X(id, name, allowed) [PARAM_##id] = {#name, allowed, read_##name},
+#define X(id, name, allowed) [PARAM_##id] = {#name, allowed, keep_##name},
     PARAMS(X)
 #undef X
 };
@@ -140,15 +147,11 @@ const char *param_name(enum param param)
     return table[param].name;
 }
 
-const char *param_allowed(enum param param)
-{
-    return table[param].allowed;
-}
+/* ---- taking ---------------------------------------------------------------------------------- */
 
-/* ---- taking ----------------------------------------------------------------------------------------------------- */
-
-/* Copies what can be shown of `from`: cut to fit between two characters, and nothing of what is no text. */
-static void keep(char *to, size_t size, struct text from)
+/* Copies what can be shown of `from`: cut to fit between two characters, and nothing of what is no
+ * text. */
+static void keep_readable(char *to, size_t size, struct text from)
 {
     size_t len = from.len < size ? from.len : size - 1;
     while (len > 0 && len < from.len && ((unsigned char)from.at[len] & 0xC0) == 0x80)
@@ -160,13 +163,14 @@ static void keep(char *to, size_t size, struct text from)
     to[len] = '\0';
 }
 
-static void fail(struct params *params, enum param_fault fault, struct text name, struct text value)
+static void note_fault(struct params *params, enum param_fault fault, struct text name,
+                       struct text value)
 {
     if (params->fault != PARAM_FINE)
         return;
     params->fault = fault;
-    keep(params->name, sizeof(params->name), name);
-    keep(params->came, sizeof(params->came), value);
+    keep_readable(params->name, sizeof(params->name), name);
+    keep_readable(params->came, sizeof(params->came), value);
 }
 
 static enum param find(struct text name)
@@ -183,11 +187,11 @@ static bool admit(struct params *params, struct text name, enum param *ret_param
     const struct text nothing = {"", 0};
     enum param param = find(name);
     if (param == PARAM_COUNT) {
-        fail(params, PARAM_UNKNOWN, name, nothing);
+        note_fault(params, PARAM_UNKNOWN, name, nothing);
         return false;
     }
     if (params->given & 1U << param) {
-        fail(params, PARAM_DOUBLED, name, nothing);
+        note_fault(params, PARAM_DOUBLED, name, nothing);
         return false;
     }
     params->given |= 1U << param;
@@ -195,25 +199,26 @@ static bool admit(struct params *params, struct text name, enum param *ret_param
     return true;
 }
 
-void params_take(struct params *params, const struct config *config, struct text name, struct text value)
+void params_take(struct params *params, const struct config *config, struct text name,
+                 struct text value)
 {
     enum param param;
     if (!admit(params, name, &param))
         return;
     if (param == PARAM_TOKEN) {
-        if (!read_token(params, config, value))
-            fail(params, PARAM_BAD, name, text_of("no token of this format"));
+        if (!keep_token(params, config, value))
+            note_fault(params, PARAM_BAD, name, text_of("no token of this format"));
         return;
     }
     if (param == PARAM_OWNER) {
-        if (!read_owner(params, config, value))
-            fail(params, PARAM_BAD, name, text_of("no owner of this form"));
+        if (!keep_owner(params, config, value))
+            note_fault(params, PARAM_BAD, name, text_of("no owner of this form"));
         return;
     }
     if (text_fault(value) != NULL)
-        fail(params, PARAM_ENCODING, name, (struct text){"", 0});
-    else if (!table[param].read(params, config, value))
-        fail(params, PARAM_BAD, name, value);
+        note_fault(params, PARAM_ENCODING, name, (struct text){"", 0});
+    else if (!table[param].keep(params, config, value))
+        note_fault(params, PARAM_BAD, name, value);
 }
 
 static void take_pair(struct params *params, const struct config *config, struct text pair)
@@ -221,13 +226,14 @@ static void take_pair(struct params *params, const struct config *config, struct
     char name[VALUE_BYTES], value[VALUE_BYTES];
     const char *equals = memchr(pair.at, '=', pair.len);
     struct text raw_name = {pair.at, equals == NULL ? pair.len : (size_t)(equals - pair.at)};
-    struct text raw_value = {equals == NULL ? "" : equals + 1, equals == NULL ? 0 : pair.len - raw_name.len - 1};
+    struct text raw_value = {equals == NULL ? "" : equals + 1,
+                             equals == NULL ? 0 : pair.len - raw_name.len - 1};
     struct text plain_name = {name, 0}, plain_value = {value, 0};
-    if (text_percent_decode(raw_name, true, name, sizeof(name), &plain_name.len) != NULL)
-        fail(params, PARAM_ENCODING, raw_name, raw_value);
-    else if (text_percent_decode(raw_value, true, value, sizeof(value), &plain_value.len) != NULL)
-        fail(params, find(plain_name) == PARAM_COUNT ? PARAM_UNKNOWN : PARAM_ENCODING, plain_name,
-             (struct text){"", 0});
+    if (percent_decode(raw_name, true, name, sizeof(name), &plain_name.len) != NULL)
+        note_fault(params, PARAM_ENCODING, raw_name, raw_value);
+    else if (percent_decode(raw_value, true, value, sizeof(value), &plain_value.len) != NULL)
+        note_fault(params, find(plain_name) == PARAM_COUNT ? PARAM_UNKNOWN : PARAM_ENCODING,
+                   plain_name, (struct text){"", 0});
     else
         params_take(params, config, plain_name, plain_value);
 }
@@ -248,37 +254,43 @@ void params_take_form(struct params *params, const struct config *config, struct
 /* jansson names a doubled member only in its text: duplicate object key near '"ttl"'. */
 static bool take_json_error(struct params *params, const json_error_t *error)
 {
-    const char *quote = strchr(error->text, '"'), *end = quote == NULL ? NULL : strchr(quote + 1, '"');
+    const char *quote = strchr(error->text, '"'),
+               *end = quote == NULL ? NULL : strchr(quote + 1, '"');
     if (json_error_code(error) != json_error_duplicate_key || end == NULL)
         return false;
-    fail(params, PARAM_DOUBLED, (struct text){quote + 1, (size_t)(end - quote) - 1}, (struct text){"", 0});
+    note_fault(params, PARAM_DOUBLED, (struct text){quote + 1, (size_t)(end - quote) - 1},
+               (struct text){"", 0});
     return true;
 }
 
-static void take_member(struct params *params, const struct config *config, const char *name, const json_t *value)
+static void take_member(struct params *params, const struct config *config, const char *name,
+                        const json_t *value)
 {
     enum param param;
     if (json_is_string(value)) {
-        params_take(params, config, text_of(name), (struct text){json_string_value(value), json_string_length(value)});
+        params_take(params, config, text_of(name),
+                    (struct text){json_string_value(value), json_string_length(value)});
         return;
     }
     if (!admit(params, text_of(name), &param))
         return;
     char *shown = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     bool is_secret = param == PARAM_TOKEN || param == PARAM_OWNER;
-    fail(params, PARAM_NOT_A_TEXT, text_of(name), text_of(shown == NULL || is_secret ? "" : shown));
+    note_fault(params, PARAM_NOT_A_TEXT, text_of(name),
+               text_of(shown == NULL || is_secret ? "" : shown));
     free(shown);
 }
 
-const char *params_take_json(struct params *params, const struct config *config, struct text body, char *error,
-                             size_t size)
+const char *params_take_json(struct params *params, const struct config *config, struct text body,
+                             char *error, size_t size)
 {
     json_error_t what;
     json_t *root = json_loadb(body.at, body.len, JSON_REJECT_DUPLICATES, &what);
     if (root == NULL) {
         if (take_json_error(params, &what))
             return NULL;
-        snprintf(error, size, "the body is no JSON: line %d, column %d: %s", what.line, what.column, what.text);
+        snprintf(error, size, "the body is no JSON: line %d, column %d: %s", what.line, what.column,
+                 what.text);
         return error;
     }
     if (!json_is_object(root)) {
@@ -300,21 +312,23 @@ bool params_take_token_header(struct params *params, const char *header)
         params->given |= 1U << PARAM_TOKEN;
         params->token = from_header.token;
         if (from_header.fault != PARAM_FINE)
-            fail(params, from_header.fault, text_of("token"), text_of(from_header.came));
+            note_fault(params, from_header.fault, text_of("token"), text_of(from_header.came));
         return true;
     }
-    return from_header.fault == PARAM_FINE && token_same_random(&params->token, &from_header.token) &&
+    return from_header.fault == PARAM_FINE &&
+           token_same_random(&params->token, &from_header.token) &&
            params->token.fence == from_header.token.fence;
 }
 
-/* ---- what is wrong ---------------------------------------------------------------------------------------------- */
+/* ---- what is wrong --------------------------------------------------------------------------- */
 
 static size_t list_allowed(unsigned allowed, char *out, size_t size)
 {
     size_t len = (size_t)snprintf(out, size, "%s", allowed == 0 ? "no parameter" : "");
     for (int i = 0; i < PARAM_COUNT; i++)
         if (allowed & 1U << i)
-            len += (size_t)snprintf(out + len, size - len, "%s%s", len == 0 ? "" : ", ", table[i].name);
+            len += (size_t)snprintf(out + len, size - len, "%s%s", len == 0 ? "" : ", ",
+                                    table[i].name);
     return len;
 }
 
@@ -343,42 +357,46 @@ static void say_not_allowed(const char *name, unsigned allowed, char *detail, si
     char list[128];
     const char *meant = nearest(name, allowed);
     list_allowed(allowed, list, sizeof(list));
-    snprintf(detail, size, "parameter %s is not known here; allowed: %s%s%s%s", readable(name), list,
-             meant == NULL ? "" : "; did you mean ", meant == NULL ? "" : meant, meant == NULL ? "" : "?");
+    snprintf(detail, size, "parameter %s is not known here; allowed: %s%s%s%s", readable(name),
+             list, meant == NULL ? "" : "; did you mean ", meant == NULL ? "" : meant,
+             meant == NULL ? "" : "?");
 }
 
-static void say_bad_value(const struct params *params, const struct config *config, char *detail, size_t size)
+static void say_bad_value(const struct params *params, const struct config *config, char *detail,
+                          size_t size)
 {
     enum param param = find(text_of(params->name));
     char max[32] = "";
-    assert(param != PARAM_COUNT);
+    CORE_ASSERT(param != PARAM_COUNT);
     const char *allowed = table[param].allowed;
     if (param == PARAM_WAIT)
-        text_duration(config->wait_ms_max, max, sizeof(max));
-    snprintf(detail, size, "parameter %s: %s%s; allowed: %s%s%s", params->name,
+        config_print_duration(config->wait_ms_max, max, sizeof(max));
+    snprintf(detail, size, "parameter %s: %s%s%s; allowed: %s%s%s", params->name,
              params->came[0] == '\0' ? "nothing or something unreadable came" : params->came,
-             params->fault == PARAM_NOT_A_TEXT ? " came, which is no string"
-             : params->came[0] == '\0'         ? ""
-                                               : " came",
-             allowed, max[0] == '\0' ? "" : ", here ", max);
+             params->came[0] == '\0' ? "" : " came",
+             params->fault == PARAM_NOT_A_TEXT ? ", which is no string" : "", allowed,
+             max[0] == '\0' ? "" : ", here ", max);
 }
 
-bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed, char *name,
-                     char *detail, size_t size)
+bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed,
+                     char *name, char *detail, size_t size)
 {
-    unsigned strangers = params->given & ~allowed;
+    unsigned misplaced = params->given & ~allowed;
     snprintf(name, sizeof(params->name), "%s", params->name);
-    if (params->fault == PARAM_FINE && strangers == 0)
+    if (params->fault == PARAM_FINE && misplaced == 0)
         return true;
-    if (strangers != 0 && params->fault != PARAM_UNKNOWN) {
-        snprintf(name, sizeof(params->name), "%s", table[__builtin_ctz(strangers)].name);
+    if (misplaced != 0 && params->fault != PARAM_UNKNOWN) {
+        snprintf(name, sizeof(params->name), "%s", table[__builtin_ctz(misplaced)].name);
         say_not_allowed(name, allowed, detail, size);
     } else if (params->fault == PARAM_UNKNOWN) {
         say_not_allowed(name, allowed, detail, size);
     } else if (params->fault == PARAM_DOUBLED) {
-        snprintf(detail, size, "parameter %s came twice; allowed is once, in the query, the body or the header", name);
+        snprintf(detail, size,
+                 "parameter %s came twice; allowed is once, in the query, the body or the header",
+                 readable(name));
     } else if (find(text_of(params->name)) == PARAM_COUNT) {
-        snprintf(detail, size, "parameter %s: its name is not encoded as UTF-8 and percent-encoding demand",
+        snprintf(detail, size,
+                 "parameter %s: its name is not encoded as UTF-8 and percent-encoding demand",
                  readable(name));
     } else {
         say_bad_value(params, config, detail, size);

@@ -1,22 +1,22 @@
-/* The parameters of lock calls: one table of names and checks for query string, form body, JSON body and the Lock-Token
- * header. */
+/* The parameters of lock calls: one table of names and checks for query string, form body, JSON
+ * body and the Lock-Token header. */
 #ifndef LOCKAGENT_API_PARAMS_H
 #define LOCKAGENT_API_PARAMS_H
 
 #include "agent/core/core.h"
 #include "config/config.h"
 
-#define PARAMS(X)                                                                                                      \
-    X(TTL, ttl, "a duration with its unit, above 0, such as 30s")                                                      \
-    X(WAIT, wait, "a duration with its unit, such as 5s, up to limits.wait")                                           \
-    X(RENEW, renew, "agent or caller")                                                                                 \
-    X(MAX_HOLD, max_hold, "a duration with its unit, above 0, such as 10m")                                            \
-    X(BIND, bind, "none or connection")                                                                                \
-    X(LABEL, label, "up to 64 bytes of UTF-8 without control characters")                                              \
-    X(OWNER, owner, "16 to 64 visible ASCII characters, as secret as a token")                                         \
-    X(TOKEN, token, "the token that the acquiring POST answered")                                                      \
-    X(LIMIT, limit, "a number from 1 to 1000")                                                                         \
-    X(CURSOR, cursor, "next_cursor of the page before")                                                                \
+#define PARAMS(X)                                                                                  \
+    X(TTL, ttl, "a duration with its unit, above 0, such as 30s")                                  \
+    X(WAIT, wait, "a duration with its unit, such as 5s, up to limits.wait")                       \
+    X(RENEW, renew, "agent or caller")                                                             \
+    X(MAX_HOLD, max_hold, "a duration with its unit, above 0, such as 10m")                        \
+    X(BIND, bind, "none or connection")                                                            \
+    X(LABEL, label, "up to 64 bytes of UTF-8 without control characters")                          \
+    X(OWNER, owner, "16 to 64 visible ASCII characters, as secret as a token")                     \
+    X(TOKEN, token, "the token that the acquiring POST answered")                                  \
+    X(LIMIT, limit, "a number from 1 to 1000")                                                     \
+    X(CURSOR, cursor, "next_cursor of the page before")                                            \
     X(WATCH, watch, "no value, or true")
 #define X(name, ...) PARAM_##name,
 enum param { PARAMS(X) PARAM_COUNT };
@@ -35,8 +35,9 @@ enum param_fault {
 
 /* What came, checked and converted; and the first thing that was wrong. Starts zeroed. */
 struct params {
-    unsigned given; /* bit PARAM_... */
-    uint32_t ttl_ms;
+    unsigned given;      /* bit PARAM_... */
+    uint32_t ttl_ms;     /* UINT32_MAX: as much, or more: */
+    int64_t ttl_came_ms; /* so much */
     int64_t wait_ms, max_hold_ms;
     enum renew renew;
     bool bound; /* bind=connection */
@@ -48,7 +49,7 @@ struct params {
     struct token token;
     uint32_t limit;
     struct list_cursor {
-        bool waits;  /* past the holds, among those who wait */
+        bool waits;  /* past the holds, among the callers that wait */
         uint32_t at; /* of core_next_hold() or core_next_wait() */
     } cursor;
 
@@ -60,24 +61,26 @@ struct params {
 bool params_is_secret(struct text value);
 
 const char *param_name(enum param param);
-const char *param_allowed(enum param param);
 
 /* Takes one parameter; a bad one is remembered in `params`, and the first bad one stays. */
-void params_take(struct params *params, const struct config *config, struct text name, struct text value);
+void params_take(struct params *params, const struct config *config, struct text name,
+                 struct text value);
 
 /* Takes all of a query string or form body. */
 void params_take_form(struct params *params, const struct config *config, struct text form);
 
 /* Takes all of a JSON body. NULL, or what is wrong with the body as such, in `error`. */
-const char *params_take_json(struct params *params, const struct config *config, struct text body, char *error,
-                             size_t size);
+const char *params_take_json(struct params *params, const struct config *config, struct text body,
+                             char *error, size_t size);
 
-/* Takes the Lock-Token header: may say the same as the parameter, nothing else. False when they differ. */
+/* Takes the Lock-Token header: may say the same as the parameter, nothing else. False when they
+ * differ. */
 bool params_take_token_header(struct params *params, const char *header);
 
-/* True when all that came is fine and belongs to `allowed` (bits PARAM_...). Else names the parameter in `name` (size
- * of params.name) and writes to `detail` what came, what is allowed, and what may have been meant. */
-bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed, char *name,
-                     char *detail, size_t size);
+/* True when all that came is fine and belongs to `allowed` (bits PARAM_...). Else names the
+ * parameter in `name` (size of params.name) and writes to `detail` what came, what is allowed, and
+ * what may have been meant. */
+bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed,
+                     char *name, char *detail, size_t size);
 
 #endif

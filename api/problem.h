@@ -1,4 +1,5 @@
-/* Problems: the one table of what the API itself refuses, and the RFC 9457 body of every refusal. */
+/* Problems: the one table of what the API itself refuses, and the RFC 9457 body of every
+ * refusal. */
 #ifndef LOCKAGENT_API_PROBLEM_H
 #define LOCKAGENT_API_PROBLEM_H
 
@@ -6,21 +7,23 @@
 
 #include "agent/core/core.h"
 
-/* code, status, one sentence for people. The core's own refusals are in ANSWERS; answer_status() says their status. */
-#define PROBLEMS(X)                                                                                                    \
-    X(BAD_REQUEST, "bad_request", 400, "the request is not well formed")                                               \
-    X(TOKEN_REQUIRED, "token_required", 400, "this call needs the lock's token")                                       \
-    X(UNAUTHORIZED, "unauthorized", 401, "the API's bearer token is missing or wrong")                                 \
-    X(ORIGIN_REFUSED, "origin_refused", 403, "calls from web pages are refused")                                       \
-    X(NOT_FOUND, "not_found", 404, "there is nothing at this path")                                                    \
-    X(METHOD_NOT_ALLOWED, "method_not_allowed", 405, "this path does not take this method")                            \
-    X(NOT_ACCEPTABLE, "not_acceptable", 406, "answers come as JSON or as plain text")                                  \
-    X(REQUEST_TIMEOUT, "request_timeout", 408, "the request did not arrive in time")                                   \
-    X(BODY_TOO_LARGE, "body_too_large", 413, "the body is larger than limits.body allows")                             \
-    X(URI_TOO_LONG, "uri_too_long", 414, "the request target is too long")                                             \
-    X(UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", 415, "parameters come as a form or as JSON")                   \
-    X(MISDIRECTED, "misdirected", 421, "this agent does not answer under this host name")                              \
-    X(HEADERS_TOO_LARGE, "headers_too_large", 431, "the header is larger than the agent takes")                        \
+/* code, status, one sentence for people. The core's own refusals are in ANSWERS; answer_status()
+ * says their status. */
+#define PROBLEMS(X)                                                                                \
+    X(BAD_REQUEST, "bad_request", 400, "the request is not well formed")                           \
+    X(TOKEN_REQUIRED, "token_required", 400, "this call needs the lock's token")                   \
+    X(UNAUTHORIZED, "unauthorized", 401, "the API's bearer token is missing or wrong")             \
+    X(ORIGIN_REFUSED, "origin_refused", 403, "calls from web pages are refused")                   \
+    X(NOT_FOUND, "not_found", 404, "there is nothing at this path")                                \
+    X(METHOD_NOT_ALLOWED, "method_not_allowed", 405, "this path does not take this method")        \
+    X(NOT_ACCEPTABLE, "not_acceptable", 406, "answers come as JSON or as plain text")              \
+    X(REQUEST_TIMEOUT, "request_timeout", 408, "the request did not arrive in time")               \
+    X(BODY_TOO_LARGE, "body_too_large", 413, "the body is larger than limits.body allows")         \
+    X(URI_TOO_LONG, "uri_too_long", 414, "the request target is too long")                         \
+    X(UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", 415,                                       \
+      "parameters come as a form or as JSON")                                                      \
+    X(MISDIRECTED, "misdirected", 421, "this agent does not answer under this host name")          \
+    X(HEADERS_TOO_LARGE, "headers_too_large", 431, "the header is larger than the agent takes")    \
     X(OUT_OF_MEMORY, "out_of_memory", 500, "the agent is out of memory")
 #define X(name, ...) PROBLEM_##name,
 enum problem { PROBLEM_NONE, PROBLEMS(X) PROBLEM_COUNT };

@@ -1,10 +1,12 @@
 /* Which path and method leads where. */
 #include "api/routes.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "api/text.h"
+#include "agent/base/text.h"
+#include "api/locks.h"
+#include "api/pages.h"
+#include "api/status.h"
 
 #define P(name) (1U << PARAM_##name)
 
@@ -12,7 +14,8 @@ const struct route routes[] = {
     {"/locks/{key}",
      true,
      false,
-     {{METHOD_POST, P(TTL) | P(WAIT) | P(RENEW) | P(MAX_HOLD) | P(BIND) | P(LABEL) | P(OWNER), true, locks_acquire},
+     {{METHOD_POST, P(TTL) | P(WAIT) | P(RENEW) | P(MAX_HOLD) | P(BIND) | P(LABEL) | P(OWNER), true,
+       locks_acquire},
       {METHOD_PUT, P(TOKEN) | P(TTL) | P(RENEW), true, locks_renew},
       {METHOD_DELETE, P(TOKEN), true, locks_release},
       {METHOD_GET, P(WATCH), true, locks_read}}},
@@ -22,7 +25,7 @@ const struct route routes[] = {
     {"/healthz", false, true, {{METHOD_GET, 0, false, page_alive}}},
     {"/readyz", false, true, {{METHOD_GET, 0, false, page_ready}}},
     {"/openapi.yaml", false, false, {{METHOD_GET, 0, false, page_openapi}}},
-    {"/", false, false, {{METHOD_GET, 0, false, page_status}}},
+    {"/", false, false, {{METHOD_GET, 0, false, status_page}}},
 };
 const size_t route_count = sizeof(routes) / sizeof(routes[0]);
 
@@ -39,38 +42,4 @@ const struct route *route_find(struct text path, struct text *ret_key)
         if (text_is(path, routes[i].path))
             return &routes[i];
     return NULL;
-}
-
-const struct operation *route_operation(const struct route *route, enum method method)
-{
-    for (size_t i = 0; i < OPERATIONS && route->operations[i].run != NULL; i++)
-        if (route->operations[i].method == method)
-            return &route->operations[i];
-    return NULL;
-}
-
-void route_allow(const struct route *route, char *out, size_t size)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < OPERATIONS && route->operations[i].run != NULL; i++)
-        len += (size_t)snprintf(out + len, size - len, "%s, ", method_name(route->operations[i].method));
-    snprintf(out + len, size - len, "HEAD"); /* every route takes GET, and HEAD is as GET */
-}
-
-static const char *const method_names[] = {"GET", "POST", "PUT", "DELETE", "other"};
-
-enum method method_find(const char *name, bool *ret_is_head)
-{
-    *ret_is_head = strcmp(name, "HEAD") == 0;
-    if (*ret_is_head)
-        return METHOD_GET;
-    int i = 0;
-    while (i < METHOD_OTHER && strcmp(name, method_names[i]) != 0)
-        i++;
-    return (enum method)i;
-}
-
-const char *method_name(enum method method)
-{
-    return method_names[method];
 }

@@ -2,36 +2,13 @@
 #ifndef LOCKAGENT_API_ROUTES_H
 #define LOCKAGENT_API_ROUTES_H
 
-#include "api/room.h"
-
-enum { OPERATIONS = 4 };
-
-struct operation {
-    enum method method;
-    unsigned params; /* bits PARAM_... */
-    bool uses_core;  /* `run` submits an event, and is called once more than the others (request.c) */
-    enum MHD_Result (*run)(struct connection *connection);
-};
-
-struct route {
-    const char *path;                        /* `{key}`: the rest of the path */
-    bool is_lock_call;                       /* not on the admin listener; parameters are checked */
-    bool is_open;                            /* without the API's bearer token: for health checks */
-    struct operation operations[OPERATIONS]; /* unused ones have no `run` */
-};
+#include "api/route.h"
 
 extern const struct route routes[];
 extern const size_t route_count;
 
-/* Finds the route of a path (without query). `*ret_key` is what stands for `{key}`, as it came. NULL: none. */
+/* Finds the route of a path (without query). `*ret_key` is what stands for `{key}`, as it came.
+ * NULL: none. */
 const struct route *route_find(struct text path, struct text *ret_key);
-/* NULL: the route does not take the method. */
-const struct operation *route_operation(const struct route *route, enum method method);
-/* The Allow header: `POST, PUT, DELETE, GET, HEAD`. */
-void route_allow(const struct route *route, char *out, size_t size);
-
-/* HEAD is as GET. */
-enum method method_find(const char *name, bool *ret_is_head);
-const char *method_name(enum method method);
 
 #endif

@@ -1,21 +1,28 @@
 /* The daemons of libmicrohttpd, one per address, in our event loop.
  *
  *   a daemon's epoll descriptor is readable --.
- *   a request was answered -------------------+--> wants_run --> [prepare: once per loop turn] MHD_run, a few times at
- * most a connection was closed, a timeout -------'                      |
- *                                                                    '-- still more to do: the loop does not sleep
- * (`again`)
+ *   a request was answered -------------------+--> wants_run --> [prepare: once per loop turn]
+ *   a connection was closed, a timeout -------'                  MHD_run, a few times at most
+ *                                                                  |
+ *                 still more to do: the loop does not sleep (`again`)
  *
  * Running in the prepare phase gathers what a loop turn has brought: many answers, one run. */
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/core/core_assert.h"
 #include "agent/log.h"
+#include "api/access.h"
+#include "api/exchange.h"
+#include "api/hangup.h"
+#include "api/listener.h"
 #include "api/openapi.h"
+#include "api/pool.h"
+#include "api/request.h"
+#include "api/response.h"
 #include "api/routes.h"
 #include "api/streams.h"
 
@@ -26,16 +33,6 @@ enum { RUNS = 4 /* per loop turn: more would keep Redis waiting */ };
 #else
 #define SINGLE_THREADED 0
 #endif
-
-void server_wants_run(struct listener *listener)
-{
-    listener->wants_run = true;
-}
-
-uint16_t api_port(const struct api *api, size_t listener)
-{
-    return listener < api->listener_count ? api->listeners[listener].port : 0;
-}
 
 /* ---- running ---- */
 
@@ -51,7 +48,7 @@ static void on_again(uv_idle_t *idle)
     (void)idle; /* it is enough that the loop does not sleep */
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_daemon_readable(uv_poll_t *poll, int status, int events)
 {
     struct listener *listener = poll->data;
     (void)status, (void)events;
@@ -65,7 +62,7 @@ static void wake_within(struct api *api, uint64_t ms)
         uv_timer_start(&api->wake, on_wake, ms, 0);
 }
 
-static void run(struct listener *listener)
+static void run_daemon(struct listener *listener)
 {
     MHD_UNSIGNED_LONG_LONG ms;
     listener->wants_run = false;
@@ -78,27 +75,71 @@ static void run(struct listener *listener)
         wake_within(listener->api, ms);
 }
 
-static bool run_all(struct api *api)
+static bool run_all(struct api *api, bool admin)
 {
     bool more = false;
     for (size_t i = 0; i < api->listener_count; i++) {
-        if (api->listeners[i].wants_run)
-            run(&api->listeners[i]);
-        more |= api->listeners[i].wants_run;
+        struct listener *listener = &api->listeners[i];
+        if (listener->is_admin != admin)
+            continue;
+        if (listener->wants_run)
+            run_daemon(listener);
+        more |= listener->wants_run;
+    }
+    return more;
+}
+
+/* ---- the admin's share ---- */
+
+static bool rests(struct listener *listener)
+{
+    if (listener->rests_until_ns == 0)
+        return false;
+    uint64_t now_ns = uv_hrtime();
+    if (now_ns < listener->rests_until_ns) {
+        wake_within(listener->api, (listener->rests_until_ns - now_ns) / 1000000 + 1);
+        return true;
+    }
+    listener->rests_until_ns = 0;
+    uv_poll_start(&listener->poll, UV_READABLE, on_daemon_readable);
+    return false;
+}
+
+/* Lock work first: what the admin listener is asked for gets one run per turn, behind it, and then
+ * as much rest as three such runs take; so a flood there has a quarter of the loop at most. */
+static bool run_admin(struct api *api)
+{
+    enum { RESTS = 3 };
+    bool more = false;
+    for (size_t i = 0; i < api->listener_count; i++) {
+        struct listener *listener = &api->listeners[i];
+        if (!listener->is_admin || !listener->wants_run || rests(listener))
+            continue;
+        uint64_t before_ns = uv_hrtime();
+        run_daemon(listener);
+        uint64_t now_ns = uv_hrtime(), rest_ns = RESTS * (now_ns - before_ns);
+        if (rest_ns >= 1000000) {
+            listener->rests_until_ns = now_ns + rest_ns;
+            uv_poll_stop(&listener->poll);
+            wake_within(api, rest_ns / 1000000 + 1);
+        } else {
+            more |= listener->wants_run;
+        }
     }
     return more;
 }
 
 static void stop_daemons(struct api *api);
 
-static void on_prepare(uv_prepare_t *prepare)
+static void on_loop_turn(uv_prepare_t *prepare)
 {
     struct api *api = prepare->data;
     bool more = true;
     for (int runs = 0; more && runs < RUNS; runs++)
-        more = run_all(api);
+        more = run_all(api, false);
+    more |= api->stopping ? run_all(api, true) : run_admin(api);
     if (!more)
-        connections_close_ended(api);
+        hangup_close_ended(api);
     if (more)
         uv_idle_start(&api->again, on_again);
     else
@@ -109,7 +150,8 @@ static void on_prepare(uv_prepare_t *prepare)
 
 /* ---- starting ---- */
 
-__attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *format,
+                                                         va_list arguments)
 {
     char line[256];
     (void)arg;
@@ -127,32 +169,37 @@ static size_t leave_encoded(void *arg, struct MHD_Connection *http, char *text)
 
 static struct MHD_Daemon *start_daemon(struct listener *listener)
 {
-    unsigned limit = listener->is_admin ? ADMIN_CONNECTIONS : listener->api->config->connections_max;
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_SUSPEND_RESUME | MHD_USE_ERROR_LOG | SINGLE_THREADED, 0, NULL, NULL,
-                            request_handler, listener,                                   //
-                            MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                    //
-                            MHD_OPTION_LISTEN_SOCKET, listener->fd,                      //
-                            MHD_OPTION_CONNECTION_LIMIT, limit,                          //
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,      //
-                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_STALL_S,      //
-                            MHD_OPTION_NOTIFY_CONNECTION, connection_notified, listener, //
-                            MHD_OPTION_NOTIFY_COMPLETED, request_completed, listener,    //
-                            MHD_OPTION_URI_LOG_CALLBACK, request_line_came, listener,    //
-                            MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,           //
+    unsigned limit = (unsigned)listener->connections_max;
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+                                SINGLE_THREADED,
+                            0, NULL, NULL, request_handler, listener,                 //
+                            MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,                 //
+                            MHD_OPTION_LISTEN_SOCKET, listener->fd,                   //
+                            MHD_OPTION_CONNECTION_LIMIT, limit,                       //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,   //
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_STALL_S,   //
+                            MHD_OPTION_NOTIFY_CONNECTION, pool_notified, listener,    //
+                            MHD_OPTION_NOTIFY_COMPLETED, request_completed, listener, //
+                            MHD_OPTION_URI_LOG_CALLBACK, request_line_came, listener, //
+                            MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,        //
                             MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
-static bool open_listener(struct api *api, const struct config_address *address, bool is_admin, char *error,
-                          size_t error_size)
+static bool open_listener(struct api *api, const struct config_address *address, bool is_admin,
+                          char *error, size_t error_size)
 {
     struct listener *listener = &api->listeners[api->listener_count];
-    *listener = (struct listener){.api = api,
-                                  .address = address,
-                                  .is_admin = is_admin,
-                                  .checks_host = !is_admin && !address->is_unix && address->loopback,
-                                  .fd = -1};
+    *listener = (struct listener){
+        .api = api,
+        .address = address,
+        .is_admin = is_admin,
+        .checks_host = !is_admin && !address->is_unix && address->loopback,
+        .connections_max = is_admin ? ADMIN_CONNECTIONS : api->config->connections_max,
+        .fd = -1};
+    for (enum slack slack = 0; slack < SLACKS; slack++)
+        list_init(&listener->slack[slack]);
     api->listener_count++;
-    if (!socket_open(listener, api->config->socket_mode, error, error_size))
+    if (!listener_open(listener, api->config->socket_mode, error, error_size))
         return false;
     listener->daemon = start_daemon(listener);
     if (listener->daemon == NULL)
@@ -172,14 +219,13 @@ static bool open_listeners(struct api *api, char *error, size_t error_size)
     return true;
 }
 
-static void watch(struct api *api, uv_poll_t *poll, int fd, void *data, uv_poll_cb look)
+static void poll_readable(struct api *api, uv_poll_t *poll, int fd, void *data, uv_poll_cb look)
 {
     int failed = uv_poll_init(api->loop, poll, fd);
-    assert(failed == 0);
+    CORE_ASSERT(failed == 0);
     poll->data = data;
     failed = uv_poll_start(poll, UV_READABLE, look);
-    assert(failed == 0);
-    (void)failed;
+    CORE_ASSERT(failed == 0);
     api->handles++;
 }
 
@@ -192,35 +238,32 @@ static void start_handles(struct api *api)
     uv_timer_init(api->loop, &api->grace);
     api->prepare.data = api->again.data = api->wake.data = api->sweep.data = api->grace.data = api;
     api->handles += 5;
-    watch(api, &api->gone, api->gone_fd, api, connections_look);
+    poll_readable(api, &api->gone, api->gone_fd, api, hangup_look);
     for (size_t i = 0; i < api->listener_count; i++) {
         struct listener *listener = &api->listeners[i];
-        watch(api, &listener->poll, MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, listener,
-              on_poll);
-        log_event(LOG_INFO, "listening", LOG_TEXT_FIELD("listener", listener->is_admin ? "admin" : "api"),
+        poll_readable(api, &listener->poll,
+                      MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
+                      listener, on_daemon_readable);
+        log_event(LOG_INFO, "listening",
+                  LOG_TEXT_FIELD("listener", listener->is_admin ? "admin" : "api"),
                   LOG_TEXT_FIELD("address", listener->bound));
     }
-    uv_prepare_start(&api->prepare, on_prepare);
+    uv_prepare_start(&api->prepare, on_loop_turn);
 }
 
 static bool make_constants(struct api *api)
 {
-    api->numbers = api->free_count = api->config->connections_max;
-    api->by_number = calloc(api->numbers, sizeof(struct connection *));
-    api->free_numbers = calloc(api->numbers, sizeof(*api->free_numbers));
-    api->no_content = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    api->alive = reply_copied("ok\n", 3, "text/plain; charset=utf-8");
-    api->openapi = reply_copied(openapi_yaml, sizeof(openapi_yaml), "application/yaml");
-    for (uint32_t i = 0; api->free_numbers != NULL && i < api->numbers; i++)
-        api->free_numbers[i] = api->numbers - 1 - i;
-    return api->by_number != NULL && api->free_numbers != NULL && api->no_content != NULL && api->alive != NULL &&
-           api->openapi != NULL;
+    api->no_content =
+        response_typed(MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT), NULL);
+    api->alive = response_copied("ok\n", 3, "text/plain; charset=utf-8");
+    api->openapi = response_copied(openapi_yaml, sizeof(openapi_yaml), "application/yaml");
+    return api->no_content != NULL && api->alive != NULL && api->openapi != NULL;
 }
 
 static void tell_routes(struct metrics *metrics)
 {
     const char *paths[16];
-    assert(route_count <= sizeof(paths) / sizeof(paths[0]));
+    CORE_ASSERT(route_count <= sizeof(paths) / sizeof(paths[0]));
     for (size_t i = 0; i < route_count; i++)
         paths[i] = routes[i].path;
     metrics_http_routes(metrics, paths, route_count);
@@ -230,7 +273,7 @@ static void give_up(struct api *api)
 {
     for (size_t i = 0; i < api->listener_count; i++) {
         struct listener *listener = &api->listeners[i];
-        socket_remove(listener);
+        listener_remove_file(listener);
         if (listener->daemon != NULL)
             MHD_stop_daemon(listener->daemon); /* closes the socket as well */
         else if (listener->fd >= 0)
@@ -239,8 +282,8 @@ static void give_up(struct api *api)
     api_free(api);
 }
 
-struct api *api_start(uv_loop_t *loop, const struct config *config, const struct api_backend *backend, char *error,
-                      size_t error_size)
+struct api *api_start(uv_loop_t *loop, const struct config *config,
+                      const struct api_backend *backend, char *error, size_t error_size)
 {
     struct api *api = calloc(1, sizeof(*api));
     snprintf(error, error_size, "out of memory");
@@ -249,8 +292,8 @@ struct api *api_start(uv_loop_t *loop, const struct config *config, const struct
     api->loop = loop;
     api->config = config;
     api->backend = *backend;
-    if (!connections_start(api) || !streams_start(api) || !make_constants(api) ||
-        !guard_secret_load(api, error, error_size) || !open_listeners(api, error, error_size)) {
+    if (!pool_start(api) || !exchange_start(api) || !streams_start(api) || !make_constants(api) ||
+        !access_load_secret(api, error, error_size) || !open_listeners(api, error, error_size)) {
         give_up(api);
         return NULL;
     }
@@ -263,7 +306,7 @@ void api_reload(struct api *api, const struct config *config)
 {
     char error[CONFIG_TEXT + 64];
     api->config = config;
-    if (!guard_secret_load(api, error, sizeof(error)))
+    if (!access_load_secret(api, error, sizeof(error)))
         log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
 }
 
@@ -280,7 +323,7 @@ static void closed_one(struct api *api)
         api->done(api->done_arg);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_api_closed(uv_handle_t *handle)
 {
     closed_one(handle->data);
 }
@@ -301,12 +344,12 @@ static void stop_daemons(struct api *api)
         uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
         MHD_stop_daemon(listener->daemon);
     }
-    uv_close((uv_handle_t *)&api->prepare, on_closed);
-    uv_close((uv_handle_t *)&api->again, on_closed);
-    uv_close((uv_handle_t *)&api->wake, on_closed);
-    uv_close((uv_handle_t *)&api->sweep, on_closed);
-    uv_close((uv_handle_t *)&api->grace, on_closed);
-    uv_close((uv_handle_t *)&api->gone, on_closed);
+    uv_close((uv_handle_t *)&api->prepare, on_api_closed);
+    uv_close((uv_handle_t *)&api->again, on_api_closed);
+    uv_close((uv_handle_t *)&api->wake, on_api_closed);
+    uv_close((uv_handle_t *)&api->sweep, on_api_closed);
+    uv_close((uv_handle_t *)&api->grace, on_api_closed);
+    uv_close((uv_handle_t *)&api->gone, on_api_closed);
 }
 
 /* Nothing is suspended any more, but libmicrohttpd must have seen that before it may be stopped. */
@@ -314,23 +357,24 @@ static void on_grace(uv_timer_t *timer)
 {
     struct api *api = timer->data;
     on_wake(&api->wake);
-    run_all(api);
+    run_all(api, false);
+    run_all(api, true);
     stop_daemons(api);
 }
 
 void api_stop(struct api *api, int64_t grace_ms, void (*done)(void *arg), void *arg)
 {
-    assert(!api->stopping);
+    CORE_ASSERT(!api->stopping);
     api->stopping = api->draining = true;
     api->done = done;
     api->done_arg = arg;
     for (size_t i = 0; i < api->listener_count; i++) {
         struct listener *listener = &api->listeners[i];
-        socket_remove(listener);
+        listener_remove_file(listener);
         close(MHD_quiesce_daemon(listener->daemon));
         listener->wants_run = true;
     }
-    connections_stop(api);
+    pool_stop(api);
     uv_timer_start(&api->grace, on_grace, grace_ms < 0 ? 0 : (uint64_t)grace_ms, 0);
 }
 
@@ -338,15 +382,16 @@ void api_free(struct api *api)
 {
     if (api == NULL)
         return;
-    connections_free(api);
+    pool_free(api);
     streams_free(api);
+    exchange_free(api);
     if (api->no_content != NULL)
         MHD_destroy_response(api->no_content);
     if (api->alive != NULL)
         MHD_destroy_response(api->alive);
     if (api->openapi != NULL)
         MHD_destroy_response(api->openapi);
-    free(api->by_number);
-    free(api->free_numbers);
+    if (api->metrics != NULL)
+        MHD_destroy_response(api->metrics);
     free(api);
 }

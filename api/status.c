@@ -1,30 +1,25 @@
-/* The status page: what this agent and its masters are up to, for people. Plain HTML without scripts. */
-#include <stdlib.h>
-#include <string.h>
+/* The status page: what this agent and its masters are up to, for people. Plain HTML without
+ * scripts. */
+#include "api/status.h"
 
 #include "agent/version.h"
-#include "api/room.h"
-
-static void add(struct buffer *page, const char *html)
-{
-    buffer_add(page, html, strlen(html));
-}
+#include "api/response.h"
 
 static void add_escaped(struct buffer *page, const char *text)
 {
     for (; *text != '\0'; text++) {
         switch (*text) {
         case '<':
-            add(page, "&lt;");
+            buffer_add_text(page, "&lt;");
             break;
         case '>':
-            add(page, "&gt;");
+            buffer_add_text(page, "&gt;");
             break;
         case '&':
-            add(page, "&amp;");
+            buffer_add_text(page, "&amp;");
             break;
         case '"':
-            add(page, "&quot;");
+            buffer_add_text(page, "&quot;");
             break;
         default:
             buffer_add(page, text, 1);
@@ -34,12 +29,12 @@ static void add_escaped(struct buffer *page, const char *text)
 
 static void add_cell(struct buffer *page, const char *text)
 {
-    add(page, "<td>");
+    buffer_add_text(page, "<td>");
     add_escaped(page, text);
-    add(page, "</td>");
+    buffer_add_text(page, "</td>");
 }
 
-static void add_master(struct buffer *page, const struct api *api, size_t g, size_t m)
+static void add_master_row(struct buffer *page, const struct api *api, size_t g, size_t m)
 {
     struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
     buffer_printf(page, "<tr class=\"%s\">", redis_state_name(view.state));
@@ -53,69 +48,74 @@ static void add_master(struct buffer *page, const struct api *api, size_t g, siz
     buffer_printf(page, "<td>%lld</td><td>%llu</td>", (long long)(view.clock_offset_us / 1000),
                   (unsigned long long)view.reconnects);
     add_cell(page, view.reason);
-    add(page, "</tr>\n");
+    buffer_add_text(page, "</tr>\n");
 }
 
-static void add_group(struct buffer *page, const struct api *api, size_t g)
+static void add_group_part(struct buffer *page, const struct api *api, size_t g)
 {
     const struct config_group *group = &api->config->groups[g];
-    size_t up = 0, voting = 0, quorum = config_group_quorum(api->config, g);
-    for (size_t m = 0; m < group->master_count; m++) {
-        struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
-        up += view.serves;
-        voting += view.votes;
-    }
-    add(page, "<h2>Group ");
+    struct redis_group_view view = redis_group(api->backend.redis, (uint8_t)g);
+    buffer_add_text(page, "<h2>Group ");
     add_escaped(page, group->name);
-    buffer_printf(
-        page, "</h2>\n<p>%zu of %zu masters are up, %zu vote on new locks; %zu are needed: <strong>%s</strong></p>\n",
-        up, group->master_count, voting, quorum,
-        voting >= quorum ? "ready"
-        : up >= quorum   ? "guarded"
-                         : "no quorum");
+    buffer_printf(page,
+                  "</h2>\n<p>%zu of %zu masters are up, %zu vote on new locks; %zu are needed: "
+                  "<strong>%s</strong></p>\n",
+                  view.up, view.total, view.voting, view.quorum,
+                  view.voting >= view.quorum ? "ready"
+                  : view.up >= view.quorum   ? "guarded"
+                                             : "no quorum");
     if (redis_clock_off_us(api->backend.redis, (uint8_t)g) != 0)
-        buffer_printf(page, "<p>Most of them agree that this agent's clock is off by %lld ms.</p>\n",
+        buffer_printf(page,
+                      "<p>Most of them agree that this agent's clock is off by %lld ms.</p>\n",
                       (long long)(redis_clock_off_us(api->backend.redis, (uint8_t)g) / 1000));
-    add(page, "<table><tr><th>master</th><th>state</th><th>votes</th><th>version</th><th>clock offset "
-              "(ms)</th><th>reconnects</th>"
-              "<th>reason</th></tr>\n");
+    buffer_add_text(
+        page,
+        "<table><tr><th>master</th><th>state</th><th>votes</th><th>version</th><th>clock offset "
+        "(ms)</th><th>reconnects</th>"
+        "<th>reason</th></tr>\n");
     for (size_t m = 0; m < group->master_count; m++)
-        add_master(page, api, g, m);
-    add(page, "</table>\n");
+        add_master_row(page, api, g, m);
+    buffer_add_text(page, "</table>\n");
 }
 
 static void add_summary(struct buffer *page, const struct api *api)
 {
     const struct core_stats *stats = core_stats(api->backend.core);
     const char *why_not = api->backend.not_ready(api->backend.arg);
-    add(page, "<h1>lockagent " LOCKAGENT_VERSION "</h1>\n<p>");
+    buffer_add_text(page, "<h1>lockagent " LOCKAGENT_VERSION "</h1>\n<p>");
     add_escaped(page, why_not == NULL ? "ready" : why_not);
     buffer_printf(page,
-                  "</p>\n<table><tr><th>locks held</th><th>waiting</th><th>requests</th><th>connections</th></tr>\n"
+                  "</p>\n<table><tr><th>locks "
+                  "held</th><th>waiting</th><th>requests</th><th>connections</th></tr>\n"
                   "<tr><td>%u</td><td>%u</td><td>%u</td><td>%zu</td></tr></table>\n",
                   stats->locks_held, stats->waiters, stats->requests, api->connections);
 }
 
-enum MHD_Result page_status(struct connection *connection)
+enum MHD_Result status_page(struct connection *connection)
 {
     const struct api *api = connection->api;
     struct buffer page = {0};
-    add(&page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>lockagent</title>\n"
-               "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}"
-               "td,th{border:1px solid #ccc;padding:.3em .7em;text-align:left}tr.down td{background:#fdd}tr.guarded "
-               "td,tr.degraded td{background:#ffd}</style>"
-               "</head><body>\n");
+    buffer_add_text(&page,
+                    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
+                    "charset=\"utf-8\"><title>lockagent</title>\n"
+                    "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}"
+                    "td,th{border:1px solid #ccc;padding:.3em .7em;text-align:left}tr.down "
+                    "td{background:#fdd}tr.guarded "
+                    "td,tr.degraded td{background:#ffd}</style>"
+                    "</head><body>\n");
     add_summary(&page, api);
     for (size_t g = 0; g < api->config->group_count; g++)
-        add_group(&page, api, g);
-    add(&page, "<p><a href=\"/metrics\">metrics</a> <a href=\"/readyz\">readiness</a> "
-               "<a href=\"/openapi.yaml\">API</a></p>\n</body></html>\n");
+        add_group_part(&page, api, g);
+    buffer_add_text(&page, "<p><a href=\"/metrics\">metrics</a> <a href=\"/readyz\">readiness</a> "
+                           "<a href=\"/openapi.yaml\">API</a></p>\n</body></html>\n");
     if (page.failed) {
         buffer_free(&page);
-        return reply_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
+        return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
     }
-    struct MHD_Response *response = reply_owned(page.bytes, page.len, "text/html; charset=utf-8");
+    struct MHD_Response *response =
+        response_owned(page.bytes, page.len, "text/html; charset=utf-8");
     if (response != NULL)
-        MHD_add_response_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
-    return reply_queue(connection, 200, response);
+        MHD_add_response_header(response, "Content-Security-Policy",
+                                "default-src 'none'; style-src 'unsafe-inline'");
+    return response_queue(connection, 200, response);
 }

@@ -1,37 +1,39 @@
-/* Streams: replies that stay open and tell, line by line, what becomes of a hold. Newline-delimited JSON, chunked.
+/* Streams: responses that stay open and tell, line by line, what becomes of a hold.
+ * Newline-delimited JSON, chunked.
  *
- *   watched   GET ?watch        first line: the hold as it stands     the caller may leave when it likes
- *   bound     POST bind=connection  first line: the grant             the caller's leaving releases the hold
+ *   watched   GET ?watch             first line: the hold    the caller may leave when it likes
+ *   bound     POST bind=connection   first line: the grant   the caller's leaving releases the hold
  *
  *   first line --> OPEN --renewal--> `renewed` --> OPEN
  *                  OPEN --loss, release--> `lost` or `released` --> end of the stream
- *                  OPEN --caller gone--> bound: EVENT_UNDELIVERED, which ends it with `released`; watched: the end
- *                  OPEN --does not read--> bound: EVENT_STUCK, which ends it with `lost`; watched: closed
+ *                  OPEN --caller gone--> bound: EVENT_UNDELIVERED, which ends it with `released`;
+ *                                        watched: end of the stream
+ *                  OPEN --does not read--> bound: EVENT_STUCK, which ends it with `lost`;
+ *                                          watched: closed
  *
- * A stream keeps no lines: it remembers that the hold was renewed, and how it ended, and words each when the socket has
- * room for it, with what is left of the validity then. So whoever reads slowly misses renewals that newer ones have
- * overtaken, and nothing piles up. While there is nothing to tell the connection is suspended; our own epoll instance
- * still sees the caller leave (connections.c). */
+ * A stream keeps no lines: it remembers that the hold was renewed, and how it ended, and words each
+ * when the socket has room for it, with what is left of the validity then. So a caller that reads
+ * slowly misses renewals that newer ones have overtaken, and nothing piles up. While there is
+ * nothing to tell the connection is suspended; our own epoll instance still sees the caller leave
+ * (hangup.c). */
 #include "api/streams.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "agent/log.h"
-
-#define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#include "api/connection.h"
+#include "api/response.h"
 
 enum {
-    STUCK_MS = 2000,    /* a line that waits for so long when the next one comes: the caller does not read */
+    STUCK_MS = 2000,    /* the caller does not read: a line waits for so long when the next comes */
     SEND_BYTES = 8192,  /* the kernel's buffer: it should not hide for long that nobody reads */
     BLOCK_BYTES = 2048, /* of libmicrohttpd: holds every line but a grant with the longest key */
-    SPARE_CONNECTIONS = 64,
 };
 
-/* ---- the table: streams by the slot of their lock ---------------------------------------------------------------- */
+/* ---- the table: streams by the slot of their lock -------------------------------------------- */
 
 bool streams_start(struct api *api)
 {
@@ -40,7 +42,7 @@ bool streams_start(struct api *api)
         api->stream_buckets *= 2;
     api->streams = calloc(api->stream_buckets, sizeof(*api->streams));
     for (uint32_t i = 0; api->streams != NULL && i < api->stream_buckets; i++)
-        list_start(&api->streams[i]);
+        list_init(&api->streams[i]);
     return api->streams != NULL;
 }
 
@@ -49,31 +51,27 @@ void streams_free(struct api *api)
     free(api->streams);
 }
 
-static struct list_link *bucket_of(struct api *api, struct lock_ref lock)
+static struct list *streams_of(struct api *api, struct lock_ref lock)
 {
     return &api->streams[lock.slot & (api->stream_buckets - 1)];
 }
 
-static struct connection *connection_of_stream(struct list_link *link)
+static struct connection *connection_of_stream(struct link *link)
 {
     return CONTAINER_OF(link, struct connection, stream.of_lock);
 }
 
-/* D9: whoever waits or streams keeps a connection for long; some are left for holders that come in to release. */
-bool streams_have_room(const struct api *api)
-{
-    return api->parked + SPARE_CONNECTIONS < api->config->connections_max;
-}
+/* ---- lines ----------------------------------------------------------------------------------- */
 
-/* ---- lines ------------------------------------------------------------------------------------------------------- */
-
-static void event_line(struct stream *stream, const char *event, const char *reason, int64_t valid_ms)
+static void event_line(struct stream *stream, const char *event, const char *reason,
+                       int64_t valid_ms)
 {
     buffer_printf(&stream->line, "{\"event\":\"%s\"", event);
     if (reason != NULL)
         buffer_printf(&stream->line, ",\"reason\":\"%s\"", reason);
-    buffer_printf(&stream->line, ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 "}\n", valid_ms,
-                  stream->valid_until.us / 1000);
+    buffer_printf(&stream->line,
+                  ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64 "}\n",
+                  valid_ms, stream->valid_until.us / 1000);
 }
 
 /* R14: `renewed` is not said when the validity is over by now; the loss that follows is. */
@@ -97,7 +95,8 @@ static bool next_line(struct connection *connection)
 {
     struct stream *stream = &connection->stream;
     const struct api *api = connection->api;
-    int64_t valid_ms = instant_us_between(api->backend.now(api->backend.arg), stream->valid_until) / 1000;
+    int64_t valid_ms =
+        instant_us_between(api->backend.now(api->backend.arg), stream->valid_until) / 1000;
     buffer_free(&stream->line);
     stream->line = (struct buffer){0};
     stream->written = 0;
@@ -132,11 +131,10 @@ static void wake(struct connection *connection)
     if (!connection->stream.parked)
         return;
     connection->stream.parked = false;
-    MHD_resume_connection(connection->http);
-    server_wants_run(connection->listener);
+    connection_resume(connection);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct MHD_Response *stream_open(struct connection *connection, struct buffer first_line,
                                  const struct stream_terms *terms)
@@ -147,12 +145,13 @@ struct MHD_Response *stream_open(struct connection *connection, struct buffer fi
     struct MHD_Response *response =
         first_line.failed
             ? NULL
-            : MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, connection, NULL);
+            : response_typed(MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES,
+                                                               read_stream, connection, NULL),
+                             "application/x-ndjson");
     if (response == NULL) {
         buffer_free(&first_line);
         return NULL;
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/x-ndjson");
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     *stream = (struct stream){.lock = terms->lock,
@@ -161,7 +160,7 @@ struct MHD_Response *stream_open(struct connection *connection, struct buffer fi
                               .line = first_line,
                               .end = connection->peer_closed ? STREAM_OVER : STREAM_OPEN,
                               .waits_since = api->backend.now(api->backend.arg)};
-    list_add(bucket_of(api, terms->lock), &stream->of_lock);
+    list_append(streams_of(api, terms->lock), &stream->of_lock);
     api->stream_count++;
     metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
     return response;
@@ -196,7 +195,7 @@ void stream_closed(struct connection *connection)
     struct api *api = connection->api;
     if (stream->of_lock.next == NULL)
         return;
-    list_drop(&stream->of_lock);
+    list_remove(&stream->of_lock);
     api->stream_count--;
     metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
     buffer_free(&stream->line);
@@ -207,17 +206,21 @@ void stream_closed(struct connection *connection)
     }
 }
 
-/* ---- what becomes of the hold ------------------------------------------------------------------------------------ */
+/* ---- what becomes of the hold ---------------------------------------------------------------- */
 
-/* The caller has not taken one line since the renewal before. `*said`: so it was of another one that has the same hold (R11). */
+/* The caller has not taken one line since the renewal before. `*said`: so it was of another one
+ * that has the same hold (R11). */
 static void is_stuck(struct connection *connection, bool *said)
 {
     struct stream *stream = &connection->stream;
     struct api *api = connection->api;
     metrics_stream_dropped(api->backend.metrics);
-    log_event(LOG_WARN, "stream is not read", LOG_TEXT_FIELD("kind", stream->bound ? "bound" : "watched"),
-              LOG_BYTES_FIELD("key", ((struct text){connection->request.key, connection->request.key_len})));
-    if (stream->bound) { /* the loss comes back as a trace; a caller that reads on after all is told of it */
+    log_event(LOG_WARN, "stream is not read",
+              LOG_TEXT_FIELD("kind", stream->bound ? "bound" : "watched"),
+              LOG_BYTES_FIELD(
+                  "key", ((struct text){connection->request->key, connection->request->key_len})));
+    /* The loss comes back as a trace; a caller that reads on after all is told of it. */
+    if (stream->bound) {
         struct event event = {.kind = EVENT_STUCK, .stuck.lock = stream->lock};
         if (!*said)
             api->backend.submit(api->backend.arg, &event);
@@ -228,8 +231,8 @@ static void is_stuck(struct connection *connection, bool *said)
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-static void told_renewed(struct connection *connection, const struct effect_trace *trace, struct instant now,
-                         bool *said_stuck)
+static void told_renewed(struct connection *connection, const struct effect_trace *trace,
+                         struct instant now, bool *said_stuck)
 {
     struct stream *stream = &connection->stream;
     stream->valid_until = trace->valid_until;
@@ -243,7 +246,8 @@ static void told_renewed(struct connection *connection, const struct effect_trac
     stream->renewed = true;
 }
 
-static void told(struct connection *connection, const struct effect_trace *trace, struct instant now, bool *said_stuck)
+static void told(struct connection *connection, const struct effect_trace *trace,
+                 struct instant now, bool *said_stuck)
 {
     struct stream *stream = &connection->stream;
     if (stream->end != STREAM_OPEN)
@@ -268,9 +272,10 @@ void api_notify(struct api *api, const struct effect_trace *trace)
     if (api->stream_count == 0)
         return;
     struct instant now = api->backend.now(api->backend.arg);
-    struct list_link *bucket = bucket_of(api, trace->lock), *next;
+    struct list *bucket = streams_of(api, trace->lock);
+    struct link *next;
     bool said_stuck = false;
-    for (struct list_link *at = bucket->next; at != bucket; at = next) {
+    for (struct link *at = bucket->head.next; at != &bucket->head; at = next) {
         next = at->next;
         struct connection *connection = connection_of_stream(at);
         const struct lock_ref *lock = &connection->stream.lock;

@@ -1,5 +1,7 @@
-/* Opens listening sockets: TCP and unix, also where an agent that is gone has left its socket file behind. */
-#include <assert.h>
+/* A listener: its TCP or unix socket, also where an agent that is gone has left its socket file
+ * behind. */
+#include "api/listener.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -9,9 +11,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "api/room.h"
+#include "agent/core/core_assert.h"
 
-static bool explain(const struct listener *listener, const char *what, char *error, size_t error_size)
+static bool explain(const struct listener *listener, const char *what, char *error,
+                    size_t error_size)
 {
     snprintf(error, error_size, "listen: %s: %s", listener->address->text, what);
     return false;
@@ -22,12 +25,14 @@ static int open_socket(int family)
     return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* ---- unix ------------------------------------------------------------------------------------------------------- */
+/* ---- unix ------------------------------------------------------------------------------------ */
 
 static bool somebody_listens(const struct sockaddr_un *address)
 {
     int fd = open_socket(AF_UNIX);
-    bool listens = fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN);
+    bool listens =
+        fd >= 0 &&
+        (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN);
     if (fd >= 0)
         close(fd);
     return listens;
@@ -47,7 +52,8 @@ static const char *clear_the_way(const struct sockaddr_un *address)
 }
 
 /* The mode is set before anyone can connect: connects are refused until listen(). */
-static const char *bind_unix(struct listener *listener, const struct sockaddr_un *address, unsigned mode)
+static const char *bind_unix(struct listener *listener, const struct sockaddr_un *address,
+                             unsigned mode)
 {
     struct stat made;
     if (bind(listener->fd, (const struct sockaddr *)address, sizeof(*address)) != 0 ||
@@ -76,17 +82,17 @@ static bool open_unix(struct listener *listener, unsigned mode, char *error, siz
     return true;
 }
 
-void socket_remove(const struct listener *listener)
+void listener_remove_file(const struct listener *listener)
 {
     struct stat found;
     const char *path = listener->address->host;
-    bool ours = listener->inode != 0 && lstat(path, &found) == 0 && found.st_dev == listener->device &&
-                found.st_ino == listener->inode;
+    bool ours = listener->inode != 0 && lstat(path, &found) == 0 &&
+                found.st_dev == listener->device && found.st_ino == listener->inode;
     if (ours)
         unlink(path);
 }
 
-/* ---- TCP -------------------------------------------------------------------------------------------------------- */
+/* ---- TCP ------------------------------------------------------------------------------------- */
 
 static int bind_tcp(const struct addrinfo *at)
 {
@@ -111,7 +117,8 @@ static void name_bound(struct listener *listener)
     getsockname(listener->fd, (struct sockaddr *)&address, &len);
     getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(listener->bound, sizeof(listener->bound), strchr(host, ':') == NULL ? "%s:%s" : "[%s]:%s", host, port);
+    snprintf(listener->bound, sizeof(listener->bound),
+             strchr(host, ':') == NULL ? "%s:%s" : "[%s]:%s", host, port);
     unsigned number = 0;
     sscanf(port, "%u", &number);
     listener->port = (uint16_t)number;
@@ -135,10 +142,15 @@ static bool open_tcp(struct listener *listener, char *error, size_t error_size)
     return true;
 }
 
-bool socket_open(struct listener *listener, unsigned mode, char *error, size_t error_size)
+bool listener_open(struct listener *listener, unsigned mode, char *error, size_t error_size)
 {
-    assert(listener->fd == -1);
+    CORE_ASSERT(listener->fd == -1);
     if (listener->address->is_unix)
         return open_unix(listener, mode, error, error_size);
     return open_tcp(listener, error, error_size);
+}
+
+void listener_wants_run(struct listener *listener)
+{
+    listener->wants_run = true;
 }

@@ -1,9 +1,11 @@
-/* Guards: who may talk to the API at all (D9).
+/* Which callers may talk to the API at all (D9).
  *
- * A web page in somebody's browser, or a URL that a service was talked into fetching, can reach loopback. Both give
- * themselves away: browsers send `Origin` with every call that could change something, and a name that was rebound to
- * 127.0.0.1 is still in `Host`. */
-#include <assert.h>
+ * A web page in somebody's browser, or a URL that a service was talked into fetching, can reach
+ * loopback. Both show themselves: browsers send `Origin` with every call that could change
+ * something, and say of every other one, such as that of an image, that it comes from another site
+ * (`Sec-Fetch-Site`); and a name that was rebound to 127.0.0.1 is still in `Host`. */
+#include "api/access.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +13,12 @@
 #include <sys/stat.h>
 
 #include "agent/log.h"
-#include "api/room.h"
 
 enum { LOOK_MS = 1000 }; /* how often the token's file is looked at, at most */
 
-/* ---- the bearer token ------------------------------------------------------------------------------------------- */
+/* ---- the bearer token ------------------------------------------------------------------------ */
 
-bool guard_secret_load(struct api *api, char *error, size_t error_size)
+bool access_load_secret(struct api *api, char *error, size_t error_size)
 {
     const char *path = api->config->token_file;
     struct stat found = {0};
@@ -30,7 +31,8 @@ bool guard_secret_load(struct api *api, char *error, size_t error_size)
     int len = config_read_secret(path, api->secret, sizeof(api->secret));
     if (len > 0)
         return true;
-    snprintf(error, error_size, "api.token_file: %s: %s", path, len == 0 ? "the file is empty" : strerror(errno));
+    snprintf(error, error_size, "api.token_file: %s: %s", path,
+             len == 0 ? "the file is empty" : config_secret_fault(errno));
     memset(api->secret, 0, sizeof(api->secret));
     return false;
 }
@@ -43,9 +45,10 @@ static void look_at_secret(struct api *api)
     if (now_ms - api->secret_looked_ms < LOOK_MS)
         return;
     api->secret_looked_ms = now_ms;
-    bool same = stat(api->config->token_file, &found) == 0 && found.st_mtim.tv_sec == api->secret_mtime.tv_sec &&
+    bool same = stat(api->config->token_file, &found) == 0 &&
+                found.st_mtim.tv_sec == api->secret_mtime.tv_sec &&
                 found.st_mtim.tv_nsec == api->secret_mtime.tv_nsec;
-    if (!same && !guard_secret_load(api, error, sizeof(error)))
+    if (!same && !access_load_secret(api, error, sizeof(error)))
         log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
 }
 
@@ -55,7 +58,8 @@ static bool same_secret(const char *secret, const char *offered)
     size_t offered_len = strlen(offered), len = strlen(secret);
     unsigned char difference = (unsigned char)(len != offered_len);
     for (size_t i = 0; i < len; i++)
-        difference |= (unsigned char)(secret[i] ^ (offered_len == 0 ? 0 : offered[i % offered_len]));
+        difference |=
+            (unsigned char)(secret[i] ^ (offered_len == 0 ? 0 : offered[i % offered_len]));
     return difference == 0;
 }
 
@@ -64,7 +68,8 @@ static bool is_authorized(struct api *api, const struct headers *headers)
     static const char scheme[] = "Bearer ";
     look_at_secret(api);
     const char *offered = headers->authorization;
-    if (offered == NULL || headers->authorization_doubled || strncasecmp(offered, scheme, sizeof(scheme) - 1) != 0)
+    if (offered == NULL || headers->authorization_doubled ||
+        strncasecmp(offered, scheme, sizeof(scheme) - 1) != 0)
         return false;
     return api->secret[0] != '\0' && same_secret(api->secret, offered + sizeof(scheme) - 1);
 }
@@ -94,7 +99,8 @@ static bool host_is_ours(const struct config *config, const char *host)
             return true;
     for (size_t i = 0; i < config->allowed_host_count; i++)
         if (strcasecmp(config->allowed_hosts[i], host) == 0 ||
-            (strlen(config->allowed_hosts[i]) == len && strncasecmp(host, config->allowed_hosts[i], len) == 0))
+            (strlen(config->allowed_hosts[i]) == len &&
+             strncasecmp(host, config->allowed_hosts[i], len) == 0))
             return true;
     return false;
 }
@@ -114,31 +120,32 @@ static enum problem host_problem(const struct connection *connection, const stru
 
 /* ---- all of them ---- */
 
-static void refuse(struct refusal *refusal, enum problem problem, const char *detail)
+static void turn_away(struct refusal *refusal, enum problem problem, const char *detail)
 {
     refusal->problem = problem;
     snprintf(refusal->detail, sizeof(refusal->detail), "%s", detail);
 }
 
-bool guard_refuses(struct connection *connection, const struct headers *headers, const char *version, bool open,
-                   struct refusal *refusal)
+bool access_refuses(struct connection *connection, const struct headers *headers,
+                    const char *version, bool open, struct refusal *refusal)
 {
     struct api *api = connection->api;
     if (connection->listener->is_admin)
         return false;
-    if (headers->origin != NULL) {
-        refuse(refusal, PROBLEM_ORIGIN_REFUSED, "");
+    if (headers->origin != NULL || headers->is_cross_site) {
+        turn_away(refusal, PROBLEM_ORIGIN_REFUSED, "");
         return true;
     }
     enum problem problem = host_problem(connection, headers, version);
     if (problem != PROBLEM_NONE) {
-        refuse(refusal, problem,
-               problem == PROBLEM_BAD_REQUEST ? "exactly one Host header is needed"
-                                              : "Host is none of localhost, 127.0.0.1, [::1] and api.allowed_hosts");
+        turn_away(refusal, problem,
+                  problem == PROBLEM_BAD_REQUEST
+                      ? "exactly one Host header is needed"
+                      : "Host is none of localhost, 127.0.0.1, [::1] and api.allowed_hosts");
         return true;
     }
     if (!open && api->config->token_file[0] != '\0' && !is_authorized(api, headers)) {
-        refuse(refusal, PROBLEM_UNAUTHORIZED, "");
+        turn_away(refusal, PROBLEM_UNAUTHORIZED, "");
         return true;
     }
     return false;

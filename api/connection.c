@@ -1,0 +1,220 @@
+/* One connection among others: its deadlines, and which one makes room where places are scarce.
+ *
+ * Deadlines, all run by one sweep, on the loop's clock:
+ *
+ *   silent     from the accept until the request line: limits.header_timeout
+ *   arriving   from the request line until the whole request is here: limits.header_timeout in
+ *              total, whatever trickles in (libmicrohttpd's own starts anew with every byte)
+ *   writing    from the answer until its last byte is taken: WRITE_MS in total
+ *   idle       between two requests of a kept-alive connection: IDLE_MS
+ *
+ * D9: a listener keeps KEPT_FREE places for those that come. Where fewer are free, the connection
+ * that has been idle for longest is closed; where none is idle, the oldest of another kind that has
+ * taken its SCARCE time. That of asking is short: a crowd whose every closed connection comes again
+ * must pass through faster than a health check gives up. What waits or streams has a bound of its
+ * own (connection_park), so a holder that comes to release is always let in. */
+#include "api/connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "api/listener.h"
+
+struct connection *connection_of(struct MHD_Connection *http)
+{
+    return MHD_get_connection_info(http, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* ---- deadlines ------------------------------------------------------------------------------- */
+
+static void on_sweep(uv_timer_t *timer);
+
+static void sweep_within(struct api *api, uint64_t ms)
+{
+    const uv_handle_t *sweep = (const uv_handle_t *)&api->sweep;
+    bool sooner = !uv_is_active(sweep) || uv_timer_get_due_in(&api->sweep) > ms;
+    if (sooner && !uv_is_closing(sweep))
+        uv_timer_start(&api->sweep, on_sweep, ms, 0);
+}
+
+static uint64_t time_ms(const struct api *api, enum slack slack)
+{
+    return slack == SLACK_IDLE      ? IDLE_MS
+           : slack == SLACK_WRITING ? WRITE_MS
+                                    : api->config->header_timeout_ms;
+}
+
+static void set_deadline(struct connection *connection, enum slack slack)
+{
+    struct api *api = connection->api;
+    uint64_t ms = time_ms(api, slack);
+    connection->deadline_ms = uv_now(api->loop) + ms;
+    /* All have the same time, so the list stays in order. */
+    list_move(&connection->listener->slack[slack], &connection->timed);
+    sweep_within(api, ms);
+}
+
+/* ---- making room ----------------------------------------------------------------------------- */
+
+static void give_way(struct connection *connection)
+{
+    list_remove(&connection->timed);
+    connection->gives_way = true;
+    connection->listener->giving_way++;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+/* Where the loop is behind, a request may have come that nobody has read yet. */
+static bool has_said_nothing(const struct connection *connection)
+{
+    int unread = 0;
+    return ioctl(connection->fd, FIONREAD, &unread) != 0 || unread == 0;
+}
+
+/* The oldest connection of a kind that has taken at least `taken_ms`; NULL: none. */
+static struct connection *oldest(struct listener *listener, enum slack slack, uint64_t taken_ms)
+{
+    struct api *api = listener->api;
+    uint64_t left_ms = time_ms(api, slack) > taken_ms ? time_ms(api, slack) - taken_ms : 0;
+    struct list *list = &listener->slack[slack];
+    for (struct link *at = list->head.next; at != &list->head; at = at->next) {
+        struct connection *connection = CONTAINER_OF(at, struct connection, timed);
+        if (connection->deadline_ms > uv_now(api->loop) + left_ms)
+            break;
+        if (slack == SLACK_WRITING || has_said_nothing(connection))
+            return connection;
+    }
+    return NULL;
+}
+
+static void keep_places_free(struct listener *listener)
+{
+    while (listener->connections - listener->giving_way + KEPT_FREE > listener->connections_max) {
+        struct connection *connection = oldest(listener, SLACK_IDLE, 0);
+        for (enum slack slack = SLACK_SILENT; connection == NULL && slack < SLACKS; slack++)
+            connection =
+                oldest(listener, slack, slack == SLACK_WRITING ? SCARCE_READ_MS : SCARCE_ASK_MS);
+        if (connection == NULL) {
+            sweep_within(listener->api, SCARCE_ASK_MS);
+            return;
+        }
+        give_way(connection);
+    }
+}
+
+/* ---- the sweep ------------------------------------------------------------------------------- */
+
+/* Nothing of a response is on its way while a request arrives, so the bytes can go past
+ * libmicrohttpd; the shutdown makes it close. */
+static void say_timeout(struct connection *connection)
+{
+    struct problem_report report = problem_report(PROBLEM_REQUEST_TIMEOUT);
+    char *body = problem_json(&report), bytes[1024];
+    if (body == NULL)
+        return;
+    int len = snprintf(bytes, sizeof(bytes),
+                       "HTTP/1.1 408 Request Timeout\r\nContent-Type: "
+                       "application/problem+json\r\nContent-Length: %zu\r\n"
+                       "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s",
+                       strlen(body), body);
+    free(body);
+    if (send(connection->fd, bytes, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT) == len &&
+        connection->phase != PHASE_IDLE)
+        connection->request->status = report.status;
+}
+
+static uint64_t sweep_list(struct list *list, uint64_t now_ms, bool arriving)
+{
+    struct link *first;
+    while ((first = list_first(list)) != NULL) {
+        struct connection *connection = CONTAINER_OF(first, struct connection, timed);
+        if (connection->deadline_ms > now_ms)
+            return connection->deadline_ms;
+        list_remove(&connection->timed);
+        if (arriving)
+            say_timeout(connection);
+        shutdown(connection->fd, SHUT_RDWR);
+    }
+    return UINT64_MAX;
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct api *api = timer->data;
+    uint64_t now_ms = uv_now(api->loop), next = UINT64_MAX;
+    for (size_t i = 0; i < api->listener_count; i++) {
+        for (enum slack slack = 0; slack < SLACKS; slack++) {
+            bool arriving = slack == SLACK_SILENT || slack == SLACK_ARRIVING;
+            uint64_t due = sweep_list(&api->listeners[i].slack[slack], now_ms, arriving);
+            next = due < next ? due : next;
+        }
+    }
+    if (next != UINT64_MAX)
+        uv_timer_start(timer, on_sweep, next - now_ms, 0);
+    for (size_t i = 0; i < api->listener_count; i++)
+        keep_places_free(&api->listeners[i]);
+}
+
+/* ---- what a connection is about -------------------------------------------------------------- */
+
+void connection_is_silent(struct connection *connection)
+{
+    set_deadline(connection, SLACK_SILENT);
+    keep_places_free(connection->listener);
+}
+
+void connection_is_arriving(struct connection *connection)
+{
+    set_deadline(connection, SLACK_ARRIVING);
+}
+
+void connection_has_arrived(struct connection *connection)
+{
+    list_remove(&connection->timed);
+}
+
+void connection_is_writing(struct connection *connection)
+{
+    set_deadline(connection, SLACK_WRITING);
+}
+
+void connection_is_idle(struct connection *connection)
+{
+    if (connection->api->stopping || connection->peer_closed) {
+        list_remove(&connection->timed);
+        list_move(&connection->api->half_closed, &connection->ended);
+        return;
+    }
+    set_deadline(connection, SLACK_IDLE);
+    if (!connection->request->closes)
+        keep_places_free(connection->listener);
+}
+
+/* ---- waiting and streaming ------------------------------------------------------------------- */
+
+/* D9: a caller that waits or streams keeps a connection for long; some are left for holders that
+ * come in to release. */
+bool connection_park(struct connection *connection)
+{
+    struct api *api = connection->api;
+    if (api->parked + KEPT_UNPARKED >= api->config->connections_max)
+        return false;
+    connection->request->parked = true;
+    api->parked++;
+    return true;
+}
+
+void connection_unpark(struct connection *connection)
+{
+    connection->api->parked -= connection->request->parked;
+    connection->request->parked = false;
+}
+
+void connection_resume(struct connection *connection)
+{
+    MHD_resume_connection(connection->http);
+    listener_wants_run(connection->listener);
+}

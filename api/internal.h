@@ -1,0 +1,223 @@
+/* What the room's modules share, and nothing that they do: listeners, connections, the request that
+ * a connection carries, and the room's limits. */
+#ifndef LOCKAGENT_API_INTERNAL_H
+#define LOCKAGENT_API_INTERNAL_H
+
+#include <microhttpd.h>
+#include <time.h>
+
+#include "agent/base/buffer.h"
+#include "agent/core/list.h"
+#include "api/accept.h"
+#include "api/api.h"
+#include "api/params.h"
+#include "api/problem.h"
+
+enum {
+    HEADER_BYTES_MAX = 8192, /* request line and header fields; more is 431 */
+    TARGET_BYTES_MAX = 4096, /* request target; more is 414 */
+    POOL_BYTES = 10 * 1024,  /* libmicrohttpd's, per connection: for header and response */
+    IDLE_MS = 60000,         /* a kept-alive connection without a request */
+    WRITE_MS = 10000,        /* an answer, from its first byte to its last */
+    METRICS_MS = 250,        /* metrics are worded at most so often, and shared */
+    SCARCE_ASK_MS = 50,      /* where places are scarce: a connection is silent, or slow to ask */
+    SCARCE_READ_MS = 1000,   /* the same: a connection is slow to read its answer */
+    KEPT_FREE = 16,          /* places of a listener that idle connections never fill */
+    KEPT_UNPARKED = 64,      /* places that requests which wait or stream never fill */
+    WRITE_STALL_S = 75,      /* a caller that does not read its answer */
+    ADMIN_CONNECTIONS = 128, /* of the admin listener's daemon */
+    LISTENERS = 2 * CONFIG_LISTENERS,
+    BACKLOG = 4096,
+    SECRET_BYTES = 512,
+};
+
+/* Puts the link at the end of the list; it leaves the one that it is in. */
+static inline void list_move(struct list *list, struct link *link)
+{
+    list_remove(link);
+    list_append(list, link);
+}
+
+/* ---- one request ----------------------------------------------------------------------------- */
+
+/* The life of a request: the picture is in request.c. */
+enum phase {
+    PHASE_IDLE,      /* no request line yet */
+    PHASE_HEADER,    /* the request line is here */
+    PHASE_BODY,      /* the header is here and judged */
+    PHASE_CHECKED,   /* the whole request is here and well formed */
+    PHASE_WORKING,   /* inside the core */
+    PHASE_ANSWERED,  /* the core has answered */
+    PHASE_WRITING,   /* a response is queued */
+    PHASE_STREAMING, /* ... that goes on for as long as a hold does */
+    PHASE_GONE,      /* the caller went away while the core worked */
+};
+
+enum method { METHOD_GET, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
+
+struct route;     /* of route.h */
+struct operation; /* of route.h */
+
+/* An answer of the core, kept until it is written: what it borrowed is copied. */
+struct kept_answer {
+    struct effect_answer answer;
+    char holder[LIMIT_LABEL_BYTES], label[LIMIT_LABEL_BYTES];
+    struct master_state masters[LIMIT_MASTERS];
+};
+
+/* What was wrong with a request, as far as it has been looked at. */
+struct refusal {
+    enum problem problem;
+    char parameter[40]; /* named by a bad_request; "": none */
+    char detail[400];   /* "": the problem's title says it all */
+};
+
+enum body_kind { BODY_NONE, BODY_FORM, BODY_JSON };
+
+struct request {
+    struct link spare; /* api->spare_requests */
+    struct instant came_at;
+    enum method method;
+    bool is_head;
+    const struct route *route;         /* NULL: unknown path */
+    const struct operation *operation; /* NULL: the route does not take the method */
+    enum media media;
+    char key[LIMIT_KEY_BYTES];
+    size_t key_len;
+    struct params params;
+    struct refusal refusal;
+    const char *target_fault; /* what is wrong with the request target's bytes; NULL: nothing */
+    uintptr_t behind_target;  /* where the request line goes on behind the target */
+    const char *lock_token;   /* the header, in libmicrohttpd's memory; NULL: none */
+    const char *idempotency;  /* the same for Idempotency-Key */
+    char trace_id[33];        /* of a traceparent header; "": none */
+    enum body_kind body_kind;
+    char *body; /* malloc'ed, `body_size` bytes: as many as were announced, or as may come */
+    size_t body_len, body_size;
+    uint32_t number; /* in the core while WORKING */
+    bool suspended;
+    bool parked;                /* counted in api->parked */
+    unsigned status;            /* of the queued response; 0: none */
+    struct instant answered_at; /* of a stream: when it began */
+    bool closes;                /* the response is the last one of its connection */
+    bool grants;                /* the response hands out `lock`: unwritten, it is given back */
+    struct lock_ref lock;
+    struct kept_answer kept;
+};
+
+/* True for a request that keeps its connection for as long as a hold lasts. */
+static inline bool request_streams(const struct request *request)
+{
+    return request->params.watch || request->params.bound;
+}
+
+enum stream_end {
+    STREAM_OPEN,
+    STREAM_LOST,     /* to be told, */
+    STREAM_RELEASED, /* and so is this */
+    STREAM_OVER,     /* nothing is left to be told */
+};
+
+/* What a stream has still to tell: the picture is in streams.c. */
+struct stream {
+    struct link of_lock; /* in a bucket of api->streams */
+    struct lock_ref lock;
+    bool bound;   /* the caller's leaving is the release */
+    bool parked;  /* suspended: there is nothing to tell */
+    bool renewed; /* to be told */
+    enum stream_end end;
+    enum reason reason; /* LOST */
+    struct instant valid_until;
+    struct instant waits_since; /* when there was first something to tell that has not been taken */
+    struct buffer line;         /* on its way, */
+    size_t written;             /* so far */
+};
+
+/* ---- one connection -------------------------------------------------------------------------- */
+
+struct connection {
+    struct api *api;
+    struct listener *listener;
+    struct MHD_Connection *http;
+    int fd;
+    enum phase phase;
+    bool peer_closed;        /* the caller has closed its sending side */
+    bool peer_dead;          /* ... and its receiving side */
+    bool gives_way;          /* is being closed for others */
+    struct link all;         /* api->open, or api->spare */
+    struct link timed;       /* one of its listener's `slack` */
+    struct link ended;       /* api->half_closed */
+    uint64_t deadline_ms;    /* on the loop's clock */
+    struct request *request; /* NULL while PHASE_IDLE */
+    struct stream stream;
+};
+
+/* What a connection takes its time with: each has a deadline, and gives way where places are scarce
+ * (connection.c). */
+enum slack {
+    SLACK_IDLE,     /* between two requests */
+    SLACK_SILENT,   /* accepted, no request line yet */
+    SLACK_ARRIVING, /* request line, but not the whole request */
+    SLACK_WRITING,  /* answered, but not wholly written; streams are not counted (streams.c) */
+    SLACKS
+};
+
+/* ---- listeners and the room ------------------------------------------------------------------ */
+
+struct listener {
+    struct api *api;
+    const struct config_address *address;
+    bool is_admin;
+    bool checks_host; /* loopback TCP (D9) */
+    char bound[300];  /* as in the log: with the real port */
+    uint16_t port;
+    int fd;                 /* the listening socket; -1 when handed back and closed */
+    uint64_t device, inode; /* of a unix socket's file */
+    struct MHD_Daemon *daemon;
+    bool wants_run;
+    uint64_t rests_until_ns;   /* of the admin listener; 0: it does not rest */
+    struct list slack[SLACKS]; /* connections, in the order of their deadlines */
+    size_t connections, connections_max, giving_way;
+    uv_poll_t poll;
+};
+
+struct api {
+    uv_loop_t *loop;
+    const struct config *config;
+    struct api_backend backend;
+    struct listener listeners[LISTENERS];
+    size_t listener_count;
+    uv_prepare_t prepare; /* runs the daemons once per loop turn */
+    uv_idle_t again;      /* active while a daemon has more to do at once */
+    uv_timer_t wake;      /* libmicrohttpd's timeouts */
+    uv_timer_t sweep;     /* our deadlines of slow and idle connections */
+    uv_timer_t grace;     /* of stopping */
+    uv_poll_t gone;       /* of `gone_fd` */
+    int gone_fd;          /* epoll: sees callers hang up, also suspended ones (hangup.c) */
+
+    struct list open, spare, half_closed;
+    struct list spare_requests;
+    size_t connections;
+
+    struct connection **by_number; /* requests inside the core */
+    uint32_t *free_numbers;        /* a stack */
+    uint32_t free_count, numbers;
+
+    struct list *streams; /* buckets, by the slot of the lock */
+    uint32_t stream_buckets, stream_count;
+    uint32_t parked; /* requests that wait for a lock, or stream */
+
+    struct MHD_Response *no_content, *openapi, *alive; /* constant responses */
+    struct MHD_Response *metrics;                      /* as last worded; NULL: not yet */
+    uint64_t metrics_at_ms;
+    char secret[SECRET_BYTES]; /* api.token_file as last read; "": nobody is let in */
+    struct timespec secret_mtime;
+    uint64_t secret_looked_ms;
+
+    bool draining, stopping, daemons_stopped;
+    unsigned handles; /* that are not closed yet */
+    void (*done)(void *arg);
+    void *done_arg;
+};
+
+#endif

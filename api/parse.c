@@ -1,0 +1,324 @@
+/* What came, checked: the request's target, header and body. */
+#include "api/parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/base/key.h"
+#include "agent/base/text.h"
+#include "api/access.h"
+#include "api/framing.h"
+#include "api/key.h"
+#include "api/routes.h"
+
+/* The first thing that is wrong is what the caller hears of. */
+static void refuse(struct request *request, enum problem problem)
+{
+    if (request->refusal.problem == PROBLEM_NONE)
+        request->refusal.problem = problem;
+}
+
+__attribute__((format(printf, 3, 4))) static void refuse_saying(struct request *request,
+                                                                enum problem problem,
+                                                                const char *format, ...)
+{
+    va_list arguments;
+    if (request->refusal.problem != PROBLEM_NONE)
+        return;
+    request->refusal.problem = problem;
+    va_start(arguments, format);
+    vsnprintf(request->refusal.detail, sizeof(request->refusal.detail), format, arguments);
+    va_end(arguments);
+    text_tame(request->refusal.detail);
+}
+
+/* ---- the target ------------------------------------------------------------------------------ */
+
+/* Keys of ours would be locks of theirs where nothing stands before the key (D3). */
+static bool is_reserved(const struct api *api, struct text key)
+{
+    return key_is_agents_own(key) &&
+           api->config->policies[core_policy_of(api->backend.core, key)].prefix[0] == '\0';
+}
+
+static void read_target_key(struct connection *connection, struct text raw)
+{
+    struct request *request = connection->request;
+    const char *fault = key_decode(raw, request->key, &request->key_len);
+    if (fault == NULL &&
+        is_reserved(connection->api, (struct text){request->key, request->key_len}))
+        fault = "begins with lockagent:, which is the agent's own where no prefix is configured";
+    if (fault == NULL)
+        return;
+    request->key_len = 0;
+    refuse_saying(
+        request, PROBLEM_BAD_REQUEST,
+        "the key %s; allowed: 1 to 512 bytes of UTF-8 in which every / stands between two parts",
+        fault);
+    snprintf(request->refusal.parameter, sizeof(request->refusal.parameter), "key");
+}
+
+/* The raw target is only to be seen here: libmicrohttpd cuts and decodes it in place afterwards. */
+static void read_target(struct connection *connection, struct text target)
+{
+    struct request *request = connection->request;
+    const char *question = memchr(target.at, '?', target.len);
+    struct text path = {target.at, question == NULL ? target.len : (size_t)(question - target.at)},
+                key = {NULL, 0};
+    if (target.len > TARGET_BYTES_MAX)
+        refuse(request, PROBLEM_URI_TOO_LONG);
+    request->route = route_find(path, &key);
+    if (request->route == NULL || !request->route->is_lock_call)
+        return;
+    if (connection->listener->is_admin) {
+        request->route = NULL;
+        refuse_saying(request, PROBLEM_NOT_FOUND, "the admin listener serves no lock calls");
+        return;
+    }
+    if (key.at != NULL)
+        read_target_key(connection, key);
+    if (question != NULL)
+        params_take_form(&request->params, connection->api->config,
+                         (struct text){question + 1, target.len - path.len - 1});
+}
+
+/* libmicrohttpd would keep each argument in the connection's memory, where a flood of them leaves
+ * no room for an answer. It is told to take every one encoded, so that it needs the bytes no more
+ * than we do: behind the `?` it finds nothing. */
+static void drop_arguments(const char *target)
+{
+    const char *question = strchr(target, '?');
+    /* It is libmicrohttpd's own buffer, which it changes itself right after this. */
+    if (question != NULL)
+        ((char *)(uintptr_t)question)[1] = '\0';
+}
+
+void parse_target(struct connection *connection, const char *target)
+{
+    struct request *request = connection->request;
+    request->behind_target = (uintptr_t)target + strlen(target) + 1;
+    request->target_fault = framing_fault_of_target(target);
+    read_target(connection, text_of(target));
+    drop_arguments(target);
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+static bool is_media_type(const char *header, const char *type)
+{
+    size_t len = strlen(type);
+    return strncasecmp(header, type, len) == 0 && strchr("; \t", header[len]) != NULL;
+}
+
+static void judge_body(struct connection *connection, const struct headers *headers)
+{
+    struct request *request = connection->request;
+    const char *type = headers->content_type == NULL ? "" : headers->content_type;
+    unsigned long long length =
+        headers->content_length == NULL ? 0 : strtoull(headers->content_length, NULL, 10);
+    size_t max = connection->api->config->body_bytes_max;
+    if (length > max)
+        refuse(request, PROBLEM_BODY_TOO_LARGE);
+    request->body_size = length > 0 && length < max ? (size_t)length : max;
+    if ((length == 0 && headers->transfer_encoding == NULL) || request->route == NULL ||
+        !request->route->is_lock_call)
+        return;
+    if (is_media_type(type, "application/x-www-form-urlencoded"))
+        request->body_kind = BODY_FORM;
+    else if (is_media_type(type, "application/json"))
+        request->body_kind = BODY_JSON;
+    else
+        refuse_saying(
+            request, PROBLEM_UNSUPPORTED_MEDIA_TYPE,
+            "Content-Type: %.100s; allowed: application/x-www-form-urlencoded, application/json",
+            text_fault(text_of(type)) == NULL && type[0] != '\0' ? type : "none");
+}
+
+/* A NUL byte ends the target for libmicrohttpd, a shorter key than the caller named; but the
+ * version stands where the line goes on. */
+static bool target_was_cut(const struct request *request, const char *version)
+{
+    uintptr_t skipped = (uintptr_t)version - request->behind_target;
+    return skipped != 0 && skipped < POOL_BYTES;
+}
+
+/* The first thing that is wrong, from the outermost inwards: the caller, the path, the method, the
+ * answer's medium, the target, the body. */
+static void judge_header(struct connection *connection, const struct headers *headers,
+                         const char *version)
+{
+    struct request *request = connection->request;
+    struct refusal of_target = request->refusal;
+    request->refusal = (struct refusal){.problem = PROBLEM_NONE};
+    bool is_open = request->route != NULL && request->route->is_open,
+         is_lock_call = request->route != NULL && request->route->is_lock_call;
+    request->media = is_lock_call ? accept_choose(&headers->accept) : MEDIA_JSON;
+    size_t size = MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+                      ->header_size;
+    if (access_refuses(connection, headers, version, is_open, &request->refusal))
+        return;
+    if (size > HEADER_BYTES_MAX)
+        refuse(request, PROBLEM_HEADERS_TOO_LARGE);
+    if (of_target.problem == PROBLEM_URI_TOO_LONG || of_target.problem == PROBLEM_NOT_FOUND)
+        request->refusal = of_target;
+    if (request->route == NULL)
+        refuse(request, PROBLEM_NOT_FOUND);
+    else if (request->operation == NULL)
+        refuse(request, PROBLEM_METHOD_NOT_ALLOWED);
+    if (request->media == MEDIA_NONE)
+        refuse_saying(request, PROBLEM_NOT_ACCEPTABLE,
+                      "allowed: application/json, application/problem+json, text/plain");
+    if (request->refusal.problem == PROBLEM_NONE)
+        request->refusal = of_target;
+    judge_body(connection, headers);
+}
+
+static const char *fault_of_framing(const struct connection *connection, const char *method,
+                                    const char *version)
+{
+    const struct request *request = connection->request;
+    if (request->target_fault != NULL)
+        return request->target_fault;
+    if (target_was_cut(request, version))
+        return "the request line is not well formed";
+    return framing_fault(connection, method, version);
+}
+
+bool parse_header(struct connection *connection, const char *method, const char *version)
+{
+    struct request *request = connection->request;
+    struct headers headers;
+    headers_read(connection->http, &headers);
+    request->method = method_find(method, &request->is_head);
+    request->operation =
+        request->route == NULL ? NULL : route_operation(request->route, request->method);
+    headers_trace_id(&headers, request->trace_id);
+    const char *fault = fault_of_framing(connection, method, version);
+    if (fault != NULL) {
+        request->refusal = (struct refusal){.problem = PROBLEM_NONE};
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "%s", fault);
+        return false;
+    }
+    judge_header(connection, &headers, version);
+    if (headers.lock_token_doubled)
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "the Lock-Token header came twice");
+    if (headers.idempotency_doubled)
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "the Idempotency-Key header came twice");
+    request->lock_token = headers.lock_token;
+    if (request->method == METHOD_POST || request->method == METHOD_DELETE)
+        request->idempotency = headers.idempotency;
+    return request->refusal.problem != PROBLEM_BODY_TOO_LARGE;
+}
+
+/* ---- the body -------------------------------------------------------------------------------- */
+
+void parse_piece(struct connection *connection, const char *bytes, size_t len)
+{
+    struct request *request = connection->request;
+    if (request->refusal.problem != PROBLEM_NONE || request->body_kind == BODY_NONE)
+        return;
+    if (len > request->body_size - request->body_len) {
+        refuse(request, PROBLEM_BODY_TOO_LARGE);
+        return;
+    }
+    if (request->body == NULL)
+        request->body = malloc(request->body_size);
+    if (request->body == NULL) {
+        refuse(request, PROBLEM_OUT_OF_MEMORY);
+        return;
+    }
+    memcpy(request->body + request->body_len, bytes, len);
+    request->body_len += len;
+}
+
+static void read_body(struct connection *connection)
+{
+    struct request *request = connection->request;
+    const struct config *config = connection->api->config;
+    struct text body = {request->body, request->body_len};
+    char error[256];
+    const char *fault = NULL;
+    if (body.len > 0 && request->body_kind == BODY_FORM)
+        params_take_form(&request->params, config, body);
+    if (body.len > 0 && request->body_kind == BODY_JSON)
+        fault = params_take_json(&request->params, config, body, error, sizeof(error));
+    if (fault != NULL)
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "%s", fault);
+}
+
+/* ---- parameters, and what they must be together ---------------------------------------------- */
+
+/* A bound hold is the agent's to renew; a stream has one form. */
+static void judge_stream(struct request *request)
+{
+    struct refusal *refusal = &request->refusal;
+    if (refusal->problem != PROBLEM_NONE || !request_streams(request))
+        return;
+    if (request->media == MEDIA_TEXT)
+        refuse_saying(request, PROBLEM_NOT_ACCEPTABLE,
+                      "a stream comes as application/x-ndjson only");
+    if (request->params.bound && request->params.renew == RENEW_CALLER) {
+        refuse_saying(request, PROBLEM_BAD_REQUEST,
+                      "parameter renew: caller came; allowed: agent, where bind is connection");
+        snprintf(refusal->parameter, sizeof(refusal->parameter), "renew");
+    }
+}
+
+/* D3. A bound hold ends with its connection, so that there is nothing to ask again for; and what an
+ * owner has several times can not be told apart by it. */
+static void judge_idempotency(struct request *request)
+{
+    struct refusal *refusal = &request->refusal;
+    if (request->idempotency == NULL || refusal->problem != PROBLEM_NONE)
+        return;
+    const struct params *params = &request->params;
+    struct text value = text_of(request->idempotency);
+    const char *fault = !params_is_secret(value) ? "allowed: 16 to 64 visible ASCII characters"
+                        : params->bound          ? "not where bind is connection"
+                        : params->owner_len > 0  ? "not together with an owner"
+                        : params->given & 1U << PARAM_TOKEN ? "give it or the token"
+                                                            : NULL;
+    if (fault == NULL)
+        return;
+    refuse_saying(request, PROBLEM_BAD_REQUEST, "the Idempotency-Key header: %s", fault);
+    snprintf(refusal->parameter, sizeof(refusal->parameter), "Idempotency-Key");
+}
+
+static void judge_params(struct connection *connection)
+{
+    struct request *request = connection->request;
+    struct refusal *refusal = &request->refusal;
+    unsigned allowed = request->operation->params;
+    if (allowed & 1U << PARAM_TOKEN && request->lock_token != NULL &&
+        !params_take_token_header(&request->params, request->lock_token)) {
+        refuse_saying(request, PROBLEM_BAD_REQUEST,
+                      "the Lock-Token header and the parameter token differ");
+        snprintf(refusal->parameter, sizeof(refusal->parameter), "token");
+        return;
+    }
+    if (!params_are_fine(&request->params, connection->api->config, allowed, refusal->parameter,
+                         refusal->detail, sizeof(refusal->detail))) {
+        refusal->problem = PROBLEM_BAD_REQUEST;
+        return;
+    }
+    refusal->parameter[0] = '\0';
+    if (allowed & 1U << PARAM_TOKEN && (request->params.given & 1U << PARAM_TOKEN) == 0 &&
+        request->idempotency == NULL)
+        refuse_saying(request, PROBLEM_TOKEN_REQUIRED,
+                      "give it as the Lock-Token header or as the parameter token");
+    judge_stream(request);
+    judge_idempotency(request);
+}
+
+void parse_whole(struct connection *connection)
+{
+    struct request *request = connection->request;
+    if (request->refusal.problem != PROBLEM_NONE || !request->route->is_lock_call)
+        return;
+    read_body(connection);
+    if (request->refusal.problem == PROBLEM_NONE)
+        judge_params(connection);
+}

@@ -1,0 +1,147 @@
+/* Responses: the ways to hand bytes to libmicrohttpd. */
+#include "api/response.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/connection.h"
+#include "api/route.h"
+
+static const char JSON[] = "application/json", PROBLEM[] = "application/problem+json",
+                  TEXT[] = "text/plain; charset=utf-8";
+
+struct MHD_Response *response_typed(struct MHD_Response *response, const char *content_type)
+{
+    bool fine =
+        response != NULL &&
+        MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") == MHD_YES &&
+        (content_type == NULL ||
+         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type) == MHD_YES);
+    if (fine || response == NULL)
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+struct MHD_Response *response_owned(char *owned, size_t len, const char *content_type)
+{
+    struct MHD_Response *response =
+        owned == NULL ? NULL : MHD_create_response_from_buffer(len, owned, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL)
+        free(owned);
+    return response_typed(response, content_type);
+}
+
+struct MHD_Response *response_copied(const char *bytes, size_t len, const char *content_type)
+{
+    union { /* libmicrohttpd only reads it */
+        const char *bytes;
+        void *buffer;
+    } source = {.bytes = bytes};
+    return response_typed(
+        MHD_create_response_from_buffer(len, source.buffer, MHD_RESPMEM_MUST_COPY), content_type);
+}
+
+enum MHD_Result response_shared(struct connection *connection, unsigned status,
+                                struct MHD_Response *response)
+{
+    connection->phase = PHASE_WRITING;
+    connection->request->status = status;
+    connection_is_writing(connection);
+    return MHD_queue_response(connection->http, status, response);
+}
+
+enum MHD_Result response_queue(struct connection *connection, unsigned status,
+                               struct MHD_Response *response)
+{
+    if (response == NULL)
+        return MHD_NO;
+    if (connection->api->stopping || connection->request->closes)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result result = response_shared(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+enum MHD_Result response_stream(struct connection *connection, unsigned status,
+                                struct MHD_Response *response)
+{
+    struct api *api = connection->api;
+    enum MHD_Result result = response_queue(connection, status, response);
+    connection->request->answered_at = api->backend.now(api->backend.arg);
+    if (response != NULL) {
+        connection->phase = PHASE_STREAMING;
+        connection_has_arrived(connection); /* a stream that is not read has a rule of its own */
+    }
+    return result;
+}
+
+enum MHD_Result response_json(struct connection *connection, unsigned status, json_t *body)
+{
+    char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
+    json_decref(body);
+    return response_queue(connection, status,
+                          response_owned(text, text == NULL ? 0 : strlen(text), JSON));
+}
+
+enum MHD_Result response_text(struct connection *connection, unsigned status, const char *text)
+{
+    return response_queue(connection, status, response_copied(text, strlen(text), TEXT));
+}
+
+/* ---- problems -------------------------------------------------------------------------------- */
+
+static struct MHD_Response *problem_as_text(const struct problem_report *report)
+{
+    struct buffer line = {0};
+    buffer_printf(&line, "%s: %s\n", report->code,
+                  report->detail == NULL ? report->title : report->detail);
+    json_decref(report->members);
+    if (line.failed) {
+        buffer_free(&line);
+        return NULL;
+    }
+    return response_owned(line.bytes, line.len, TEXT);
+}
+
+static struct MHD_Response *problem_as_json(const struct problem_report *report)
+{
+    char *text = problem_json(report);
+    return response_owned(text, text == NULL ? 0 : strlen(text), PROBLEM);
+}
+
+static void add_retry_after(struct MHD_Response *response, int64_t ms)
+{
+    char seconds[24];
+    snprintf(seconds, sizeof(seconds), "%lld", (long long)(ms <= 1000 ? 1 : (ms + 999) / 1000));
+    MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+}
+
+enum MHD_Result response_problem(struct connection *connection, const struct problem_report *report)
+{
+    struct MHD_Response *response = connection->request->media == MEDIA_TEXT
+                                        ? problem_as_text(report)
+                                        : problem_as_json(report);
+    if (response != NULL && report->retry_after_ms >= 0)
+        add_retry_after(response, report->retry_after_ms);
+    if (response != NULL && report->status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+                                "Bearer realm=\"lockagent\"");
+    if (response != NULL && report->status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+        char allow[64];
+        route_allow(connection->request->route, allow, sizeof(allow));
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
+    }
+    return response_queue(connection, report->status, response);
+}
+
+enum MHD_Result response_refusal(struct connection *connection, const struct refusal *refusal)
+{
+    struct problem_report report = problem_report(refusal->problem);
+    if (refusal->detail[0] != '\0')
+        report.detail = refusal->detail;
+    if (refusal->parameter[0] != '\0')
+        report.members = json_pack("{s:s}", "parameter", refusal->parameter);
+    return response_problem(connection, &report);
+}

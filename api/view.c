@@ -1,0 +1,94 @@
+/* Holds, votes and labels as callers read them, in JSON. */
+#include "api/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "agent/base/text.h"
+#include "agent/core/core_assert.h"
+
+int64_t view_valid_for_ms(const struct hold_view *hold, struct instant now)
+{
+    return instant_us_between(now, hold->valid_until) / 1000;
+}
+
+static int64_t max_hold_ms(const struct hold_view *hold)
+{
+    return instant_us_between(hold->acquired_at, hold->max_hold_until) / 1000;
+}
+
+static const char *bind_name(const struct hold_view *hold)
+{
+    return hold->bound ? "connection" : "none";
+}
+
+json_t *view_nodes(const struct tally *tally)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i}", "granted", tally->granted, "held",
+                     tally->taken, "error", tally->failed, "guarded", tally->guarded, "total",
+                     tally->total, "quorum", tally->quorum);
+}
+
+/* Labels come from masters too, where anybody may have written them. */
+json_t *view_label(struct text label)
+{
+    return label.len == 0 || text_fault(label) != NULL ? json_null()
+                                                       : json_stringn(label.at, label.len);
+}
+
+json_t *view_hold(const struct hold_view *hold, struct instant now)
+{
+    int64_t valid_ms = view_valid_for_ms(hold, now);
+    if (valid_ms <= 0)
+        return NULL; /* R14: nothing is reported held after its validity */
+    json_t *fence =
+        hold->token.fence == 0 ? json_null() : json_integer((json_int_t)hold->token.fence);
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i}", "label",
+                     view_label(hold->label), "fencing_token", fence, "ttl_ms",
+                     (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
+                     "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000),
+                     "held_for_ms", (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000),
+                     "max_hold_ms", (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew),
+                     "bind", bind_name(hold), "count", hold->count, "confirmed", hold->confirmed);
+}
+
+size_t view_escape(struct text text, char *out, size_t size)
+{
+    CORE_ASSERT(size > 2 * text.len);
+    char *end = out;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] == '"' || text.at[i] == '\\')
+            *end++ = '\\';
+        *end++ = text.at[i];
+    }
+    *end = '\0';
+    return (size_t)(end - out);
+}
+
+/* The hot path: written by hand. */
+size_t view_granted(const struct request *request, const char *token, const char *fence,
+                    int64_t valid_ms, char *body, size_t size)
+{
+    const struct effect_answer *answer = &request->kept.answer;
+    const struct hold_view *hold = &answer->hold;
+    char key[2 * LIMIT_KEY_BYTES + 1], more[64] = "";
+    view_escape((struct text){request->key, request->key_len}, key, sizeof(key));
+    if (answer->answer == ANSWER_RENEWED && answer->adopted)
+        snprintf(more, sizeof(more), ",\"adopted\":true,\"continuous\":%s",
+                 answer->continuous ? "true" : "\"unknown\"");
+    if (answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED)
+        snprintf(more, sizeof(more), ",\"count\":%u", hold->count);
+    int len =
+        snprintf(body, size,
+                 "{\"key\":\"%s\",\"token\":\"%s\",\"fencing_token\":%s,\"ttl_ms\":%" PRIu32
+                 ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64
+                 ",\"max_hold_ms\":%" PRId64
+                 ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64
+                 ",\"renew\":\"%s\",\"bind\":\"%s\"%s}",
+                 key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms,
+                 hold->valid_until.us / 1000, max_hold_ms(hold), answer->tally.granted,
+                 answer->tally.total, answer->tally.quorum, answer->waited_us / 1000,
+                 renew_name(hold->renew), bind_name(hold), more);
+    CORE_ASSERT(len > 0 && (size_t)len < size);
+    return (size_t)len;
+}
