@@ -1,4 +1,5 @@
-/* Addresses to listen on and URLs of Redis masters. Texts only: names are resolved where connections are made. */
+/* Addresses to listen on and URLs of Redis masters. Texts only: names are resolved where
+ * connections are made. */
 #include "config/address.h"
 
 #include <arpa/inet.h>
@@ -17,13 +18,13 @@ static bool has_prefix(const char *text, const char *prefix)
 static bool all_of(struct text text, const char *set)
 {
     for (size_t i = 0; i < text.len; i++)
-        if (!strchr(set, text.at[i]))
+        if (strchr(set, text.at[i]) == NULL)
             return false;
     return text.len > 0;
 }
 
 /* Decimal digits up to `max`, without a sign. */
-static bool read_number(struct text text, long max, long *ret)
+static bool read_decimal_up_to(struct text text, long max, long *ret)
 {
     long number = 0;
     if (text.len > 9 || !all_of(text, "0123456789"))
@@ -38,12 +39,14 @@ static bool read_number(struct text text, long max, long *ret)
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* A name (also with `_`, as containers have it) or an IPv4 address. What looks like one must be one. */
+/* A name (also with `_`, as containers have it) or an IPv4 address. What looks like one must be
+ * one. */
 static const char *read_name(struct text text, struct config_address *ret)
 {
     if (text.len == 0)
         return "names no host";
-    if (text.len >= 254 || !all_of(text, LETTERS "0123456789.-_") || strchr(".-", text.at[0]))
+    if (text.len >= 254 || !all_of(text, LETTERS "0123456789.-_") ||
+        strchr(".-", text.at[0]) != NULL)
         return "names a host that is not valid";
     memcpy(ret->host, text.at, text.len);
     struct in_addr v4;
@@ -67,26 +70,27 @@ static const char *read_v6(struct text text, struct config_address *ret)
 }
 
 /* Splits `host`, `host:port`, `[v6]` or `[v6]:port`; `*ret_port` is empty where there is none. */
-static const char *split(struct text text, struct config_address *ret, struct text *ret_port)
+static const char *split_host(struct text text, struct config_address *ret, struct text *ret_port)
 {
     const char *end = text.at + text.len, *colon, *why;
     if (text.len > 0 && text.at[0] == '[') {
         const char *close = memchr(text.at, ']', text.len);
-        if (!close)
+        if (close == NULL)
             return "has no `]` behind its IPv6 address";
         why = read_v6((struct text){text.at + 1, (size_t)(close - text.at - 1)}, ret);
         colon = close + 1;
-        if (!why && colon < end && *colon != ':')
+        if (why == NULL && colon < end && *colon != ':')
             why = "has something other than a port behind its `]`";
     } else {
         colon = memchr(text.at, ':', text.len);
-        colon = colon ? colon : end;
-        if (colon < end && memchr(colon + 1, ':', (size_t)(end - colon - 1)))
+        colon = colon != NULL ? colon : end;
+        if (colon < end && memchr(colon + 1, ':', (size_t)(end - colon - 1)) != NULL)
             return "needs brackets around its IPv6 address";
         why = read_name((struct text){text.at, (size_t)(colon - text.at)}, ret);
     }
-    *ret_port = colon < end ? (struct text){colon + 1, (size_t)(end - colon - 1)} : (struct text){end, 0};
-    if (!why && colon < end && ret_port->len == 0)
+    *ret_port =
+        colon < end ? (struct text){colon + 1, (size_t)(end - colon - 1)} : (struct text){end, 0};
+    if (why == NULL && colon < end && ret_port->len == 0)
         why = "has no port behind its `:`";
     return why;
 }
@@ -113,16 +117,17 @@ const char *config_address_parse(const char *text, struct config_address *ret_ad
     } else {
         struct text port;
         long number = 0;
-        why = strstr(text, "://") ? "is a URL, not an address"
-                                  : split((struct text){text, strlen(text)}, &address, &port);
-        if (!why && port.len == 0)
+        why = strstr(text, "://") != NULL
+                  ? "is a URL, not an address"
+                  : split_host((struct text){text, strlen(text)}, &address, &port);
+        if (why == NULL && port.len == 0)
             why = "has no port";
-        if (!why && !read_number(port, 65535, &number))
+        if (why == NULL && !read_decimal_up_to(port, 65535, &number))
             why = "has a port that is not a number of 0 to 65535";
         address.port = (uint16_t)number;
         snprintf(address.text, sizeof(address.text), "%s", text);
     }
-    if (!why)
+    if (why == NULL)
         memcpy(ret_address, &address, sizeof(address));
     return why;
 }
@@ -131,18 +136,20 @@ bool config_address_same(const struct config_address *a, const struct config_add
 {
     if (a->is_unix != b->is_unix)
         return false;
-    return a->is_unix ? strcmp(a->host, b->host) == 0 : a->port == b->port && strcasecmp(a->host, b->host) == 0;
+    return a->is_unix ? strcmp(a->host, b->host) == 0
+                      : a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
 /* ---- Redis URLs ---- */
 
 static int hex(char c)
 {
-    const char *digits = "0123456789abcdef", *at = strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c);
-    return c && at ? (int)(at - digits) : -1;
+    const char *digits = "0123456789abcdef",
+               *at = strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c);
+    return c && at != NULL ? (int)(at - digits) : -1;
 }
 
-static const char *percent_decode(struct text text, char *out, size_t size)
+static const char *decode_userinfo(struct text text, char *out, size_t size)
 {
     size_t len = 0;
     for (size_t i = 0; i < text.len; i++, len++) {
@@ -150,7 +157,8 @@ static const char *percent_decode(struct text text, char *out, size_t size)
             return "has a user or password that is too long";
         int c = (unsigned char)text.at[i];
         if (c == '%') {
-            int high = i + 2 < text.len ? hex(text.at[i + 1]) : -1, low = high >= 0 ? hex(text.at[i + 2]) : -1;
+            int high = i + 2 < text.len ? hex(text.at[i + 1]) : -1,
+                low = high >= 0 ? hex(text.at[i + 2]) : -1;
             if (low < 0)
                 return "has a bad percent-encoding in its user or password";
             c = high * 16 + low;
@@ -167,40 +175,43 @@ static const char *percent_decode(struct text text, char *out, size_t size)
 static const char *read_user(struct text userinfo, struct config_master *ret)
 {
     const char *colon = memchr(userinfo.at, ':', userinfo.len), *end = userinfo.at + userinfo.len;
-    struct text user = {userinfo.at, (size_t)((colon ? colon : end) - userinfo.at)};
-    const char *why = percent_decode(user, ret->username, sizeof(ret->username));
-    if (why || !colon)
+    struct text user = {userinfo.at, (size_t)((colon != NULL ? colon : end) - userinfo.at)};
+    const char *why = decode_userinfo(user, ret->username, sizeof(ret->username));
+    if (why != NULL || colon == NULL)
         return why;
-    return percent_decode((struct text){colon + 1, (size_t)(end - colon - 1)}, ret->password, sizeof(ret->password));
+    return decode_userinfo((struct text){colon + 1, (size_t)(end - colon - 1)}, ret->password,
+                           sizeof(ret->password));
 }
 
 static const char *read_tcp_url(const char *rest, struct config_master *ret)
 {
     struct text authority = {rest, strcspn(rest, "/?#")}, port;
     const char *tail = rest + authority.len, *at = memrchr(rest, '@', authority.len), *why;
-    if (strchr(tail, '@'))
-        return "has an `@` behind its host; `/`, `?`, `#` and `@` in a password are written %2F, %3F, %23 and %40";
-    if (at) {
+    if (strchr(tail, '@') != NULL)
+        return "has an `@` behind its host; `/`, `?`, `#` and `@` in a password are written %2F, "
+               "%3F, %23 and %40";
+    if (at != NULL) {
         why = read_user((struct text){rest, (size_t)(at - rest)}, ret);
-        if (why)
+        if (why != NULL)
             return why;
         authority = (struct text){at + 1, (size_t)(tail - at - 1)};
     }
     long number = 6379, db = -1;
-    why = split(authority, &ret->address, &port);
-    if (why)
+    why = split_host(authority, &ret->address, &port);
+    if (why != NULL)
         return why;
-    if (port.len && (!read_number(port, 65535, &number) || number == 0))
+    if (port.len && (!read_decimal_up_to(port, 65535, &number) || number == 0))
         return "has a port that is not a number of 1 to 65535";
     if (*tail == '?' || *tail == '#')
         return "has something other than a database number behind its host";
-    if (tail[0] == '/' && tail[1] && !read_number((struct text){tail + 1, strlen(tail + 1)}, 65535, &db))
+    if (tail[0] == '/' && tail[1] &&
+        !read_decimal_up_to((struct text){tail + 1, strlen(tail + 1)}, 65535, &db))
         return "has a database that is not a number of 0 to 65535";
     ret->address.port = (uint16_t)number;
     ret->db = (int)db;
-    bool v6 = strchr(ret->address.host, ':');
-    snprintf(ret->address.text, sizeof(ret->address.text), "%s%s%s:%ld", v6 ? "[" : "", ret->address.host,
-             v6 ? "]" : "", number);
+    bool v6 = strchr(ret->address.host, ':') != NULL;
+    snprintf(ret->address.text, sizeof(ret->address.text), "%s%s%s:%ld", v6 ? "[" : "",
+             ret->address.host, v6 ? "]" : "", number);
     return NULL;
 }
 
@@ -211,9 +222,10 @@ static const char *read_unix_url(const char *path, struct config_master *ret)
     struct text file = {path, strcspn(path, "?")};
     const char *query = path + file.len, *why = read_unix(file, &ret->address);
     long db = -1;
-    if (why)
+    if (why != NULL)
         return why;
-    if (*query && (!has_prefix(query, "?db=") || !read_number((struct text){query + 4, strlen(query + 4)}, 65535, &db)))
+    if (*query && (!has_prefix(query, "?db=") ||
+                   !read_decimal_up_to((struct text){query + 4, strlen(query + 4)}, 65535, &db)))
         return "has something other than ?db=N behind its path";
     ret->db = (int)db;
     return NULL;
@@ -232,18 +244,20 @@ const char *config_master_parse(const char *url, struct config_master *ret_maste
         why = "asks for TLS, which this build does not have";
     else
         why = "is not a URL of a Redis master";
-    if (!why)
+    if (why == NULL)
         memcpy(ret_master, &master, sizeof(master));
     explicit_bzero(&master, sizeof(master));
     return why;
 }
 
-static void print_url(const struct config_master *master, const char *userinfo, bool with_db, char *out, size_t size)
+static void print_url(const struct config_master *master, const char *userinfo, bool with_db,
+                      char *out, size_t size)
 {
     char db[16] = "";
     if (with_db)
         snprintf(db, sizeof(db), "%s%d", master->address.is_unix ? "?db=" : "/", master->db);
-    snprintf(out, size, "%s%s%s%s", master->address.is_unix ? "" : "redis://", userinfo, master->address.text, db);
+    snprintf(out, size, "%s%s%s%s", master->address.is_unix ? "" : "redis://", userinfo,
+             master->address.text, db);
 }
 
 void config_master_complete(struct config_master *master, const char *username, int db)
@@ -255,14 +269,16 @@ void config_master_complete(struct config_master *master, const char *username, 
     print_url(master, "", master->db != 0, master->url, sizeof(master->url));
 }
 
-void config_master_print(const struct config_master *master, const struct config_group *group, char *out, size_t size)
+void config_master_print(const struct config_master *master, const struct config_group *group,
+                         char *out, size_t size)
 {
     char userinfo[3 * sizeof(master->username) + 8];
     size_t len = 0;
     bool own_user = strcmp(master->username, group->username) != 0;
     for (const char *c = own_user ? master->username : ""; *c; c++) {
-        bool plain = strchr(LETTERS "0123456789.-_~", *c);
-        len += (size_t)snprintf(userinfo + len, sizeof(userinfo) - len, plain ? "%c" : "%%%02X", (unsigned char)*c);
+        bool plain = strchr(LETTERS "0123456789.-_~", *c) != NULL;
+        len += (size_t)snprintf(userinfo + len, sizeof(userinfo) - len, plain ? "%c" : "%%%02X",
+                                (unsigned char)*c);
     }
     snprintf(userinfo + len, sizeof(userinfo) - len, "%s%s", master->password[0] ? ":***" : "",
              len || master->password[0] ? "@" : "");

@@ -42,9 +42,9 @@ struct config_group {
     char username[128];              /* for masters whose URL names none */
     char password_file[CONFIG_TEXT]; /* read at every connect; "" for none */
     int db;                          /* for masters whose URL names none */
-    bool durable;                 /* the masters keep their data whatever happens, none is a promoted replica (D5.3) */
-    bool guard;                   /* a master that may have forgotten keys has no vote until they have run out */
-    enum on_degraded on_degraded; /* a master that should not be one (D5.4) */
+    bool durable;                    /* masters never forget a key, no replica is promoted (D5.3) */
+    bool guard;                      /* a master that may have forgotten keys has no vote (D5.3) */
+    enum on_degraded on_degraded;    /* what becomes of a master that should not be one (D5.4) */
 };
 
 struct config_policy {
@@ -57,8 +57,8 @@ enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
 
 struct config {
     struct config_listener listen, admin;
-    char token_file[CONFIG_TEXT];          /* api.token_file: bearer token of the API; "" for none */
-    bool allow_remote;                     /* api.allow_remote: a non-loopback API without a token, on purpose */
+    char token_file[CONFIG_TEXT];          /* api.token_file: bearer token; "" for none */
+    bool allow_remote;                     /* api.allow_remote: remote, and no token, on purpose */
     char allowed_hosts[CONFIG_HOSTS][256]; /* api.allowed_hosts */
     size_t allowed_host_count;
     unsigned socket_mode; /* api.socket_mode */
@@ -90,39 +90,49 @@ struct config_errors {
     struct config_error list[64];
 };
 
-/* Reads `path` and the environment (`environ`-style array; NULL: none), then `overrides` ("key=value", count of them,
- * from flags); flag > environment > file > default. True and `*ret_config` set when all is well; else false,
- * `*ret_config` untouched, and every error at once, in the order of the file. */
-bool config_load(const char *path, char *const *environment, const char *const *overrides, size_t override_count,
-                 struct config *ret_config, struct config_errors *ret_errors);
+/* Reads `path` and the environment (`environ`-style array; NULL: none), then `overrides`
+ * ("key=value", count of them, from flags); flag > environment > file > default. True and
+ * `*ret_config` set when all is well; else false, `*ret_config` untouched, and every error at once,
+ * in the order of the file. */
+bool config_load(const char *path, char *const *environment, const char *const *overrides,
+                 size_t override_count, struct config *ret_config,
+                 struct config_errors *ret_errors);
 
-/* True when a running agent can go from `running` to `next` without a restart; else the errors name what can not
- * change. */
-bool config_reloadable(const struct config *running, const struct config *next, const char *path,
-                       struct config_errors *ret_errors);
+/* As config_load(), for an agent that runs: refused, with their places, are also keys that can not
+ * change from `running` without a restart. */
+bool config_load_next(const struct config *running, const char *path, char *const *environment,
+                      const char *const *overrides, size_t override_count, struct config *ret_next,
+                      struct config_errors *ret_errors);
 
-/* Prints the whole effective configuration as YAML that config_load() reads back to the same; secrets are not printed.
- */
+/* Prints the whole effective configuration as YAML that config_load() reads back to the same;
+ * secrets are not printed. */
 void config_print(const struct config *config, FILE *out);
 
-/* Prints the table of all keys as Markdown (for the README) or as the annotated sample file. */
+/* Prints the table of all keys as Markdown (for docs/configuration.md) or as the annotated sample
+ * file. */
 void config_print_markdown(FILE *out);
 void config_print_sample(FILE *out);
 
-/* Reads a secret from a file, without the trailing newline. Returns its length, or -1 with errno set (EFBIG: too long).
- */
+/* Reads a secret from a file, without the trailing newline. Returns its length, or -1 with errno
+ * set (EFBIG: too long; EILSEQ: a NUL byte stands in it; config_secret_fault() has the words). */
 int config_read_secret(const char *path, char *secret, size_t size);
+const char *config_secret_fault(int error);
 
-/* Parses a duration that carries its unit (`500ms`, `30s`, `5m`, `1h`, also `1.5s`). True and `*ret_ms` set, or false.
- * Used for the YAML and for the API's parameters alike. */
+/* Parses a duration that carries its unit (`500ms`, `30s`, `5m`, `1h`, also `1.5s`). True and
+ * `*ret_ms` set, or false. Used for the YAML and for the API's parameters alike. */
 bool config_parse_duration(struct text text, int64_t *ret_ms);
+/* Writes a duration as config_parse_duration() reads it, terminated, in the largest unit that needs
+ * no fraction (`1500ms`, `30s`, `5m`). Returns `out`. */
+const char *config_print_duration(int64_t ms, char *out, size_t size);
 
-/* With how many masters the group can grant locks under at least one of the policies that name it. */
+/* With how many masters the group can grant locks under at least one of the policies that name
+ * it. */
 size_t config_group_quorum(const struct config *config, size_t group);
 
-/* Fills the core's view of `config`. `groups`, `policies` and `names` are the caller's arrays (LIMIT_GROUPS,
- * LIMIT_POLICIES, LIMIT_GROUPS); `ret_core` points into them. */
+/* Fills the core's view of `config`. `groups`, `policies` and `names` are the caller's arrays
+ * (LIMIT_GROUPS, LIMIT_POLICIES, LIMIT_GROUPS); `ret_core` points into them. */
 void config_for_core(const struct config *config, uint64_t seed, struct core_group *groups,
-                     struct core_policy *policies, const char **names, struct core_config *ret_core);
+                     struct core_policy *policies, const char **names,
+                     struct core_config *ret_core);
 
 #endif

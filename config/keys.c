@@ -1,14 +1,20 @@
-/* The table of all configuration keys, in the order of the sample file; a section stands before its keys. */
+/* The table of all configuration keys, in the order of the sample file; a section stands before its
+ * keys. */
 #include "config/keys.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#define AGENT(field) .offset = offsetof(struct config, field), .size = sizeof(((struct config *)0)->field)
-#define GROUP(field) .offset = offsetof(struct config_group, field), .size = sizeof(((struct config_group *)0)->field)
-#define POLICY(field)                                                                                                  \
-    .offset = offsetof(struct config_policy, field), .size = sizeof(((struct config_policy *)0)->field)
+#include "agent/core/core_assert.h"
+
+#define AGENT(field)                                                                               \
+    .offset = offsetof(struct config, field), .size = sizeof(((struct config *)0)->field)
+#define GROUP(field)                                                                               \
+    .offset = offsetof(struct config_group, field),                                                \
+    .size = sizeof(((struct config_group *)0)->field)
+#define POLICY(field)                                                                              \
+    .offset = offsetof(struct config_policy, field),                                               \
+    .size = sizeof(((struct config_policy *)0)->field)
 
 #define MS INT64_C(1)
 #define SECOND INT64_C(1000)
@@ -20,192 +26,219 @@
 const struct config_key config_keys[] = {
     {.path = "listen", .type = TYPE_ADDRESSES, AGENT(listen), .preset = "127.0.0.1:8080", .min = 1,
      .max = CONFIG_LISTENERS,
-     .prose = "Where the API listens: one address or a list. Any address but loopback and unix sockets needs "
-              "api.token_file or api.allow_remote. Port 0 is any free port, printed in the log."},
+     .prose = "Where the API listens: one address or a list. Any address but loopback and unix "
+              "sockets needs api.token_file or api.allow_remote. Port 0 is any free port, "
+              "printed in the log."},
 
     {.path = "admin", .type = TYPE_SECTION,
-     .prose = "A listener for metrics and health checks alone, reachable from outside the pod. It serves no lock "
-              "calls."},
-    {.path = "admin.listen", .type = TYPE_ADDRESSES, AGENT(admin), .example = "0.0.0.0:9090", .min = 0,
-     .max = CONFIG_LISTENERS,
-     .prose = "Where metrics and health are served besides the API's own listener: one address or a list. None by "
-              "default."},
+     .prose = "A listener for metrics and health checks alone, reachable from outside the pod. "
+              "It serves no lock calls."},
+    {.path = "admin.listen", .type = TYPE_ADDRESSES, AGENT(admin), .example = "0.0.0.0:9090",
+     .min = 0, .max = CONFIG_LISTENERS,
+     .prose = "Where metrics and health are served besides the API's own listener: one address "
+              "or a list. None by default."},
 
     {.path = "redis", .type = TYPE_SECTION, .flags = KEY_REQUIRED,
      .prose = "The Redis masters that hold the locks."},
-    {.path = "redis.groups", .type = TYPE_NAMED, .flags = KEY_REQUIRED, .min = 1, .max = LIMIT_GROUPS,
-     .prose = "Groups of independent masters, by name. A lock lives on the masters of one group. Every agent must "
-              "name the same masters for a key, or two of them can hold it at once."},
+    {.path = "redis.groups", .type = TYPE_NAMED, .flags = KEY_REQUIRED, .min = 1,
+     .max = LIMIT_GROUPS,
+     .prose = "Groups of independent masters, by name. A lock lives on the masters of one group. "
+              "Every agent must name the same masters for a key, or two of them can hold it at "
+              "once."},
     {.path = "redis.groups.<name>", .type = TYPE_SECTION,
      .prose = "One group. Policies that name no group use the one called main, or the only one."},
-    {.path = "redis.groups.<name>.masters", .type = TYPE_MASTERS, .flags = KEY_REQUIRED, GROUP(masters),
+    {.path = "redis.groups.<name>.masters", .type = TYPE_MASTERS, .flags = KEY_REQUIRED,
+     GROUP(masters),
      .example = "redis://127.0.0.1:7001, redis://127.0.0.1:7002, redis://127.0.0.1:7003", .min = 1,
      .max = LIMIT_MASTERS,
-     .prose = "The group's masters, best an odd number of them: three survive the loss of one, five the loss of "
-              "two. Never replicas of each other. `@`, `/`, `:` and `,` in a user or password are percent-encoded "
-              "(%40, %2F, %3A, %2C)."},
-    {.path = "redis.groups.<name>.node_timeout", .type = TYPE_DURATION, GROUP(node_timeout_ms), .preset = "50ms",
-     .min = 1 * MS, .max = 10 * SECOND,
-     .prose = "How long a master may take to vote on a lock before the round goes on without it. Every ttl must be "
-              "at least four times as long."},
-    {.path = "redis.groups.<name>.drift", .type = TYPE_PERCENT, GROUP(drift_ppm), .preset = "1%", .min = 0,
-     .max = 100000,
-     .prose = "How much the clock rates of agents and masters may differ. Every validity is shortened by this share "
-              "of the ttl and 2 ms."},
-    {.path = "redis.groups.<name>.username", .type = TYPE_TEXT, GROUP(username), .preset = "", .min = 0, .max = 127,
+     .prose = "The group's masters, best an odd number of them: three survive the loss of one, "
+              "five the loss of two. Never replicas of each other. `@`, `/`, `:` and `,` in a "
+              "user or password are percent-encoded (%40, %2F, %3A, %2C)."},
+    {.path = "redis.groups.<name>.node_timeout", .type = TYPE_DURATION, GROUP(node_timeout_ms),
+     .preset = "50ms", .min = 1 * MS, .max = 10 * SECOND,
+     .prose = "How long a master may take to vote on a lock before the round goes on without it. "
+              "Every ttl must be at least four times as long."},
+    {.path = "redis.groups.<name>.drift", .type = TYPE_PERCENT, GROUP(drift_ppm), .preset = "1%",
+     .min = 0, .max = 100000,
+     .prose = "How much the clock rates of agents and masters may differ. Every validity is "
+              "shortened by this share of the ttl and 2 ms."},
+    {.path = "redis.groups.<name>.username", .type = TYPE_TEXT, GROUP(username), .preset = "",
+     .min = 0, .max = 127,
      .prose = "ACL user for the masters whose URL names none; empty for Redis' default user."},
-    {.path = "redis.groups.<name>.password_file", .type = TYPE_TEXT, GROUP(password_file), .preset = "", .min = 0,
-     .max = CONFIG_TEXT - 1,
-     .prose = "File with the password for the masters whose URL holds none. It is read anew at every connect, so a "
-              "password can be changed without a restart. Empty for none."},
-    {.path = "redis.groups.<name>.db", .type = TYPE_COUNT, GROUP(db), .preset = "0", .min = 0, .max = 65535,
+    {.path = "redis.groups.<name>.password_file", .type = TYPE_TEXT, GROUP(password_file),
+     .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
+     .prose = "File with the password for the masters whose URL holds none. It is read anew at "
+              "every connect, so a password can be changed without a restart. Empty for none."},
+    {.path = "redis.groups.<name>.db", .type = TYPE_COUNT, GROUP(db), .preset = "0", .min = 0,
+     .max = 65535,
      .prose = "Database number for the masters whose URL names none."},
     {.path = "redis.groups.<name>.durable", .type = TYPE_FLAG, GROUP(durable), .preset = "false",
-     .prose = "Promises that these masters never forget a key over a restart: appendfsync always, volumes that "
-              "survive, and no replica that is promoted. A restart then costs no vote, and a group that was never "
-              "used before votes at once."},
+     .prose = "Promises that these masters never forget a key over a restart: appendfsync "
+              "always, volumes that survive, and no replica that is promoted. A restart then "
+              "costs no vote, and a group that was never used before votes at once."},
     {.path = "redis.groups.<name>.guard", .type = TYPE_SWITCH, GROUP(guard), .preset = "on",
-     .prose = "Gives a master that may have forgotten keys (restarted, emptied, replaced) no vote on new locks until "
-              "every lease that it may have known has run out: limits.max_ttl and 1s. off only where something else "
-              "sees to that."},
-    {.path = "redis.groups.<name>.on_degraded", .type = TYPE_CHOICE, GROUP(on_degraded), .preset = "warn",
-     .min = ON_DEGRADED_WARN, .words = {"warn", "down"},
-     .prose = "What to do with a master that is a replica, evicts keys, or is the same server as another one of the "
-              "group: show it as degraded, or do without it as well."},
+     .prose = "Gives a master that may have forgotten keys (restarted, emptied, replaced) no "
+              "vote on new locks until every lease that it may have known has run out: "
+              "limits.max_ttl and 1s. off only where something else sees to that."},
+    {.path = "redis.groups.<name>.on_degraded", .type = TYPE_CHOICE, GROUP(on_degraded),
+     .preset = "warn", .min = ON_DEGRADED_WARN, .words = {"warn", "down"},
+     .prose = "What to do with a master that is a replica, evicts keys, or is the same server as "
+              "another one of the group: show it as degraded, or do without it as well."},
 
     {.path = "policies", .type = TYPE_ITEMS, .min = 0, .max = LIMIT_POLICIES,
-     .prose = "How keys are locked: the first policy whose pattern matches the key applies. A last one for `*` with "
-              "the defaults is added where there is none."},
+     .prose = "How keys are locked: the first policy whose pattern matches the key applies. A "
+              "last one for `*` with the defaults is added where there is none."},
     {.path = "policies[]", .type = TYPE_SECTION,
      .prose = "One policy."},
-    {.path = "policies[].match", .type = TYPE_PATTERN, .flags = KEY_REQUIRED, POLICY(core.match), .example = "jobs/*",
-     .min = 1, .max = LIMIT_PATTERN_BYTES,
-     .prose = "Pattern for the whole key: `*` stands for any number of characters (also none, also `/`), `?` for "
-              "one byte."},
-    {.path = "policies[].group", .type = TYPE_GROUPS, POLICY(core.groups), .example = "main", .min = 1, .max = 1,
-     .prose = "The group of masters that holds these keys: main, or the only group, where it is not given."},
-    {.path = "policies[].groups", .type = TYPE_GROUPS, POLICY(core.groups), .example = "main, other", .min = 1,
-     .max = LIMIT_GROUPS,
-     .prose = "In place of group: several groups over which the keys are spread by rendezvous hashing. The order "
-              "does not matter, the names do."},
-    {.path = "policies[].algorithm", .type = TYPE_CHOICE, POLICY(core.algorithm), .preset = "redlock",
-     .min = ALGORITHM_REDLOCK, .words = {"redlock", "multilock", "single"},
-     .prose = "How many masters must grant: redlock more than half, multilock all, single the only one of its "
-              "group."},
-    {.path = "policies[].prefix", .type = TYPE_TEXT, POLICY(prefix), .preset = "lock:", .min = 0, .max = 127,
+    {.path = "policies[].match", .type = TYPE_PATTERN, .flags = KEY_REQUIRED, POLICY(core.match),
+     .example = "jobs/*", .min = 1, .max = LIMIT_PATTERN_BYTES,
+     .prose = "Pattern for the whole key: `*` stands for any number of characters (also none, "
+              "also `/`), `?` for one byte."},
+    {.path = "policies[].group", .type = TYPE_GROUPS, POLICY(core.groups), .example = "main",
+     .min = 1, .max = 1,
+     .prose = "The group of masters that holds these keys: main, or the only group, where it is "
+              "not given."},
+    {.path = "policies[].groups", .type = TYPE_GROUPS, POLICY(core.groups),
+     .example = "main, other", .min = 1, .max = LIMIT_GROUPS,
+     .prose = "In place of group: several groups over which the keys are spread by rendezvous "
+              "hashing. The order does not matter, the names do."},
+    {.path = "policies[].algorithm", .type = TYPE_CHOICE, POLICY(core.algorithm),
+     .preset = "redlock", .min = ALGORITHM_REDLOCK, .words = {"redlock", "multilock", "single"},
+     .prose = "How many masters must grant: redlock more than half, multilock all, single the "
+              "only one of its group."},
+    {.path = "policies[].prefix", .type = TYPE_TEXT, POLICY(prefix), .preset = "lock:", .min = 0,
+     .max = 127,
      .prose = "What stands before the key's name in Redis. Every agent must use the same."},
-    {.path = "policies[].ttl", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.ttl_ms), .preset = "30s",
-     .min = TTL_MS_MIN, .max = TTL_MS_MAX,
-     .prose = "Lease of a caller who names none; limits.max_ttl at most (which is also the default where it is "
-              "less). At least four times the group's node_timeout, and 1s where renew is agent."},
-    {.path = "policies[].renew", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, POLICY(core.renew), .preset = "agent",
-     .min = RENEW_AGENT, .words = {"agent", "caller"},
-     .prose = "Who renews the lease of a caller who names no ttl: the agent's watchdog, or the caller. A caller who "
-              "names a ttl renews by itself unless it asks for the watchdog."},
-    {.path = "policies[].max_hold", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.max_hold_ms),
-     .preset = "10m", .min = TTL_MS_MIN, .max = 8760 * HOUR,
-     .prose = "Longest hold, however often it is renewed: the end of locks whose caller died without a word."},
+    {.path = "policies[].ttl", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.ttl_ms),
+     .preset = "30s", .min = TTL_MS_MIN, .max = TTL_MS_MAX,
+     .prose = "Lease of a caller who names none; limits.max_ttl at most (which is also the "
+              "default where it is less). At least four times the group's node_timeout, and 1s "
+              "where renew is agent."},
+    {.path = "policies[].renew", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, POLICY(core.renew),
+     .preset = "agent", .min = RENEW_AGENT, .words = {"agent", "caller"},
+     .prose = "Who renews the lease of a caller who names no ttl: the agent's watchdog, or the "
+              "caller. A caller who names a ttl renews by itself unless it asks for the "
+              "watchdog."},
+    {.path = "policies[].max_hold", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     POLICY(core.max_hold_ms), .preset = "10m", .min = TTL_MS_MIN, .max = 8760 * HOUR,
+     .prose = "Longest hold, however often it is renewed: the end of locks whose caller died "
+              "without a word."},
     {.path = "policies[].max_hold_bound", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.bound_max_hold_ms), .preset = "1h", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "The same for holds that are bound to their caller's connection (bind=connection)."},
-    {.path = "policies[].reentrant", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE, POLICY(core.reentrant),
-     .preset = "off",
-     .prose = "A caller that holds a lock and asks this agent for it again with the same `owner`, a secret of its own, gets "
-              "it once more, with the same token; it is free after as many releases."},
-    {.path = "policies[].lock_delay", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.lock_delay_ms),
-     .preset = "0ms", .min = 0, .max = TTL_MS_MAX,
-     .prose = "Masters keep a key for so much longer than its ttl: when a holder is lost without a release, the next one "
-              "waits so much longer, as a grace for what the lost one has set going. A release frees the key at once. "
-              "Together with the ttl limits.max_ttl at most."},
-    {.path = "policies[].fencing", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE, POLICY(core.fencing), .preset = "on",
-     .prose = "Number every grant with a fencing token that only rises, for resources that can refuse an old "
-              "holder."},
-    {.path = "policies[].fence_retention", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(fence_retention_ms),
-     .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
-     .prose = "How long masters remember the last fencing token after a key's last grant or renewal. At least twice "
-              "limits.max_ttl (which is also the default where it is more)."},
-    {.path = "policies[].order", .type = TYPE_CHOICE, POLICY(core.order), .preset = "any", .min = ORDER_ANY,
-     .words = {"any", "fair"},
-     .prose = "Who is next of those who wait at different agents: any, which is the fastest, or fair, the one who came "
-              "first. Those who wait at one agent are served in order in any case. Every agent must use the same."},
-    {.path = "policies[].handover_max", .type = TYPE_COUNT, .flags = KEY_RELOADABLE, POLICY(core.handover_max),
-     .preset = "16", .min = 0, .max = 1000000,
-     .prose = "How many times in a row a released lock is handed to the next caller that waits at this agent, in one "
-              "round trip, while callers at other agents wait too. Then the others have their chance. 0: never. "
-              "Where order is fair, those who came first have it in any case."},
+    {.path = "policies[].reentrant", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE,
+     POLICY(core.reentrant), .preset = "off",
+     .prose = "A caller that holds a lock and asks this agent for it again with the same "
+              "`owner`, a secret of its own, gets it once more, with the same token; it is free "
+              "after as many releases."},
+    {.path = "policies[].lock_delay", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     POLICY(core.lock_delay_ms), .preset = "0ms", .min = 0, .max = TTL_MS_MAX,
+     .prose = "Masters keep a key for so much longer than its ttl: when a holder is lost without "
+              "a release, the next one waits so much longer, as a grace for what the lost one "
+              "has set going. A release frees the key at once. Together with the ttl "
+              "limits.max_ttl at most."},
+    {.path = "policies[].fencing", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE,
+     POLICY(core.fencing), .preset = "on",
+     .prose = "Number every grant with a fencing token that only rises, for resources that can "
+              "refuse an old holder."},
+    {.path = "policies[].fence_retention", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     POLICY(fence_retention_ms), .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
+     .prose = "How long masters remember the last fencing token after a key's last grant or "
+              "renewal. At least twice limits.max_ttl (which is also the default where it is "
+              "more)."},
+    {.path = "policies[].order", .type = TYPE_CHOICE, POLICY(core.order), .preset = "any",
+     .min = ORDER_ANY, .words = {"any", "fair"},
+     .prose = "Who is next of those who wait at different agents: any, which is the fastest, or "
+              "fair, the one who came first. Those who wait at one agent are served in order in "
+              "any case. Every agent must use the same."},
+    {.path = "policies[].handover_max", .type = TYPE_COUNT, .flags = KEY_RELOADABLE,
+     POLICY(core.handover_max), .preset = "16", .min = 0, .max = 1000000,
+     .prose = "How many times in a row a released lock is handed to the next caller that waits "
+              "at this agent, in one round trip, while callers at other agents wait too. Then "
+              "the others have their chance. 0: never. Where order is fair, those who came first "
+              "have it in any case."},
     {.path = "policies[].retry", .type = TYPE_SECTION,
      .prose = "Pauses between the attempts of a waiting caller that hears of no release."},
-    {.path = "policies[].retry.min", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.retry_min_ms),
-     .preset = "20ms", .min = 1 * MS, .max = 1 * MINUTE,
-     .prose = "Upper bound of the first pause, which is drawn at random; it doubles every time. Not above "
-              "retry.max."},
-    {.path = "policies[].retry.max", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.retry_max_ms),
-     .preset = "250ms", .min = 1 * MS, .max = 1 * MINUTE,
-     .prose = "Where the doubling of the pauses ends; a caller whose agent listens for releases pauses up to twenty times as "
-              "long. Where only one of the two is given, the other gives way."},
+    {.path = "policies[].retry.min", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     POLICY(core.retry_min_ms), .preset = "20ms", .min = 1 * MS, .max = 1 * MINUTE,
+     .prose = "Upper bound of the first pause, which is drawn at random; it doubles every time. "
+              "Not above retry.max."},
+    {.path = "policies[].retry.max", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     POLICY(core.retry_max_ms), .preset = "250ms", .min = 1 * MS, .max = 1 * MINUTE,
+     .prose = "Where the doubling of the pauses ends; a caller whose agent listens for releases "
+              "pauses up to twenty times as long. Where only one of the two is given, the other "
+              "gives way."},
 
     {.path = "limits", .type = TYPE_SECTION,
      .prose = "What one agent takes on. Beyond it callers are refused, not queued."},
-    {.path = "limits.max_ttl", .type = TYPE_DURATION, AGENT(max_ttl_ms), .preset = "60s", .min = TTL_MS_MIN_AGENT,
-     .max = TTL_MS_MAX,
+    {.path = "limits.max_ttl", .type = TYPE_DURATION, AGENT(max_ttl_ms), .preset = "60s",
+     .min = TTL_MS_MIN_AGENT, .max = TTL_MS_MAX,
      .prose = "Longest lease. Long holds are the watchdog's job, not that of a long ttl."},
-    {.path = "limits.wait", .type = TYPE_DURATION, AGENT(wait_ms_max), .preset = "5m", .min = 0, .max = 24 * HOUR,
+    {.path = "limits.wait", .type = TYPE_DURATION, AGENT(wait_ms_max), .preset = "5m", .min = 0,
+     .max = 24 * HOUR,
      .prose = "Longest time that a caller may wait for a lock."},
-    {.path = "limits.locks", .type = TYPE_COUNT, AGENT(locks_max), .preset = "10000", .min = 1, .max = LIMIT_LOCKS,
+    {.path = "limits.locks", .type = TYPE_COUNT, AGENT(locks_max), .preset = "10000", .min = 1,
+     .max = LIMIT_LOCKS,
      .prose = "Locks that are held or being acquired at once."},
     {.path = "limits.waiters", .type = TYPE_COUNT, AGENT(waiters_max), .preset = "4000", .min = 0,
      .max = LIMIT_REQUESTS - 64,
-     .prose = "Callers that wait at once. At most limits.connections - 64 (which is also the default where it is "
-              "less), so that a holder can always come in to release."},
-    {.path = "limits.connections", .type = TYPE_COUNT, AGENT(connections_max), .preset = "4096", .min = 128,
-     .max = LIMIT_REQUESTS,
-     .prose = "Connections to the API at once."},
-    {.path = "limits.body", .type = TYPE_SIZE, AGENT(body_bytes_max), .preset = "64KiB", .min = 1024,
+     .prose = "Callers that wait at once. At most limits.connections - 64 (which is also the "
+              "default where it is less), so that a holder can always come in to release."},
+    {.path = "limits.connections", .type = TYPE_COUNT, AGENT(connections_max), .preset = "4096",
+     .min = 128, .max = LIMIT_REQUESTS,
+     .prose = "Connections to the API at once. Each is an open file: where the limit of those "
+              "(RLIMIT_NOFILE) is too low, fewer, and the log says so at the start."},
+    {.path = "limits.body", .type = TYPE_SIZE, AGENT(body_bytes_max), .preset = "4KiB", .min = 1024,
      .max = 1048576,
      .prose = "Largest body of a request."},
-    {.path = "limits.header_timeout", .type = TYPE_DURATION, AGENT(header_timeout_ms), .preset = "5s",
-     .min = 100 * MS, .max = 5 * MINUTE,
+    {.path = "limits.header_timeout", .type = TYPE_DURATION, AGENT(header_timeout_ms),
+     .preset = "5s", .min = 100 * MS, .max = 5 * MINUTE,
      .prose = "Time in which a request's header must have arrived as a whole."},
 
     {.path = "api", .type = TYPE_SECTION,
      .prose = "Who may call the API."},
-    {.path = "api.token_file", .type = TYPE_TEXT, .flags = KEY_RELOADABLE, AGENT(token_file), .preset = "", .min = 0,
-     .max = CONFIG_TEXT - 1,
+    {.path = "api.token_file", .type = TYPE_TEXT, .flags = KEY_RELOADABLE, AGENT(token_file),
+     .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
      .prose = "File with the bearer token that every API call must carry. Empty for none."},
-    {.path = "api.allow_remote", .type = TYPE_FLAG, .flags = KEY_RELOADABLE, AGENT(allow_remote), .preset = "false",
-     .prose = "Serve the API without a token on addresses that other machines can reach. Whoever reaches it can "
-              "lock everything."},
-    {.path = "api.allowed_hosts", .type = TYPE_HOSTS, .flags = KEY_RELOADABLE, AGENT(allowed_hosts), .preset = "",
-     .min = 0, .max = CONFIG_HOSTS,
-     .prose = "Names that the Host header may carry on loopback listeners, besides localhost, 127.0.0.1 and [::1]; "
-              "without a port."},
-    {.path = "api.socket_mode", .type = TYPE_MODE, AGENT(socket_mode), .preset = "0660", .min = 0, .max = 0777,
+    {.path = "api.allow_remote", .type = TYPE_FLAG, .flags = KEY_RELOADABLE, AGENT(allow_remote),
+     .preset = "false",
+     .prose = "Serve the API without a token on addresses that other machines can reach. Whoever "
+              "reaches it can lock everything."},
+    {.path = "api.allowed_hosts", .type = TYPE_HOSTS, .flags = KEY_RELOADABLE, AGENT(allowed_hosts),
+     .preset = "", .min = 0, .max = CONFIG_HOSTS,
+     .prose = "Names that the Host header may carry on loopback listeners, besides localhost, "
+              "127.0.0.1 and [::1]; without a port."},
+    {.path = "api.socket_mode", .type = TYPE_MODE, AGENT(socket_mode), .preset = "0660", .min = 0,
+     .max = 0777,
      .prose = "Access rights of the API's unix sockets."},
 
     {.path = "journal", .type = TYPE_SECTION,
      .prose = "Where an agent that was killed and started again finds the holds that it had."},
-    {.path = "journal.file", .type = TYPE_TEXT, AGENT(journal_file), .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
-     .prose = "File on a memory volume that survives the container (an emptyDir with medium: Memory), with the tokens "
-              "of all holds: mode 0600, one agent at a time, 1 KiB for each hold. Empty for none: then a PUT adopts."},
+    {.path = "journal.file", .type = TYPE_TEXT, AGENT(journal_file), .preset = "", .min = 0,
+     .max = CONFIG_TEXT - 1,
+     .prose = "File on a memory volume that survives the container (an emptyDir with medium: "
+              "Memory), with the tokens of all holds: mode 0600, one agent at a time, 1 KiB for "
+              "each hold. Empty for none: then a PUT adopts."},
 
     {.path = "log", .type = TYPE_SECTION,
      .prose = "One line per event on standard error."},
-    {.path = "log.level", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, AGENT(log_level), .preset = "info", .min = 0,
-     .words = {"debug", "info", "warn", "error"},
+    {.path = "log.level", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, AGENT(log_level),
+     .preset = "info", .min = 0, .words = {"debug", "info", "warn", "error"},
      .prose = "The least important events that are written."},
-    {.path = "log.format", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, AGENT(log_format), .preset = "auto",
-     .min = LOG_AUTO, .words = {"auto", "text", "json"},
+    {.path = "log.format", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, AGENT(log_format),
+     .preset = "auto", .min = LOG_AUTO, .words = {"auto", "text", "json"},
      .prose = "auto writes text on a terminal and JSON elsewhere."},
 
     {.path = "shutdown", .type = TYPE_SECTION,
      .prose = "What happens on SIGTERM."},
-    {.path = "shutdown.grace", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, AGENT(shutdown_grace_ms),
-     .preset = "5s", .min = 0, .max = 1 * HOUR,
+    {.path = "shutdown.grace", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
+     AGENT(shutdown_grace_ms), .preset = "5s", .min = 0, .max = 1 * HOUR,
      .prose = "Time for open requests to end and for releases to reach the masters."},
-    {.path = "shutdown.unreleased", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, AGENT(shutdown_release),
-     .preset = "expire", .min = 0, .words = {"expire", "release"},
-     .prose = "Locks still held then: expire lets their leases run out. release frees them at once, which is right "
-              "only where the application has certainly ended before the agent."},
+    {.path = "shutdown.unreleased", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE,
+     AGENT(shutdown_release), .preset = "expire", .min = 0, .words = {"expire", "release"},
+     .prose = "Locks still held then: expire lets their leases run out. release frees them at "
+              "once, which is right only where the application has certainly ended before the "
+              "agent."},
 };
 /* clang-format on */
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);
@@ -223,9 +256,9 @@ bool config_key_takes_several(const struct config_key *key)
 
 enum config_scope config_key_scope(const struct config_key *key)
 {
-    if (strchr(key->path, '<'))
+    if (strchr(key->path, '<') != NULL)
         return SCOPE_GROUP;
-    return strchr(key->path, '[') ? SCOPE_POLICY : SCOPE_AGENT;
+    return strchr(key->path, '[') != NULL ? SCOPE_POLICY : SCOPE_AGENT;
 }
 
 const struct config_key *config_key_find(const char *path)
@@ -239,38 +272,39 @@ const struct config_key *config_key_find(const char *path)
 const char *config_key_name(const struct config_key *key)
 {
     const char *dot = strrchr(key->path, '.');
-    return dot ? dot + 1 : key->path;
+    return dot != NULL ? dot + 1 : key->path;
 }
 
 bool config_key_is_child(const struct config_key *parent, const struct config_key *key)
 {
     const char *rest = key->path;
-    if (parent) {
+    if (parent != NULL) {
         size_t len = strlen(parent->path);
         if (strncmp(rest, parent->path, len) != 0 || rest[len] != '.')
             return false;
         rest += len + 1;
     }
-    return !strpbrk(rest, ".[<");
+    return strpbrk(rest, ".[<") == NULL;
 }
 
 const struct config_key *config_key_child(const struct config_key *parent, const char *name)
 {
     for (size_t i = 0; i < config_key_count; i++)
-        if (config_key_is_child(parent, &config_keys[i]) && strcmp(config_key_name(&config_keys[i]), name) == 0)
+        if (config_key_is_child(parent, &config_keys[i]) &&
+            strcmp(config_key_name(&config_keys[i]), name) == 0)
             return &config_keys[i];
     return NULL;
 }
 
 void *config_key_field(const struct config_key *key, struct config *config, size_t index)
 {
-    assert(!config_key_is_section(key));
+    CORE_ASSERT(!config_key_is_section(key));
     switch (config_key_scope(key)) {
     case SCOPE_GROUP:
-        assert(index < LIMIT_GROUPS);
+        CORE_ASSERT(index < LIMIT_GROUPS);
         return (char *)&config->groups[index] + key->offset;
     case SCOPE_POLICY:
-        assert(index < LIMIT_POLICIES);
+        CORE_ASSERT(index < LIMIT_POLICIES);
         return (char *)&config->policies[index] + key->offset;
     case SCOPE_AGENT:
         break;
@@ -282,11 +316,12 @@ const char *config_key_path(const struct config_key *key, const struct config *c
                             char path[CONFIG_PATH])
 {
     const char *name = strstr(key->path, "<name>"), *item = strstr(key->path, "[]");
-    if (name)
-        snprintf(path, CONFIG_PATH, "%.*s%s%s", (int)(name - key->path), key->path, config->groups[index].name,
-                 name + strlen("<name>"));
-    else if (item)
-        snprintf(path, CONFIG_PATH, "%.*s[%zu]%s", (int)(item - key->path), key->path, index, item + strlen("[]"));
+    if (name != NULL)
+        snprintf(path, CONFIG_PATH, "%.*s%s%s", (int)(name - key->path), key->path,
+                 config->groups[index].name, name + strlen("<name>"));
+    else if (item != NULL)
+        snprintf(path, CONFIG_PATH, "%.*s[%zu]%s", (int)(item - key->path), key->path, index,
+                 item + strlen("[]"));
     else
         snprintf(path, CONFIG_PATH, "%s", key->path);
     return path;
@@ -300,7 +335,7 @@ int64_t config_key_number(const struct config_key *key, const void *field)
     case sizeof(uint32_t):
         return *(const uint32_t *)field;
     default:
-        assert(key->size == sizeof(int64_t));
+        CORE_ASSERT(key->size == sizeof(int64_t));
         return *(const int64_t *)field;
     }
 }
@@ -309,15 +344,15 @@ void config_key_set_number(const struct config_key *key, void *field, int64_t nu
 {
     switch (key->size) {
     case sizeof(bool):
-        assert(number == 0 || number == 1);
+        CORE_ASSERT(number == 0 || number == 1);
         *(bool *)field = number;
         return;
     case sizeof(uint32_t):
-        assert(number >= 0 && number <= UINT32_MAX);
+        CORE_ASSERT(number >= 0 && number <= UINT32_MAX);
         *(uint32_t *)field = (uint32_t)number;
         return;
     default:
-        assert(key->size == sizeof(int64_t));
+        CORE_ASSERT(key->size == sizeof(int64_t));
         *(int64_t *)field = number;
     }
 }

@@ -1,5 +1,5 @@
-/* The table of all configuration keys. It drives the parser, the checks, the printed configuration, the sample file and
- * the README's table: what is not in it can not be set. */
+/* The table of all configuration keys. It drives the parser, the checks, the printed configuration,
+ * the sample file and the table of docs/configuration.md: what is not in it can not be set. */
 #ifndef LOCKAGENT_CONFIG_KEYS_H
 #define LOCKAGENT_CONFIG_KEYS_H
 
@@ -35,18 +35,18 @@ struct config_key {
     const char *path; /* `<name>`: a group's name; `[]`: one policy */
     enum config_type type;
     unsigned flags;
-    size_t offset, size; /* of the field, within struct config, config_group or config_policy */
-    const char *preset;  /* the default, as it would be written; NULL: none */
-    const char *example; /* for the sample, where there is no default */
-    int64_t min, max; /* of the number, the length, the count of items; CHOICE: min is what the first word stands for */
-    const char *words[6]; /* CHOICE */
+    size_t offset, size;  /* of the field, within struct config, config_group or config_policy */
+    const char *preset;   /* the default, as it would be written; NULL: none */
+    const char *example;  /* for the sample, where there is no default */
+    int64_t min, max;     /* of the number, length or count of items; CHOICE: the first word */
+    const char *words[6]; /* CHOICE: each stands for one more than the one before */
     const char *prose;
 };
 
 extern const struct config_key config_keys[];
 extern const size_t config_key_count;
 
-enum { CONFIG_PATH = 192, CONFIG_ALLOWED = 256 };
+enum { CONFIG_PATH = 192 };
 
 /* True for keys that hold other keys. */
 bool config_key_is_section(const struct config_key *key);
@@ -67,19 +67,9 @@ void *config_key_field(const struct config_key *key, struct config *config, size
 /* The path as users write it (`redis.groups.main.db`, `policies[2].ttl`). */
 const char *config_key_path(const struct config_key *key, const struct config *config, size_t index,
                             char path[CONFIG_PATH]);
-/* What is allowed, in a few words (`1s to 1h (with ms, s, m or h)`). */
-const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG_ALLOWED]);
 
 /* Numbers (also flags and choices) of any width. */
 int64_t config_key_number(const struct config_key *key, const void *field);
 void config_key_set_number(const struct config_key *key, void *field, int64_t number);
-
-/* How many letters must be inserted, removed, replaced or swapped to make `b` of `a`; a word that holds the other
- * counts as 1. */
-size_t config_distance(const char *a, const char *b);
-/* True when `distance` is small enough for a word like `name` to suggest it. */
-bool config_is_near(const char *name, size_t distance);
-/* What a user who wrote `name` below `parent` may have meant; NULL: no idea. */
-const struct config_key *config_key_nearest(const struct config_key *parent, const char *name);
 
 #endif

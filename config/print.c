@@ -1,10 +1,9 @@
-/* The configuration as text: the effective one, and the table of keys as sample file and as Markdown. */
-#include "config/values.h"
+/* The effective configuration as text. */
+#include "config/print.h"
 
-#include <assert.h>
-#include <string.h>
-
+#include "agent/core/core_assert.h"
 #include "config/address.h"
+#include "config/keys.h"
 #include "config/units.h"
 
 /* ---- values ---- */
@@ -22,7 +21,7 @@ void config_text_print(const char *text, FILE *out)
 
 static const char *choice(const struct config_key *key, int64_t number)
 {
-    assert(number >= key->min);
+    CORE_ASSERT(number >= key->min);
     return key->words[number - key->min];
 }
 
@@ -44,8 +43,8 @@ static void print_masters(const struct config_group *group, int indent, FILE *ou
     }
 }
 
-static void print_groups(const struct config_key *key, const struct config *config, const struct core_policy *policy,
-                         FILE *out)
+static void print_groups(const struct config_key *key, const struct config *config,
+                         const struct core_policy *policy, FILE *out)
 {
     if (key->max == 1) {
         fprintf(out, " %s", config->groups[policy->groups[0]].name);
@@ -56,8 +55,8 @@ static void print_groups(const struct config_key *key, const struct config *conf
     putc(']', out);
 }
 
-static void print_list(const struct config_key *key, const struct config *config, size_t index, const void *field,
-                       int indent, FILE *out)
+static void print_list(const struct config_key *key, const struct config *config, size_t index,
+                       const void *field, int indent, FILE *out)
 {
     const struct config_listener *listener = field;
     size_t count = key->type == TYPE_ADDRESSES ? listener->count
@@ -71,11 +70,16 @@ static void print_list(const struct config_key *key, const struct config *config
         print_groups(key, config, &config->policies[index].core, out);
     else
         for (size_t i = 0; i < count; i++)
-            print_list_item(indent, key->type == TYPE_HOSTS ? config->allowed_hosts[i] : listener->addresses[i].text,
+            print_list_item(indent,
+                            key->type == TYPE_HOSTS ? config->allowed_hosts[i]
+                                                    : listener->addresses[i].text,
                             true, out);
 }
 
-void config_value_print(const struct config_key *key, const struct config *config, size_t index, int indent, FILE *out)
+/* Writes ` value` behind `key:`, or a list below it at `indent`, with the line's end. `index`: of
+ * the group or policy. */
+static void print_value(const struct config_key *key, const struct config *config, size_t index,
+                        int indent, FILE *out)
 {
     const void *field = config_key_field(key, (struct config *)(uintptr_t)config, index);
     char number[32];
@@ -101,7 +105,9 @@ void config_value_print(const struct config_key *key, const struct config *confi
         print_list(key, config, index, field, indent, out);
         break;
     default:
-        fprintf(out, " %s", config_number_print(key->type, config_key_number(key, field), number, sizeof(number)));
+        fprintf(
+            out, " %s",
+            config_number_print(key->type, config_key_number(key, field), number, sizeof(number)));
     }
     putc('\n', out);
 }
@@ -114,12 +120,15 @@ struct printer {
     bool behind_dash; /* the next key stands on a line that has begun */
 };
 
-static void print_children(struct printer *printer, const struct config_key *parent, size_t index, int indent);
+static void print_children(struct printer *printer, const struct config_key *parent, size_t index,
+                           int indent);
 
-/* Of `group` and `groups` only the one that fits is printed: the other would be a second word on the same thing. */
+/* Of `group` and `groups` only the one that fits is printed: the other would be a second word on
+ * the same thing. */
 static bool is_shown(const struct printer *printer, const struct config_key *key, size_t index)
 {
-    return key->type != TYPE_GROUPS || (key->max == 1) == (printer->config->policies[index].core.group_count == 1);
+    return key->type != TYPE_GROUPS ||
+           (key->max == 1) == (printer->config->policies[index].core.group_count == 1);
 }
 
 static void print_named(struct printer *printer, int indent)
@@ -139,12 +148,13 @@ static void print_items(struct printer *printer, int indent)
     }
 }
 
-static void print_key(struct printer *printer, const struct config_key *key, size_t index, int indent)
+static void print_key(struct printer *printer, const struct config_key *key, size_t index,
+                      int indent)
 {
     fprintf(printer->out, "%*s%s:", printer->behind_dash ? 0 : indent, "", config_key_name(key));
     printer->behind_dash = false;
     if (!config_key_is_section(key)) {
-        config_value_print(key, printer->config, index, indent + 2, printer->out);
+        print_value(key, printer->config, index, indent + 2, printer->out);
         return;
     }
     putc('\n', printer->out);
@@ -156,10 +166,12 @@ static void print_key(struct printer *printer, const struct config_key *key, siz
         print_children(printer, key, index, indent + 2);
 }
 
-static void print_children(struct printer *printer, const struct config_key *parent, size_t index, int indent)
+static void print_children(struct printer *printer, const struct config_key *parent, size_t index,
+                           int indent)
 {
     for (size_t i = 0; i < config_key_count; i++)
-        if (config_key_is_child(parent, &config_keys[i]) && is_shown(printer, &config_keys[i], index))
+        if (config_key_is_child(parent, &config_keys[i]) &&
+            is_shown(printer, &config_keys[i], index))
             print_key(printer, &config_keys[i], index, indent);
 }
 

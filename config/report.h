@@ -7,7 +7,7 @@
 /* Where a word of the configuration was written. */
 struct config_place {
     int line, column;   /* 1-based; 0: not in the file */
-    const char *origin; /* NULL: the file; else `flag` or `environment: NAME`, which lives as long as the loading */
+    const char *origin; /* NULL: the file; else `flag` or `environment: NAME`, of the loading */
 };
 
 struct config_report {
@@ -15,16 +15,15 @@ struct config_report {
     struct config_errors *errors;
 };
 
-/* Adds `<place>: <key>: <message>`; `key` is a full path, or NULL where no key can be named. Keeps the first 64 in the
- * order of the file and counts all. */
-void config_report_add(struct config_report *report, struct config_place place, const char *key, const char *format,
-                       ...) __attribute__((format(printf, 4, 5)));
+/* Adds `<place>: <key>: <message>`; `key` is a full path, or NULL where no key can be named. Keeps
+ * the first 64 in the order of the file and counts all. */
+void config_report_add(struct config_report *report, struct config_place place, const char *key,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 enum { CONFIG_QUOTED = 96 };
 
-/* Writes `text` between backquotes, cut to a length that fits a message. With `is_url`, all in front of the last `@`
- * becomes
- * `***`: no message ever shows a password. */
+/* Writes `text` between backquotes, cut to a length that fits a message. With `is_url`, all in
+ * front of the last `@` becomes `***`: no message ever shows a password. */
 const char *config_quote(const char *text, bool is_url, char quoted[CONFIG_QUOTED]);
 
 #endif

@@ -1,90 +1,8 @@
-/* The table of keys as documentation: what is allowed in words, the annotated sample file, and the README's table. */
-#include "config/values.h"
-
+/* The table of keys as documentation: the annotated sample file, and the table of docs/. */
 #include <string.h>
 
-#include "config/units.h"
-
-/* ---- what is allowed ---- */
-
-static void allowed_range(const struct config_key *key, const char *behind, char *allowed)
-{
-    char min[32], max[32];
-    snprintf(allowed, CONFIG_ALLOWED, "%s to %s%s", config_number_print(key->type, key->min, min, sizeof(min)),
-             config_number_print(key->type, key->max, max, sizeof(max)), behind);
-}
-
-static void allowed_words(const struct config_key *key, char *allowed)
-{
-    size_t used = 0;
-    allowed[0] = '\0';
-    for (int i = 0; key->words[i] && used < CONFIG_ALLOWED; i++)
-        used += (size_t)snprintf(allowed + used, CONFIG_ALLOWED - used, "%s%s", i ? ", " : "", key->words[i]);
-}
-
-static void allowed_items(const struct config_key *key, const char *what, char *allowed)
-{
-    if (key->type == TYPE_ADDRESSES)
-        snprintf(allowed, CONFIG_ALLOWED, "%s; one or a list of up to %d", what, (int)key->max);
-    else if (key->max == 1)
-        snprintf(allowed, CONFIG_ALLOWED, "%s", what);
-    else
-        snprintf(allowed, CONFIG_ALLOWED, "a list of %s%d: %s", key->min ? "1 to " : "up to ", (int)key->max, what);
-}
-
-const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG_ALLOWED])
-{
-    switch (key->type) {
-    case TYPE_DURATION:
-        allowed_range(key, " (with ms, s, m or h)", allowed);
-        break;
-    case TYPE_SIZE:
-        allowed_range(key, " (with B, KiB or MiB)", allowed);
-        break;
-    case TYPE_MODE:
-        allowed_range(key, " (four octal digits)", allowed);
-        break;
-    case TYPE_COUNT:
-    case TYPE_PERCENT:
-        allowed_range(key, "", allowed);
-        break;
-    case TYPE_FLAG:
-        snprintf(allowed, CONFIG_ALLOWED, "true, false");
-        break;
-    case TYPE_SWITCH:
-        snprintf(allowed, CONFIG_ALLOWED, "on, off, true, false");
-        break;
-    case TYPE_CHOICE:
-        allowed_words(key, allowed);
-        break;
-    case TYPE_TEXT:
-    case TYPE_PATTERN:
-        snprintf(allowed, CONFIG_ALLOWED, "%d to %d bytes", (int)key->min, (int)key->max);
-        break;
-    case TYPE_ADDRESSES:
-        allowed_items(key, "host:port, [v6]:port or unix:/path", allowed);
-        break;
-    case TYPE_MASTERS:
-        allowed_items(key, "redis://[user[:password]@]host[:port][/db] or unix:/path[?db=N]", allowed);
-        break;
-    case TYPE_HOSTS:
-        allowed_items(key, "host names without a port", allowed);
-        break;
-    case TYPE_GROUPS:
-        allowed_items(key, key->max == 1 ? "the name of a group" : "names of groups", allowed);
-        break;
-    case TYPE_SECTION:
-        snprintf(allowed, CONFIG_ALLOWED, "a mapping");
-        break;
-    case TYPE_NAMED:
-        snprintf(allowed, CONFIG_ALLOWED, "a mapping of 1 to %d names", (int)key->max);
-        break;
-    case TYPE_ITEMS:
-        snprintf(allowed, CONFIG_ALLOWED, "a list of mappings, up to %d", (int)key->max);
-        break;
-    }
-    return allowed;
-}
+#include "config/allowed.h"
+#include "config/print.h"
 
 /* ---- the sample file ---- */
 
@@ -128,11 +46,13 @@ static void print_sample_value(const struct config_key *key, int indent, bool in
     int margin = in_item ? indent - 2 : indent;
     comment(key->prose, margin, out);
     snprintf(note, sizeof(note), "Allowed: %s.%s%s", config_key_allowed(key, allowed),
-             key->flags & KEY_REQUIRED ? " Required." : "", key->flags & KEY_RELOADABLE ? "" : " Needs a restart.");
+             key->flags & KEY_REQUIRED ? " Required." : "",
+             key->flags & KEY_RELOADABLE ? "" : " Needs a restart.");
     comment(note, margin, out);
-    bool shown = key->preset || key->flags & KEY_REQUIRED;
-    fprintf(out, "%*s%s%s%s:", margin, "", in_item ? "- " : "", shown ? "" : "# ", config_key_name(key));
-    print_written(key, key->preset ? key->preset : key->example, out);
+    bool shown = key->preset != NULL || key->flags & KEY_REQUIRED;
+    fprintf(out, "%*s%s%s%s:", margin, "", in_item ? "- " : "", shown ? "" : "# ",
+            config_key_name(key));
+    print_written(key, key->preset != NULL ? key->preset : key->example, out);
     fputs("\n", out);
 }
 
@@ -146,7 +66,8 @@ static void print_sample_section(const struct config_key *key, int indent, FILE 
         print_sample_children(key, indent + 2, out);
         return;
     }
-    const struct config_key *element = config_key_find(key->type == TYPE_NAMED ? "redis.groups.<name>" : "policies[]");
+    const struct config_key *element =
+        config_key_find(key->type == TYPE_NAMED ? "redis.groups.<name>" : "policies[]");
     if (key->type == TYPE_NAMED) {
         comment(element->prose, indent + 2, out);
         fprintf(out, "%*smain:\n", indent + 2, "");
@@ -156,7 +77,8 @@ static void print_sample_section(const struct config_key *key, int indent, FILE 
 
 static void print_sample_children(const struct config_key *parent, int indent, FILE *out)
 {
-    bool first = parent != NULL, is_item = parent && parent->path[strlen(parent->path) - 1] == ']';
+    bool first = parent != NULL,
+         is_item = parent != NULL && parent->path[strlen(parent->path) - 1] == ']';
     for (size_t i = 0; i < config_key_count; i++) {
         if (!config_key_is_child(parent, &config_keys[i]))
             continue;
@@ -172,16 +94,17 @@ static void print_sample_children(const struct config_key *parent, int indent, F
 
 void config_print_sample(FILE *out)
 {
-    fputs(
-        "# Every key of lockagent's configuration, with its default. Only `redis` is required.\n"
-        "# Order: flag > environment > this file > default. A key is also an environment variable, as limits.max_ttl\n"
-        "# is LOCKAGENT_LIMITS_MAX_TTL; lists are written with commas there, and policies stand in the file alone.\n"
-        "# This file is made from the table in config/keys.c; a test fails when it differs.\n",
-        out);
+    fputs("# Every key of lockagent's configuration, with its default. Only `redis` is required.\n"
+          "# Order: flag > environment > this file > default. A key is also an environment "
+          "variable, as limits.max_ttl\n"
+          "# is LOCKAGENT_LIMITS_MAX_TTL; lists are written with commas there, and policies stand "
+          "in the file alone.\n"
+          "# This file is made from the table in config/keys.c; a test fails when it differs.\n",
+          out);
     print_sample_children(NULL, 0, out);
 }
 
-/* ---- the README's table ---- */
+/* ---- the table of docs/configuration.md ---- */
 
 /* `|` would end the cell. */
 static void print_cell(const char *text, FILE *out)
@@ -201,7 +124,7 @@ void config_print_markdown(FILE *out)
         const struct config_key *key = &config_keys[i];
         if (config_key_is_section(key))
             continue;
-        bool has_preset = key->preset && key->preset[0];
+        bool has_preset = key->preset != NULL && key->preset[0];
         fprintf(out, "| `%s` | %s%s%s | ", key->path, has_preset ? "`" : "",
                 has_preset                  ? key->preset
                 : key->flags & KEY_REQUIRED ? "required"

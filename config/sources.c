@@ -1,8 +1,11 @@
-/* Environment and flags: other spellings of the same keys, for those that are not inside of lists. */
-#include "config/load.h"
+/* Environment and flags: other spellings of the same keys, for those that are not inside of
+ * lists. */
+#include "config/sources.h"
 
 #include <ctype.h>
 #include <string.h>
+
+#include "config/suggest.h"
 
 static const char PREFIX[] = "LOCKAGENT_";
 static const char GROUPS[] = "redis.groups.";
@@ -17,11 +20,11 @@ struct target {
 
 /* ---- from a target to a setting ---- */
 
-static struct config_node *split_list(struct config_loading *loading, struct config_place place, const char *key,
-                                      const char *text)
+static struct config_node *split_list(struct config_loading *loading, struct config_place place,
+                                      const char *key, const char *text)
 {
     struct config_node *list = config_arena_take(&loading->arena, sizeof(*list));
-    if (!list)
+    if (list == NULL)
         return NULL;
     list->kind = NODE_LIST;
     list->place = place;
@@ -30,9 +33,9 @@ static struct config_node *split_list(struct config_loading *loading, struct con
         while (end > begin && text[end - 1] == ' ')
             end--;
         begin = begin > end ? end : begin;
-        struct config_node *item =
-            config_document_scalar(&loading->report, &loading->arena, place, key, text + begin, end - begin);
-        if (!item)
+        struct config_node *item = config_node_scalar(&loading->report, &loading->arena, place, key,
+                                                      text + begin, end - begin);
+        if (item == NULL)
             return NULL;
         config_node_append(list, item);
         text += len + (text[len] == ',');
@@ -40,8 +43,8 @@ static struct config_node *split_list(struct config_loading *loading, struct con
     return list;
 }
 
-static void set(struct config_loading *loading, const struct target *target, struct config_place place, const char *key,
-                const char *text)
+static void set_target(struct config_loading *loading, const struct target *target,
+                       struct config_place place, const char *key, const char *text)
 {
     int index = 0;
     if (target->group[0]) {
@@ -54,9 +57,10 @@ static void set(struct config_loading *loading, const struct target *target, str
     struct config_node *node =
         config_key_takes_several(target->key)
             ? split_list(loading, place, key, text)
-            : config_document_scalar(&loading->report, &loading->arena, place, key, text, strlen(text));
-    if (node)
-        config_setting_add(loading, target->key, (size_t)index, node, place, node->kind == NODE_BROKEN);
+            : config_node_scalar(&loading->report, &loading->arena, place, key, text, strlen(text));
+    if (node != NULL)
+        config_setting_add(loading, target->key, (size_t)index, node, place,
+                           node->kind == NODE_BROKEN);
     else
         loading->out_of_memory = true;
 }
@@ -133,20 +137,22 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
 }
 
-/* Names that others give: children of the agent get the first three, and Kubernetes gives the rest to every pod beside
- * a service that is called lockagent or lockagent-something. */
+/* Names that others give: children of the agent get the first three, and Kubernetes gives the rest
+ * to every pod beside a service that is called lockagent or lockagent-something. */
 static bool is_foreign(const char *name, size_t len, const char *value)
 {
-    static const char *const given[] = {"LOCKAGENT_KEY", "LOCKAGENT_TOKEN", "LOCKAGENT_FENCING_TOKEN"};
+    static const char *const given[] = {"LOCKAGENT_KEY", "LOCKAGENT_TOKEN",
+                                        "LOCKAGENT_FENCING_TOKEN"};
     for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
         if (strlen(given[i]) == len && memcmp(given[i], name, len) == 0)
             return true;
-    if (ends_with(name, len, "_SERVICE_HOST") || memmem(name, len, "_SERVICE_PORT", strlen("_SERVICE_PORT")))
+    if (ends_with(name, len, "_SERVICE_HOST") ||
+        memmem(name, len, "_SERVICE_PORT", strlen("_SERVICE_PORT")) != NULL)
         return true;
-    if (ends_with(name, len, "_PORT") && strstr(value, "://"))
+    if (ends_with(name, len, "_PORT") && strstr(value, "://") != NULL)
         return true;
     const char *port = memmem(name, len, "_PORT_", strlen("_PORT_"));
-    return port && isdigit((unsigned char)port[strlen("_PORT_")]);
+    return port != NULL && isdigit((unsigned char)port[strlen("_PORT_")]);
 }
 
 static void consider(const char *wanted, const char *path, char nearest[NAME], size_t *distance)
@@ -160,7 +166,8 @@ static void consider(const char *wanted, const char *path, char nearest[NAME], s
     }
 }
 
-static void report_unknown_variable(struct config_loading *loading, struct config_place place, const char *name)
+static void report_unknown_variable(struct config_loading *loading, struct config_place place,
+                                    const char *name)
 {
     char nearest[NAME] = "", path[CONFIG_PATH];
     size_t distance = SIZE_MAX;
@@ -175,20 +182,22 @@ static void report_unknown_variable(struct config_loading *loading, struct confi
     if (strncmp(name, "LOCKAGENT_POLICIES", strlen("LOCKAGENT_POLICIES")) == 0)
         config_report_add(&loading->report, place, NULL, "policies can only be set in the file");
     else if (config_is_near(name + strlen(PREFIX), distance))
-        config_report_add(&loading->report, place, NULL, "unknown variable; did you mean %s?", nearest);
+        config_report_add(&loading->report, place, NULL, "unknown variable; did you mean %s?",
+                          nearest);
     else
-        config_report_add(
-            &loading->report, place, NULL,
-            "unknown variable; allowed: LOCKAGENT_ and a key's path in upper case, as LOCKAGENT_LIMITS_MAX_TTL");
+        config_report_add(&loading->report, place, NULL,
+                          "unknown variable; allowed: LOCKAGENT_ and a key's path in upper case, "
+                          "as LOCKAGENT_LIMITS_MAX_TTL");
 }
 
 static void read_variable(struct config_loading *loading, const char *entry)
 {
     size_t len = strcspn(entry, "=");
-    if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 || entry[len] != '=' || is_foreign(entry, len, entry + len + 1))
+    if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 || entry[len] != '=' ||
+        is_foreign(entry, len, entry + len + 1))
         return;
     char *origin = config_arena_take(&loading->arena, ORIGIN);
-    if (!origin) {
+    if (origin == NULL) {
         loading->out_of_memory = true;
         return;
     }
@@ -201,9 +210,10 @@ static void read_variable(struct config_loading *loading, const char *entry)
         report_unknown_variable(loading, place, name);
         return;
     }
-    snprintf(path, sizeof(path), "%s%s%s%s", target.group[0] ? GROUPS : "", target.group, target.group[0] ? "." : "",
+    snprintf(path, sizeof(path), "%s%s%s%s", target.group[0] ? GROUPS : "", target.group,
+             target.group[0] ? "." : "",
              target.group[0] ? config_key_name(target.key) : target.key->path);
-    set(loading, &target, place, path, entry + len + 1);
+    set_target(loading, &target, place, path, entry + len + 1);
 }
 
 /* ---- flags ---- */
@@ -216,30 +226,33 @@ static bool find_path(const char *path, struct target *ret)
     memset(ret, 0, sizeof(*ret));
     if (strncmp(path, GROUPS, strlen(GROUPS)) == 0)
         dot = strchr(group, '.');
-    if (dot && (size_t)(dot - group) < sizeof(ret->group)) {
+    if (dot != NULL && (size_t)(dot - group) < sizeof(ret->group)) {
         memcpy(ret->group, group, (size_t)(dot - group));
         snprintf(pattern, sizeof(pattern), "%s<name>%s", GROUPS, dot);
         ret->key = config_key_find(pattern);
-    } else if (!strpbrk(path, "<[")) {
+    } else if (strpbrk(path, "<[") == NULL) {
         ret->key = config_key_find(path);
     }
     return ret->key != NULL;
 }
 
-static void report_unknown_path(struct config_loading *loading, struct config_place place, const char *path)
+static void report_unknown_path(struct config_loading *loading, struct config_place place,
+                                const char *path)
 {
     char above[CONFIG_PATH];
     const char *dot = strrchr(path, '.');
-    snprintf(above, sizeof(above), "%.*s", dot ? (int)(dot - path) : 0, path);
+    snprintf(above, sizeof(above), "%.*s", dot != NULL ? (int)(dot - path) : 0, path);
     bool in_group = strncmp(path, GROUPS, strlen(GROUPS)) == 0;
-    const struct config_key *nearest =
-        config_key_nearest(config_key_find(in_group ? "redis.groups.<name>" : above), dot ? dot + 1 : path);
+    const struct config_key *nearest = config_key_nearest(
+        config_key_find(in_group ? "redis.groups.<name>" : above), dot != NULL ? dot + 1 : path);
     if (strncmp(path, "policies", strlen("policies")) == 0)
         config_report_add(&loading->report, place, path, "policies can only be set in the file");
-    else if (nearest)
-        config_report_add(&loading->report, place, path, "unknown key; did you mean %s?", nearest->path);
+    else if (nearest != NULL)
+        config_report_add(&loading->report, place, path, "unknown key; did you mean %s?",
+                          nearest->path);
     else
-        config_report_add(&loading->report, place, path, "unknown key; allowed: a path such as log.level");
+        config_report_add(&loading->report, place, path,
+                          "unknown key; allowed: a path such as log.level");
 }
 
 static void read_flag(struct config_loading *loading, const char *entry)
@@ -256,15 +269,16 @@ static void read_flag(struct config_loading *loading, const char *entry)
     else if (target.key->type == TYPE_ITEMS)
         report_unknown_path(loading, place, path);
     else if (config_key_is_section(target.key))
-        config_report_add(&loading->report, place, path, "a section, which has no value; allowed: one of its keys");
+        config_report_add(&loading->report, place, path,
+                          "a section, which has no value; allowed: one of its keys");
     else
-        set(loading, &target, place, path, entry + len + 1);
+        set_target(loading, &target, place, path, entry + len + 1);
 }
 
-void config_sources_read(struct config_loading *loading, char *const *environment, const char *const *overrides,
-                         size_t override_count)
+void config_sources_read(struct config_loading *loading, char *const *environment,
+                         const char *const *overrides, size_t override_count)
 {
-    for (size_t i = 0; environment && environment[i]; i++)
+    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++)
         read_variable(loading, environment[i]);
     for (size_t i = 0; i < override_count; i++)
         read_flag(loading, overrides[i]);

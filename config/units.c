@@ -1,10 +1,11 @@
-/* Numbers as people write them: durations, sizes, percentages, octal modes, counts. Strict: no sign, no blank, no
- * exponent, and never a rounded value. */
+/* Numbers as people write them: durations, sizes, percentages, octal modes, counts. Strict: no
+ * sign, no blank, no exponent, and never a rounded value. */
 #include "config/units.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "agent/core/core_assert.h"
 
 struct unit {
     const char *name;
@@ -12,13 +13,14 @@ struct unit {
 };
 
 /* Largest first: that is the order in which they are tried for printing. */
-static const struct unit durations[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
+static const struct unit durations[] = {
+    {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
 static const struct unit sizes[] = {{"MiB", 1048576}, {"KiB", 1024}, {"B", 1}, {NULL, 0}};
 static const struct unit percents[] = {{"%", 10000}, {NULL, 0}};
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
 
-/* A larger number is read as this one, which no key allows and no unit makes overflow; nor any duration above ten
- * years. */
+/* A larger number is read as this one, which no key allows and no unit makes overflow; nor any
+ * duration above ten years. */
 static const int64_t WHOLE_MAX = 1000000000000;
 static const int64_t DURATION_MS_MAX = 10LL * 365 * 24 * 3600000;
 
@@ -59,15 +61,17 @@ static bool read_decimal(struct text text, struct decimal *ret)
     return true;
 }
 
-static const char *parse_with_units(struct text text, const struct unit *units, const char *not_one, int64_t *ret)
+static const char *parse_with_units(struct text text, const struct unit *units, const char *not_one,
+                                    int64_t *ret)
 {
     struct decimal number;
     if (!read_decimal(text, &number))
         return not_one;
     if (number.unit.len == 0 && units[0].name[0])
         return "has no unit";
-    for (const struct unit *unit = units; unit->name; unit++) {
-        if (number.unit.len != strlen(unit->name) || memcmp(number.unit.at, unit->name, number.unit.len) != 0)
+    for (const struct unit *unit = units; unit->name != NULL; unit++) {
+        if (number.unit.len != strlen(unit->name) ||
+            memcmp(number.unit.at, unit->name, number.unit.len) != 0)
             continue;
         if (number.fraction * unit->worth % number.scale != 0)
             return "is more exact than can be kept";
@@ -80,13 +84,14 @@ static const char *parse_with_units(struct text text, const struct unit *units, 
 bool config_parse_duration(struct text text, int64_t *ret_ms)
 {
     int64_t ms;
-    if (parse_with_units(text, durations, "", &ms) || ms > DURATION_MS_MAX)
+    if (parse_with_units(text, durations, "", &ms) != NULL || ms > DURATION_MS_MAX)
         return false;
     *ret_ms = ms;
     return true;
 }
 
-/* Four digits with a leading zero: a tool that rewrites 0660 as decimal 432 must not open or close a door unnoticed. */
+/* Four digits with a leading zero: a tool that rewrites 0660 as decimal 432 must not open or close
+ * a door unnoticed. */
 static const char *parse_mode(struct text text, int64_t *ret)
 {
     if (text.len != 4 || text.at[0] != '0')
@@ -121,15 +126,16 @@ const char *config_number_parse(enum config_type type, struct text text, int64_t
     case TYPE_MODE:
         return parse_mode(text, ret_number);
     default:
-        assert(type == TYPE_COUNT);
+        CORE_ASSERT(type == TYPE_COUNT);
         return parse_count(text, ret_number);
     }
 }
 
-static const char *print_with_units(int64_t number, const struct unit *units, char *out, size_t size)
+static const char *print_with_units(int64_t number, const struct unit *units, char *out,
+                                    size_t size)
 {
     const struct unit *unit = units;
-    while (unit[1].name && number % unit->worth != 0)
+    while (unit[1].name != NULL && number % unit->worth != 0)
         unit++;
     snprintf(out, size, "%lld%s", (long long)(number / unit->worth), unit->name);
     return out;
@@ -147,12 +153,16 @@ static const char *print_percent(int64_t ppm, char *out, size_t size)
     return out;
 }
 
+const char *config_print_duration(int64_t ms, char *out, size_t size)
+{
+    return print_with_units(ms, ms == 0 ? &durations[2] : durations, out, size); /* 0s */
+}
+
 const char *config_number_print(enum config_type type, int64_t number, char *out, size_t size)
 {
     switch ((int)type) {
     case TYPE_DURATION:
-        return number == 0 ? print_with_units(0, &durations[2], out, size)
-                           : print_with_units(number, durations, out, size);
+        return config_print_duration(number, out, size);
     case TYPE_SIZE:
         return print_with_units(number, sizes, out, size);
     case TYPE_PERCENT:
@@ -161,7 +171,7 @@ const char *config_number_print(enum config_type type, int64_t number, char *out
         snprintf(out, size, "%04o", (unsigned)number);
         return out;
     default:
-        assert(type == TYPE_COUNT);
+        CORE_ASSERT(type == TYPE_COUNT);
         return print_with_units(number, counts, out, size);
     }
 }

@@ -4,8 +4,8 @@
 
 #include "config/keys.h"
 
-/* Reads a number of `type` (DURATION in ms, SIZE in bytes, PERCENT in parts per million, MODE, COUNT). NULL and
- * `*ret_number` set; else why not, to be read behind the text itself. */
+/* Reads a number of `type` (DURATION in ms, SIZE in bytes, PERCENT in parts per million, MODE,
+ * COUNT). NULL and `*ret_number` set; else why not, to be read behind the text itself. */
 const char *config_number_parse(enum config_type type, struct text text, int64_t *ret_number);
 
 /* Writes a number so that config_number_parse() reads it back. */

@@ -1,10 +1,11 @@
-/* One value of one key: from a node into its field. */
+/* One value of one key: from a node into its field, and compared with another one. */
 #include "config/values.h"
 
-#include <assert.h>
 #include <string.h>
 
+#include "agent/core/core_assert.h"
 #include "config/address.h"
+#include "config/allowed.h"
 #include "config/units.h"
 
 /* What all of a value's steps need to know. */
@@ -15,7 +16,8 @@ struct setter {
     void *field;
 };
 
-static bool refuse(const struct setter *setter, const struct config_node *node, const char *why)
+static bool refuse_value(const struct setter *setter, const struct config_node *node,
+                         const char *why)
 {
     char quoted[CONFIG_QUOTED], allowed[CONFIG_ALLOWED];
     config_report_add(setter->report, node->place, setter->path, "%s %s; allowed: %s",
@@ -24,7 +26,8 @@ static bool refuse(const struct setter *setter, const struct config_node *node, 
     return false;
 }
 
-static bool refuse_twin(const struct setter *setter, const struct config_node *node, const char *why)
+static bool refuse_twin(const struct setter *setter, const struct config_node *node,
+                        const char *why)
 {
     char quoted[CONFIG_QUOTED];
     config_report_add(setter->report, node->place, setter->path, "%s is there twice%s",
@@ -32,8 +35,9 @@ static bool refuse_twin(const struct setter *setter, const struct config_node *n
     return false;
 }
 
-/* As refuse(), for what can not be quoted. */
-static bool refuse_kind(const struct setter *setter, const struct config_node *node, const char *what)
+/* As refuse_value(), for what can not be quoted. */
+static bool refuse_kind(const struct setter *setter, const struct config_node *node,
+                        const char *what)
 {
     char allowed[CONFIG_ALLOWED];
     config_report_add(setter->report, node->place, setter->path, "%s; allowed: %s", what,
@@ -46,13 +50,14 @@ static bool refuse_kind(const struct setter *setter, const struct config_node *n
 static bool set_number(const struct setter *setter, const struct config_node *node)
 {
     int64_t number = 0;
-    const char *why = config_number_parse(setter->key->type, (struct text){node->text, strlen(node->text)}, &number);
-    if (!why && number < setter->key->min)
+    const char *why = config_number_parse(setter->key->type,
+                                          (struct text){node->text, strlen(node->text)}, &number);
+    if (why == NULL && number < setter->key->min)
         why = "is too small";
-    if (!why && number > setter->key->max)
+    if (why == NULL && number > setter->key->max)
         why = "is too large";
-    if (why)
-        return refuse(setter, node, why);
+    if (why != NULL)
+        return refuse_value(setter, node, why);
     config_key_set_number(setter->key, setter->field, number);
     return true;
 }
@@ -63,37 +68,38 @@ static bool set_flag(const struct setter *setter, const struct config_node *node
     bool yes = strcmp(node->text, "true") == 0 || (is_switch && strcmp(node->text, "on") == 0);
     bool no = strcmp(node->text, "false") == 0 || (is_switch && strcmp(node->text, "off") == 0);
     if (!yes && !no)
-        return refuse(setter, node, is_switch ? "is neither on nor off" : "is neither true nor false");
+        return refuse_value(setter, node,
+                            is_switch ? "is neither on nor off" : "is neither true nor false");
     config_key_set_number(setter->key, setter->field, yes);
     return true;
 }
 
 static bool set_choice(const struct setter *setter, const struct config_node *node)
 {
-    for (int i = 0; setter->key->words[i]; i++) {
+    for (int i = 0; setter->key->words[i] != NULL; i++) {
         if (strcmp(setter->key->words[i], node->text) == 0) {
             config_key_set_number(setter->key, setter->field, setter->key->min + i);
             return true;
         }
     }
-    return refuse(setter, node, "is not a choice");
+    return refuse_value(setter, node, "is not a choice");
 }
 
 static bool set_text(const struct setter *setter, const struct config_node *node)
 {
     size_t len = strlen(node->text);
-    assert((size_t)setter->key->max < setter->key->size);
+    CORE_ASSERT((size_t)setter->key->max < setter->key->size);
     if (len < (size_t)setter->key->min)
-        return refuse(setter, node, "is empty");
+        return refuse_value(setter, node, "is empty");
     if (len > (size_t)setter->key->max)
-        return refuse(setter, node, "is too long");
+        return refuse_value(setter, node, "is too long");
     memset(setter->field, 0, setter->key->size);
     memcpy(setter->field, node->text, len);
     return true;
 }
 
-/* `a**b` matches what `a*b` does; with one spelling for each, `**` can not hide that it is the last policy's pattern.
- */
+/* `a**b` matches what `a*b` does; with one spelling for each, `**` can not hide that it is the last
+ * policy's pattern. */
 static bool set_pattern(const struct setter *setter, const struct config_node *node)
 {
     if (!set_text(setter, node))
@@ -113,10 +119,11 @@ static bool set_address(const struct setter *setter, const struct config_node *n
     struct config_listener *listener = setter->field;
     struct config_address *address = &listener->addresses[listener->count];
     const char *why = config_address_parse(node->text, address);
-    if (why)
-        return refuse(setter, node, why);
+    if (why != NULL)
+        return refuse_value(setter, node, why);
     for (size_t i = 0; i < listener->count; i++)
-        if ((address->is_unix || address->port) && config_address_same(&listener->addresses[i], address))
+        if ((address->is_unix || address->port) &&
+            config_address_same(&listener->addresses[i], address))
             return refuse_twin(setter, node, "");
     listener->count++;
     return true;
@@ -124,11 +131,12 @@ static bool set_address(const struct setter *setter, const struct config_node *n
 
 static bool set_master(const struct setter *setter, const struct config_node *node)
 {
-    struct config_group *group = (void *)((char *)setter->field - offsetof(struct config_group, masters));
+    struct config_group *group =
+        (void *)((char *)setter->field - offsetof(struct config_group, masters));
     struct config_master *master = &group->masters[group->master_count];
     const char *why = config_master_parse(node->text, master);
-    if (why)
-        return refuse(setter, node, why);
+    if (why != NULL)
+        return refuse_value(setter, node, why);
     for (size_t i = 0; i < group->master_count; i++)
         if (config_address_same(&group->masters[i].address, &master->address))
             return refuse_twin(setter, node, "; a master has one vote");
@@ -138,14 +146,15 @@ static bool set_master(const struct setter *setter, const struct config_node *no
 
 static bool set_host(const struct setter *setter, const struct config_node *node)
 {
-    struct config *config = (void *)((char *)setter->field - offsetof(struct config, allowed_hosts));
+    struct config *config =
+        (void *)((char *)setter->field - offsetof(struct config, allowed_hosts));
     char *host = config->allowed_hosts[config->allowed_host_count];
     size_t len = strlen(node->text);
     bool is_v6 = node->text[0] == '[' && strchr(node->text, ']') == node->text + len - 1;
     if (len == 0 || len >= sizeof(config->allowed_hosts[0]))
-        return refuse(setter, node, "is not a host name");
-    if (strpbrk(node->text, " /@?#*") || (!is_v6 && strpbrk(node->text, ":[]")))
-        return refuse(setter, node, "is not a host name without a port");
+        return refuse_value(setter, node, "is not a host name");
+    if (strpbrk(node->text, " /@?#*") != NULL || (!is_v6 && strpbrk(node->text, ":[]") != NULL))
+        return refuse_value(setter, node, "is not a host name without a port");
     memcpy(host, node->text, len);
     config->allowed_host_count++;
     return true;
@@ -153,7 +162,7 @@ static bool set_host(const struct setter *setter, const struct config_node *node
 
 static bool set_group_name(const struct setter *setter, const struct config_node *node)
 {
-    return node->text[0] ? true : refuse(setter, node, "is empty");
+    return node->text[0] ? true : refuse_value(setter, node, "is empty");
 }
 
 static bool set_item(const struct setter *setter, const struct config_node *node)
@@ -166,7 +175,7 @@ static bool set_item(const struct setter *setter, const struct config_node *node
     case TYPE_HOSTS:
         return set_host(setter, node);
     default:
-        assert(setter->key->type == TYPE_GROUPS);
+        CORE_ASSERT(setter->key->type == TYPE_GROUPS);
         return set_group_name(setter, node);
     }
 }
@@ -178,7 +187,8 @@ static void empty_list(const struct setter *setter)
         return;
     memset(setter->field, 0, setter->key->size);
     if (setter->key->type == TYPE_MASTERS)
-        ((struct config_group *)(void *)((char *)setter->field - offsetof(struct config_group, masters)))
+        ((struct config_group *)(void *)((char *)setter->field -
+                                         offsetof(struct config_group, masters)))
             ->master_count = 0;
     if (setter->key->type == TYPE_HOSTS)
         ((struct config *)(void *)((char *)setter->field - offsetof(struct config, allowed_hosts)))
@@ -193,7 +203,8 @@ static bool set_one(const struct setter *setter, const struct config_node *node)
     if (config_node_is_null(node))
         return refuse_kind(setter, node, "has no value");
     if (node->kind != NODE_SCALAR) {
-        snprintf(what, sizeof(what), "%s where a single value belongs", config_node_kind_name(node));
+        snprintf(what, sizeof(what), "%s where a single value belongs",
+                 config_node_kind_name(node));
         return refuse_kind(setter, node, what);
     }
     return set_item(setter, node);
@@ -202,7 +213,8 @@ static bool set_one(const struct setter *setter, const struct config_node *node)
 static bool set_list(const struct setter *setter, const struct config_node *node)
 {
     char what[64];
-    bool one = setter->key->type == TYPE_ADDRESSES || (setter->key->type == TYPE_GROUPS && setter->key->max == 1);
+    bool one = setter->key->type == TYPE_ADDRESSES ||
+               (setter->key->type == TYPE_GROUPS && setter->key->max == 1);
     empty_list(setter);
     if (one && node->kind != NODE_LIST)
         return set_one(setter, node);
@@ -213,7 +225,7 @@ static bool set_list(const struct setter *setter, const struct config_node *node
     }
     bool ok = true;
     int64_t count = 0;
-    for (const struct config_node *item = node->first; item; item = item->next) {
+    for (const struct config_node *item = node->first; item != NULL; item = item->next) {
         if (++count > setter->key->max)
             return refuse_kind(setter, item, "one too many");
         ok = set_one(setter, item) && ok;
@@ -242,7 +254,8 @@ static bool set_scalar(const struct setter *setter, const struct config_node *no
 
 static bool is_list_type(enum config_type type)
 {
-    return type == TYPE_ADDRESSES || type == TYPE_MASTERS || type == TYPE_HOSTS || type == TYPE_GROUPS;
+    return type == TYPE_ADDRESSES || type == TYPE_MASTERS || type == TYPE_HOSTS ||
+           type == TYPE_GROUPS;
 }
 
 bool config_value_set(struct config_report *report, const struct config_key *key, const char *path,
@@ -250,7 +263,7 @@ bool config_value_set(struct config_report *report, const struct config_key *key
 {
     struct setter setter = {report, key, path, field};
     char what[64];
-    assert(!config_key_is_section(key));
+    CORE_ASSERT(!config_key_is_section(key));
     if (node->kind == NODE_BROKEN)
         return false;
     if (is_list_type(key->type))
@@ -265,14 +278,13 @@ bool config_value_set(struct config_report *report, const struct config_key *key
 
 void config_value_preset(const struct config_key *key, void *field)
 {
-    if (!key->preset || (is_list_type(key->type) && !key->preset[0]))
+    if (key->preset == NULL || (is_list_type(key->type) && !key->preset[0]))
         return;
     struct config_errors none = {0};
     struct config_report report = {.errors = &none};
     struct config_node node = {.kind = NODE_SCALAR, .text = key->preset};
     bool ok = config_value_set(&report, key, key->path, &node, field);
-    assert(ok);
-    (void)ok;
+    CORE_ASSERT(ok);
 }
 
 /* ---- comparison ---- */
@@ -309,7 +321,8 @@ static bool same_groups(const struct core_policy *a, const struct core_policy *b
     return a->group_count == b->group_count && memcmp(a->groups, b->groups, a->group_count) == 0;
 }
 
-bool config_value_same(const struct config_key *key, const struct config *a, const struct config *b, size_t index)
+bool config_value_same(const struct config_key *key, const struct config *a, const struct config *b,
+                       size_t index)
 {
     const void *in_a = config_key_field(key, (struct config *)(uintptr_t)a, index);
     const void *in_b = config_key_field(key, (struct config *)(uintptr_t)b, index);

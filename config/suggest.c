@@ -1,5 +1,5 @@
-/* Guesses what a user meant who wrote a word that is not known. */
-#include "config/keys.h"
+/* Guesses what an unknown word was meant for. */
+#include "config/suggest.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -13,7 +13,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Edit distance in which two swapped neighbours count once; three rows of the usual table are enough. */
+/* Edit distance in which two swapped neighbours count once; three rows of the usual table are
+ * enough. */
 static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
     size_t rows[3][WORD + 1];
@@ -38,7 +39,7 @@ size_t config_distance(const char *a, const char *b)
     if (a_len > WORD || b_len > WORD)
         return WORD;
     size_t distance = edit_distance(a, a_len, b, b_len);
-    if (distance > 1 && least(a_len, b_len) >= 4 && (strstr(a, b) || strstr(b, a)))
+    if (distance > 1 && least(a_len, b_len) >= 4 && (strstr(a, b) != NULL || strstr(b, a) != NULL))
         return 1;
     return distance;
 }
@@ -66,7 +67,8 @@ static bool same_letters(const char *a, const char *b)
 static const struct config_key *same_name_elsewhere(const char *name)
 {
     for (size_t i = 0; i < config_key_count; i++)
-        if (same_letters(config_keys[i].path, name) || same_letters(config_key_name(&config_keys[i]), name))
+        if (same_letters(config_keys[i].path, name) ||
+            same_letters(config_key_name(&config_keys[i]), name))
             return &config_keys[i];
     return NULL;
 }
@@ -84,7 +86,21 @@ const struct config_key *config_key_nearest(const struct config_key *parent, con
             distance = here;
         }
     }
-    if (nearest && config_is_near(name, distance))
+    if (nearest != NULL && config_is_near(name, distance))
         return nearest;
     return same_name_elsewhere(name);
+}
+
+const char *config_group_nearest(const struct config *config, const char *name)
+{
+    const char *nearest = NULL;
+    size_t distance = SIZE_MAX;
+    for (size_t i = 0; i < config->group_count; i++) {
+        size_t here = config_distance(name, config->groups[i].name);
+        if (here < distance && strcmp(name, config->groups[i].name) != 0) {
+            distance = here;
+            nearest = config->groups[i].name;
+        }
+    }
+    return nearest != NULL && config_is_near(name, distance) ? nearest : NULL;
 }
