@@ -1,13 +1,16 @@
 /* The fleet's moves, and the checker that watches them.
  *
- *   agent --send--> [on its way ... | executed, reply on its way ...] --reply--> agent     one per agent and master, in order
+ *   one per agent and master, in order:
+ *   agent --send--> [on its way ... | executed, reply on its way ...] --reply--> agent
  *                        | the connection ends
  *                        '--> ghosts of the master: may still arrive, in any order, or never (R5)
  *
- * C1 one holder per key inside the windows that agents report; C2 fencing numbers rise; C4 no wrong token succeeds; C7 one
- * answer per request; C8 all comes to rest and is counted; C10 no key is deleted inside a window but at its holder's wish. */
+ * C1 one holder per key inside the windows that agents report; C2 fencing numbers rise; C4 no wrong
+ * token succeeds; C7 one answer per request, and all comes to rest and is counted; C10 no key is
+ * deleted inside a window but at its holder's wish. */
 #include "tests/fuzz/fleet.h"
 
+#include "agent/redis/replies.h"
 #include "tests/sim/world.h"
 
 enum { WINDOWS = 4096, GHOSTS = 256, QUEUE = 256, REST_STEPS = 20000 };
@@ -17,6 +20,7 @@ struct parcel { /* one command to one master */
     bool executed;
     struct verdict verdicts[LIMIT_BATCH];
     struct message *message; /* in the same block */
+    char *command;           /* its bytes; NULL: it concerns more keys than there is room for */
     uint8_t master;
 };
 struct link {
@@ -31,6 +35,7 @@ struct asked {
 };
 struct member {
     struct core *core;
+    size_t core_size;
     struct link links[SIM_MASTERS];
     struct asked asked[FLEET_REQUESTS];
     uint32_t asked_count;
@@ -108,7 +113,7 @@ static uint8_t key_number(struct text key)
     return (uint8_t)i;
 }
 
-/* ---- the checker ------------------------------------------------------------------------------------------------- */
+/* ---- the checker ----------------------------------------------------------------------------- */
 
 static struct window *find_window(const uint8_t random[RANDOM_BYTES])
 {
@@ -129,7 +134,8 @@ static void end_undelivered(unsigned agent, struct lock_ref lock)
 {
     for (unsigned i = 0; i < fleet.window_count; i++) {
         struct window *window = &fleet.windows[i];
-        if (window->agent == agent && window->lock.slot == lock.slot && window->lock.generation == lock.generation)
+        if (window->agent == agent && window->lock.slot == lock.slot &&
+            window->lock.generation == lock.generation)
             window->ended = true;
     }
 }
@@ -147,8 +153,8 @@ static void report_window(struct window *window, struct instant until)
         return;
     for (unsigned i = 0; i < fleet.window_count; i++) {
         const struct window *other = &fleet.windows[i];
-        FUZZ_CHECK(other == window || other->key != window->key || !is_open_window(other), "C1 two holders of key %u",
-                   window->key);
+        FUZZ_CHECK(other == window || other->key != window->key || !is_open_window(other),
+                   "C1 two holders of key %u", window->key);
     }
 }
 
@@ -156,10 +162,12 @@ static void check_granted(uint8_t key, const struct hold_view *hold)
 {
     FUZZ_CHECK(find_window(hold->token.random) == NULL, "C4 a token was granted twice");
     FUZZ_CHECK(instant_before(fleet_now(), hold->valid_until), "R4 a grant without validity");
-    FUZZ_CHECK(!instant_before(hold->max_hold_until, hold->valid_until), "C9 valid beyond max_hold");
+    FUZZ_CHECK(!instant_before(hold->max_hold_until, hold->valid_until),
+               "C9 valid beyond max_hold");
     if (key < SIM_KEYS && hold->token.fence != 0) {
         FUZZ_CHECK(hold->token.fence > fleet.fence_last[key], "C2 number %llu after %llu",
-                   (unsigned long long)hold->token.fence, (unsigned long long)fleet.fence_last[key]);
+                   (unsigned long long)hold->token.fence,
+                   (unsigned long long)fleet.fence_last[key]);
         fleet.fence_last[key] = hold->token.fence;
     }
     FUZZ_CHECK(fleet.window_count < WINDOWS, "more grants than moves");
@@ -173,18 +181,22 @@ static void check_fits(const struct asked *asked, const struct effect_answer *an
     const struct window *window = find_window(asked->token.random);
     switch (answer->answer) {
     case ANSWER_GRANTED:
-        FUZZ_CHECK(asked->kind == EVENT_ACQUIRE && !asked->cancelled, "C7 granted to who has gone or not asked");
+        FUZZ_CHECK(asked->kind == EVENT_ACQUIRE && !asked->cancelled,
+                   "C7 granted to who has gone or not asked");
         check_granted(asked->key, &answer->hold);
         break;
     case ANSWER_RENEWED:
     case ANSWER_RELEASED:
-        FUZZ_CHECK(asked->kind == (answer->answer == ANSWER_RENEWED ? EVENT_RENEW : EVENT_RELEASE), "C7 wrong kind");
-        FUZZ_CHECK(window != NULL && window->token.fence == asked->token.fence && window->key == asked->key,
+        FUZZ_CHECK(asked->kind == (answer->answer == ANSWER_RENEWED ? EVENT_RENEW : EVENT_RELEASE),
+                   "C7 wrong kind");
+        FUZZ_CHECK(window != NULL && window->token.fence == asked->token.fence &&
+                       window->key == asked->key,
                    "C4 a wrong token succeeded");
         break;
     case ANSWER_STATE:
         FUZZ_CHECK(asked->kind == EVENT_READ, "C7 wrong kind");
-        FUZZ_CHECK(answer->tally.total == fleet.config.groups[0].masters && answer->masters != NULL, "no masters");
+        FUZZ_CHECK(answer->tally.total == fleet.config.groups[0].masters && answer->masters != NULL,
+                   "no masters");
         break;
     default:
         break;
@@ -227,14 +239,18 @@ static void check_after_step(const struct member *member)
     while (core_next_hold(member->core, fleet_now(), &cursor, &view)) {
         struct window *window = find_window(view.token.random);
         FUZZ_CHECK(instant_before(fleet_now(), view.valid_until), "C5 held beyond its validity");
-        FUZZ_CHECK(window != NULL && window->token.fence == view.token.fence, "C4 held, but never granted");
+        FUZZ_CHECK(window != NULL && window->token.fence == view.token.fence,
+                   "C4 held, but never granted");
         report_window(window, view.valid_until);
         holds++;
     }
-    FUZZ_CHECK(stats->locks_held == holds, "C8 %u are counted, %u are held", stats->locks_held, holds);
-    FUZZ_CHECK(stats->requests == member->asked_count, "C8 %u are counted, %u are open", stats->requests,
-               member->asked_count);
-    FUZZ_CHECK(stats->waiters <= fleet.config.waiters_max && stats->locks_held <= fleet.config.locks_max, "C8 limits");
+    FUZZ_CHECK(stats->locks_held == holds, "C7 %u are counted, %u are held", stats->locks_held,
+               holds);
+    FUZZ_CHECK(stats->requests == member->asked_count, "C7 %u are counted, %u are open",
+               stats->requests, member->asked_count);
+    FUZZ_CHECK(stats->waiters <= fleet.config.waiters_max &&
+                   stats->locks_held <= fleet.config.locks_max,
+               "C7 limits");
 }
 
 /* What the model masters would say in a timeline: nobody reads one here. */
@@ -244,7 +260,8 @@ void world_say(struct world *w, const char *format, ...)
 }
 
 /* No journal is kept here. */
-void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order)
+void checker_repaired(struct world *w, uint8_t master, const struct message *message,
+                      const struct order *order)
 {
     (void)w, (void)master, (void)message, (void)order;
 }
@@ -256,20 +273,53 @@ void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct k
 }
 
 /* C10: the model masters tell of every key that they delete. */
-void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at)
+void checker_deleted(struct world *w, uint8_t master, const struct message *message,
+                     const struct order *order, const uint8_t random[RANDOM_BYTES])
 {
     const struct window *window = find_window(random);
-    (void)w, (void)master, (void)sent_at;
-    FUZZ_CHECK(window == NULL || !is_open_window(window), "C10 key %u is deleted while it is held", key);
+    (void)w, (void)master, (void)message;
+    FUZZ_CHECK(window == NULL || !is_open_window(window), "C10 key %u is deleted while it is held",
+               order->key);
 }
 
-/* ---- agents ------------------------------------------------------------------------------------------------------ */
+/* ---- agents ---------------------------------------------------------------------------------- */
+
+static void free_parcel(struct parcel *parcel)
+{
+    free(parcel->command);
+    free(parcel);
+}
+
+/* The masters know keys by their numbers, and one policy. */
+static void encode(struct parcel *parcel, const struct send_item *items)
+{
+    static struct send_item named[LIMIT_BATCH];
+    struct message *message = parcel->message;
+    char names[SIM_KEYS][2];
+    for (size_t i = 0; i < message->count; i++) {
+        uint8_t key = message->orders[i].key;
+        if (key == SIM_KEYS)
+            return;
+        names[key][0] = 'k';
+        names[key][1] = (char)('0' + key);
+        named[i] = items[i];
+        named[i].policy = 0;
+        named[i].key = (struct text){names[key], 2};
+    }
+    message->command =
+        master_command(&fleet.world, message->agent, message->op, named, message->count);
+    parcel->command = malloc(message->command.len);
+    FUZZ_CHECK(parcel->command != NULL, "no memory");
+    memcpy(parcel->command, message->command.at, message->command.len);
+    message->command.at = parcel->command;
+}
 
 static void send_one(struct member *member, unsigned master, const struct effect_send *send,
                      const struct send_item *items)
 {
     struct link *link = &member->links[master];
-    struct parcel *parcel = calloc(1, sizeof(*parcel) + sizeof(*parcel->message) + send->count * sizeof(struct order));
+    struct parcel *parcel =
+        calloc(1, sizeof(*parcel) + sizeof(*parcel->message) + send->count * sizeof(struct order));
     FUZZ_CHECK(parcel != NULL, "no memory");
     parcel->message = (struct message *)(parcel + 1);
     parcel->master = (uint8_t)master;
@@ -280,17 +330,19 @@ static void send_one(struct member *member, unsigned master, const struct effect
     for (size_t i = 0; i < send->count; i++) {
         const struct send_item *item = &items[i];
         struct order *order = &parcel->message->orders[i];
-        *order = (struct order){.ref = item->ref,
-                                .token = item->token,
-                                .previous = item->previous,
-                                .ticket = item->ticket,
-                                .ttl_ms = item->ttl_ms,
-                                .key = key_number(item->key),
-                                .fencing = item->fencing,
-                                .label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL)};
+        *order = (struct order){
+            .ref = item->ref,
+            .token = item->token,
+            .previous = item->previous,
+            .ticket = item->ticket,
+            .ttl_ms = item->ttl_ms,
+            .key = key_number(item->key),
+            .fencing = item->fencing,
+            .label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL)};
         if (order->label_len > 0)
             memcpy(order->label, item->label.at, order->label_len);
     }
+    encode(parcel, items);
     if (!link->up) { /* it never leaves; said later, as the Redis room does */
         parcel->executed = true;
         for (size_t i = 0; i < send->count; i++)
@@ -302,10 +354,11 @@ static void send_one(struct member *member, unsigned master, const struct effect
 
 static void send_all(struct member *member, const struct effect_send *send)
 {
-    bool batched = send->op == OP_RENEW || send->op == OP_REPAIR || send->op == OP_RELEASE;
-    FUZZ_CHECK(send->count >= 1 && send->count <= (batched ? LIMIT_BATCH : 1), "%u items in one %s", send->count,
-               op_name(send->op));
-    FUZZ_CHECK(send->masters != 0 && send->masters >> fleet.config.groups[0].masters == 0, "to masters that are not");
+    bool batched = op_is_gathered(send->op);
+    FUZZ_CHECK(send->count >= 1 && send->count <= (batched ? LIMIT_BATCH : 1), "%u items in one %s",
+               send->count, op_name(send->op));
+    FUZZ_CHECK(send->masters != 0 && send->masters >> fleet.config.groups[0].masters == 0,
+               "to masters that are not");
     FUZZ_CHECK(send->first + send->count <= fleet.effects.item_count, "items that are not");
     for (unsigned m = 0; m < fleet.config.groups[0].masters; m++)
         if (send->masters >> m & 1)
@@ -314,13 +367,15 @@ static void send_all(struct member *member, const struct effect_send *send)
 
 /* ---- channels ---- */
 
-static void signal_channel(unsigned agent, unsigned master, uint8_t key, enum event_kind kind)
+static void signal_channel(unsigned agent, unsigned master, uint8_t key, enum event_kind kind,
+                           uint64_t next)
 {
     struct event event = {.kind = kind};
-    event.channel = (struct event_channel){.master = (uint8_t)master,
-                                           .key = fleet.keys[key],
-                                           .agents = channel_agents(&fleet.world, (uint8_t)master, key),
-                                           .next = master_next(&fleet.world, (uint8_t)master, key)};
+    event.channel =
+        (struct event_channel){.master = (uint8_t)master,
+                               .key = fleet.keys[key],
+                               .agents = channel_agents(&fleet.world, (uint8_t)master, key),
+                               .next = next};
     fleet_submit(agent, &event);
 }
 
@@ -333,11 +388,12 @@ static void watch(unsigned agent, const struct effect_watch *effect, bool watche
     fleet.members[agent].watches[key] = watches;
     for (unsigned m = 0; watches && m < fleet.config.groups[0].masters; m++)
         if (fleet.members[agent].links[m].up)
-            signal_channel(agent, m, key, EVENT_SUBSCRIBED);
+            signal_channel(agent, m, key, EVENT_SUBSCRIBED, 0);
 }
 
-uint32_t channel_agents(struct world *w, uint8_t master, uint8_t key)
+uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 {
+    uint8_t key = name % SIM_KEYS;
     uint32_t agents = 0;
     (void)w;
     for (unsigned a = 0; a < fleet.count; a++)
@@ -345,12 +401,17 @@ uint32_t channel_agents(struct world *w, uint8_t master, uint8_t key)
     return agents;
 }
 
-void channel_publish(struct world *w, uint8_t master, uint8_t key)
+uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct bytes message)
 {
-    (void)w;
+    uint8_t key = name % SIM_KEYS;
+    char text[64] = "", *end;
+    memcpy(text, message.at, message.len < sizeof(text) ? message.len : sizeof(text) - 1);
+    strtoul(text, &end, 10);
+    uint64_t next = *end == ' ' ? strtoull(end + 1, NULL, 16) : 0;
     for (unsigned a = 0; a < fleet.count; a++)
         if (fleet.members[a].watches[key] && fleet.members[a].links[master].up)
-            signal_channel(a, master, key, EVENT_MESSAGE);
+            signal_channel(a, master, key, EVENT_MESSAGE, next);
+    return channel_agents(w, master, name);
 }
 
 static void step(unsigned agent, struct event *event)
@@ -366,7 +427,7 @@ static void step(unsigned agent, struct event *event)
         event->now = fleet_now();
         event->wall_us = master_wall_us(&fleet.world, 0);
         taken = core_step(member->core, event, &fleet.effects);
-        FUZZ_CHECK(turns < 100, "C8 does not come to rest");
+        FUZZ_CHECK(turns < 100, "C7 does not come to rest");
         for (size_t i = 0; i < fleet.effects.count; i++) {
             const struct effect *effect = &fleet.effects.list[i];
             if (effect->kind == EFFECT_SEND)
@@ -377,16 +438,19 @@ static void step(unsigned agent, struct event *event)
                 watch(agent, &effect->watch, effect->kind == EFFECT_WATCH);
         }
     }
+    if (core_awaits_flush(member->core))
+        step(agent, &(struct event){.kind = EVENT_FLUSH});
 }
 
 static struct asked *asked_of(struct member *member, uint32_t request)
 {
-    FUZZ_CHECK(request < FLEET_REQUESTS && request < fleet.config.requests_max, "request %u", request);
+    FUZZ_CHECK(request < FLEET_REQUESTS && request < fleet.config.requests_max, "request %u",
+               request);
     return &member->asked[request];
 }
 
-static void note_asked(struct member *member, enum event_kind kind, uint32_t request, struct text key,
-                       const struct token *token)
+static void note_asked(struct member *member, enum event_kind kind, uint32_t request,
+                       struct text key, const struct token *token)
 {
     struct asked *asked = asked_of(member, request);
     FUZZ_CHECK(!asked->open, "request %u is open already", request);
@@ -396,9 +460,9 @@ static void note_asked(struct member *member, enum event_kind kind, uint32_t req
     member->asked_count++;
 }
 
-/* Adoption is for a hold whose agent has ended (D3). Renewed at a second agent while the first still has it, a hold has two
- * agents that do not know of each other, and the first deletes its keys when the lease that it knows of runs out: its windows
- * bind nobody any more. */
+/* Adoption is for a hold whose agent has ended (D3). Renewed at a second agent while the first
+ * still has it, a hold has two agents that do not know of each other, and the first deletes its
+ * keys when the lease that it knows of runs out: its windows bind nobody any more. */
 static void note_renewed_elsewhere(unsigned agent, const struct token *token)
 {
     struct window *window = find_window(token->random);
@@ -414,11 +478,13 @@ static void note_event(struct member *member, const struct event *event)
         note_asked(member, event->kind, event->acquire.request, event->acquire.key, NULL);
         break;
     case EVENT_RENEW:
-        note_asked(member, event->kind, event->renew.request, event->renew.key, &event->renew.token);
+        note_asked(member, event->kind, event->renew.request, event->renew.key,
+                   &event->renew.token);
         note_renewed_elsewhere((unsigned)(member - fleet.members), &event->renew.token);
         break;
     case EVENT_RELEASE:
-        note_asked(member, event->kind, event->release.request, event->release.key, &event->release.token);
+        note_asked(member, event->kind, event->release.request, event->release.key,
+                   &event->release.token);
         end_window(&event->release.token);
         break;
     case EVENT_READ:
@@ -466,7 +532,7 @@ void fleet_submit(unsigned agent, struct event *event)
     fleet.stepping = false;
 }
 
-/* ---- moves ------------------------------------------------------------------------------------------------------- */
+/* ---- moves ----------------------------------------------------------------------------------- */
 
 /* How a master takes a command. */
 enum manner { MANNER_WELL, MANNER_REFUSED, MANNER_NOT_RUN, MANNER_UNKNOWN, MANNERS };
@@ -474,17 +540,15 @@ enum manner { MANNER_WELL, MANNER_REFUSED, MANNER_NOT_RUN, MANNER_UNKNOWN, MANNE
 static void execute(struct parcel *parcel, enum manner manner)
 {
     static const enum vote votes[MANNERS] = {VOTE_YES, VOTE_REFUSED, VOTE_NOT_RUN, VOTE_UNKNOWN};
+    bool fits = parcel->command != NULL,
+         runs = fits && manner != MANNER_REFUSED && manner != MANNER_NOT_RUN;
     parcel->executed = true;
-    for (size_t i = 0; i < parcel->message->count; i++) {
-        const struct order *order = &parcel->message->orders[i];
-        bool fits = order->key < SIM_KEYS, runs = fits && manner != MANNER_REFUSED && manner != MANNER_NOT_RUN;
-        struct verdict verdict = {.vote = fits ? votes[manner] : VOTE_REFUSED, .pttl_ms = -1};
-        if (runs)
-            verdict = master_execute(&fleet.world, parcel->master, parcel->message, order);
-        if (runs && manner == MANNER_UNKNOWN)
-            verdict = (struct verdict){.vote = VOTE_UNKNOWN, .pttl_ms = -1};
-        parcel->verdicts[i] = verdict;
-    }
+    if (runs)
+        master_execute(&fleet.world, parcel->master, parcel->message, MISHAP_NONE,
+                       parcel->verdicts);
+    for (size_t i = 0; i < parcel->message->count && (!runs || manner == MANNER_UNKNOWN); i++)
+        parcel->verdicts[i] =
+            (struct verdict){.vote = fits ? votes[manner] : VOTE_REFUSED, .pttl_ms = -1};
 }
 
 static void arrive(struct link *link, enum manner manner)
@@ -496,7 +560,8 @@ static void arrive(struct link *link, enum manner manner)
         }
 }
 
-static void report(unsigned agent, unsigned master, const struct parcel *parcel, int64_t pttl_more_ms)
+static void report(unsigned agent, unsigned master, const struct parcel *parcel,
+                   int64_t pttl_more_ms)
 {
     for (size_t i = 0; i < parcel->message->count; i++) {
         const struct verdict *verdict = &parcel->verdicts[i];
@@ -509,13 +574,15 @@ static void report(unsigned agent, unsigned master, const struct parcel *parcel,
                                            .fence = verdict->fence,
                                            .agents = verdict->agents,
                                            .ticket = verdict->ticket,
-                                           .pttl_ms = has_ttl ? verdict->pttl_ms + pttl_more_ms : verdict->pttl_ms,
+                                           .pttl_ms = has_ttl ? verdict->pttl_ms + pttl_more_ms
+                                                              : verdict->pttl_ms,
                                            .holder = {verdict->label, verdict->label_len}};
         fleet_submit(agent, &event);
     }
 }
 
-/* The oldest reply on its way. `pttl_more_ms`: somebody else has given the key a longer life than its holder asked for. */
+/* The oldest reply on its way. `pttl_more_ms`: somebody else has given the key a longer life than
+ * its holder asked for. */
 static bool reply(unsigned agent, unsigned master, int64_t pttl_more_ms)
 {
     struct link *link = &fleet.members[agent].links[master];
@@ -526,14 +593,14 @@ static bool reply(unsigned agent, unsigned master, int64_t pttl_more_ms)
     if (link->first == NULL)
         link->last = &link->first;
     report(agent, master, parcel, pttl_more_ms);
-    free(parcel);
+    free_parcel(parcel);
     return true;
 }
 
 static void become_ghost(struct parcel *parcel)
 {
     if (parcel->executed || fleet.ghost_count == GHOSTS)
-        free(parcel);
+        free_parcel(parcel);
     else
         fleet.ghosts[fleet.ghost_count++] = parcel;
 }
@@ -554,7 +621,8 @@ static void disconnect(unsigned agent, unsigned master, bool down_first)
         struct parcel *next = parcel->next;
         bool never_sent = parcel->executed && parcel->verdicts[0].vote == VOTE_NOT_SENT;
         for (size_t i = 0; i < parcel->message->count; i++)
-            parcel->verdicts[i] = (struct verdict){.vote = never_sent ? VOTE_NOT_SENT : VOTE_UNKNOWN, .pttl_ms = -1};
+            parcel->verdicts[i] =
+                (struct verdict){.vote = never_sent ? VOTE_NOT_SENT : VOTE_UNKNOWN, .pttl_ms = -1};
         report(agent, master, parcel, 0);
         become_ghost(parcel);
         parcel = next;
@@ -571,8 +639,9 @@ static void connect(unsigned agent, unsigned master, bool new_epoch)
     if (new_epoch && ++fleet.world.masters[master].epoch == 0)
         fleet.world.masters[master].epoch = 1;
     link->up = true;
-    struct event up = {.kind = EVENT_MASTER_UP,
-                       .master = {.master = (uint8_t)master, .epoch = fleet.world.masters[master].epoch}};
+    struct event up = {
+        .kind = EVENT_MASTER_UP,
+        .master = {.master = (uint8_t)master, .epoch = fleet.world.masters[master].epoch}};
     fleet_submit(agent, &up);
 }
 
@@ -585,7 +654,7 @@ static void haunt(unsigned which, bool lost)
     fleet.ghosts[i] = fleet.ghosts[--fleet.ghost_count];
     if (!lost)
         execute(ghost, MANNER_WELL);
-    free(ghost);
+    free_parcel(ghost);
 }
 
 /* To the next deadline of an agent and `late_us` beyond, at most a minute at once. */
@@ -618,10 +687,11 @@ void fleet_move(struct fuzz_bytes *bytes)
         connect(agent, master, kind & 128);
         break;
     case 6:
-        fleet_submit(agent,
-                     &(struct event){.kind = EVENT_MASTER_CLOCK,
-                                     .master = {.master = (uint8_t)master,
-                                                .clock_offset_us = (int64_t)(int32_t)fuzz_number(bytes, 4) * 1000}});
+        fleet_submit(
+            agent, &(struct event){.kind = EVENT_MASTER_CLOCK,
+                                   .master = {.master = (uint8_t)master,
+                                              .clock_offset_us =
+                                                  (int64_t)(int32_t)fuzz_number(bytes, 4) * 1000}});
         break;
     case 7:
         fleet.world.now += what * 100;
@@ -641,7 +711,7 @@ void fleet_move(struct fuzz_bytes *bytes)
     }
 }
 
-/* ---- a run ------------------------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 static void forget(void)
 {
@@ -651,20 +721,21 @@ static void forget(void)
             while (link->first != NULL) {
                 struct parcel *parcel = link->first;
                 link->first = parcel->next;
-                free(parcel);
+                free_parcel(parcel);
             }
             *link = (struct link){.up = false, .first = NULL};
             link->last = &link->first;
         }
     while (fleet.ghost_count > 0)
-        free(fleet.ghosts[--fleet.ghost_count]);
+        free_parcel(fleet.ghosts[--fleet.ghost_count]);
     fleet.window_count = fleet.key_count = 0;
     memset(fleet.fence_last, 0, sizeof(fleet.fence_last));
 }
 
 void fleet_start(const struct core_config *config, unsigned agents, fleet_answered_fn *answered)
 {
-    FUZZ_CHECK(agents <= FLEET_AGENTS_MAX && config->requests_max <= FLEET_REQUESTS && config->group_count == 1,
+    FUZZ_CHECK(agents <= FLEET_AGENTS_MAX && config->requests_max <= FLEET_REQUESTS &&
+                   config->group_count == 1,
                "a larger fleet");
     forget();
     fleet.config = *config;
@@ -674,17 +745,23 @@ void fleet_start(const struct core_config *config, unsigned agents, fleet_answer
     fleet.world.now = 0;
     fleet.world.prng.state = 1;
     fleet.world.options = (struct options){.masters = config->groups[0].masters};
+    if (fleet.world.scripting == NULL)
+        FUZZ_CHECK(master_load(&fleet.world, NULL) == NULL, "the scripts do not compile");
     for (uint8_t m = 0; m < config->groups[0].masters; m++)
         master_reset(&fleet.world, m);
     for (unsigned agent = 0; agent < agents; agent++) {
         struct member *member = &fleet.members[agent];
         struct core_config own = *config;
         size_t size = core_size(config);
-        if (member->core == NULL)
+        if (size != member->core_size) { /* cores differ in size with their masters */
+            free(member->core);
             member->core = malloc(size);
+            member->core_size = size;
+        }
         FUZZ_CHECK(member->core != NULL, "no memory");
         memset(member->core, 0, size);
-        own.seed += config->policies[0].order == ORDER_FAIR ? agent : 0; /* it names the agent on its tickets */
+        /* it names the agent on its tickets */
+        own.seed += config->policies[0].order == ORDER_FAIR ? agent : 0;
         FUZZ_CHECK(core_init(member->core, &own) == member->core, "the core stands elsewhere");
         memset(member->asked, 0, sizeof(member->asked));
         member->asked_count = 0;
@@ -696,7 +773,7 @@ void fleet_calm(void)
 {
     bool moved = true;
     for (unsigned turns = 0; moved; turns++) {
-        FUZZ_CHECK(turns < REST_STEPS, "C8 agents and masters talk for ever");
+        FUZZ_CHECK(turns < REST_STEPS, "C7 agents and masters talk for ever");
         moved = false;
         for (unsigned agent = 0; agent < fleet.count; agent++)
             for (unsigned m = 0; m < fleet.config.groups[0].masters; m++) {
@@ -744,7 +821,7 @@ void fleet_end(void)
     fleet_settle();
     int64_t end = fleet.world.now + (FLEET_TTL_MS_MAX + 1000) * 1000;
     for (unsigned steps = 0; fleet.world.now < end; steps++) {
-        FUZZ_CHECK(steps < REST_STEPS, "C8 does not come to rest");
+        FUZZ_CHECK(steps < REST_STEPS, "C7 does not come to rest");
         unsigned agent = next_due();
         if (core_next_deadline(fleet.members[agent].core).us > fleet.epoch_us + end)
             fleet.world.now = end;
@@ -754,7 +831,9 @@ void fleet_end(void)
     }
     for (unsigned m = 0; m < fleet.config.groups[0].masters; m++)
         for (uint8_t key = 0; key < SIM_KEYS; key++)
-            FUZZ_CHECK(!master_is_locked(&fleet.world, (uint8_t)m, key), "C6 key %u is left on master %u", key, m);
+            FUZZ_CHECK(!master_is_locked(&fleet.world, (uint8_t)m, key),
+                       "C6 key %u is left on master %u", key, m);
     for (unsigned agent = 0; agent < fleet.count; agent++)
-        FUZZ_CHECK(core_stats(fleet.members[agent].core)->locks_held == 0, "C8 held by an agent that has ended");
+        FUZZ_CHECK(core_stats(fleet.members[agent].core)->locks_held == 0,
+                   "C7 held by an agent that has ended");
 }

@@ -1,5 +1,5 @@
-/* What the fuzz targets share: the entry point that libFuzzer and the replay driver call, checks that stay on, and a
- * reader that makes decisions out of bytes. */
+/* What the fuzz targets share: the entry point that libFuzzer and the replay driver call, checks
+ * that stay on, and a reader that makes decisions out of bytes. */
 #ifndef LOCKAGENT_TESTS_FUZZ_H
 #define LOCKAGENT_TESTS_FUZZ_H
 
@@ -9,18 +9,20 @@
 
 #include "agent/core/types.h"
 
-/* One input. Every target is one program with one of these. Nothing but its bytes may decide what happens. */
+/* One input. Every target is one program with one of these. Nothing but its bytes may decide what
+ * happens. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A property that must hold for every input; what follows the condition is printed where it does not. */
-#define FUZZ_CHECK(condition, ...)                                                                                     \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s does not hold: ", __FILE__, __LINE__, #condition);                              \
-            fprintf(stderr, __VA_ARGS__);                                                                              \
-            fputc('\n', stderr);                                                                                       \
-            abort();                                                                                                   \
-        }                                                                                                              \
+/* A property that must hold for every input; what follows the condition is printed where it does
+ * not. */
+#define FUZZ_CHECK(condition, ...)                                                                 \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s does not hold: ", __FILE__, __LINE__, #condition);          \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* The input as a source of decisions; zeros where it has ended. */

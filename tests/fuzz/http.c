@@ -1,9 +1,10 @@
 /* Fuzzes whole conversations: the real API on real sockets, over one agent of the fleet.
  *
- * The input is what the callers say, one after the other. Byte FF begins an aside: `c` and a number: the next caller
- * speaks (two on a unix socket, one over TCP, one to the admin listener); `t` and a number: it says a token that was
- * granted; `h`: it closes its sending side; `x`: it leaves; `s`: the world settles; `m`: the fleet moves; FF: FF. */
-#include "api/room.h"
+ * The input is what the callers say, one after the other. Byte FF begins an aside: `c` and a
+ * number: the next caller speaks (two on a unix socket, one over TCP, one to the admin listener);
+ * `t` and a number: it says a token that was granted; `h`: it closes its sending side; `x`: it
+ * leaves; `s`: the world settles; `m`: the fleet moves; FF: FF. */
+#include "api/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #include "agent/log.h"
 #include "tests/fuzz/fleet.h"
 
-enum { CALLERS = 4, SAID = 8192, HEARD = 1 << 18, TURNS = 4, MOVES_MAX = 64, ENDING_TURNS = 2000 };
+enum { CALLERS = 4, SAID = 8192, HEARD = 1 << 18, TURNS = 4, MOVES_MAX = 64, ENDING_MS = 2000 };
 enum { LISTENER_UNIX, LISTENER_TCP, LISTENER_ADMIN };
 
 static struct stage {
@@ -36,10 +37,11 @@ static struct caller {
     size_t said_len;
     char *heard;
     size_t heard_len;
-    bool whole, closed; /* it has said a plain request and nothing strange since; the API has closed */
+    /* it has said a plain request and nothing strange since; the API has closed */
+    bool whole, closed;
 } callers[CALLERS];
 
-/* ---- the stage: set up once, swept after every run ---------------------------------------------------------------- */
+/* ---- the stage: set up once, swept after every run ------------------------------------------- */
 
 static void submit(void *arg, struct event *event)
 {
@@ -70,13 +72,14 @@ static void no_event(void *arg, struct event *event)
     (void)arg, (void)event;
 }
 
-static void no_command(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
-                       int64_t latency_us)
+static void no_command(void *arg, uint8_t group, uint8_t master, enum op op,
+                       enum redis_outcome outcome, int64_t latency_us)
 {
     (void)arg, (void)group, (void)master, (void)op, (void)outcome, (void)latency_us;
 }
 
-static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
+static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                     const char *text)
 {
     (void)arg, (void)group, (void)master, (void)state, (void)text;
 }
@@ -107,7 +110,8 @@ static void make_group(struct config_group *group)
         struct config_master *master = &group->masters[group->master_count];
         snprintf(master->url, sizeof(master->url), "unix:/nowhere/%zu", group->master_count);
         master->address.is_unix = true;
-        snprintf(master->address.host, sizeof(master->address.host), "/nowhere/%zu", group->master_count);
+        snprintf(master->address.host, sizeof(master->address.host), "/nowhere/%zu",
+                 group->master_count);
     }
 }
 
@@ -133,7 +137,8 @@ static void make_config(void)
                                             .retry_max_ms = 200,
                                             .handover_max = 2};
         policy->fence_retention_ms = 3600000;
-        snprintf(policy->core.match, sizeof(policy->core.match), "%s", matches[config->policy_count]);
+        snprintf(policy->core.match, sizeof(policy->core.match), "%s",
+                 matches[config->policy_count]);
     }
     snprintf(config->policies[0].prefix, sizeof(config->policies[0].prefix), "lock:");
     config->max_ttl_ms = FLEET_TTL_MS_MAX;
@@ -158,7 +163,7 @@ static void leave_no_files(void)
 
 static void set_up(void)
 {
-    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock};
+    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock, NULL};
     struct api_backend backend = {.submit = submit, .now = now, .not_ready = always_ready};
     char error[512];
     signal(SIGPIPE, SIG_IGN);
@@ -167,7 +172,8 @@ static void set_up(void)
     uv_loop_init(&stage.loop);
     make_config();
     log_setup(LOG_ERROR, LOG_TEXT);
-    config_for_core(&stage.config, 1, stage.groups, stage.policies, stage.names, &stage.core_config);
+    config_for_core(&stage.config, 1, stage.groups, stage.policies, stage.names,
+                    &stage.core_config);
     fleet_start(&stage.core_config, 1, answered);
     backend.core = fleet_core(0);
     backend.metrics = metrics_new(&stage.config);
@@ -181,7 +187,7 @@ static void set_up(void)
     }
 }
 
-/* ---- what is heard ------------------------------------------------------------------------------------------------ */
+/* ---- what is heard --------------------------------------------------------------------------- */
 
 /* The value of a header field within [head, end), copied; NULL where there is none. */
 static const char *field(const char *head, const char *end, const char *name, char value[1024])
@@ -207,9 +213,10 @@ static void check_json(const char *body, size_t len, int status, bool is_problem
     if (is_problem) {
         const char *code = json_string_value(json_object_get(json, "code"));
         const char *detail = json_string_value(json_object_get(json, "detail"));
-        FUZZ_CHECK(code != NULL && code[0] != '\0' && detail != NULL && detail[0] != '\0', "%.*s", (int)len, body);
-        FUZZ_CHECK(json_integer_value(json_object_get(json, "status")) == status, "%d, but %.*s", status, (int)len,
-                   body);
+        FUZZ_CHECK(code != NULL && code[0] != '\0' && detail != NULL && detail[0] != '\0', "%.*s",
+                   (int)len, body);
+        FUZZ_CHECK(json_integer_value(json_object_get(json, "status")) == status, "%d, but %.*s",
+                   status, (int)len, body);
     }
     json_decref(json);
 }
@@ -243,7 +250,8 @@ static const char *check_reply(const char *at, const char *end)
         check_grant(at, head_end);
     const char *length = field(at, head_end, "Content-Length", value);
     size_t len = length == NULL ? 0 : (size_t)atoll(length);
-    bool without_body = body == end || (end - body >= 7 && strncmp(body, "HTTP/1.", 7) == 0); /* the answer to a HEAD */
+    /* the answer to a HEAD */
+    bool without_body = body == end || (end - body >= 7 && strncmp(body, "HTTP/1.", 7) == 0);
     if (without_body)
         return body;
     if ((size_t)(end - body) < len)
@@ -259,8 +267,10 @@ static bool is_plain_request(const char *said, size_t len)
     static const char plain[] = " HTTP/1.1\r\nHost: localhost\r\n";
     const char *line_end = memchr(said, '\r', len);
     const char *found = memmem(said, len, plain, sizeof(plain) - 1);
-    return len < 1000 && found != NULL && found + 9 == line_end && memmem(said, len, "\r\n\r\n", 4) != NULL &&
-           (strncmp(said, "GET /", 5) == 0 || strncmp(said, "POST /", 6) == 0 || strncmp(said, "PUT /", 5) == 0);
+    return len < 1000 && found != NULL && found + 9 == line_end &&
+           memmem(said, len, "\r\n\r\n", 4) != NULL &&
+           (strncmp(said, "GET /", 5) == 0 || strncmp(said, "POST /", 6) == 0 ||
+            strncmp(said, "PUT /", 5) == 0);
 }
 
 static void check_heard(struct caller *caller)
@@ -272,7 +282,7 @@ static void check_heard(struct caller *caller)
     caller->heard_len = 0;
 }
 
-/* ---- callers ------------------------------------------------------------------------------------------------------ */
+/* ---- callers --------------------------------------------------------------------------------- */
 
 static void turn(void)
 {
@@ -295,8 +305,9 @@ static void come(struct caller *caller)
     bool tcp = index == 2;
     struct sockaddr_in inet = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_un local = {.sun_family = AF_UNIX};
-    inet.sin_port = htons(api_port(stage.api, LISTENER_TCP));
-    snprintf(local.sun_path, sizeof(local.sun_path), "%s/%s", stage.folder, index == 3 ? "admin" : "api");
+    inet.sin_port = htons(stage.api->listeners[LISTENER_TCP].port);
+    snprintf(local.sun_path, sizeof(local.sun_path), "%s/%s", stage.folder,
+             index == 3 ? "admin" : "api");
     caller->fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     FUZZ_CHECK(caller->fd >= 0, "%s", strerror(errno));
     int failed;
@@ -394,8 +405,11 @@ static void sweep(void)
         say(&callers[i]);
         leave(&callers[i]);
     }
-    for (unsigned turns = 0; stage.api->connections > 0 || api_unanswered(stage.api) > 0; turns++) {
-        FUZZ_CHECK(turns < ENDING_TURNS, "%zu connections and %zu requests are left of callers that have gone",
+    /* The admin listener rests between its turns, so that they are no measure. */
+    for (uint64_t begun = uv_hrtime();
+         stage.api->connections > 0 || api_unanswered(stage.api) > 0;) {
+        FUZZ_CHECK(uv_hrtime() - begun < (uint64_t)ENDING_MS * 1000000,
+                   "%zu connections and %zu requests are left of callers that have gone",
                    stage.api->connections, api_unanswered(stage.api));
         turn();
         fleet_settle();

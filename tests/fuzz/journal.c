@@ -1,5 +1,5 @@
-/* Fuzzes the journal: any file at all is opened, read, written and read again. A file that was made up yields no hold; a real one with
- * bytes changed yields none that was not written. */
+/* Fuzzes the journal: any file at all is opened, read, written and read again. A file that was made
+ * up yields no hold; a real one with bytes changed yields none that was not written. */
 #include "agent/journal.h"
 
 #include <sys/stat.h>
@@ -23,29 +23,30 @@ static uint64_t place_of(void *arg, struct text key)
 
 static struct effect_hold hold_of(unsigned i)
 {
-    struct effect_hold hold = {
+    struct effect_hold effect = {
         .slot = i,
-        .view = {.key = {keys[i], strlen(keys[i])},
+        .hold = {.key = {keys[i], strlen(keys[i])},
                  .token = {.random = {(uint8_t)i}, .fence = i},
-                 .renew = RENEW_AGENT,
-                 .ttl_ms = 30000,
-                 .count = 1,
+                 .terms = {.renew = RENEW_AGENT, .ttl_ms = 30000, .count = 1},
                  .valid_until = {120000000},
-                 .max_hold_until = {700000000}},
-        .lease_until = {121000000},
+                 .max_hold_until = {700000000},
+                 .lease_until = {121000000},
+                 .delivered = i % 2 == 1},
     };
-    return hold;
+    return effect;
 }
 
-static void take(void *arg, const struct event_restore *hold)
+static void take(void *arg, const struct noted_hold *hold)
 {
     (void)arg;
     bool real = false;
     for (unsigned i = 0; i < HOLDS; i++) {
-        struct effect_hold was = hold_of(i);
-        real = real || (hold->token.random[0] == i && hold->key.len == strlen(keys[i]) &&
-                        memcmp(hold->key.at, keys[i], hold->key.len) == 0 && hold->token.fence == i &&
-                        hold->valid_until.us == was.view.valid_until.us && hold->lease_until.us == was.lease_until.us);
+        struct noted_hold was = hold_of(i).hold;
+        real = real ||
+               (hold->token.random[0] == i && hold->key.len == strlen(keys[i]) &&
+                memcmp(hold->key.at, keys[i], hold->key.len) == 0 && hold->token.fence == i &&
+                hold->valid_until.us == was.valid_until.us &&
+                hold->lease_until.us == was.lease_until.us && hold->delivered == was.delivered);
     }
     FUZZ_CHECK(real, "a hold that nobody wrote");
     found++;
@@ -82,8 +83,8 @@ static void made_up(const uint8_t *data, size_t size)
     struct journal *journal = open_it();
     if (journal != NULL) {
         read_all(journal);
-        struct effect_hold hold = hold_of(1);
-        FUZZ_CHECK(journal_note(journal, &hold), "it was opened, and can not be written");
+        struct effect_hold effect = hold_of(1);
+        FUZZ_CHECK(journal_note(journal, &effect), "it was opened, and can not be written");
         journal_close(journal);
         journal = open_it();
         FUZZ_CHECK(journal != NULL, "what it wrote itself it does not read");
@@ -101,8 +102,8 @@ static void damaged(const uint8_t *data, size_t size)
     FUZZ_CHECK(journal != NULL, "a fresh file");
     read_all(journal);
     for (unsigned i = 0; i < HOLDS; i++) {
-        struct effect_hold hold = hold_of(i);
-        FUZZ_CHECK(journal_note(journal, &hold), "slot %u", i);
+        struct effect_hold effect = hold_of(i);
+        FUZZ_CHECK(journal_note(journal, &effect), "slot %u", i);
     }
     journal_close(journal);
     off_t at = CELL + (size > 2 ? (data[0] << 8 | data[1]) % (HOLDS * CELL) : 0);

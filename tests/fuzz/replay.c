@@ -1,5 +1,5 @@
-/* Replays a corpus without libFuzzer, for every compiler: each file in a process of its own, so that one that crashes or
- * hangs is one that failed. */
+/* Replays a corpus without libFuzzer, for every compiler: each file in a process of its own, so
+ * that one that crashes or hangs is one that failed. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>

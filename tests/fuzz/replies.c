@@ -1,5 +1,7 @@
-/* Fuzzes what masters may say: RESP as hiredis reads it -> outcomes and votes. The first byte chooses the command. */
-#include "agent/redis/room.h"
+/* Fuzzes what masters may say: RESP, in pieces, through the scanner and hiredis' reader ->
+ * outcomes and votes. The first byte chooses the command, and how large the pieces are. */
+#include "agent/redis/replies.h"
+#include "agent/redis/resp_scan.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { REPLIES_MAX = 64 };
@@ -15,13 +17,28 @@ static void check_description(const struct item_reply *item, const char *text)
     FUZZ_CHECK(strstr(said, ", with args") == NULL, "arguments are told: %s", said);
 }
 
-/* What each vote may rest on (room.h, types.h). */
+static bool op_takes_locks(enum op op)
+{
+    return op == OP_ACQUIRE || op == OP_HANDOVER;
+}
+
+/* A grant names its number as text as well (R12). */
+static bool is_number_text(enum op op, const redisReply *entry)
+{
+    return op == OP_ACQUIRE && entry->type == REDIS_REPLY_STRING && entry->len > 0 &&
+           strspn(entry->str, "0123456789") == entry->len;
+}
+
+/* What each vote may rest on (replies.h, types.h). */
 static void check_vote(enum op op, const redisReply *entry, const struct item_reply *item)
 {
     bool number = entry->type == REDIS_REPLY_INTEGER, list = entry->type == REDIS_REPLY_ARRAY;
     switch (item->vote) {
     case VOTE_YES:
-        FUZZ_CHECK(op == OP_READ ? list : number && entry->integer >= 0, "%s said yes", op_name(op));
+        FUZZ_CHECK(op == OP_READ || op == OP_HANDOVER ? list
+                   : number                           ? entry->integer >= 0
+                                                      : is_number_text(op, entry),
+                   "%s said yes", op_name(op));
         break;
     case VOTE_REPAIRED:
         FUZZ_CHECK(op == OP_REPAIR && list, "%s repaired", op_name(op));
@@ -30,13 +47,18 @@ static void check_vote(enum op op, const redisReply *entry, const struct item_re
         FUZZ_CHECK(op == OP_ADOPT && list, "%s misnumbered", op_name(op));
         break;
     case VOTE_ABSENT:
-        FUZZ_CHECK(op != OP_ACQUIRE && number && entry->integer == -1, "%s said absent", op_name(op));
+        FUZZ_CHECK(op != OP_ACQUIRE && number && entry->integer == -1, "%s said absent",
+                   op_name(op));
         break;
-    case VOTE_HELD:
+    case VOTE_GUARDED:
+        FUZZ_CHECK(op_takes_locks(op) && list, "%s is guarded", op_name(op));
+        break;
+    case VOTE_TAKEN:
         FUZZ_CHECK(list, "%s said held", op_name(op));
         break;
     case VOTE_FOREIGN:
-        FUZZ_CHECK(item->outcome == REDIS_OUTCOME_WRONGTYPE, "foreign, but %s", redis_outcome_name(item->outcome));
+        FUZZ_CHECK(item->outcome == REDIS_OUTCOME_WRONGTYPE, "foreign, but %s",
+                   redis_outcome_name(item->outcome));
         break;
     default:
         FUZZ_CHECK(item->vote != VOTE_NOT_SENT && item->outcome != REDIS_OUTCOME_OK, "%s, but %s",
@@ -49,45 +71,95 @@ static void check_entry(enum op op, const redisReply *entry)
     struct item_reply item;
     memset(&item, 0xff, sizeof(item));
     item_reply_read(op, entry, &item);
-    FUZZ_CHECK((unsigned)item.outcome < REDIS_OUTCOME_COUNT && (unsigned)item.vote < VOTE_COUNT, "out of the tables");
-    FUZZ_CHECK(item.outcome != REDIS_OUTCOME_LOST && item.outcome != REDIS_OUTCOME_NOT_SENT, "but there is a reply");
+    FUZZ_CHECK((unsigned)item.outcome < REDIS_OUTCOME_COUNT && (unsigned)item.vote < VOTE_COUNT,
+               "out of the tables");
+    FUZZ_CHECK(item.outcome != REDIS_OUTCOME_LOST && item.outcome != REDIS_OUTCOME_NOT_SENT,
+               "but there is a reply");
     FUZZ_CHECK(item.holder.len <= LIMIT_LABEL_BYTES, "a label of %zu bytes", item.holder.len);
     FUZZ_CHECK(item.fence <= INT64_MAX, "no script can store %llu", (unsigned long long)item.fence);
-    FUZZ_CHECK(item.pttl_ms >= -1, "%lld ms are left", (long long)item.pttl_ms);
+    FUZZ_CHECK(item.pttl_ms >= -1 && item.pttl_ms <= REPLY_MS_MAX, "%lld ms are left",
+               (long long)item.pttl_ms);
+    FUZZ_CHECK(item.agents <= AGENTS_MAX && item.ticket <= INT64_MAX, "%u agents", item.agents);
     check_vote(op, entry, &item);
     if (entry->type == REDIS_REPLY_ERROR) {
-        FUZZ_CHECK(item.outcome != REDIS_OUTCOME_OK && item.vote == vote_of_outcome(item.outcome), "an error");
+        FUZZ_CHECK(item.outcome != REDIS_OUTCOME_OK && item.vote == vote_of_outcome(item.outcome),
+                   "an error");
         check_description(&item, entry->str);
     }
     check_description(&item, NULL);
 }
 
-/* The reader sets room aside for as many elements as a list claims to have: hiredis's affair, not ours. */
-static bool claims_too_much(const uint8_t *data, size_t size)
+/* What the scanner lets through is within its bounds. */
+static void check_bounds(const redisReply *reply, unsigned depth, size_t *elements)
 {
-    for (size_t i = 0; i + 6 < size; i++)
-        if (data[i] == '*' && strspn((const char[]){(char)data[i + 1], (char)data[i + 2], (char)data[i + 3],
-                                                    (char)data[i + 4], (char)data[i + 5], (char)data[i + 6], '\0'},
-                                     "+-0123456789") >= 5)
-            return true;
-    return false;
+    FUZZ_CHECK(depth <= RESP_DEPTH_MAX + 1, "%u levels", depth);
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return;
+    *elements += reply->elements;
+    FUZZ_CHECK(*elements <= RESP_ELEMENTS_MAX, "%zu elements", *elements);
+    for (size_t i = 0; i < reply->elements; i++)
+        check_bounds(reply->element[i], depth + 1, elements);
+}
+
+static void check_message(const char *text)
+{
+    uint64_t next = 1;
+    uint32_t agents = message_read(text, &next);
+    FUZZ_CHECK(agents <= AGENTS_MAX, "%u agents", agents);
+    FUZZ_CHECK(agents == 0 || (text[0] >= '0' && text[0] <= '9'), "%u agents in %s", agents, text);
+    FUZZ_CHECK(next == 0 || strlen(strchr(text, ' ') + 1) == 16, "a name in %s", text);
+}
+
+static void check_reply(enum op op, const redisReply *reply)
+{
+    size_t elements = 0;
+    check_bounds(reply, 1, &elements);
+    check_entry(op, reply);
+    bool is_list = reply->type == REDIS_REPLY_ARRAY && (op_is_gathered(op) || op == OP_ADOPT);
+    for (size_t at = 0; is_list && at < reply->elements; at++)
+        check_entry(op, reply->element[at]);
+    if (reply->type == REDIS_REPLY_STRING)
+        check_message(reply->str);
+}
+
+/* The scanner and the reader agree on where a reply ends: there is none before, exactly one
+ * then, and nothing is left over. */
+static void read_one(enum op op, redisReader *reader, const char *bytes, size_t len)
+{
+    void *reply = NULL;
+    for (size_t at = 0; at < len; at++) {
+        FUZZ_CHECK(reply == NULL, "a reply ends %zu bytes before the scanner says", len - at);
+        FUZZ_CHECK(redisReaderFeed(reader, bytes + at, 1) == REDIS_OK, "%s", reader->errstr);
+        FUZZ_CHECK(redisReaderGetReply(reader, &reply) == REDIS_OK, "%s", reader->errstr);
+    }
+    FUZZ_CHECK(reply != NULL, "the scanner ends a reply that the reader does not");
+    check_reply(op, reply);
+    freeReplyObject(reply);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 2 || claims_too_much(data, size))
+    if (size < 2)
         return 0;
     enum op op = (enum op)(data[0] % OP_COUNT);
+    size_t piece = 1u + data[0] / OP_COUNT, from = 1;
     redisReader *reader = redisReaderCreate();
-    redisReaderFeed(reader, (const char *)data + 1, size - 1);
-    void *reply = NULL;
-    for (unsigned i = 0; i < REPLIES_MAX && redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL; i++) {
-        const redisReply *list = reply;
-        check_entry(op, list);
-        for (size_t at = 0; list->type == REDIS_REPLY_ARRAY && op_is_batched(op) && at < list->elements; at++)
-            check_entry(op, list->element[at]);
-        freeReplyObject(reply);
-        reply = NULL;
+    struct resp_scan scan = {0};
+    unsigned replies = 0;
+    for (size_t at = 1; at < size && replies < REPLIES_MAX;) {
+        size_t taken = 0, left = size - at < piece ? size - at : piece;
+        enum resp_found found = resp_scan(&scan, (const char *)data + at, left, &taken);
+        FUZZ_CHECK(taken <= left && (found != RESP_MORE || taken == left), "%zu of %zu bytes",
+                   taken, left);
+        if (found == RESP_MALFORMED || found == RESP_OVERSIZED)
+            break;
+        at += taken;
+        FUZZ_CHECK(at - from <= RESP_BYTES_MAX, "a reply of %zu bytes", at - from);
+        if (found == RESP_REPLY) {
+            read_one(op, reader, (const char *)data + from, at - from);
+            from = at;
+            replies++;
+        }
     }
     redisReaderFree(reader);
     return 0;

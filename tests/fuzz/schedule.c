@@ -1,4 +1,5 @@
-/* Fuzzes the core: the bytes are the schedule of two agents, up to five masters and impatient callers. */
+/* Fuzzes the core: the bytes are the schedule of two agents, up to five masters and impatient
+ * callers. */
 #include "tests/fuzz/fleet.h"
 
 enum { MOVES_MAX = 1500, KEYS = 3 };
@@ -59,14 +60,15 @@ static void acquire(struct fuzz_bytes *bytes, unsigned agent, uint32_t number)
 {
     uint8_t how = fuzz_byte(bytes), waits = fuzz_byte(bytes);
     static const char label[] = "worker";
-    struct event event = {.kind = EVENT_ACQUIRE,
-                          .acquire = {.request = number,
-                                      .key = a_key(how),
-                                      .ttl_ms = how & 16 ? (uint32_t)fuzz_number(bytes, 2) : 0,
-                                      .wait_ms = waits & 1 ? waits * 20 : 0,
-                                      .max_hold_ms = how & 32 ? (int64_t)fuzz_number(bytes, 2) + 1 : 0,
-                                      .renew = (enum renew)(how / 64 % 3),
-                                      .label = {label, how & 8 ? 6 : 0}}};
+    struct event event = {
+        .kind = EVENT_ACQUIRE,
+        .acquire = {.request = number,
+                    .key = a_key(how),
+                    .ttl_ms = how & 16 ? (uint32_t)fuzz_number(bytes, 2) : 0,
+                    .wait_ms = waits & 1 ? waits * 20 : 0,
+                    .max_hold_ms = how & 32 ? (int64_t)fuzz_number(bytes, 2) + 1 : 0,
+                    .renew = (enum renew)(how / 64 % 3),
+                    .label = {label, how & 8 ? 6 : 0}}};
     if (waits & 2)
         add_manners(&event.acquire, fuzz_byte(bytes));
     fleet_submit(agent, &event);
@@ -77,7 +79,8 @@ static void use_token(struct fuzz_bytes *bytes, unsigned agent, uint32_t number,
     uint8_t key = fuzz_byte(bytes);
     struct event event = {.kind = release ? EVENT_RELEASE : EVENT_RENEW};
     if (release)
-        event.release = (struct event_release){.request = number, .key = a_key(key), .token = a_token(bytes)};
+        event.release =
+            (struct event_release){.request = number, .key = a_key(key), .token = a_token(bytes)};
     else
         event.renew = (struct event_renew){.request = number,
                                            .key = a_key(key),
@@ -126,7 +129,8 @@ static void ask(struct fuzz_bytes *bytes, uint8_t what)
         lose_answer(agent);
         break;
     default:
-        fleet_submit(agent, &(struct event){.kind = EVENT_READ, .read = {.request = number, .key = a_key(what / 16)}});
+        fleet_submit(agent, &(struct event){.kind = EVENT_READ,
+                                            .read = {.request = number, .key = a_key(what / 16)}});
         break;
     }
 }
@@ -137,7 +141,8 @@ static void start(struct fuzz_bytes *bytes)
     static struct core_policy policy;
     static const char *const names[] = {"main"};
     uint8_t kind = fuzz_byte(bytes);
-    group = (struct core_group){.masters = (uint8_t)(1 + kind % 5), .node_timeout_ms = 50, .drift_ppm = 10000};
+    group = (struct core_group){
+        .masters = (uint8_t)(1 + kind % 5), .node_timeout_ms = 50, .drift_ppm = 10000};
     policy = (struct core_policy){.match = "*",
                                   .group_count = 1,
                                   .algorithm = kind & 64            ? ALGORITHM_MULTILOCK
@@ -164,6 +169,8 @@ static void start(struct fuzz_bytes *bytes)
                                  .locks_max = 4,
                                  .requests_max = 16,
                                  .waiters_max = 8,
+                                 .rounds_min = 1,
+                                 .rounds_max = kind & 4 ? 2 : LIMIT_ROUNDS,
                                  .seed = kind};
     fleet_start(&config, 2, NULL);
 }

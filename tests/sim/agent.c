@@ -59,8 +59,6 @@ static void restore(struct world *w, uint8_t index)
         if (!found[i].used)
             continue;
         event.restore.key = key_text(found[i].key);
-        event.restore.secrets.owner = (struct text){found[i].owner, found[i].owner_len};
-        event.restore.secrets.idempotency = (struct text){found[i].secret, found[i].secret_len};
         checker_restored(w, index, found[i].key, &event.restore);
         agent_step(w, index, &event);
     }
@@ -72,6 +70,9 @@ void agent_boot(struct world *w, uint8_t index)
     if (agent->alive)
         return;
     w->config.seed = prng_next(&w->prng);
+    if (agent->name == 0 || !w->options.journal)
+        agent->name = 1 + index + SIM_AGENTS * agent->incarnation;
+    w->config.agent = agent->name;
     size_t bytes = core_size(&w->config);
     if (bytes > agent->memory_bytes) {
         free(agent->memory);
@@ -83,22 +84,58 @@ void agent_boot(struct world *w, uint8_t index)
     memset(agent->memory, 0, bytes);
     agent->core = core_init(agent->memory, &w->config);
     agent->alive = true;
-    agent->draining = agent->ending = agent->dropped_debt = false;
+    agent->draining = agent->ending = agent->dropped_debt = agent->reloaded = false;
+    agent->in_turn = false;
     agent->begun = 0;
+    agent->was_full = false;
     agent->incarnation++;
     agent->timer_at = INT64_MAX;
     memset(agent->open, 0, sizeof agent->open);
     memset(agent->held, 0, sizeof agent->held);
     memset(agent->watches, 0, sizeof agent->watches);
+    memset(agent->lines, 0, sizeof agent->lines);
     world_say(w, "a%u boots", index);
     for (uint8_t m = 0; m < w->options.masters; m++)
-        world_plan_in(
-            w, prng_between(&w->prng, 100, 20000),
-            (struct happening){
-                .kind = HAPPEN_CONNECT, .agent = index, .master = m, .number = agent->connections[m].generation});
+        world_plan_in(w, prng_between(&w->prng, 100, 20000),
+                      (struct happening){.kind = HAPPEN_CONNECT,
+                                         .agent = index,
+                                         .master = m,
+                                         .number = agent->connections[m].generation});
     arm_timer(w, index);
     if (w->options.journal)
         restore(w, index);
+}
+
+void agent_reload(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    struct core_policy policies[SIM_POLICIES];
+    if (!agent->alive)
+        return;
+    agent->reloaded = !agent->reloaded;
+    memcpy(policies, w->policies, sizeof policies);
+    for (uint8_t p = 0; p < w->options.policies && agent->reloaded; p++) {
+        policies[p].ttl_ms = w->options.ttl_ms_max / 2 + 500;
+        policies[p].lock_delay_ms += policies[p].lock_delay_ms > 0 ? 500 : 0;
+        policies[p].retry_max_ms += 100;
+        policies[p].handover_max = w->options.handover_max / 2;
+    }
+    world_say(w, "a%u reloads its configuration", index);
+    w->figures.reloads++;
+    core_set_policies(agent->core, policies, w->options.policies);
+}
+
+uint8_t agent_group_of(const struct world *w, uint8_t index, uint8_t key)
+{
+    return core_group_of(w->agents[index].core, key_text(key));
+}
+
+void agent_step_master(struct world *w, uint8_t index, struct event *event)
+{
+    for (uint8_t g = 0; g < w->options.groups; g++) {
+        event->master.group = g;
+        agent_step(w, index, event);
+    }
 }
 
 void agent_drain(struct world *w, uint8_t index)
@@ -176,17 +213,20 @@ static void give_back(struct world *w, struct request *request, const struct tok
     agent_step(w, request->agent, &event);
 }
 
-/* R4: the last look at the clock. A grant without validity is given back, a renewed lease that is over is lost. */
+/* R4: the last look at the clock. A grant without validity is given back, a renewed lease that is
+ * over is lost. */
 void agent_write(struct world *w, struct written *written)
 {
     struct request *request = written->request;
     struct effect_answer *says = &written->answer;
     bool promises = request->granted || says->answer == ANSWER_RENEWED;
-    if (!w->agents[request->agent].alive || w->agents[request->agent].incarnation != request->incarnation) {
+    if (!w->agents[request->agent].alive ||
+        w->agents[request->agent].incarnation != request->incarnation) {
         caller_disconnected(w, request); /* it died with the answer unwritten */
         return;
     }
-    bool is_over = promises && !instant_before(agent_clock(w, request->agent), says->hold.valid_until);
+    bool is_over =
+        promises && !instant_before(agent_clock(w, request->agent), says->hold.valid_until);
     if (is_over && !w->switches.answers_unchecked) {
         bool gives_back = request->granted;
         request->granted = false;
@@ -200,15 +240,29 @@ void agent_write(struct world *w, struct written *written)
         checker_promised(w, request->agent, request->key, says->hold.valid_until);
     if (w->violation[0] == '\0')
         caller_answered(w, request, says);
+    if (w->options.journal && request->granted)
+        world_plan_in(
+            w, 0,
+            (struct happening){.kind = HAPPEN_DELIVERED, .agent = request->agent, .what = request});
+}
+
+/* The last byte of the answer was taken by the kernel; the process may have ended just before it
+ * could note so. */
+void agent_delivered(struct world *w, struct request *request)
+{
+    struct event event = {.kind = EVENT_DELIVERED, .delivered.lock = request->lock};
+    if (w->agents[request->agent].incarnation == request->incarnation)
+        agent_step(w, request->agent, &event);
 }
 
 static void answer(struct world *w, uint8_t index, const struct effect_answer *answered)
 {
     struct agent *agent = &w->agents[index];
-    struct request *request = answered->request < SIM_REQUESTS ? agent->open[answered->request] : NULL;
+    struct request *request =
+        answered->request < SIM_REQUESTS ? agent->open[answered->request] : NULL;
     if (request == NULL) {
-        checker_fail(w, "C7 a%u answered request %u (%s), which is not open", index, answered->request,
-                     answer_code(answered->answer));
+        checker_fail(w, "C7 a%u answered request %u (%s), which is not open", index,
+                     answered->request, answer_code(answered->answer));
         return;
     }
     agent->open[answered->request] = NULL;
@@ -238,30 +292,17 @@ static void journal(struct world *w, uint8_t index, const struct effect_hold *ho
     *cell = (struct journalled){.used = !hold->forgotten};
     if (hold->forgotten)
         return;
-    cell->key = (uint8_t)(hold->view.key.at[1] - '0');
-    cell->hold = (struct event_restore){.token = hold->view.token,
-                                        .renew = hold->view.renew,
-                                        .ended = hold->ended,
-                                        .released = hold->released,
-                                        .adopted = hold->adopted,
-                                        .ttl_ms = hold->view.ttl_ms,
-                                        .acquired_at = hold->view.acquired_at,
-                                        .valid_until = hold->view.valid_until,
-                                        .max_hold_until = hold->view.max_hold_until,
-                                        .lease_until = hold->lease_until,
-                                        .count = hold->view.count,
-                                        .secrets.terms = hold->secrets.terms};
-    cell->owner_len = hold->secrets.owner.len;
-    cell->secret_len = hold->secrets.idempotency.len;
-    memcpy(cell->owner, hold->secrets.owner.at, cell->owner_len);
-    memcpy(cell->secret, hold->secrets.idempotency.at, cell->secret_len);
+    cell->key = (uint8_t)(hold->hold.key.at[1] - '0');
+    cell->hold = hold->hold;
 }
 
 static void note_attempt(struct world *w, uint8_t index, const struct effect_send *send)
 {
-    const struct send_item *item = &w->effects->items[send->first];
-    memcpy(w->agents[index].attempt[item->key.at[1] - '0'], item->token.random, RANDOM_BYTES);
-    w->agents[index].begun++;
+    for (uint16_t i = 0; i < send->count; i++) {
+        const struct send_item *item = &w->effects->items[send->first + i];
+        memcpy(w->agents[index].attempt[item->key.at[1] - '0'], item->token.random, RANDOM_BYTES);
+    }
+    w->agents[index].begun += send->count;
 }
 
 static void deliver(struct world *w, uint8_t index)
@@ -279,7 +320,8 @@ static void deliver(struct world *w, uint8_t index)
             break;
         case EFFECT_WATCH:
         case EFFECT_UNWATCH:
-            channel_watch(w, index, (uint8_t)(effect->watch.key.at[1] - '0'), effect->kind == EFFECT_WATCH);
+            channel_watch(w, index, (uint8_t)(effect->watch.key.at[1] - '0'),
+                          effect->kind == EFFECT_WATCH);
             break;
         case EFFECT_ANSWER:
             answer(w, index, &effect->answer);
@@ -294,36 +336,88 @@ static void deliver(struct world *w, uint8_t index)
     }
 }
 
+static void refill_entropy(struct world *w, uint8_t index)
+{
+    struct entropy *entropy = core_entropy(w->agents[index].core);
+    if (entropy->left < ENTROPY_BYTES / 2) {
+        prng_fill(&w->prng, entropy->bytes + entropy->left, ENTROPY_BYTES / 2);
+        entropy->left += ENTROPY_BYTES / 2;
+    }
+}
+
+static void take_event(struct world *w, uint8_t index, const struct event *event)
+{
+    struct agent *agent = &w->agents[index];
+    bool taken = false;
+    for (unsigned turns = 0; !taken && w->violation[0] == '\0'; turns++) {
+        taken = core_step(agent->core, event, w->effects);
+        w->figures.full_steps += !taken;
+        deliver(w, index);
+        if (w->violation[0] == '\0')
+            line_after_step(w, index, event);
+        if (turns > 100 || ++w->steps > SIM_STEPS)
+            checker_fail(w, "C7 a%u does not come to rest", index);
+    }
+}
+
+/* As the loop does it, right before it writes. */
+static void write_gathered(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    struct event event = {
+        .kind = EVENT_FLUSH, .now = agent_clock(w, index), .wall_us = agent_wall_us(w, index)};
+    while (w->violation[0] == '\0' && core_awaits_flush(agent->core)) {
+        refill_entropy(w, index);
+        take_event(w, index, &event);
+    }
+    if (w->violation[0] == '\0')
+        line_after_flush(w, index);
+}
+
 void agent_step(struct world *w, uint8_t index, struct event *event)
 {
     struct agent *agent = &w->agents[index];
     if (!agent->alive || w->violation[0] != '\0')
         return;
-    struct entropy *entropy = core_entropy(agent->core);
-    if (entropy->left < ENTROPY_BYTES / 2) {
-        prng_fill(&w->prng, entropy->bytes + entropy->left, ENTROPY_BYTES / 2);
-        entropy->left += ENTROPY_BYTES / 2;
-    }
+    refill_entropy(w, index);
     event->now = agent_clock(w, index);
     event->wall_us = agent_wall_us(w, index);
     if (w->verbose)
         timeline_event(w, index, event);
-    /* What a cancelled request's deadline owed it may still come in this step (R14: observe first), a grant never. */
-    struct request *cancelled = event->kind == EVENT_CANCEL ? agent->open[event->cancel.request] : NULL;
+    /* What a cancelled request's deadline owed it may still come in this step (R14: observe first),
+     * a grant never. */
+    struct request *cancelled =
+        event->kind == EVENT_CANCEL ? agent->open[event->cancel.request] : NULL;
     if (cancelled != NULL)
         cancelled->cancelled = true;
-    bool taken = false;
-    for (unsigned turns = 0; !taken && w->violation[0] == '\0'; turns++) {
-        taken = core_step(agent->core, event, w->effects);
-        deliver(w, index);
-        if (turns > 100 || ++w->steps > SIM_STEPS)
-            checker_fail(w, "C7 a%u does not come to rest", index);
-    }
+    agent->locks = core_stats(agent->core)->locks_tracked;
+    agent->waiters = core_stats(agent->core)->waiters;
+    take_event(w, index, event);
     if (cancelled != NULL && cancelled->state == REQUEST_OPEN) {
         cancelled->state = REQUEST_CANCELLED;
         agent->open[cancelled->number] = NULL;
     }
+    if (core_awaits_flush(agent->core) && w->options.turn_us_max == 0) {
+        write_gathered(w, index);
+    } else if (core_awaits_flush(agent->core) && !agent->in_turn) {
+        agent->in_turn = true;
+        world_plan_in(w, prng_between(&w->prng, 0, w->options.turn_us_max),
+                      (struct happening){.kind = HAPPEN_FLUSH, .agent = index});
+    }
     if (w->violation[0] == '\0')
+        checker_after_step(w, index);
+    arm_timer(w, index);
+}
+
+void agent_flush(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    agent->in_turn = false;
+    if (!agent->alive || w->violation[0] != '\0')
+        return;
+    bool steps = core_awaits_flush(agent->core); /* not where all went out before */
+    write_gathered(w, index);
+    if (steps && w->violation[0] == '\0')
         checker_after_step(w, index);
     arm_timer(w, index);
 }
@@ -364,23 +458,24 @@ static struct text secret_text(char bytes[SIM_SECRET], const char *kind, uint32_
     return (struct text){bytes, (size_t)snprintf(bytes, SIM_SECRET, "%s-%016x", kind, number)};
 }
 
-static void fill_event(const struct request *request, char label[SIM_LABEL], struct secrets *secrets,
-                       struct event *event)
+static void fill_event(const struct request *request, char label[SIM_LABEL],
+                       struct secrets *secrets, struct event *event)
 {
     struct text idempotency = secret_text(secrets->idempotency, "key", request->secret);
     event->kind = request->kind;
     switch (request->kind) {
     case EVENT_ACQUIRE:
-        event->acquire = (struct event_acquire){.request = request->number,
-                                                .key = key_text(request->key),
-                                                .ttl_ms = request->ttl_ms,
-                                                .wait_ms = request->wait_ms,
-                                                .max_hold_ms = request->max_hold_ms,
-                                                .renew = request->renew,
-                                                .bound = request->bound,
-                                                .owner = secret_text(secrets->owner, "owner", request->owner),
-                                                .idempotency = idempotency,
-                                                .label = label_text(request->label, label)};
+        event->acquire =
+            (struct event_acquire){.request = request->number,
+                                   .key = key_text(request->key),
+                                   .ttl_ms = request->ttl_ms,
+                                   .wait_ms = request->wait_ms,
+                                   .max_hold_ms = request->max_hold_ms,
+                                   .renew = request->renew,
+                                   .bound = request->bound,
+                                   .owner = secret_text(secrets->owner, "owner", request->owner),
+                                   .idempotency = idempotency,
+                                   .label = label_text(request->label, label)};
         break;
     case EVENT_RENEW:
         event->renew = (struct event_renew){.request = request->number,
@@ -390,13 +485,14 @@ static void fill_event(const struct request *request, char label[SIM_LABEL], str
                                             .renew = request->renew};
         break;
     case EVENT_RELEASE:
-        event->release =
-            (struct event_release){.request = request->number, .key = key_text(request->key), .token = request->token};
+        event->release = (struct event_release){
+            .request = request->number, .key = key_text(request->key), .token = request->token};
         if (request->by_secret)
             event->release.idempotency = idempotency;
         break;
     default:
-        event->read = (struct event_read){.request = request->number, .key = key_text(request->key)};
+        event->read =
+            (struct event_read){.request = request->number, .key = key_text(request->key)};
         break;
     }
 }
@@ -426,7 +522,8 @@ void agent_take_request(struct world *w, struct request *request)
     agent_step(w, request->agent, &event);
 }
 
-/* The agent sees the caller's end of the connection close: before its answer, or while it was being written. */
+/* The agent sees the caller's end of the connection close: before its answer, or while it was being
+ * written. */
 void agent_take_cancel(struct world *w, struct request *request)
 {
     struct agent *agent = &w->agents[request->agent];

@@ -1,5 +1,6 @@
-/* Callers of changing manners: they hold, renew, release, vanish, lose answers, ask again, come back with old tokens, and
- * try wrong ones. Some are bound to what they hold by a connection, some have it several times over. */
+/* Callers of changing manners: they hold, renew, release, vanish, lose answers, ask again, come
+ * back with old tokens, and try wrong ones. Some are bound to what they hold by a connection, some
+ * have it several times over. */
 #include "world.h"
 
 #include <string.h>
@@ -9,12 +10,15 @@ enum {
     PROBE_WAIT_MS = 120000,
     BACK_OFFS = 2,
     PROBE_SLACK_US = 50000,
-    FAIR_HOLD_US = 60000,
+    PROBE_HOLD_US = 60000, /* where many wait for one key */
     FAIR_PROBING_US = 3000000,
     FAIR_PROBE_MS = 600,
     HOPELESS_PROBES = 3,
     HOPELESS_LOOK_US = 500000,
-    LEAVES_US = 2000000
+    LEAVES_US = 2000000,
+    TURNED_AWAY_US = 100000,
+    TURNED_AWAY_MAX = 200,
+    LARGER = 1000003,
 };
 
 static struct caller *caller_of(struct world *w, uint8_t index)
@@ -25,21 +29,25 @@ static struct caller *caller_of(struct world *w, uint8_t index)
 static void act_in(struct world *w, struct caller *caller, int64_t us)
 {
     caller->turn++;
-    world_plan_in(w, us, (struct happening){.kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+    world_plan_in(
+        w, us,
+        (struct happening){.kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
 }
 
 void caller_start(struct world *w, uint8_t index)
 {
     struct caller *caller = caller_of(w, index);
-    *caller = (struct caller){.index = index, .agent = (uint8_t)prng_below(&w->prng, w->options.agents)};
+    *caller =
+        (struct caller){.index = index, .agent = (uint8_t)prng_below(&w->prng, w->options.agents)};
     if (index >= w->caller_count)
         w->caller_count = (size_t)index + 1;
     act_in(w, caller, prng_between(&w->prng, 20000, 300000));
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-static struct request *new_request(struct world *w, uint8_t caller, uint8_t agent, enum event_kind kind, uint8_t key)
+static struct request *new_request(struct world *w, uint8_t caller, uint8_t agent,
+                                   enum event_kind kind, uint8_t key)
 {
     struct request *request = world_allocate(w, sizeof *request);
     request->kind = kind;
@@ -59,7 +67,9 @@ static void send_in(struct world *w, struct request *request, int64_t us)
         caller->state = CALLER_ASKING;
         caller->turn++;
     }
-    world_plan_in(w, us, (struct happening){.kind = HAPPEN_REQUEST, .agent = request->agent, .what = request});
+    world_plan_in(
+        w, us,
+        (struct happening){.kind = HAPPEN_REQUEST, .agent = request->agent, .what = request});
 }
 
 static void send(struct world *w, struct request *request)
@@ -75,9 +85,12 @@ static uint32_t draw_ttl(struct world *w)
 static void ask_for_lock(struct world *w, struct caller *caller)
 {
     const struct options *o = &w->options;
-    struct request *request =
-        new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, (uint8_t)prng_below(&w->prng, o->keys));
-    request->ttl_ms = prng_percent(&w->prng, 30) ? 0 : draw_ttl(w);
+    struct request *request = new_request(w, caller->index, caller->agent, EVENT_ACQUIRE,
+                                          (uint8_t)prng_below(&w->prng, o->keys));
+    request->bad_ttl = prng_percent(&w->prng, o->bad_ttls);
+    request->ttl_ms = request->bad_ttl             ? w->config.max_ttl_ms + 1
+                      : prng_percent(&w->prng, 30) ? 0
+                                                   : draw_ttl(w);
     request->wait_ms = prng_percent(&w->prng, o->waits) ? prng_between(&w->prng, 10, 6000) : 0;
     request->renew = (enum renew)prng_below(&w->prng, 3);
     request->max_hold_ms = prng_percent(&w->prng, 80) ? 0 : prng_between(&w->prng, 1000, 10000);
@@ -91,25 +104,54 @@ static void ask_for_lock(struct world *w, struct caller *caller)
         request->secret = ++w->secrets;
     send(w, request);
     if (prng_percent(&w->prng, o->cancels)) /* its patience ends before the answer, perhaps */
-        world_plan_in(w, prng_between(&w->prng, 10, request->wait_ms == 0 ? 100000 : request->wait_ms * 1000),
-                      (struct happening){.kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+        world_plan_in(
+            w, prng_between(&w->prng, 10, request->wait_ms == 0 ? 100000 : request->wait_ms * 1000),
+            (struct happening){
+                .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
 }
 
-static struct request *request_with_token(struct world *w, struct caller *caller, uint8_t agent, enum event_kind kind,
-                                          struct hold *hold)
+static struct request *request_with_token(struct world *w, struct caller *caller, uint8_t agent,
+                                          enum event_kind kind, struct hold *hold)
 {
     struct request *request = new_request(w, caller->index, agent, kind, hold->key);
     const struct agent *at = &w->agents[agent];
     request->token = hold->token;
     request->hold = hold;
-    request->expects_hold = hold->agent == agent && hold->incarnation == at->incarnation && !hold->ended &&
-                            !hold->lost && hold->window_until > w->now;
+    request->expects_hold = hold->agent == agent && hold->incarnation == at->incarnation &&
+                            !hold->ended && !hold->tenures[agent].lost &&
+                            hold->window_until > w->now;
     return request;
+}
+
+/* D3: callers behind one address that spreads them over agents. Not where the hold is several
+ * callers', or one of a request that may be asked again: that is its agent's own affair. */
+static uint8_t next_agent(struct world *w, const struct caller *caller)
+{
+    struct hold *hold = caller->hold;
+    if (!w->switches.roaming || w->healed || hold->owner != 0 || hold->secret != 0 ||
+        hold->users != 1 || !prng_percent(&w->prng, 50))
+        return caller->agent;
+    hold->shared = true;
+    return (uint8_t)prng_below(&w->prng, w->options.agents);
+}
+
+/* The same PUT at two agents at once. */
+static void renew_twice(struct world *w, const struct caller *caller, const struct request *asked)
+{
+    struct request *request =
+        new_request(w, CALLER_NOBODY, (uint8_t)prng_below(&w->prng, w->options.agents), EVENT_RENEW,
+                    asked->key);
+    request->token = asked->token;
+    request->hold = caller->hold;
+    request->ttl_ms = asked->ttl_ms;
+    request->renew = asked->renew;
+    send_in(w, request, prng_between(&w->prng, 10, 5000));
 }
 
 static void renew(struct world *w, struct caller *caller)
 {
-    struct request *request = request_with_token(w, caller, caller->agent, EVENT_RENEW, caller->hold);
+    struct request *request =
+        request_with_token(w, caller, next_agent(w, caller), EVENT_RENEW, caller->hold);
     if (prng_percent(&w->prng, w->options.shortens))
         request->ttl_ms = (uint32_t)prng_between(&w->prng, 1000, 1200);
     else if (prng_percent(&w->prng, 40))
@@ -117,6 +159,8 @@ static void renew(struct world *w, struct caller *caller)
     if (prng_percent(&w->prng, 20))
         request->renew = prng_percent(&w->prng, 50) ? RENEW_AGENT : RENEW_CALLER;
     send(w, request);
+    if (request->agent != caller->agent && prng_percent(&w->prng, 20))
+        renew_twice(w, caller, request);
 }
 
 /* The same request once more, for `caller`. */
@@ -125,6 +169,7 @@ static struct request *ask_again(struct world *w, uint8_t caller, const struct r
     struct request *request = new_request(w, caller, asked->agent, EVENT_ACQUIRE, asked->key);
     request->label = asked->label;
     request->ttl_ms = asked->ttl_ms;
+    request->bad_ttl = asked->bad_ttl;
     request->wait_ms = asked->wait_ms;
     request->renew = asked->renew;
     request->max_hold_ms = asked->max_hold_ms;
@@ -132,7 +177,8 @@ static struct request *ask_again(struct world *w, uint8_t caller, const struct r
     return request;
 }
 
-/* D3: the answer did not come, so it asks again. Seldom it asks for something else, and is told so. */
+/* D3: the answer did not come, so it asks again. Seldom it asks for something else, and is told
+ * so. */
 static void repeat(struct world *w, const struct caller *caller, const struct request *asked)
 {
     struct request *request = ask_again(w, caller->index, asked);
@@ -147,8 +193,8 @@ static bool is_at_home(const struct world *w, const struct hold *hold, uint8_t a
     return hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
 }
 
-/* One of those who have it is done with it. From the moment of asking for its last release a hold binds nobody any more; and
- * only its own agent counts. */
+/* One of those who have it is done with it. From the moment of asking for its last release a hold
+ * binds nobody any more; and only its own agent counts. */
 static void done_with(struct world *w, struct hold *hold, uint8_t agent)
 {
     if (hold->count > 0)
@@ -182,41 +228,53 @@ static void release(struct world *w, struct caller *caller, uint8_t agent)
     send(w, request);
     if (prng_percent(&w->prng, w->options.cancels) && !w->healed)
         world_plan_in(w, prng_between(&w->prng, 10, 5000),
-                      (struct happening){.kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+                      (struct happening){
+                          .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
 }
 
 static void read_key(struct world *w, struct caller *caller)
 {
-    send(w, new_request(w, caller->index, caller->agent, EVENT_READ, (uint8_t)prng_below(&w->prng, w->options.keys)));
+    send(w, new_request(w, caller->index, caller->agent, EVENT_READ,
+                        (uint8_t)prng_below(&w->prng, w->options.keys)));
 }
 
-/* Some token that must not work: one bit off, renewed after its release, or (at an agent that does not know it) another
- * number. A second release is answered in any way: the token is nobody's any more, and all have agreed on that. */
+/* Some token that must not work: one bit off, renewed after its release, or (at an agent that does
+ * not know it) another number. A second release is answered in any way: the token is nobody's any
+ * more, and all have agreed on that. */
 static bool bother(struct world *w, struct caller *caller)
 {
     if (w->hold_count <= 1)
         return false;
-    uint16_t recent = w->hold_count - 1 < 6 ? w->hold_count - 1 : 6;
+    uint16_t recent = (uint16_t)(w->hold_count - 1 < 6 ? w->hold_count - 1 : 6);
     struct hold *hold = &w->holds[w->hold_count - 1 - prng_below(&w->prng, recent)];
     bool renews = prng_percent(&w->prng, 50);
-    /* Its own agent may not know of a release elsewhere yet, and repair the key where masters forget or are guarded (R7). */
-    if (w->switches.forgetful && hold->released && w->agents[hold->agent].held[hold->key] == hold)
+    /* Its own agent may not know of a release elsewhere yet, and repair the key where masters
+     * forget, or may have, or are guarded (R7). */
+    bool may_be_repaired = w->switches.forgetful || w->epoch_at >= hold->granted_at;
+    if (may_be_repaired && hold->released && w->agents[hold->agent].held[hold->key] == hold)
         renews = false;
     bool at_home = prng_percent(&w->prng, 70);
     uint8_t agent = at_home ? hold->agent : (uint8_t)prng_below(&w->prng, w->options.agents);
     bool known = hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
-    struct request *request = new_request(w, caller->index, agent, renews ? EVENT_RENEW : EVENT_RELEASE, hold->key);
+    struct request *request =
+        new_request(w, caller->index, agent, renews ? EVENT_RENEW : EVENT_RELEASE, hold->key);
     request->token = hold->token;
     request->wrong = renews || !hold->released;
     request->bothers = true;
     request->hold = hold;
     if (!hold->released) {
-        if (renews && !known && w->options.fencing && prng_percent(&w->prng, 50)) {
+        if ((renews || w->switches.roaming) && !known && w->options.fencing &&
+            prng_percent(&w->prng, 50)) {
             /* Where masters forget, a repaired key may stand beside the number of a later grant. */
             bool larger = prng_percent(&w->prng, 50) && !w->switches.forgetful;
-            request->token.fence += larger ? 1 : (uint64_t)-1;
+            /* a lower one may be what a master stores that was not raised, and one that is larger
+             * by little what one stores that was asked too late to be counted (R12) */
+            larger = larger || !renews;
+            request->token.fence += larger ? LARGER : (uint64_t)-1;
         } else {
-            request->token.random[prng_below(&w->prng, RANDOM_BYTES)] ^= 1u << prng_below(&w->prng, 8);
+            uint8_t bit = (uint8_t)(1u << prng_below(&w->prng, 8));
+            uint8_t *byte = &request->token.random[prng_below(&w->prng, RANDOM_BYTES)];
+            *byte = (uint8_t)(*byte ^ bit);
             request->hold = NULL;
         }
     }
@@ -224,7 +282,7 @@ static bool bother(struct world *w, struct caller *caller)
     return true;
 }
 
-/* ---- moving ---------------------------------------------------------------------------------------------------- */
+/* ---- moving ---------------------------------------------------------------------------------- */
 
 static void forget(struct world *w, struct caller *caller)
 {
@@ -240,7 +298,8 @@ static void hold_on(struct world *w, struct caller *caller)
 {
     caller->state = CALLER_HOLDING;
     int64_t most = prng_percent(&w->prng, 50) ? 50000 : (int64_t)w->options.ttl_ms_max * 500;
-    int64_t longest = w->healed && w->options.fair ? FAIR_HOLD_US : w->healed ? 1000 : most;
+    bool many = w->options.fair || w->switches.many_wait;
+    int64_t longest = w->healed && many ? PROBE_HOLD_US : w->healed ? 1000 : most;
     act_in(w, caller, prng_between(&w->prng, 10, longest));
 }
 
@@ -276,7 +335,7 @@ static void leave(struct world *w, struct caller *caller, bool stuck)
 {
     struct hold *hold = caller->hold;
     struct leaving *leaving = world_allocate(w, sizeof *leaving);
-    *leaving = (struct leaving){hold, hold->lock, hold->incarnation, stuck};
+    *leaving = (struct leaving){hold, hold->tenures[hold->agent].lock, hold->incarnation, stuck};
     world_say(w, stuck ? "c%u does not read" : "c%u leaves", caller->index);
     if (!stuck)
         done_with(w, hold, hold->agent);
@@ -295,7 +354,8 @@ static void act_holding(struct world *w, struct caller *caller)
         release(w, caller, caller->agent);
     } else if (prng_percent(&w->prng, o->renews)) {
         renew(w, caller);
-    } else if (caller->hold->incarnation != w->agents[caller->agent].incarnation && prng_percent(&w->prng, 60)) {
+    } else if (caller->hold->incarnation != w->agents[caller->agent].incarnation &&
+               prng_percent(&w->prng, 60)) {
         renew(w, caller); /* its agent restarted, and is asked to go on */
     } else if (prng_percent(&w->prng, o->bothers) && bother(w, caller)) {
         return;
@@ -311,21 +371,24 @@ static void act_holding(struct world *w, struct caller *caller)
     }
 }
 
-/* It hangs up. What was asked for is not wanted any more, unless it asks again; but a hold that it has stays its own. */
+/* It hangs up. What was asked for is not wanted any more, unless it asks again; but a hold that it
+ * has stays its own. */
 static void hang_up(struct world *w, struct caller *caller)
 {
     struct request *request = caller->request;
     bool may_repeat = request->secret != 0 && request->kind == EVENT_ACQUIRE && !w->healed;
     world_say(w, "c%u hangs up", caller->index);
     caller->request = NULL;
-    world_plan_in(w, may_repeat ? prng_between(&w->prng, 10, 30000) : 10,
-                  (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+    world_plan_in(
+        w, may_repeat ? prng_between(&w->prng, 10, 30000) : 10,
+        (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
     if (may_repeat && prng_percent(&w->prng, 70)) {
         repeat(w, caller, request);
         return;
     }
     if (may_repeat && prng_percent(&w->prng, 50)) { /* a release of what it may have been granted */
-        struct request *end = new_request(w, CALLER_NOBODY, request->agent, EVENT_RELEASE, request->key);
+        struct request *end =
+            new_request(w, CALLER_NOBODY, request->agent, EVENT_RELEASE, request->key);
         end->secret = request->secret;
         end->by_secret = true;
         send_in(w, end, prng_between(&w->prng, 10, 30000));
@@ -335,16 +398,20 @@ static void hang_up(struct world *w, struct caller *caller)
 
 static void probe(struct world *w, struct caller *caller)
 {
-    struct request *request = new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, caller->key);
+    struct request *request =
+        new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, caller->key);
     request->ttl_ms = w->options.ttl_ms_max;
     request->wait_ms = PROBE_WAIT_MS;
     send(w, request);
     if (caller->hopeless || caller->leaves) {
-        act_in(w, caller, caller->hopeless ? HOPELESS_LOOK_US : prng_between(&w->prng, 10, LEAVES_US));
+        act_in(w, caller,
+               caller->hopeless ? HOPELESS_LOOK_US : prng_between(&w->prng, 10, LEAVES_US));
         return;
     }
-    world_plan(w, (struct happening){
-                      .at = caller->due_at, .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+    world_plan(w, (struct happening){.at = caller->due_at,
+                                     .kind = HAPPEN_CALLER,
+                                     .agent = caller->index,
+                                     .number = caller->turn});
 }
 
 /* But those who wait in vain. */
@@ -375,8 +442,8 @@ void caller_act(struct world *w, uint8_t index)
         else if (caller->hopeless || caller->leaves)
             hang_up(w, caller);
         else if (caller->probes)
-            checker_fail(w, "C6 c%u at a%u waits for k%u in a healed world, and does not get it", index, caller->agent,
-                         caller->key);
+            checker_fail(w, "C6 c%u at a%u waits for k%u in a healed world, and does not get it",
+                         index, caller->agent, caller->key);
         else if (caller->request != NULL)
             hang_up(w, caller);
         break;
@@ -385,7 +452,7 @@ void caller_act(struct world *w, uint8_t index)
     }
 }
 
-/* ---- answers --------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* A grant that nobody has heard of binds nobody. */
 static void not_received(struct hold *hold)
@@ -398,18 +465,22 @@ static void not_received(struct hold *hold)
 static void answered_nobody(struct world *w, struct request *request)
 {
     if (request->granted)
-        world_plan_in(w, 10, (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+        world_plan_in(
+            w, 10,
+            (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
 }
 
-static void granted(struct world *w, struct caller *caller, struct request *request, const struct effect_answer *answer)
+static void granted(struct world *w, struct caller *caller, struct request *request,
+                    const struct effect_answer *answer)
 {
     struct hold *hold = checker_find(w, answer->hold.token.random);
     if (hold == NULL)
         return;
     if (request->loses_answer && !w->healed) {
         not_received(hold);
-        world_plan_in(w, prng_between(&w->prng, 10, 20000),
-                      (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
+        world_plan_in(
+            w, prng_between(&w->prng, 10, 20000),
+            (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
         if (request->secret != 0 && prng_percent(&w->prng, 80))
             repeat(w, caller, request);
         else
@@ -417,7 +488,8 @@ static void granted(struct world *w, struct caller *caller, struct request *requ
         return;
     }
     hold->users++;
-    hold->count++;
+    if (answer->answer != ANSWER_REPEATED || hold->count == 0) /* D3: it is one request */
+        hold->count++;
     if (hold->ended && !hold->elsewhere)
         checker_taken_up(w, hold);
     caller->hold = hold;
@@ -429,7 +501,8 @@ static void granted(struct world *w, struct caller *caller, struct request *requ
 static void released(struct world *w, struct caller *caller, const struct effect_answer *answer)
 {
     if (caller->probes && answer->answer != ANSWER_RELEASED)
-        checker_fail(w, "C6 in a healed world a release was answered %s", answer_code(answer->answer));
+        checker_fail(w, "C6 in a healed world a release was answered %s",
+                     answer_code(answer->answer));
     forget(w, caller);
 }
 
@@ -442,6 +515,20 @@ static void renewed(struct world *w, struct caller *caller, const struct effect_
         hold_on(w, caller);
     else
         forget(w, caller);
+}
+
+static bool is_crowded(enum answer answer)
+{
+    return answer == ANSWER_TOO_MANY_LOCKS || answer == ANSWER_TOO_MANY_WAITERS;
+}
+
+/* The tables of its agent are full of other keys, each of which is held for a moment. */
+static void probe_later(struct world *w, struct caller *caller)
+{
+    int64_t us = prng_between(&w->prng, 10000, 2 * TURNED_AWAY_US);
+    caller->due_at += us;
+    caller->state = CALLER_IDLE;
+    act_in(w, caller, us);
 }
 
 void caller_answered(struct world *w, struct request *request, const struct effect_answer *answer)
@@ -466,8 +553,12 @@ void caller_answered(struct world *w, struct request *request, const struct effe
         renewed(w, caller, answer);
     else if (request->kind == EVENT_RELEASE)
         released(w, caller, answer);
+    else if (caller->probes && is_crowded(answer->answer) &&
+             caller->turned_away++ < TURNED_AWAY_MAX)
+        probe_later(w, caller);
     else if (caller->probes)
-        checker_fail(w, "C6 in a healed world a waiter was answered %s", answer_code(answer->answer));
+        checker_fail(w, "C6 in a healed world a waiter was answered %s",
+                     answer_code(answer->answer));
     else
         forget(w, caller);
 }
@@ -490,14 +581,15 @@ void caller_disconnected(struct world *w, struct request *request)
 void caller_end_all(struct world *w, uint8_t agent)
 {
     for (uint16_t i = 1; i < w->hold_count; i++)
-        if (w->holds[i].agent == agent)
+        if (w->holds[i].agent == agent ||
+            (w->holds[i].shared && w->agents[agent].held[w->holds[i].key] == &w->holds[i]))
             w->holds[i].ended = true;
     for (size_t i = 0; i < w->caller_count; i++)
         if (w->callers[i].state == CALLER_HOLDING && w->callers[i].hold->ended)
             forget(w, &w->callers[i]);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void caller_wind_down(struct world *w)
 {
@@ -505,7 +597,8 @@ void caller_wind_down(struct world *w)
         struct caller *caller = &w->callers[i];
         if (caller->state == CALLER_HOLDING)
             act_in(w, caller, prng_between(&w->prng, 10, 100000));
-        else if (caller->state == CALLER_ASKING && caller->request != NULL && caller->request->kind == EVENT_ACQUIRE)
+        else if (caller->state == CALLER_ASKING && caller->request != NULL &&
+                 caller->request->kind == EVENT_ACQUIRE)
             hang_up(w, caller);
         else if (caller->state == CALLER_IDLE)
             caller->state = CALLER_GONE;
@@ -524,8 +617,8 @@ static unsigned counted(const struct world *w, uint8_t agent, uint8_t key)
     return 1;
 }
 
-/* Whatever is still held, nobody uses: most of it is released by hand, the rest has to end by max_hold. Returns when
- * the last of it must have ended. */
+/* Whatever is still held, nobody uses: most of it is released by hand, the rest has to end by
+ * max_hold. Returns when the last of it must have ended. */
 static int64_t clear_leftovers(struct world *w)
 {
     int64_t latest = w->now;
@@ -534,7 +627,7 @@ static int64_t clear_leftovers(struct world *w)
             struct hold *hold = w->agents[a].held[key];
             if (hold == NULL)
                 continue;
-            int64_t until = agent_real_us(w, a, hold->max_hold_until);
+            int64_t until = agent_real_us(w, a, hold->tenures[a].max_hold_until);
             if (until - w->now < 10000000 && prng_percent(&w->prng, 30)) {
                 latest = until > latest ? until : latest;
                 continue;
@@ -556,22 +649,28 @@ void caller_probe_all(struct world *w)
     const struct options *o = &w->options;
     int64_t latest = w->leftovers_until = clear_leftovers(w);
     unsigned each = o->agents > 1 ? 2 : 1;
-    unsigned first_key = o->fair ? (unsigned)(o->agents * SIM_FAIR_PROBES) : each,
+    bool many = o->fair || w->switches.many_wait;
+    unsigned first_key = many ? (unsigned)(o->agents * SIM_MANY_PROBES) : each,
              count = first_key + (o->keys - 1u) * each;
     for (unsigned i = 0; i < count; i++) {
         struct caller *caller = &w->callers[w->caller_count];
         bool choked = i % o->agents == w->choked;
         if (choked && (i >= first_key || i / o->agents >= HOPELESS_PROBES))
             continue;
-        *caller = (struct caller){.index = (uint8_t)w->caller_count,
-                                  .agent = (uint8_t)(i % o->agents),
-                                  .key = (uint8_t)(i < first_key ? 0 : (i - first_key) / each + 1),
-                                  .probes = true,
-                                  .hopeless = choked,
-                                  .leaves = o->fair && !choked && prng_percent(&w->prng, o->leaves)};
-        caller->due_at = latest + (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
-                         3 * (o->out_us_max + o->back_us_max) + PROBE_SLACK_US;
-        if (o->fair)
+        *caller =
+            (struct caller){.index = (uint8_t)w->caller_count,
+                            .agent = (uint8_t)(i % o->agents),
+                            .key = (uint8_t)(i < first_key ? 0 : (i - first_key) / each + 1),
+                            .probes = true,
+                            .hopeless = choked,
+                            .leaves = o->fair && !choked && prng_percent(&w->prng, o->leaves)};
+        caller->due_at =
+            latest +
+            (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
+            3 * options_round_trip_us(o) + PROBE_SLACK_US;
+        if (w->switches.few_rounds) /* they wait for places too */
+            caller->due_at += 2000 * (int64_t)(count * o->node_timeout_ms);
+        if (many)
             caller->due_at += FAIR_PROBING_US + (int64_t)count * FAIR_PROBE_MS * 1000;
         w->caller_count++;
         act_in(w, caller, prng_between(&w->prng, 10, o->fair ? FAIR_PROBING_US : 20000));

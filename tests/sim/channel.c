@@ -1,6 +1,10 @@
-/* Subscriptions and messages (R9): they share the fate of the connection, and any of them may be late or lost. */
+/* Subscriptions and messages (R9): they share the fate of the connection, and any of them may be
+ * late or lost. */
 #include "world.h"
 
+#include "agent/redis/replies.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 struct signal {
@@ -26,10 +30,12 @@ static void say_to_agent(struct world *w, uint8_t agent, uint8_t master, struct 
     struct connection *connection = connection_of(w, agent, master);
     struct signal *copy = world_allocate(w, sizeof *copy);
     *copy = signal;
-    world_plan_in(
-        w, delay_us(w, connection->cut_back_until),
-        (struct happening){
-            .kind = HAPPEN_SIGNAL, .agent = agent, .master = master, .number = connection->generation, .what = copy});
+    world_plan_in(w, delay_us(w, connection->cut_back_until),
+                  (struct happening){.kind = HAPPEN_SIGNAL,
+                                     .agent = agent,
+                                     .master = master,
+                                     .number = connection->generation,
+                                     .what = copy});
 }
 
 static void ask(struct world *w, uint8_t agent, uint8_t master, uint8_t key)
@@ -65,34 +71,48 @@ void channel_connected(struct world *w, uint8_t agent, uint8_t master)
             ask(w, agent, master, k);
 }
 
+static bool is_subscribed(struct world *w, uint8_t agent, uint8_t master, uint8_t name)
+{
+    uint8_t key = name % SIM_KEYS;
+    return master_name(w, agent, key) == name && network_leads_to(w, agent, master) &&
+           connection_of(w, agent, master)->subscribed[key];
+}
+
 /* The SUBSCRIBE reaches its master. */
-void channel_subscribe(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what)
+void channel_subscribe(struct world *w, uint8_t agent, uint8_t master, uint32_t generation,
+                       const void *what)
 {
     const struct signal *signal = what;
     struct connection *connection = connection_of(w, agent, master);
-    if (connection->generation != generation || w->masters[master].down || !w->agents[agent].watches[signal->key])
+    if (connection->generation != generation || !network_leads_to(w, agent, master) ||
+        !w->agents[agent].watches[signal->key])
         return;
     connection->subscribed[signal->key] = true;
     say_to_agent(w, agent, master, (struct signal){.kind = EVENT_SUBSCRIBED, .key = signal->key});
 }
 
-void channel_publish(struct world *w, uint8_t master, uint8_t key)
+uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct bytes message)
 {
-    uint32_t agents = channel_agents(w, master, key);
-    uint64_t next = master_next(w, master, key);
+    uint8_t key = name % SIM_KEYS;
+    char text[64] = "";
+    memcpy(text, message.at, message.len < sizeof text ? message.len : sizeof text - 1);
+    uint64_t next;
+    uint32_t agents = message_read(text, &next);
     for (uint8_t a = 0; a < w->options.agents; a++) {
-        if (connection_of(w, a, master)->subscribed[key] && !prng_in_10000(&w->prng, w->options.message_lost)) {
+        if (is_subscribed(w, a, master, name) &&
+            !prng_in_10000(&w->prng, w->options.message_lost)) {
             w->figures.messages++;
             say_to_agent(w, a, master, (struct signal){EVENT_MESSAGE, key, agents, next});
         }
     }
+    return channel_agents(w, master, name);
 }
 
-uint32_t channel_agents(struct world *w, uint8_t master, uint8_t key)
+uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 {
     uint32_t agents = 0;
     for (uint8_t a = 0; a < w->options.agents; a++)
-        agents += connection_of(w, a, master)->subscribed[key];
+        agents += is_subscribed(w, a, master, name);
     return agents;
 }
 
@@ -100,13 +120,17 @@ static void tell(struct world *w, uint8_t agent, uint8_t master, const struct si
 {
     char name[] = {'k', (char)('0' + signal->key)};
     struct event event = {.kind = signal->kind};
-    event.channel = (struct event_channel){
-        .master = master, .key = {name, sizeof name}, .agents = signal->agents, .next = signal->next};
+    event.channel = (struct event_channel){.group = agent_group_of(w, agent, signal->key),
+                                           .master = master,
+                                           .key = {name, sizeof name},
+                                           .agents = signal->agents,
+                                           .next = signal->next};
     agent_step(w, agent, &event);
 }
 
 /* A confirmation or a message reaches its agent. */
-void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what)
+void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t generation,
+                    const void *what)
 {
     if (connection_of(w, agent, master)->generation == generation && w->agents[agent].alive)
         tell(w, agent, master, what);

@@ -1,29 +1,45 @@
-/* The promises of DESIGN 1 and 4, checked at the seams from the outside, after every step.
+/* The promises of D1 and D4, checked at the seams from the outside, after every step.
  *
- *   C1  at most one holder per key inside the validity windows that agents report: every report opens or extends a window
- *       [now, valid_until on the agent's clock) in real time, and two open ones of a key are a violation
- *   C2  fencing numbers of one key's grants rise strictly, in the order of the grants, and an adopted number is the last
- *       that was granted (R12)
- *   C3  a register that rejects lower tokens never loses a write: each holder reads it when it is granted and writes later,
- *       also long after its lease; a write that is accepted must be based on the write before it
- *   C4  no wrong token ever succeeds, no right one is called wrong (R10): each request knows what its token is
- *   C5  nothing is promised or listed as held after its validity or its loss; `lost` is said in time, at the latest in the
- *       first step after the end (R7, R14): the agents' lists are read after every step
- *   C6  in a healed world a waiter wins within ttl + guard + back-off + 3 round trips, and no key is left ttl + 1 s after
- *       the last holder
- *   C7  exactly one answer per request, of its kind and in its time, no grant after a cancel; tables are bounded, their counts
- *       are right, and all of it comes to rest
- *   C8  no key of a failed or ended attempt is on a reachable master 3 round trips later (R5, R6): asked of the masters after
- *       each such attempt of the healed phase, and for those of the faulty phase once all masters are reachable again
- *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7): each report is held against the
- *       one before it
- *   C10 no key is deleted inside a validity that was reported but at its holder's wish: the masters report each deletion; and
- *       so no living hold is called taken
- *   C11 those of an agent who wait for a key get it in the order in which they came (R9); and where the order is fair, in a healed
- *       world those of all agents do (turns.c)
+ *   C1  at most one holder per key inside the validity windows that agents report: every report
+ *       opens or extends a window [now, valid_until on the agent's clock) in real time, and two
+ *       open ones of a key are a violation. A token is one hold, at however many agents its holder
+ *       went to: its window lasts as long as the last of them has said (D3)
+ *   C2  fencing numbers of one key's grants rise strictly, in the order of the grants, and an
+ *       adopted number is the last that was granted (R12)
+ *   C3  a register that rejects lower tokens never loses a write: each holder reads it when it is
+ *       granted and writes later, also long after its lease; a write that is accepted must be based
+ *       on the write before it
+ *   C4  no wrong token ever succeeds, no right one is called wrong (R10): each request knows what
+ *       its token is
+ *   C5  nothing is promised or listed as held after its validity or its loss; `lost` is said in
+ *       time, at the latest in the first step after the end (R7, R14): the agents' lists are read
+ *       after every step. And no hold is listed with more masters that confirmed it than have its
+ *       key
+ *   C6  in a healed world a waiter wins within ttl + guard + back-off + 3 round trips, and no key
+ *       is left ttl + 1 s after the last holder
+ *   C7  exactly one answer per request, of its kind and in its time, no grant after a cancel;
+ *       tables are bounded, their counts are right, and all of it comes to rest
+ *   C8  no key of a failed or ended attempt is on a reachable master 3 round trips later (R5, R6):
+ *       asked of the masters after each such attempt of the healed phase, and for those of the
+ *       faulty phase once all masters are reachable again
+ *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7): each
+ *       report is held against the one before it
+ *   C10 no key is deleted inside a validity that was reported but at its holder's wish: the masters
+ *       report each deletion; and so no living hold is called taken. Where its holder went to
+ *       several agents, an earlier one may delete what still bears its own name, as long as no
+ *       quorum is free by that (D3)
+ *   C11 those of an agent who wait for a key get it in the order in which they came (R9); and where
+ *       the order is fair, in a healed world those of all agents do (turns.c); where it is any,
+ *       agents take turns (wakes.c)
+ *   C12 where masters are away one at a time, so that a quorum could carry every hold at every
+ *       moment, none is lost; and no renewal that begins after a release was answered, at whatever
+ *       agent, succeeds (R7)
  *
- * Nothing but its holder's wish ends a window early: also when the agent has said `lost`, nobody else may have the lock
- * before the window is over. */
+ *   C13 nobody waits for a place for its round that is free, and places are given in the order of
+ *       coming (line.c)
+ *
+ * Nothing but its holder's wish ends a window early: also when the agent has said `lost`, nobody
+ * else may have the lock before the window is over. */
 #include "world.h"
 
 #include <stdarg.h>
@@ -40,7 +56,7 @@ void checker_reset(struct world *w)
     memset(w->fence_last, 0, sizeof w->fence_last);
     memset(w->granted_last, 0, sizeof w->granted_last);
     memset(w->registers, 0, sizeof w->registers);
-    w->forgot_at = -1;
+    w->forgot_at = w->epoch_at = w->intruded_at = -1;
     w->violation[0] = '\0';
 }
 
@@ -50,7 +66,8 @@ void checker_fail(struct world *w, const char *format, ...)
         return;
     static const char *const tags[] = {"", "[A1] ", "[A2] ", "[A2] ", "[A3] ", "[A4] "};
     const char *tag = tags[w->switches.kept ? ASSUME_ALL : w->switches.broken];
-    int length = snprintf(w->violation, sizeof w->violation, "at %.6f s: %s", (double)w->now / 1e6, tag);
+    int length =
+        snprintf(w->violation, sizeof w->violation, "at %.6f s: %s", (double)w->now / 1e6, tag);
     memset(w->property, 0, sizeof w->property);
     for (size_t i = 0; format[i] != ' ' && format[i] != ':' && i + 1 < sizeof w->property; i++)
         w->property[i] = format[i];
@@ -60,7 +77,7 @@ void checker_fail(struct world *w, const char *format, ...)
     va_end(list);
 }
 
-/* ---- holds ----------------------------------------------------------------------------------------------------- */
+/* ---- holds ----------------------------------------------------------------------------------- */
 
 static uint16_t *bucket(struct world *w, const uint8_t random[RANDOM_BYTES])
 {
@@ -85,14 +102,15 @@ static struct hold *new_hold(struct world *w, uint8_t agent, uint8_t key, const 
     }
     uint16_t *first = bucket(w, token->random);
     struct hold *hold = &w->holds[w->hold_count];
-    *hold = (struct hold){.token = *token, .key = key, .agent = agent, .granted_at = w->now, .window_from = w->now};
+    *hold = (struct hold){
+        .token = *token, .key = key, .agent = agent, .granted_at = w->now, .window_from = w->now};
     hold->incarnation = w->agents[agent].incarnation;
     hold->next_in_bucket = *first;
     *first = w->hold_count++;
     return hold;
 }
 
-/* ---- C1: windows ----------------------------------------------------------------------------------------------- */
+/* ---- C1: windows ----------------------------------------------------------------------------- */
 
 static void check_alone(struct world *w, struct hold *hold)
 {
@@ -106,44 +124,64 @@ static void check_alone(struct world *w, struct hold *hold)
         windows[kept++] = other;
         known = known || other == hold;
         if (other != hold && !hold->ended)
-            checker_fail(w, "C1 k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u is held too",
+            checker_fail(w,
+                         "C1 k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
+                         "is held too",
                          hold->key, other->token.random[0], other->token.random[1], other->agent,
-                         (long long)(other->window_until - w->now), hold->token.random[0], hold->token.random[1],
-                         hold->agent);
+                         (long long)(other->window_until - w->now), hold->token.random[0],
+                         hold->token.random[1], hold->agent);
     }
     if (!known && kept < SIM_OPEN_WINDOWS)
         windows[kept++] = hold;
     w->window_count[hold->key] = kept;
 }
 
-static void check_view(struct world *w, uint8_t agent, struct hold *hold, const struct hold_view *view)
+static void check_view(struct world *w, uint8_t agent, struct hold *hold,
+                       const struct hold_view *view)
 {
     struct instant now = agent_clock(w, agent);
+    const struct tenure *tenure = &hold->tenures[agent];
     if (!instant_before(now, view->valid_until))
         checker_fail(w, "C5 a%u reports k%u held %lld us after its validity", agent, hold->key,
                      (long long)instant_us_between(view->valid_until, now));
-    if (hold->lost)
+    if (tenure->lost)
         checker_fail(w, "C5 a%u reports k%u held after it said lost", agent, hold->key);
     if (view->token.fence != hold->token.fence)
         checker_fail(w, "C9 a%u changed the number of k%u", agent, hold->key);
-    if (instant_before(view->max_hold_until, view->valid_until) || view->max_hold_until.us != hold->max_hold_until.us)
+    if (instant_before(view->max_hold_until, view->valid_until) ||
+        view->max_hold_until.us != tenure->max_hold_until.us)
         checker_fail(w, "C9 a%u: k%u goes beyond its max_hold", agent, hold->key);
-    if (instant_before(view->valid_until, hold->valid_until))
+    if (instant_before(view->valid_until, tenure->valid_until))
         checker_fail(w, "C9 a%u shortened the validity of k%u by %lld us", agent, hold->key,
-                     (long long)instant_us_between(view->valid_until, hold->valid_until));
+                     (long long)instant_us_between(view->valid_until, tenure->valid_until));
+}
+
+/* R7: but for keys that it lost by its holder's wish, or on a master that forgot. */
+static void check_confirmed(struct world *w, uint8_t agent, struct hold *hold,
+                            const struct hold_view *view)
+{
+    hold->known = hold->known || view->confirmed == w->options.masters;
+    if (hold->ended || w->switches.broken != ASSUME_ALL || w->forgot_at >= hold->asked.asked_at)
+        return;
+    unsigned has = master_count_holding(w, hold->key, hold->token.random);
+    if (view->confirmed > has)
+        checker_fail(w, "C5 a%u lists k%u as confirmed by %u masters, and %u have its key", agent,
+                     hold->key, view->confirmed, has);
 }
 
 static void report(struct world *w, uint8_t agent, const struct hold_view *view)
 {
     struct hold *hold = checker_find(w, view->token.random);
-    if (hold == NULL || hold->agent != agent || hold->incarnation != w->agents[agent].incarnation) {
+    if (hold == NULL || w->agents[agent].held[hold->key] != hold) {
         checker_fail(w, "C4 a%u reports a hold that it was never granted", agent);
         return;
     }
     check_view(w, agent, hold, view);
-    if (!instant_before(hold->valid_until, view->valid_until))
+    hold->ttl_ms = view->ttl_ms;
+    check_confirmed(w, agent, hold, view);
+    if (!instant_before(hold->tenures[agent].valid_until, view->valid_until))
         return;
-    hold->valid_until = view->valid_until;
+    hold->tenures[agent].valid_until = view->valid_until;
     int64_t until = agent_real_us(w, agent, view->valid_until);
     if (until <= hold->window_until)
         return;
@@ -153,29 +191,36 @@ static void report(struct world *w, uint8_t agent, const struct hold_view *view)
     check_alone(w, hold);
 }
 
-/* ---- C7: answers ----------------------------------------------------------------------------------------------- */
+/* ---- C7: answers ----------------------------------------------------------------------------- */
 
-static bool is_fitting(const struct request *request, enum answer answer)
+static bool is_fitting(const struct world *w, uint8_t agent, const struct request *request,
+                       enum answer answer)
 {
 #define IS(name) (1u << ANSWER_##name)
     uint32_t fitting;
     switch (request->kind) {
     case EVENT_ACQUIRE:
-        fitting = IS(GRANTED) | IS(LOCK_HELD) | IS(QUORUM_UNAVAILABLE) | IS(VALIDITY_EXPIRED) | IS(TOO_MANY_LOCKS) |
-                  IS(TOO_MANY_WAITERS) | IS(DRAINING) | (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0) |
+        fitting = IS(GRANTED) | IS(LOCK_HELD) | IS(QUORUM_UNAVAILABLE) | IS(VALIDITY_EXPIRED) |
+                  IS(TOO_MANY_LOCKS) | IS(TOO_MANY_WAITERS) | IS(DRAINING) |
+                  (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0) |
+                  (w->switches.few_rounds ? IS(OVERLOADED) : 0) |
+                  (request->bad_ttl || w->agents[agent].reloaded ? IS(BAD_TTL) : 0) |
                   (request->owner != 0 ? IS(REENTERED) : 0) |
-                  (request->secret != 0 ? IS(REPEATED) | IS(SUPERSEDED) | IS(IDEMPOTENCY_MISMATCH) | IS(LOCK_LOST) : 0);
+                  (request->secret != 0
+                       ? IS(REPEATED) | IS(SUPERSEDED) | IS(IDEMPOTENCY_MISMATCH) | IS(LOCK_LOST)
+                       : 0);
         break;
     case EVENT_RENEW:
-        fitting = IS(RENEWED) | IS(RENEW_FAILED) | IS(LOCK_LOST) | IS(TOKEN_MISMATCH) | IS(NOT_HELD) |
-                  IS(QUORUM_UNAVAILABLE) | IS(TOO_MANY_LOCKS) | IS(BAD_TTL) | IS(DRAINING);
+        fitting = IS(RENEWED) | IS(RENEW_FAILED) | IS(LOCK_LOST) | IS(TOKEN_MISMATCH) |
+                  IS(NOT_HELD) | IS(QUORUM_UNAVAILABLE) | IS(TOO_MANY_LOCKS) | IS(BAD_TTL) |
+                  IS(DRAINING);
         break;
     case EVENT_RELEASE:
-        fitting = IS(RELEASED) | IS(RELEASE_PENDING) | IS(LOCK_LOST) | IS(TOKEN_MISMATCH) | IS(NOT_HELD) |
-                  IS(QUORUM_UNAVAILABLE) | IS(TOO_MANY_LOCKS);
+        fitting = IS(RELEASED) | IS(RELEASE_PENDING) | IS(LOCK_LOST) | IS(TOKEN_MISMATCH) |
+                  IS(NOT_HELD) | IS(QUORUM_UNAVAILABLE) | IS(TOO_MANY_LOCKS);
         break;
     default:
-        fitting = IS(STATE) | IS(TOO_MANY_LOCKS);
+        fitting = IS(STATE);
         break;
     }
 #undef IS
@@ -183,21 +228,25 @@ static bool is_fitting(const struct request *request, enum answer answer)
 }
 
 /* Deadlines are exact, but for the timer's resolution and the difference of the clocks' rates. */
-static void check_in_time(struct world *w, uint8_t agent, const struct request *request, enum answer answer)
+static void check_in_time(struct world *w, uint8_t agent, const struct request *request,
+                          enum answer answer)
 {
     const struct options *o = &w->options;
-    int64_t round_ms = o->node_timeout_ms > o->ttl_ms_max / 10 ? o->node_timeout_ms : o->ttl_ms_max / 10;
+    int64_t round_ms =
+        o->node_timeout_ms > o->ttl_ms_max / 10 ? o->node_timeout_ms : o->ttl_ms_max / 10;
     int64_t most_ms = request->kind == EVENT_ACQUIRE ? 2 * (int64_t)o->node_timeout_ms
-                      : request->kind == EVENT_RENEW ? 2 * round_ms
+                      : request->kind == EVENT_RENEW ? (w->switches.roaming ? 3 : 2) * round_ms
                                                      : round_ms;
     if (request->kind == EVENT_ACQUIRE && request->wait_ms > most_ms)
         most_ms = request->wait_ms;
+    else if (request->kind == EVENT_ACQUIRE && w->switches.few_rounds)
+        most_ms = ADMISSION_MS_MAX; /* R16 */
     else if (request->kind == EVENT_ACQUIRE && request->wait_ms == 0)
         most_ms *= o->callers; /* who tries once stands behind those of this agent who try now */
     int64_t took_us = w->now - request->asked_at;
     if (w->agents[agent].stalled_last < request->asked_at && took_us > most_ms * 1050 + SLACK_US)
-        checker_fail(w, "C7 a%u answered %s after %lld us, %lld ms were allowed", agent, answer_code(answer),
-                     (long long)took_us, (long long)most_ms);
+        checker_fail(w, "C7 a%u answered %s after %lld us, %lld ms were allowed", agent,
+                     answer_code(answer), (long long)took_us, (long long)most_ms);
 }
 
 /* R9, and a drain: who may be granted it. */
@@ -205,14 +254,24 @@ static void check_turn(struct world *w, uint8_t agent, const struct request *req
 {
     const struct agent *at = &w->agents[agent];
     if (at->draining && request->arrived > at->drained_from)
-        checker_fail(w, "C7 a%u drains, and granted k%u to one who came later", agent, request->key);
+        checker_fail(w, "C7 a%u drains, and granted k%u to one who came later", agent,
+                     request->key);
     for (size_t i = 0; i < SIM_REQUESTS && request->wait_ms > 0; i++) {
         const struct request *other = at->open[i];
-        if (other != NULL && other->kind == EVENT_ACQUIRE && other->key == request->key && other->wait_ms > 0 &&
-            other->arrived < request->arrived)
-            checker_fail(w, "C11 a%u granted k%u to request %u, and request %u came before it", agent, request->key,
-                         request->number, other->number);
+        if (other != NULL && other->kind == EVENT_ACQUIRE && other->key == request->key &&
+            other->wait_ms > 0 && other->arrived < request->arrived)
+            checker_fail(w, "C11 a%u granted k%u to request %u, and request %u came before it",
+                         agent, request->key, request->number, other->number);
     }
+}
+
+/* R6: the table is bounded, and what has ended makes room for what comes: where it is small, and
+ * where so many callers meet a master that is away that its debts fill it. */
+static bool may_have_forgotten(const struct world *w, uint8_t agent)
+{
+    const struct agent *at = &w->agents[agent];
+    bool is_small = w->options.locks_max < SIM_LOCKS && at->begun >= w->options.locks_max;
+    return is_small || at->was_full;
 }
 
 /* R15: whoever lost it without a release, nobody has it until lock_delay after its validity. */
@@ -220,31 +279,49 @@ static void check_lock_delay(struct world *w, uint8_t key)
 {
     const struct hold *previous = w->granted_last[key];
     int64_t delay_us = (int64_t)w->options.lock_delay_ms * 980;
-    if (delay_us > 0 && previous != NULL && !previous->ended && w->now < previous->window_until + delay_us)
-        checker_fail(w, "C1 k%u is granted %lld us after the last validity, and the lock_delay is %u ms", key,
-                     (long long)(w->now - previous->window_until), w->options.lock_delay_ms);
+    /* Where the table is full, who lost a hold is forgotten, and a DELETE of one of several that
+     * had it is taken for the last. */
+    if (previous != NULL && may_have_forgotten(w, previous->agent))
+        return;
+    if (delay_us > 0 && previous != NULL && !previous->ended &&
+        w->now < previous->window_until + delay_us)
+        checker_fail(
+            w, "C1 k%u is granted %lld us after the last validity, and the lock_delay is %u ms",
+            key, (long long)(w->now - previous->window_until), w->options.lock_delay_ms);
 }
 
 /* D3: a request whose lock was released by DELETE is over, and a copy of it gets nothing. */
 static void check_copy(struct world *w, uint8_t agent, const struct request *request)
 {
-    if (request->copy && request->hold->used_up == w->agents[agent].incarnation && w->agents[agent].begun < SIM_LOCKS)
-        checker_fail(w, "C7 a%u granted k%u to a copy of a request whose lock was released", agent, request->key);
+    bool remembers = w->options.locks_max == SIM_LOCKS && !may_have_forgotten(w, agent);
+    if (request->copy && request->hold->used_up == w->agents[agent].incarnation && remembers)
+        checker_fail(w, "C7 a%u granted k%u to a copy of a request whose lock was released", agent,
+                     request->key);
+}
+
+/* An adoption back keeps the owner and the idempotency key, and one by an agent that does not know
+ * the hold any more does not. */
+static bool is_its_own(uint32_t now, uint32_t before, uint32_t asked)
+{
+    return asked != 0 && (asked == now || asked == before);
 }
 
 /* R11, D3: the hold is the caller's own. */
-static void check_had(struct world *w, uint8_t agent, const struct request *request, const struct effect_answer *answer)
+static void check_had(struct world *w, uint8_t agent, const struct request *request,
+                      const struct effect_answer *answer)
 {
     struct hold *hold = checker_find(w, answer->hold.token.random);
     bool again = answer->answer == ANSWER_REENTERED;
     if (hold == NULL || w->agents[agent].held[request->key] != hold ||
-        (again ? hold->owner != request->owner || answer->hold.count < 2 : hold->secret != request->secret)) {
-        checker_fail(w, "C4 a%u gave k%u, which is another's, to owner %u, request %u", agent, request->key,
-                     request->owner, request->secret);
+        (again ? !is_its_own(hold->owner, hold->owner_before, request->owner) ||
+                     answer->hold.count < 2
+               : !is_its_own(hold->secret, hold->secret_before, request->secret))) {
+        checker_fail(w, "C4 a%u gave k%u, which is another's, to owner %u, request %u", agent,
+                     request->key, request->owner, request->secret);
         return;
     }
     *(again ? &w->figures.reentered : &w->figures.repeated) += 1;
-    hold->lock = answer->lock;
+    hold->tenures[agent].lock = answer->lock;
     report(w, agent, &answer->hold);
 }
 
@@ -268,7 +345,8 @@ static void check_superseded(struct world *w, uint8_t agent, const struct reques
 }
 
 static void register_open(struct world *w, struct hold *hold);
-static void check_granted(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer)
+static void check_granted(struct world *w, uint8_t agent, struct request *request,
+                          const struct effect_answer *answer)
 {
     const struct token *token = &answer->hold.token;
     if (checker_find(w, token->random) != NULL) {
@@ -278,10 +356,14 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
     struct hold *hold = new_hold(w, agent, request->key, token);
     if (hold == NULL)
         return;
-    if (w->options.fencing != (token->fence != 0) || (token->fence != 0 && token->fence <= w->fence_last[request->key]))
+    if (w->options.fencing != (token->fence != 0) ||
+        (token->fence != 0 && token->fence <= w->fence_last[request->key]))
         checker_fail(w, "C2 k%u: a%u granted number %llu after %llu", request->key, agent,
-                     (unsigned long long)token->fence, (unsigned long long)w->fence_last[request->key]);
+                     (unsigned long long)token->fence,
+                     (unsigned long long)w->fence_last[request->key]);
     w->fence_last[request->key] = token->fence;
+    if (request->bad_ttl)
+        checker_fail(w, "C7 a%u granted k%u for longer than is allowed", agent, request->key);
     check_turn(w, agent, request);
     check_copy(w, agent, request);
     check_lock_delay(w, request->key);
@@ -289,51 +371,75 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
     hold->owner = request->owner;
     hold->secret = request->secret;
     hold->asked = *request;
-    hold->lock = answer->lock;
-    hold->lock_is_known = true;
+    hold->tenures[agent] = (struct tenure){
+        .lock = answer->lock, .lock_is_known = true, .max_hold_until = answer->hold.max_hold_until};
     const struct hold *previous = w->granted_last[request->key];
     w->figures.take_overs += previous != NULL && !previous->ended;
     w->granted_last[request->key] = hold;
-    hold->max_hold_until = answer->hold.max_hold_until;
-    int64_t cap_ms = request->bound ? w->policy.bound_max_hold_ms : w->policy.max_hold_ms;
+    int64_t cap_ms = request->bound ? 2 * w->options.max_hold_ms : w->options.max_hold_ms;
     if (request->max_hold_ms != 0 && request->max_hold_ms < cap_ms)
         cap_ms = request->max_hold_ms;
-    if (instant_before(instant_after_ms(agent_clock(w, agent), cap_ms), hold->max_hold_until))
+    if (instant_before(instant_after_ms(agent_clock(w, agent), cap_ms),
+                       answer->hold.max_hold_until))
         checker_fail(w, "C9 a%u: max_hold of k%u is longer than it may be", agent, request->key);
     w->agents[agent].held[request->key] = hold;
     w->figures.grants++;
+    wakes_granted(w, agent, request->key);
     register_open(w, hold);
     report(w, agent, &answer->hold);
 }
 
 /* D3: the number proves that nobody was granted the lock in between. */
-static void check_adopted(struct world *w, uint8_t agent, struct hold *hold, const struct effect_answer *answer)
+static void check_adopted(struct world *w, uint8_t agent, struct hold *hold,
+                          const struct effect_answer *answer)
 {
     if (answer->continuous != w->options.fencing)
         checker_fail(w, "C9 a%u adopted k%u, continuous %d", agent, hold->key, answer->continuous);
-    if (w->options.fencing && w->fence_last[hold->key] != hold->token.fence)
-        checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent, hold->key);
+    bool is_released = hold->ended; /* by its holder, who asked for this at the same time */
+    if (w->options.fencing && w->fence_last[hold->key] != hold->token.fence && !is_released)
+        checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent,
+                     hold->key);
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
-    hold->lost = hold->doubtful = hold->bound = false;
-    hold->lock = answer->lock;
-    hold->lock_is_known = true;
+    hold->doubtful = hold->bound = false;
+    hold->tenures[agent] = (struct tenure){
+        .lock = answer->lock, .lock_is_known = true, .max_hold_until = answer->hold.max_hold_until};
     hold->count = 1;
+    hold->owner_before = hold->owner != 0 ? hold->owner : hold->owner_before;
+    hold->secret_before = hold->secret != 0 ? hold->secret : hold->secret_before;
     hold->secret = hold->owner = 0;
-    hold->valid_until = (struct instant){0};
-    hold->max_hold_until = answer->hold.max_hold_until;
     w->agents[agent].held[hold->key] = hold;
     w->figures.adoptions++;
 }
 
-static void check_renewed(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer)
+/* Only a table that is full turns anybody away. What was full as the step began may have room at
+ * its end. */
+static void check_crowded(struct world *w, uint8_t agent, enum answer answer)
 {
-    if (request->wrong || request->hold == NULL || !token_same_random(&answer->hold.token, &request->token)) {
+    const struct core_stats *stats = core_stats(w->agents[agent].core);
+    bool full = answer == ANSWER_TOO_MANY_WAITERS
+                    ? stats->waiters >= w->options.waiters_max ||
+                          w->agents[agent].waiters >= w->options.waiters_max
+                    : stats->locks_tracked >= w->options.locks_max ||
+                          w->agents[agent].locks >= w->options.locks_max;
+    if (!full)
+        checker_fail(w, "C7 a%u answers %s with %u locks and %u waiters", agent,
+                     answer_code(answer), stats->locks_tracked, stats->waiters);
+    w->figures.crowded++;
+}
+
+static void check_renewed(struct world *w, uint8_t agent, struct request *request,
+                          const struct effect_answer *answer)
+{
+    if (request->wrong || request->hold == NULL ||
+        !token_same_random(&answer->hold.token, &request->token)) {
         checker_fail(w, "C4 a%u renewed k%u for a wrong token", agent, request->key);
         return;
     }
     if (answer->adopted)
         check_adopted(w, agent, request->hold, answer);
+    request->hold->agent = agent; /* also one that has adopted back what it had not missed yet */
+    request->hold->incarnation = w->agents[agent].incarnation;
     report(w, agent, &answer->hold);
 }
 
@@ -346,33 +452,42 @@ static void check_released(struct world *w, uint8_t agent, const struct request 
         checker_fail(w, "C4 a%u released k%u for a wrong token", agent, request->key);
         return;
     }
+    /* R11: what its table has no room for any more it can not count down, only release. */
+    if (w->agents[agent].held[request->key] != request->hold && may_have_forgotten(w, agent))
+        request->hold->ended = true;
     /* Where its owner has it several times over it may only have been counted down. */
     if (request->hold->ended && w->agents[agent].held[request->key] != request->hold)
-        request->hold->released = true;
+        request->hold->released = true, request->hold->released_at = w->now;
     w->figures.releases++;
+    w->figures.stranger_releases +=
+        request->hold->agent != agent || request->hold->incarnation != w->agents[agent].incarnation;
     bool partial = false;
     for (uint8_t m = 0; m < w->options.masters; m++) {
         const struct connection *connection = &w->agents[agent].connections[m];
-        partial = partial || !connection->up || w->now < connection->cut_out_until || w->masters[m].paused;
+        partial = partial || !connection->up || w->now < connection->cut_out_until ||
+                  w->masters[m].paused;
     }
     w->figures.releases_partial += partial;
     (void)answer;
 }
 
-void checker_answer(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer)
+void checker_answer(struct world *w, uint8_t agent, struct request *request,
+                    const struct effect_answer *answer)
 {
-    if (!is_fitting(request, answer->answer))
-        checker_fail(w, "C7 a%u answered %s to a request of kind %d", agent, answer_code(answer->answer),
-                     request->kind);
+    if (!is_fitting(w, agent, request, answer->answer))
+        checker_fail(w, "C7 a%u answered %s to a request of kind %d", agent,
+                     answer_code(answer->answer), request->kind);
     check_in_time(w, agent, request, answer->answer);
     if (request->cancelled && answer->answer == ANSWER_GRANTED)
         checker_fail(w, "C7 a%u granted k%u to a caller that is gone", agent, request->key);
-    if (request->expects_hold && !request->hold->ended &&
+    if (request->expects_hold && !request->hold->ended && !may_have_forgotten(w, agent) &&
         (answer->answer == ANSWER_TOKEN_MISMATCH || answer->answer == ANSWER_NOT_HELD))
-        checker_fail(w, "C4 a%u answered %s to the holder of k%u", agent, answer_code(answer->answer), request->key);
+        checker_fail(w, "C4 a%u answered %s to the holder of k%u", agent,
+                     answer_code(answer->answer), request->key);
     struct figures *figures = &w->figures;
-    if (request->kind == EVENT_RELEASE && request->hold != NULL && request->hold->ended && !request->bothers &&
-        request->hold->agent == agent && request->hold->incarnation == w->agents[agent].incarnation)
+    if (request->kind == EVENT_RELEASE && request->hold != NULL && request->hold->ended &&
+        !request->bothers && request->hold->agent == agent &&
+        request->hold->incarnation == w->agents[agent].incarnation)
         request->hold->used_up = w->agents[agent].incarnation;
     switch (answer->answer) {
     case ANSWER_GRANTED:
@@ -407,7 +522,13 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
         if (answer->local)
             report(w, agent, &answer->hold);
         break;
+    case ANSWER_TOO_MANY_LOCKS:
+    case ANSWER_TOO_MANY_WAITERS:
+        check_crowded(w, agent, answer->answer);
+        break;
     default:
+        figures->overloaded += answer->answer == ANSWER_OVERLOADED;
+        figures->bad_ttls += answer->answer == ANSWER_BAD_TTL;
         figures->releases_pending += answer->answer == ANSWER_RELEASE_PENDING;
         figures->unavailable += answer->answer == ANSWER_QUORUM_UNAVAILABLE;
         figures->expired_grants += answer->answer == ANSWER_VALIDITY_EXPIRED;
@@ -416,20 +537,25 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request, con
 }
 
 /* What had not ended is the same hold as before, and binds its agent as before. */
-void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct event_restore *restored)
+void checker_restored(struct world *w, uint8_t agent, uint8_t key,
+                      const struct noted_hold *restored)
 {
     struct hold *hold = checker_find(w, restored->token.random);
     bool resumes = !restored->ended && instant_before(agent_clock(w, agent), restored->valid_until);
-    if (hold == NULL || hold->agent != agent || !resumes)
-        return; /* adopted elsewhere meanwhile, or over */
-    if (hold->lost)
+    if (hold == NULL || !resumes)
+        return;
+    struct tenure *tenure = &hold->tenures[agent];
+    tenure->lock_is_known = false;
+    if (tenure->lost)
         checker_fail(w, "C5 a%u finds k%u held, which it had said to be lost", agent, key);
-    if (hold->valid_until.us != restored->valid_until.us)
+    if (tenure->valid_until.us != restored->valid_until.us)
         checker_fail(w, "C5 a%u finds another validity of k%u than it had reported", agent, key);
-    hold->incarnation = w->agents[agent].incarnation;
-    hold->doubtful = true;
-    hold->bound = hold->lock_is_known = false;
-    hold->count = restored->count;
+    if (hold->agent == agent) { /* else it was adopted elsewhere meanwhile */
+        hold->incarnation = w->agents[agent].incarnation;
+        hold->doubtful = true;
+        hold->bound = false;
+        hold->count = restored->terms.count;
+    }
     w->agents[agent].held[key] = hold;
     w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
     w->figures.restored++;
@@ -439,18 +565,23 @@ void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
 {
     const struct hold *hold = leaving->hold;
     *(leaving->stuck ? &w->figures.stuck : &w->figures.unbound) += 1;
-    if (w->agents[agent].held[hold->key] == hold && hold->owner == 0 && (hold->ended || leaving->stuck))
-        checker_fail(w, "C6 a%u holds k%u on, and the caller that it was bound to %s", agent, hold->key,
-                     leaving->stuck ? "does not read" : "is gone");
+    if (w->agents[agent].held[hold->key] == hold && hold->owner == 0 &&
+        (hold->ended || leaving->stuck))
+        checker_fail(w, "C6 a%u holds k%u on, and the caller that it was bound to %s", agent,
+                     hold->key, leaving->stuck ? "does not read" : "is gone");
 }
 
+/* R11: no master is asked, so what was released at another agent may be entered or repeated here.
+ * It binds nobody. */
 void checker_taken_up(struct world *w, struct hold *hold)
 {
+    if (hold->released)
+        return;
     hold->ended = hold->released = false;
     check_alone(w, hold);
 }
 
-/* ---- traces ---------------------------------------------------------------------------------------------------- */
+/* ---- traces ---------------------------------------------------------------------------------- */
 
 static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason reason)
 {
@@ -461,45 +592,88 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason 
         return;
     }
     at->held[key] = NULL;
-    hold->lost = true;
+    hold->tenures[agent].lost = true;
     w->figures.lost[reason]++;
     w->figures.losses++;
     struct instant now = agent_clock(w, agent);
-    int64_t left_us = instant_us_between(now, hold->valid_until);
-    bool stalled =
-        at->stalled_last >= agent_real_us(w, agent, hold->valid_until) - (int64_t)w->options.ttl_ms_max * 200;
-    /* Where a master forgot its key, a hold that was released at another agent may be repaired first (R7). */
-    bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) || w->forgot_at >= hold->granted_at;
+    int64_t left_us = instant_us_between(now, hold->tenures[agent].valid_until);
+    bool stalled = at->stalled_last >= agent_real_us(w, agent, hold->tenures[agent].valid_until) -
+                                           (int64_t)w->options.ttl_ms_max * 200;
+    /* Where a master forgot its key, a hold that was released at another agent may be repaired
+     * first (R7). */
+    bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) ||
+                        w->forgot_at >= hold->granted_at || hold->shared;
     if (reason == REASON_TAKEN && !hold->ended && !may_be_taken)
-        checker_fail(w, "C10 k%u was taken from a%u with %lld us left", key, agent, (long long)left_us);
+        checker_fail(w, "C10 k%u was taken from a%u with %lld us left", key, agent,
+                     (long long)left_us);
+    /* The ttl is the one that the last PUT asked for, at whichever agent. */
+    if (reason == REASON_QUORUM_LOST && !hold->shared &&
+        left_us > lost_margin_ms(hold->ttl_ms) * 1000 + SLACK_US)
+        checker_fail(w, "C5 a%u gave k%u up with %lld us left, which is more than the lost_margin",
+                     agent, key, (long long)left_us);
+    /* A key that an attempt of long ago took stands for its ttl, while another master is away. */
+    bool is_intruded =
+        w->intruded_at >= 0 && w->now < w->intruded_at + 2000 * (int64_t)w->options.ttl_ms_max;
+    /* D3: where another agent was asked to go on with it, it is lost to that one. And an agent that
+     * is far from the masters reaches no quorum in time. */
+    bool is_carried = w->switches.in_turn && !is_intruded && !hold->shared && agent != w->choked;
+    if (is_carried && (reason == REASON_QUORUM_LOST || reason == REASON_TAKEN) && !hold->ended)
+        checker_fail(w, "C12 a%u lost k%u (%s), which a quorum could carry at every moment", agent,
+                     key, reason_name(reason));
     if (reason == REASON_QUORUM_LOST && !stalled && left_us < LOST_MARGIN_MS_MIN * 1000 - SLACK_US)
-        checker_fail(w, "C5 a%u said that k%u is lost with %lld us left", agent, key, (long long)left_us);
-    if (reason == REASON_EXPIRED && !stalled && (left_us > 0 || left_us < -SLACK_US))
-        checker_fail(w, "C5 a%u said that k%u has expired with %lld us left", agent, key, (long long)left_us);
+        checker_fail(w, "C5 a%u said that k%u is lost with %lld us left", agent, key,
+                     (long long)left_us);
+    int64_t least_us = EXPIRY_MARGIN_RENEWING_MS * 1000 - SLACK_US;
+    if (reason == REASON_EXPIRED && !stalled &&
+        (left_us > EXPIRY_MARGIN_MS * 1000 || left_us < least_us))
+        checker_fail(w, "C5 a%u said that k%u has expired with %lld us left", agent, key,
+                     (long long)left_us);
     if (reason == REASON_STALLED && at->stalled_last == 0)
         checker_fail(w, "C5 a%u blames a stall for losing k%u, and there was none", agent, key);
 }
 
 /* Three round trips, of which none is longer than this once the world is healed. */
-static void plan_orphan_check(struct world *w, uint8_t agent, uint8_t key, const uint8_t random[RANDOM_BYTES])
+static void plan_orphan_check(struct world *w, uint8_t agent, uint8_t key,
+                              const uint8_t random[RANDOM_BYTES])
 {
     if (!w->healed || w->now <= w->healed_at + HEALED_SETTLED_US)
         return;
     void *copy = world_allocate(w, RANDOM_BYTES);
     memcpy(copy, random, RANDOM_BYTES);
-    int64_t round_trip_us = w->options.out_us_max + w->options.back_us_max + (agent == w->choked ? FAR_US(w) : 0);
-    world_plan_in(w, 3 * round_trip_us, (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = copy});
+    int64_t round_trip_us =
+        options_round_trip_us(&w->options) + (agent == w->choked ? FAR_US(w) : 0);
+    world_plan_in(w, 3 * round_trip_us,
+                  (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = copy});
 }
 
-static void released(struct world *w, uint8_t agent, uint8_t key, struct lock_ref lock)
+static void released(struct world *w, uint8_t agent, uint8_t key, const struct effect_trace *trace)
 {
     struct hold *hold = w->agents[agent].held[key];
-    if (hold == NULL || !hold->ended ||
-        (hold->lock_is_known && (hold->lock.slot != lock.slot || hold->lock.generation != lock.generation)))
-        return; /* it was of an older token that this agent does not hold any more */
+    const struct tenure *tenure = hold == NULL ? NULL : &hold->tenures[agent];
+    if (hold == NULL || !hold->ended || hold->token.fence != trace->fence ||
+        (tenure->lock_is_known && (tenure->lock.slot != trace->lock.slot ||
+                                   tenure->lock.generation != trace->lock.generation)))
+        return; /* it was of another token than the one that this agent holds */
     hold->given_up = true;
+    wakes_released(w, agent, key);
     w->agents[agent].held[key] = NULL;
     plan_orphan_check(w, agent, key, hold->token.random);
+}
+
+/* Where a master forgot its key, or may have, or has never confirmed it, it is repaired at once:
+ * perhaps before its agent hears of the release (R7). */
+static void check_renewal(struct world *w, uint8_t agent, uint8_t key)
+{
+    struct hold *hold = w->agents[agent].held[key];
+    w->figures.renewals++;
+    if (hold == NULL)
+        return;
+    hold->doubtful = false;
+    bool excused = w->switches.broken != ASSUME_ALL || hold->crossed ||
+                   w->forgot_at >= hold->asked.asked_at || w->epoch_at >= hold->asked.asked_at;
+    if (hold->released && hold->known && hold->renewal_at > hold->released_at && !excused)
+        checker_fail(w, "C12 a%u renewed k%u %lld us after its release was answered", agent, key,
+                     (long long)(hold->renewal_at - hold->released_at));
 }
 
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace)
@@ -511,9 +685,7 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
             plan_orphan_check(w, agent, key, w->agents[agent].attempt[key]);
         break;
     case TRACE_RENEWED:
-        w->figures.renewals++;
-        if (w->agents[agent].held[key] != NULL)
-            w->agents[agent].held[key]->doubtful = false;
+        check_renewal(w, agent, key);
         break;
     case TRACE_RENEW_FAILED:
         w->figures.renewal_failures++;
@@ -522,7 +694,7 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
         check_lost(w, agent, key, trace->reason);
         break;
     case TRACE_RELEASED:
-        released(w, agent, key, trace->lock);
+        released(w, agent, key, trace);
         break;
     case TRACE_DEBT_DROPPED:
         w->agents[agent].dropped_debt = true;
@@ -532,45 +704,123 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
     }
 }
 
-/* ---- after every step ------------------------------------------------------------------------------------------ */
+/* ---- after every step ------------------------------------------------------------------------ */
 
 static void check_losses_said(struct world *w, uint8_t agent)
 {
     struct instant now = agent_clock(w, agent);
     for (uint8_t key = 0; key < w->options.keys; key++) {
         const struct hold *hold = w->agents[agent].held[key];
-        if (hold != NULL && !hold->ended && !instant_before(now, hold->valid_until))
-            checker_fail(w, "C5 a%u did not say that k%u is lost, %lld us after its validity", agent, key,
-                         (long long)instant_us_between(hold->valid_until, now));
+        if (hold != NULL && !hold->ended && !instant_before(now, hold->tenures[agent].valid_until))
+            checker_fail(w, "C5 a%u did not say that k%u is lost, %lld us after its validity",
+                         agent, key,
+                         (long long)instant_us_between(hold->tenures[agent].valid_until, now));
     }
+}
+
+/* A restored hold has another lock than before. */
+static void note_lock(struct world *w, uint8_t agent, const struct hold_view *found,
+                      struct lock_ref lock)
+{
+    struct hold *hold = checker_find(w, found->token.random);
+    if (hold == NULL || hold->tenures[agent].lock_is_known)
+        return;
+    hold->tenures[agent].lock = lock;
+    hold->tenures[agent].lock_is_known = true;
+}
+
+/* A hold that is listed is found by its name. */
+static void check_found(struct world *w, uint8_t agent, const struct hold_view *listed)
+{
+    struct hold_view found;
+    struct lock_ref lock;
+    if (!core_find_hold(w->agents[agent].core, listed->key, agent_clock(w, agent), &found, &lock) ||
+        !token_same_random(&listed->token, &found.token))
+        checker_fail(w, "C5 a%u lists a hold of %.2s, and does not find it", agent, listed->key.at);
+    else
+        note_lock(w, agent, &found, lock);
+}
+
+static void check_waiters(struct world *w, uint8_t agent)
+{
+    const struct core *core = w->agents[agent].core;
+    struct instant now = agent_clock(w, agent), since;
+    uint32_t cursor = 0, count = 0;
+    struct hold_view found;
+    struct lock_ref lock;
+    struct text key;
+    for (; core_next_wait(core, &cursor, &key, &since); count++)
+        if (instant_before(now, since))
+            checker_fail(w, "C7 a%u lists a waiter for %.2s that is still to come", agent, key.at);
+    if (count > 0 && core_find_hold(core, (struct text){"none", 4}, now, &found, &lock))
+        checker_fail(w, "C7 a%u finds a hold of a key that nobody asked for", agent);
+    if (count != core_stats(core)->waiters)
+        checker_fail(w, "C7 a%u counts %u waiters and lists %u", agent, core_stats(core)->waiters,
+                     count);
+}
+
+static void check_requests(struct world *w, uint8_t agent)
+{
+    const struct core_stats *stats = core_stats(w->agents[agent].core);
+    uint32_t open = 0;
+    for (size_t i = 0; i < SIM_REQUESTS; i++)
+        open += w->agents[agent].open[i] != NULL;
+    if (open != stats->requests)
+        checker_fail(w, "C7 a%u counts %u requests, and %u are open", agent, stats->requests, open);
 }
 
 void checker_after_step(struct world *w, uint8_t agent)
 {
+    enum { STEPS_PER_WALK = 16 };
     check_losses_said(w, agent);
     turns_after_step(w, agent);
     const struct core *core = w->agents[agent].core;
+    if (core_stats(core)->locks_tracked >= w->options.locks_max)
+        w->agents[agent].was_full = true;
+    if (w->steps % STEPS_PER_WALK == 0)
+        core_check(core);
+    else
+        core_check_counters(core);
     uint32_t cursor = 0, count = 0;
     struct hold_view view;
     while (core_next_hold(core, agent_clock(w, agent), &cursor, &view)) {
         report(w, agent, &view);
+        check_found(w, agent, &view);
         count++;
     }
     if (count != core_stats(core)->locks_held)
-        checker_fail(w, "C7 a%u counts %u holds and lists %u", agent, core_stats(core)->locks_held, count);
-    uint32_t open = 0;
-    for (size_t i = 0; i < SIM_REQUESTS; i++)
-        open += w->agents[agent].open[i] != NULL;
-    if (open != core_stats(core)->requests)
-        checker_fail(w, "C7 a%u counts %u requests, and %u are open", agent, core_stats(core)->requests, open);
+        checker_fail(w, "C7 a%u counts %u holds and lists %u", agent, core_stats(core)->locks_held,
+                     count);
+    check_waiters(w, agent);
+    check_requests(w, agent);
 }
 
-void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at)
+/* Without its key on `master` a quorum could grant another token. Who forgot it since is guarded,
+ * and votes for nobody. */
+static bool frees(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES])
+{
+    unsigned others = 0;
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        others += m == master || !master_holds(w, m, key, random);
+    return others >= world_quorum(w);
+}
+
+void checker_deleted(struct world *w, uint8_t master, const struct message *message,
+                     const struct order *order, const uint8_t random[RANDOM_BYTES])
 {
     const struct hold *hold = checker_find(w, random);
+    uint8_t key = order->key;
+    int64_t sent_at = message->sent_at;
+    /* R11: a small table forgets how many have a lost hold, and then the first of them ends it. */
+    bool is_shared_out = hold != NULL && (hold->owner != 0 || hold->owner_before != 0);
+    if (is_shared_out && message->op == OP_RELEASE && may_have_forgotten(w, message->agent))
+        return;
+    if (hold != NULL && hold->shared &&
+        (!frees(w, master, key, random) || w->forgot_at >= hold->granted_at))
+        return;
     if (hold != NULL && !hold->ended && hold->window_until > w->now && sent_at >= hold->window_from)
-        checker_fail(w, "C10 k%u %02x%02x was deleted on m%u with %lld us of its validity left", key, random[0],
-                     random[1], master, (long long)(hold->window_until - w->now));
+        checker_fail(w, "C10 k%u %02x%02x was deleted on m%u with %lld us of its validity left",
+                     key, random[0], random[1], master, (long long)(hold->window_until - w->now));
 }
 
 void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instant valid_until)
@@ -581,45 +831,63 @@ void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instan
                      (long long)instant_us_between(valid_until, now));
 }
 
-/* ---- C8: what failed and ended attempts leave behind ----------------------------------------------------------- */
+/* ---- C8: what failed and ended attempts leave behind ----------------------------------------- */
 
-/* R7: while its agent was away it may have been released. What the process before had sent may still arrive. */
-void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order)
+/* R7: while its agent was away it may have been released. What the process before had sent may
+ * still arrive. */
+void checker_repaired(struct world *w, uint8_t master, const struct message *message,
+                      const struct order *order)
 {
-    const struct hold *hold = checker_find(w, order->token.random);
+    struct hold *hold = checker_find(w, order->token.random);
     bool of_this_process = message->incarnation == w->agents[message->agent].incarnation;
+    if (hold != NULL && hold->ended && (!hold->released || message->sent_at < hold->released_at))
+        hold->crossed = true;
     if (hold != NULL && hold->doubtful && hold->agent == message->agent && of_this_process)
-        checker_fail(w, "C8 k%u was created on m%u for a hold out of a journal that no quorum has confirmed",
-                     order->key, master);
+        checker_fail(
+            w, "C8 k%u was created on m%u for a hold out of a journal that no quorum has confirmed",
+            order->key, master);
+}
+
+void checker_renews(struct world *w, const struct order *order)
+{
+    struct hold *hold = checker_find(w, order->token.random);
+    if (hold == NULL || hold->renewal == order->ref.round)
+        return;
+    hold->renewal = order->ref.round;
+    hold->renewal_at = w->now;
 }
 
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES])
 {
     const struct hold *hold = checker_find(w, random);
-    if (hold != NULL && !hold->given_up)
+    if (hold != NULL && (!hold->given_up || hold->shared))
         return;
     for (uint8_t m = 0; m < w->options.masters; m++)
-        if (master_holds(w, m, key, random))
-            checker_fail(w, "C8 %s on k%u left its key on m%u", hold == NULL ? "a failed attempt" : "a release", key,
-                         m);
+        /* that one is asked again (R12) */
+        if (master_holds(w, m, key, random) && !w->masters[m].keys[key].planted)
+            checker_fail(w, "C8 %s on k%u left its key on m%u",
+                         hold == NULL ? "a failed attempt" : "a release", key, m);
 }
 
-/* An agent that lives on still owes what it undid or released in the faulty phase. What a command of a dead connection set
- * behind the release's back stays for its ttl (R5), and the debt ends with the lease (R6). */
+/* An agent that lives on still owes what it undid or released in the faulty phase. What a command
+ * of a dead connection set behind the release's back stays for its ttl (R5), and the debt ends with
+ * the lease (R6). */
 static void check_unpaid(struct world *w, uint8_t m, uint8_t key)
 {
     const struct master_key *state = &w->masters[m].keys[key];
     const struct agent *agent = &w->agents[state->set_by];
-    if (!master_holds(w, m, key, state->random) || state->stray || agent->dropped_debt || agent->stalled ||
-        agent->incarnation != state->set_by_incarnation || w->now >= state->lease_until)
+    uint8_t random[RANDOM_BYTES];
+    if (!master_holder(w, m, key, random) || state->stray || agent->dropped_debt ||
+        agent->stalled || agent->incarnation != state->set_by_incarnation ||
+        w->now >= state->lease_until)
         return;
-    const struct hold *hold = checker_find(w, state->random);
-    bool under_way = memcmp(agent->attempt[key], state->random, RANDOM_BYTES) == 0;
-    bool gave_up =
-        hold != NULL && hold->given_up && hold->agent == state->set_by && hold->incarnation == agent->incarnation;
+    const struct hold *hold = checker_find(w, random);
+    bool under_way = memcmp(agent->attempt[key], random, RANDOM_BYTES) == 0;
+    bool gave_up = hold != NULL && hold->given_up && !hold->shared &&
+                   hold->agent == state->set_by && hold->incarnation == agent->incarnation;
     if (gave_up || (hold == NULL && !under_way))
-        checker_fail(w, "C8 a%u still owes the release of k%u %02x%02x on m%u", state->set_by, key, state->random[0],
-                     state->random[1], m);
+        checker_fail(w, "C8 a%u still owes the release of k%u %02x%02x on m%u", state->set_by, key,
+                     random[0], random[1], m);
 }
 
 void checker_settled(struct world *w)
@@ -629,7 +897,7 @@ void checker_settled(struct world *w)
             check_unpaid(w, m, key);
 }
 
-/* ---- C3: the register ------------------------------------------------------------------------------------------ */
+/* ---- C3: the register ------------------------------------------------------------------------ */
 
 static void register_read(struct world *w, struct hold *hold)
 {
@@ -649,20 +917,24 @@ void checker_store(struct world *w, struct hold *hold)
         return;
     }
     if (w->registers[hold->key].version != hold->version_seen)
-        checker_fail(w, "C3 k%u: a write of %02x%02x is lost, one with number %llu saw version %u of %u", hold->key,
-                     hold->token.random[0], hold->token.random[1], (unsigned long long)hold->token.fence,
-                     hold->version_seen, w->registers[hold->key].version);
+        checker_fail(
+            w, "C3 k%u: a write of %02x%02x is lost, one with number %llu saw version %u of %u",
+            hold->key, hold->token.random[0], hold->token.random[1],
+            (unsigned long long)hold->token.fence, hold->version_seen,
+            w->registers[hold->key].version);
     hold->version_seen = ++w->registers[hold->key].version;
     w->registers[hold->key].token = hold->token.fence;
 }
 
-/* Its holder reads now, and writes once soon and once perhaps after its lease, as a paused application does. */
+/* Its holder reads now, and writes once soon and once perhaps after its lease, as a paused
+ * application does. */
 static void register_open(struct world *w, struct hold *hold)
 {
     if (!w->options.fencing)
         return;
     register_read(w, hold);
-    world_plan_in(w, prng_between(&w->prng, 10, 50000), (struct happening){.kind = HAPPEN_STORE, .what = hold});
+    world_plan_in(w, prng_between(&w->prng, 10, 50000),
+                  (struct happening){.kind = HAPPEN_STORE, .what = hold});
     world_plan_in(w, prng_between(&w->prng, 10, 2000 * (int64_t)w->options.ttl_ms_max),
                   (struct happening){.kind = HAPPEN_STORE, .what = hold});
 }
@@ -676,10 +948,13 @@ void checker_end(struct world *w)
     for (uint8_t a = 0; a < w->options.agents; a++) {
         const struct core_stats *stats = core_stats(w->agents[a].core);
         uint32_t debt = 0;
-        for (uint8_t m = 0; m < w->options.masters; m++)
-            debt += stats->debt[0][m];
+        for (uint8_t g = 0; g < w->options.groups; g++)
+            for (uint8_t m = 0; m < w->options.masters; m++)
+                debt += stats->debt[g][m];
         if (stats->locks_held != 0 || stats->waiters != 0 || stats->requests != 0 || debt != 0)
-            checker_fail(w, "C7 a%u does not come to rest: %u held, %u waiters, %u requests, %u releases owed", a,
-                         stats->locks_held, stats->waiters, stats->requests, debt);
+            checker_fail(
+                w,
+                "C7 a%u does not come to rest: %u held, %u waiters, %u requests, %u releases owed",
+                a, stats->locks_held, stats->waiters, stats->requests, debt);
     }
 }

@@ -1,8 +1,6 @@
-/* What goes wrong in a run: partitions, resets, paused and restarting masters, stalled and crashing agents; and the
- * healing. */
+/* What goes wrong in a run: partitions, resets, paused and restarting masters, stalled and crashing
+ * agents; and the healing. */
 #include "world.h"
-
-#include <string.h>
 
 enum fault_kind {
     FAULT_PARTITION, /* one agent from one master */
@@ -18,18 +16,20 @@ enum fault_kind {
     FAULT_FLUSH,
     FAULT_WALL, /* an agent's wall clock is set */
     FAULT_SNAPSHOT,
+    FAULT_RELOAD, /* no fault: an agent reads its configuration again */
+    FAULT_WILD,   /* a fence key gets a number that nobody granted */
 };
 
 struct fault {
     enum fault_kind kind;
-    uint8_t agent, master;
+    uint8_t agent, master, key;
     bool out, back;           /* the cuts: which ways */
     uint16_t agents, masters; /* the cuts: between whom */
     uint8_t flaps;            /* the cuts: how often they come back */
     int64_t us;
 };
 
-enum { FLAPS_MAX = 8, WALL_NEAR_US = 450000 };
+enum { FLAPS_MAX = 8, WALL_NEAR_US = 450000, RECONNECTED_US = 600000 };
 
 static uint16_t random_subset(struct world *w, unsigned size, unsigned of)
 {
@@ -71,13 +71,23 @@ static void plan(struct world *w, enum fault_kind kind, unsigned count)
         fault->master = (uint8_t)prng_below(&w->prng, w->options.masters);
         fault->out = prng_percent(&w->prng, 70);
         fault->back = !fault->out || prng_percent(&w->prng, 60);
-        fault->us = prng_percent(&w->prng, 50) ? prng_between(&w->prng, 1000, 500000)
-                                               : prng_between(&w->prng, 100000, ttl_us + ttl_us / 2);
+        fault->us = prng_percent(&w->prng, 50)
+                        ? prng_between(&w->prng, 1000, 500000)
+                        : prng_between(&w->prng, 100000, ttl_us + ttl_us / 2);
         if (kind <= FAULT_SPLIT)
             draw_cut(w, fault);
         world_plan_in(w, prng_between(&w->prng, 0, w->options.chaos_us),
                       (struct happening){.kind = HAPPEN_FAULT, .what = fault});
     }
+}
+
+/* Spread without a draw, so that the other faults are what they were. */
+static void plan_reload(struct world *w, unsigned i)
+{
+    struct fault *fault = world_allocate(w, sizeof *fault);
+    *fault = (struct fault){.kind = FAULT_RELOAD, .agent = (uint8_t)(i % w->options.agents)};
+    world_plan_in(w, w->options.chaos_us * (i + 1) / (w->options.reloads + 1),
+                  (struct happening){.kind = HAPPEN_FAULT, .what = fault});
 }
 
 void fault_plan_all(struct world *w)
@@ -98,6 +108,57 @@ void fault_plan_all(struct world *w)
         plan(w, FAULT_JUMP, 8);
     if (w->switches.broken == BREAK_ROLLBACK)
         plan(w, FAULT_SNAPSHOT, 16);
+    for (unsigned i = 0; i < w->options.reloads; i++)
+        plan_reload(w, i);
+}
+
+void fault_plan_wild(struct world *w)
+{
+    uint8_t master = (uint8_t)prng_below(&w->prng, w->options.masters);
+    for (uint8_t key = 0; key < w->options.keys; key++) {
+        struct fault *fault = world_allocate(w, sizeof *fault);
+        *fault = (struct fault){.kind = FAULT_WILD, .master = master, .key = key};
+        fault->out = prng_percent(&w->prng, 50);
+        fault->us = prng_between(&w->prng, 0, 3);
+        world_plan_in(w, prng_between(&w->prng, 0, w->options.chaos_us),
+                      (struct happening){.kind = HAPPEN_FAULT, .what = fault});
+    }
+}
+
+/* Out of those that a test of real masters uses too. */
+static void plant_wild(struct world *w, const struct fault *fault)
+{
+    const uint64_t numbers[] = {9007199254740993, 9999999999999999, 99999999999999999,
+                                (uint64_t)master_wall_us(w, fault->master) +
+                                    FENCE_AHEAD_US / 2 * 3};
+    world_say(w, "m%u: the number of k%u is %llu now%s", fault->master, fault->key,
+              (unsigned long long)numbers[fault->us], fault->out ? ", and it lies on" : "");
+    master_plant(w, fault->master, fault->key, numbers[fault->us], fault->out);
+}
+
+/* Stopped, cut from everybody or standing still, with its data and in its epoch. Where every other
+ * master is needed while one is away, the next one stays until this one is found, repaired and
+ * counts again: a back-off and four renewals (R7). */
+void fault_plan_in_turn(struct world *w)
+{
+    static const enum fault_kind kinds[] = {FAULT_PAUSE, FAULT_RESTART, FAULT_ISOLATION};
+    const struct options *o = &w->options;
+    int64_t ttl_us = (int64_t)o->ttl_ms_max * 1000, at = prng_between(&w->prng, 0, 2 * ttl_us);
+    uint8_t first = (uint8_t)prng_below(&w->prng, o->masters);
+    for (uint8_t i = 0; i < o->masters; i++) {
+        struct fault *fault = world_allocate(w, sizeof *fault);
+        *fault = (struct fault){.kind = kinds[prng_below(&w->prng, 3)],
+                                .master = (uint8_t)((first + i) % o->masters)};
+        fault->agents = (uint16_t)((1u << o->agents) - 1);
+        fault->masters = (uint16_t)(1u << fault->master);
+        fault->out = fault->back = true;
+        fault->us = prng_between(&w->prng, ttl_us + ttl_us / 20, 3 * ttl_us);
+        world_plan_in(w, at, (struct happening){.kind = HAPPEN_FAULT, .what = fault});
+        at += fault->us + RECONNECTED_US + prng_between(&w->prng, 0, ttl_us);
+        if (o->masters - world_quorum(w) < 2)
+            at += ttl_us + ttl_us / 2;
+    }
+    w->options.chaos_us = at;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -144,11 +205,12 @@ static void stop_master(struct world *w, const struct fault *fault)
     master->parked = NULL;
     master->parked_end = &master->parked;
     for (uint8_t a = 0; a < w->options.agents; a++)
-        world_plan_in(w, prng_between(&w->prng, 0, 5000),
-                      (struct happening){.kind = HAPPEN_DROP,
-                                         .agent = a,
-                                         .master = fault->master,
-                                         .number = w->agents[a].connections[fault->master].generation});
+        world_plan_in(
+            w, prng_between(&w->prng, 0, 5000),
+            (struct happening){.kind = HAPPEN_DROP,
+                               .agent = a,
+                               .master = fault->master,
+                               .number = w->agents[a].connections[fault->master].generation});
     world_plan_in(w, fault->us, (struct happening){.kind = HAPPEN_START, .master = fault->master});
 }
 
@@ -162,13 +224,14 @@ void fault_master_starts(struct world *w, uint8_t index)
     if (w->switches.forgetful) {
         if (prng_percent(&w->prng, 60))
             master_forget(w, index);
-    } else if (prng_percent(&w->prng, 50)) {
+    } else if (!w->switches.in_turn && prng_percent(&w->prng, 50)) {
         master->epoch++;
+        w->epoch_at = w->now;
     }
     if (world_breaks(w, BREAK_DATA_LOSS))
-        memset(master->keys, 0, sizeof master->keys);
+        master_clear(w, index);
     if (world_breaks(w, BREAK_ROLLBACK))
-        memcpy(master->keys, master->snapshot, sizeof master->keys);
+        master_roll_back(w, index);
     world_say(w, "m%u is back in epoch %u", index, master->epoch);
 }
 
@@ -179,11 +242,12 @@ static void flush_master(struct world *w, const struct fault *fault)
         return;
     master_forget(w, fault->master);
     for (uint8_t a = 0; a < w->options.agents; a++)
-        world_plan_in(w, prng_between(&w->prng, 0, 1000000),
-                      (struct happening){.kind = HAPPEN_MARKER,
-                                         .agent = a,
-                                         .master = fault->master,
-                                         .number = w->agents[a].connections[fault->master].generation});
+        world_plan_in(
+            w, prng_between(&w->prng, 0, 1000000),
+            (struct happening){.kind = HAPPEN_MARKER,
+                               .agent = a,
+                               .master = fault->master,
+                               .number = w->agents[a].connections[fault->master].generation});
 }
 
 static void stall_agent(struct world *w, const struct fault *fault)
@@ -195,16 +259,19 @@ static void stall_agent(struct world *w, const struct fault *fault)
     agent_stall(w, fault->agent, fault->us);
 }
 
-/* Far off or nearly right; small jumps are not noticed, and must not add up (R12: a clock that is off by more than a
- * second proposes no numbers). */
+/* Far off or nearly right; small jumps are not noticed, and must not add up (R12: a clock that is
+ * off by more than a second proposes no numbers). */
 static void set_wall_clock(struct world *w, uint8_t agent)
 {
-    int64_t far_us = prng_percent(&w->prng, 50) ? 0 : prng_percent(&w->prng, 50) ? 60000000 : -60000000;
+    int64_t far_us = prng_percent(&w->prng, 50)   ? 0
+                     : prng_percent(&w->prng, 50) ? 60000000
+                                                  : -60000000;
     int64_t near_us = WALL_NEAR_US;
     int64_t before_us = w->agents[agent].wall_us;
     w->agents[agent].wall_us = far_us + prng_between(&w->prng, -near_us, near_us);
     w->figures.wall_jumps++;
-    world_say(w, "a%u: the wall clock jumps by %lld us", agent, (long long)(w->agents[agent].wall_us - before_us));
+    world_say(w, "a%u: the wall clock jumps by %lld us", agent,
+              (long long)(w->agents[agent].wall_us - before_us));
 }
 
 static void cut(struct world *w, const struct fault *fault)
@@ -230,7 +297,8 @@ static void cut(struct world *w, const struct fault *fault)
     world_plan_in(w, 2 * fault->us, (struct happening){.kind = HAPPEN_FAULT, .what = again});
 }
 
-/* An orderly end: a drain, perhaps with time for the holders, then the news for them, and a moment later the process is gone. */
+/* An orderly end: a drain, perhaps with time for the holders, then the news for them, and a moment
+ * later the process is gone. */
 static void end_agent(struct world *w, const struct fault *fault)
 {
     if (!w->agents[fault->agent].draining && prng_percent(&w->prng, 50)) {
@@ -245,7 +313,8 @@ static void end_agent(struct world *w, const struct fault *fault)
     *crash = *fault;
     crash->kind = FAULT_CRASH;
     agent_end(w, fault->agent, fault->out);
-    world_plan_in(w, prng_between(&w->prng, 0, 50000), (struct happening){.kind = HAPPEN_FAULT, .what = crash});
+    world_plan_in(w, prng_between(&w->prng, 0, 50000),
+                  (struct happening){.kind = HAPPEN_FAULT, .what = crash});
 }
 
 void fault_strike(struct world *w, const void *what)
@@ -261,10 +330,11 @@ void fault_strike(struct world *w, const void *what)
         cut(w, fault);
         break;
     case FAULT_RESET:
-        world_plan_in(
-            w, 0,
-            (struct happening){
-                .kind = HAPPEN_DROP, .agent = fault->agent, .master = fault->master, .number = connection->generation});
+        world_plan_in(w, 0,
+                      (struct happening){.kind = HAPPEN_DROP,
+                                         .agent = fault->agent,
+                                         .master = fault->master,
+                                         .number = connection->generation});
         break;
     case FAULT_PAUSE:
         pause_master(w, fault);
@@ -282,7 +352,8 @@ void fault_strike(struct world *w, const void *what)
     case FAULT_CRASH:
         if (w->agents[fault->agent].alive) {
             agent_crash(w, fault->agent);
-            world_plan_in(w, fault->us / 2, (struct happening){.kind = HAPPEN_BOOT, .agent = fault->agent});
+            world_plan_in(w, fault->us / 2,
+                          (struct happening){.kind = HAPPEN_BOOT, .agent = fault->agent});
         }
         break;
     case FAULT_FLUSH:
@@ -296,9 +367,15 @@ void fault_strike(struct world *w, const void *what)
     case FAULT_WALL:
         set_wall_clock(w, fault->agent);
         break;
+    case FAULT_RELOAD:
+        if (!w->agents[fault->agent].stalled)
+            agent_reload(w, fault->agent);
+        break;
+    case FAULT_WILD:
+        plant_wild(w, fault);
+        break;
     case FAULT_SNAPSHOT:
-        memcpy(w->masters[fault->master].snapshot, w->masters[fault->master].keys,
-               sizeof w->masters[fault->master].snapshot);
+        master_snapshot(w, fault->master);
         break;
     }
 }
@@ -318,7 +395,8 @@ void fault_heal(struct world *w)
     world_say(w, "---- healed");
     w->healed = true;
     w->healed_at = w->now;
-    o->late = o->doubled = o->refused = o->not_run = o->not_sent = o->message_lost = o->frozen_writes = 0;
+    o->late = o->doubled = o->refused = o->not_run = o->not_sent = o->message_lost =
+        o->frozen_writes = 0;
     o->silence_us = 1000000;
     if (o->out_us_max > 2000)
         o->out_us_max = 2000;
@@ -329,15 +407,19 @@ void fault_heal(struct world *w)
         fault_master_starts(w, m);
     }
     for (uint8_t a = 0; a < o->agents; a++) {
+        if (w->agents[a].reloaded)
+            agent_reload(w, a);
         if (w->agents[a].alive && (w->agents[a].draining || w->agents[a].ending))
             agent_crash(w, a);
         agent_boot(w, a);
         for (uint8_t m = 0; m < o->masters; m++) {
             struct connection *connection = &w->agents[a].connections[m];
             connection->cut_out_until = connection->cut_back_until = 0;
-            world_plan_in(
-                w, o->silence_us,
-                (struct happening){.kind = HAPPEN_CHECK, .agent = a, .master = m, .number = connection->generation});
+            world_plan_in(w, o->silence_us,
+                          (struct happening){.kind = HAPPEN_CHECK,
+                                             .agent = a,
+                                             .master = m,
+                                             .number = connection->generation});
         }
     }
 }

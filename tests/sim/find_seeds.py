@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Finds the killing seeds of the simulator's mutants and broken assumptions again: tests/sim/find_seeds.py BUILD_DIR [NAME...].
+"""Finds the killing seeds of the simulator's mutants and broken assumptions again:
+tests/sim/find_seeds.py BUILD_DIR [NAME...].
 
-To be run when what a seed means has changed (a draw of tests/sim, a timing of the core) or a mutant was added with `?` for its columns.
-Each is searched from seed 1 on for SEEDS violations of the property that is to catch it (`?`: of whatever comes first), and the last two
-columns of mutants.txt and assumptions.txt are written anew. Exits with 1 when one was not caught in RUNS schedules.
+To be run when what a seed means has changed (a draw of tests/sim, a timing of the core) or a
+mutant was added with `?` for its columns. Each is searched from seed 1 on for SEEDS violations
+of the property that is to catch it (`?`: of whatever comes first), and the last two columns of
+mutants.txt, script_mutants.txt and assumptions.txt are written anew. Exits with 1 when one was
+not caught in RUNS schedules.
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -12,7 +16,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 SEEDS = 2
-RUNS = 200_000
+RUNS = int(os.environ.get("RUNS") or 200_000)
 ASSERTED = re.compile(r"^seed (\d+): at \S+ s: assertion: ", re.M)
 CAUGHT = re.compile(r"^caught by (\S+) with seed (\d+)$", re.M)
 
@@ -21,7 +25,15 @@ def search(program, options, prop):
     """The property and the first seeds that show its violation."""
     seeds, start = [], 1
     while len(seeds) < SEEDS and start < RUNS:
-        args = [program, *options, "--expect-violation", "--runs", str(RUNS - start), "--from", str(start)]
+        args = [
+            program,
+            *options,
+            "--expect-violation",
+            "--runs",
+            str(RUNS - start),
+            "--from",
+            str(start),
+        ]
         if prop != "?":
             args += ["--caught-by", prop]
         ended = subprocess.run(args, stdout=subprocess.PIPE, text=True, check=False)
@@ -60,12 +72,21 @@ def main():
     names = sys.argv[2:]
 
     def mutant(columns):
-        return build / ("sim" if columns[1] == "-" else f"sim_{columns[0].lower()}"), columns[2].split()
+        return (
+            build / ("sim" if columns[1] == "-" else f"sim_{columns[0].lower()}"),
+            columns[2].split(),
+        )
+
+    def script_mutant(columns):
+        return build / "sim", ["--replace", *columns[1:4], *columns[4].split()]
 
     def assumption(columns):
         return build / "sim", ["--break", columns[1]]
 
-    missed = refresh(HERE / "mutants.txt", names, mutant) + refresh(HERE / "assumptions.txt", names, assumption)
+    missed = refresh(HERE / "mutants.txt", names, mutant) + refresh(
+        HERE / "script_mutants.txt", names, script_mutant
+    )
+    missed += refresh(HERE / "assumptions.txt", names, assumption)
     for name in missed:
         print(f"{name}: not caught in {RUNS} schedules", file=sys.stderr)
     return 1 if missed else 0

@@ -27,8 +27,12 @@ static const struct minimum exercised[] = {
     {"losses by a stall", offsetof(struct figures, lost[REASON_STALLED]), 20},
     {"losses by the agent's end", offsetof(struct figures, lost[REASON_DRAINED]), 20},
     {"adoptions", offsetof(struct figures, adoptions), 80},
+    {"calls that acquire several locks", offsetof(struct figures, shared_acquires), 80},
+    {"calls that release several locks", offsetof(struct figures, shared_releases), 1000},
     {"releases", offsetof(struct figures, releases), 5000},
     {"releases with a master unreachable", offsetof(struct figures, releases_partial), 800},
+    {"releases by agents that did not know the hold", offsetof(struct figures, stranger_releases),
+     5},
     {"releases left pending", offsetof(struct figures, releases_pending), 300},
     {"holds found in a journal", offsetof(struct figures, restored), 100},
     {"undelivered grants", offsetof(struct figures, undeliveries), 250},
@@ -44,17 +48,46 @@ static const struct minimum exercised[] = {
     {"writes that it rejected", offsetof(struct figures, writes_rejected), 500},
     {"stalls", offsetof(struct figures, stalls), 500},
     {"holds entered again by their owner", offsetof(struct figures, reentered), 100},
-    {"requests repeated that had their lock", offsetof(struct figures, repeated), 15},
+    {"requests repeated that had their lock", offsetof(struct figures, repeated), 6},
     {"requests that a repeat took the place of", offsetof(struct figures, superseded), 100},
     {"bound callers that left", offsetof(struct figures, unbound), 100},
     {"bound callers that did not read", offsetof(struct figures, stuck), 10},
     {"jumps of agents' wall clocks", offsetof(struct figures, wall_jumps), 500},
+    {"ttls out of range", offsetof(struct figures, bad_ttls), 200},
+    {"reloads", offsetof(struct figures, reloads), 300},
+#ifdef TIGHT_LIMITS
+    {"steps that their effects cut short", offsetof(struct figures, full_steps), 100},
+#endif
 };
 
 /* The same where masters forget: the guard costs grants, and so all that follows from them. */
 static const struct minimum exercised_forgetful[] = {
     {"times that a master forgot everything", offsetof(struct figures, forgotten), 2500},
     {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
+};
+
+/* The same where some tables are small: nobody is turned away where all are fair. */
+static const struct minimum exercised_crowded[] = {
+    {"requests that full tables turned away", offsetof(struct figures, crowded), 500},
+};
+
+/* Where one master gets numbers that nobody granted. */
+static const struct minimum exercised_wild[] = {
+    {"votes that a wild number withheld", offsetof(struct figures, spoiled), 1000},
+};
+
+/* Where nothing fails but that masters are away in turn. */
+static const struct minimum exercised_in_turn[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"renewals", offsetof(struct figures, renewals), 20000},
+    {"repaired keys", offsetof(struct figures, repairs), 2000},
+};
+
+/* Where few rounds may be in flight (R16). */
+static const struct minimum exercised_few_rounds[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"rounds that waited for a place", offsetof(struct figures, lined_up), 20000},
+    {"requests that waited for a place in vain", offsetof(struct figures, overloaded), 5},
 };
 
 /* The same where the order is fair, as it is with every fourth seed, or with all. */
@@ -67,14 +100,15 @@ enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 25, ALL_FAIR_PERCENT = 50 };
 
 static struct world world;
 static bool expects_violation;
-static const char *expected; /* C1..C11, or `assertion`: what has to catch a broken rule; NULL: any */
+/* C1..C13, or `assertion`: what has to catch a broken rule; NULL: any */
+static const char *expected;
 
 /* The core's assertions end here: with the seed, and as a catch where one is wanted. */
 _Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
 {
     bool caught = expects_violation && (expected == NULL || strcmp(expected, "assertion") == 0);
-    printf("seed %llu: at %.6f s: assertion: %s (%s:%d)\n", (unsigned long long)world.seed, (double)world.now / 1e6,
-           expression, file, line);
+    printf("seed %llu: at %.6f s: assertion: %s (%s:%d)\n", (unsigned long long)world.seed,
+           (double)world.now / 1e6, expression, file, line);
     if (caught)
         printf("caught by assertion with seed %llu\n", (unsigned long long)world.seed);
     exit(caught ? 0 : 1);
@@ -95,7 +129,8 @@ static uint64_t figure(size_t offset)
 }
 
 /* Returns how many figures are too small; with few runs none is. */
-static unsigned print_some(const struct minimum *minima, size_t count, uint64_t runs, uint64_t percent)
+static unsigned print_some(const struct minimum *minima, size_t count, uint64_t runs,
+                           uint64_t percent)
 {
     unsigned idle = 0;
     for (size_t i = 0; i < count; i++) {
@@ -108,17 +143,67 @@ static unsigned print_some(const struct minimum *minima, size_t count, uint64_t 
     return idle;
 }
 
+#ifdef TIGHT_LIMITS
+enum { TIGHT = 1 };
+#else
+enum { TIGHT = 0 };
+#endif
+
+/* R9: a release is heard; seldom the vote of those who hear it is split. */
+static unsigned print_wakes(uint64_t runs)
+{
+    uint64_t wakes = world.figures.wakes, late = world.figures.wakes_late;
+    bool few = runs >= 500 && wakes < runs / (TIGHT ? 50 : 2),
+         slow = runs >= 500 && late * 100 > wakes;
+    printf("%10llu releases that others waited for, %llu of them heard late%s\n",
+           (unsigned long long)wakes, (unsigned long long)late,
+           few    ? ": too few, nothing was proved"
+           : slow ? ": too many"
+                  : "");
+    return few + slow;
+}
+
+/* R9: agents that wait have their turns one after the other. */
+static unsigned print_turns(uint64_t runs)
+{
+    uint64_t turns = world.figures.turns, passed_over = world.figures.turns_passed_over;
+    bool few = runs >= 500 && turns < runs * 5, many = runs >= 500 && passed_over * 5 > turns;
+    printf("%10llu turns of agents, by %llu of them another one was passed over%s\n",
+           (unsigned long long)turns, (unsigned long long)passed_over,
+           few    ? ": too few, nothing was proved"
+           : many ? ": too many"
+                  : "");
+    return few + many;
+}
+
 static unsigned print_figures(uint64_t runs, double seconds)
 {
     bool forgetful = world.switches.forgetful, fair = world.switches.fair;
-    printf("%llu schedules, %.0f a second, %llu steps, %.0f s of virtual time\n", (unsigned long long)runs,
-           (double)runs / seconds, (unsigned long long)world.figures.steps, (double)world.figures.virtual_us / 1e6);
+    printf("%llu schedules, %.0f a second, %llu steps, %.0f s of virtual time\n",
+           (unsigned long long)runs, (double)runs / seconds,
+           (unsigned long long)world.figures.steps, (double)world.figures.virtual_us / 1e6);
+    if (world.switches.in_turn)
+        return print_some(exercised_in_turn, sizeof exercised_in_turn / sizeof exercised_in_turn[0],
+                          runs, 100);
+    if (world.switches.many_wait)
+        return print_turns(runs);
+    if (world.switches.few_rounds)
+        return print_some(exercised_few_rounds,
+                          sizeof exercised_few_rounds / sizeof exercised_few_rounds[0], runs, 100);
     unsigned idle = print_some(exercised, sizeof exercised / sizeof exercised[0], runs,
                                forgetful ? FORGETFUL_PERCENT
                                : fair    ? ALL_FAIR_PERCENT
                                          : 100);
+    if (world.switches.wild)
+        idle +=
+            print_some(exercised_wild, sizeof exercised_wild / sizeof exercised_wild[0], runs, 100);
     if (forgetful)
-        idle += print_some(exercised_forgetful, sizeof exercised_forgetful / sizeof exercised_forgetful[0], runs, 100);
+        idle += print_some(exercised_forgetful,
+                           sizeof exercised_forgetful / sizeof exercised_forgetful[0], runs, 100);
+    idle += print_wakes(runs);
+    if (!fair)
+        idle += print_some(exercised_crowded,
+                           sizeof exercised_crowded / sizeof exercised_crowded[0], runs, 100);
     idle += print_some(exercised_fair, sizeof exercised_fair / sizeof exercised_fair[0], runs,
                        fair ? 100 : FAIR_PERCENT / 2);
     return idle;
@@ -128,7 +213,8 @@ static int replay(uint64_t seed)
 {
     world.verbose = true;
     world_run(&world, seed);
-    printf("seed %llu: %s\n", (unsigned long long)seed, world.violation[0] == '\0' ? "no violation" : world.violation);
+    printf("seed %llu: %s\n", (unsigned long long)seed,
+           world.violation[0] == '\0' ? "no violation" : world.violation);
     return world.violation[0] != '\0';
 }
 
@@ -173,28 +259,45 @@ static int run_many(uint64_t from, uint64_t runs, uint64_t keep_going)
 
 static int usage(void)
 {
-    fputs("usage: sim [OPTION...] SEED           replay one seed, with its timeline\n"
-          "       sim [OPTION...] --runs N       run many, print figures; fails on a violation or when too little "
-          "happened\n"
-          "           [--from SEED]              the first of them (1)\n"
-          "           [--keep-going N]           stop only after N violations\n"
-          "           [--expect-violation]       stop at the first one; fails unless there is one\n"
-          "           [--caught-by PROPERTY]     the same, by this property (C1..C11, assertion)\n"
-          "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
-          "           --fair                     callers are served in the order in which they came, with every seed\n"
-          "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | disagreement\n"
-          "           --keep ASSUMPTION          the same schedules with the assumption kept\n"
-          "rules that others than the core keep, broken:\n"
-          "           --guard-off  --release-without-compare  --renew-without-compare  --renewal-shortens  "
-          "--set-without-nx\n"
-          "           --answers-unchecked  --register-accepts-all  --ignore-tickets  --eternal-tickets\n",
-          stderr);
+    fputs(
+        "usage: sim [OPTION...] SEED           replay one seed, with its timeline\n"
+        "       sim [OPTION...] --runs N       run many, print figures; fails on a violation or "
+        "when too little "
+        "happened\n"
+        "           [--from SEED]              the first of them (1)\n"
+        "           [--keep-going N]           stop only after N violations\n"
+        "           [--expect-violation]       stop at the first one; fails unless there is one\n"
+        "           [--caught-by PROPERTY]     the same, by this property (C1..C13, assertion)\n"
+        "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
+        "           --fair                     callers are served in the order in which they came, "
+        "with every seed\n"
+        "           --roaming                  callers go to several living agents with one token\n"
+        "           --in-turn                  nothing fails but that each master is away once, "
+        "for longer than a "
+        "lease\n"
+        "           --few-rounds               so few rounds may be in flight that most of them "
+        "wait "
+        "for a place\n"
+        "           --many-wait                more wait for one key at each agent than its turn "
+        "is long, "
+        "and the order is any\n"
+        "           --wild-numbers             one master's fence keys get numbers that nobody "
+        "granted\n"
+        "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
+        "disagreement\n"
+        "           --keep ASSUMPTION          the same schedules with the assumption kept\n"
+        "rules that others than the core keep, broken:\n"
+        "           --answers-unchecked  --register-accepts-all\n"
+        "           --replace FILE TEXT BY     in the scripts: FILE is the name of one of "
+        "agent/redis/*.lua\n",
+        stderr);
     return 2;
 }
 
 static bool name_assumption(const char *name, bool kept)
 {
-    static const char *const names[] = {"", "drift", "data-loss", "rollback", "clock-jump", "disagreement"};
+    static const char *const names[] = {"",         "drift",      "data-loss",
+                                        "rollback", "clock-jump", "disagreement"};
     for (unsigned i = 1; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             world.switches.broken = (enum assumption)i;
@@ -211,14 +314,11 @@ static bool turn_switch(const char *name)
     } table[] = {
         {"--forgetful", &switches->forgetful},
         {"--fair", &switches->fair},
-        {"--ignore-tickets", &switches->ignore_tickets},
-        {"--eternal-tickets", &switches->eternal_tickets},
-        {"--guard-off", &switches->guard_off},
-        {"--release-without-compare", &switches->release_without_compare},
-        {"--renew-without-compare", &switches->renew_without_compare},
-        {"--renewal-shortens", &switches->renewal_shortens},
-        {"--set-without-nx", &switches->set_without_nx},
-        {"--handover-without-compare", &switches->handover_without_compare},
+        {"--roaming", &switches->roaming},
+        {"--in-turn", &switches->in_turn},
+        {"--wild-numbers", &switches->wild},
+        {"--few-rounds", &switches->few_rounds},
+        {"--many-wait", &switches->many_wait},
         {"--answers-unchecked", &switches->answers_unchecked},
         {"--register-accepts-all", &switches->register_accepts_all},
         {"--expect-violation", &expects_violation},
@@ -226,7 +326,6 @@ static bool turn_switch(const char *name)
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (strcmp(name, table[i].name) == 0) {
             *table[i].value = true;
-            switches->forgetful = switches->forgetful || switches->guard_off;
             return true;
         }
     }
@@ -236,6 +335,7 @@ static bool turn_switch(const char *name)
 int main(int argc, char **argv)
 {
     uint64_t runs = 0, from = 1, keep_going = 0, seed = 0;
+    struct replacement replacement = {NULL, NULL, NULL};
     world_init(&world);
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -253,13 +353,21 @@ int main(int argc, char **argv)
             i++;
         else if (strcmp(argv[i], "--keep") == 0 && name_assumption(value, /* kept= */ true))
             i++;
-        else if (argv[i][0] >= '0' && argv[i][0] <= '9')
+        else if (strcmp(argv[i], "--replace") == 0 && i + 3 < argc) {
+            replacement = (struct replacement){argv[i + 1], argv[i + 2], argv[i + 3]};
+            i += 3;
+        } else if (argv[i][0] >= '0' && argv[i][0] <= '9')
             seed = strtoull(argv[i], NULL, 10);
         else
             return usage();
     }
     if (runs == 0 && seed == 0)
         return usage();
+    const char *why = master_load(&world, replacement.file == NULL ? NULL : &replacement);
+    if (why != NULL) {
+        fprintf(stderr, "%s: %s\n", replacement.file, why);
+        return 2;
+    }
     if (runs == 0)
         return replay(seed);
     return expects_violation ? search(from, runs) : run_many(from, runs, keep_going);

@@ -1,67 +1,45 @@
-/* The model of a master: a clock of its own, and for each key a lock and a fencing number, changed only by the scripts.
- */
+/* A master: a keyspace, a clock of its own, and the shipped scripts on it, asked through the
+ * shipped asking.c and heard through the shipped replies.c. What a command did is read off the
+ * keyspace before and after it. */
 #include "world.h"
 
+#include "agent/redis/asking.h"
+#include "agent/redis/replies.h"
+#include "agent/redis/scripts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { FENCE_RETENTION_MS = 3600 * 1000 };
+enum { FENCE_RETENTION_MS = 3600 * 1000, COMMAND_BYTES = 256 * 1024, NAME_BYTES = 48 };
 
-void master_reset(struct world *w, uint8_t index)
+static const char *const prefixes[] = {"lock:", "other:"};
+
+/* ---- what it is called there ---- */
+
+struct name {
+    char at[NAME_BYTES];
+    size_t len;
+};
+
+enum kind { KIND_LOCK, KIND_TICKETS, KIND_FENCE, KINDS };
+
+static struct name names[KINDS][SIM_NAMES];
+
+static void make_names(void)
 {
-    struct master *master = &w->masters[index];
-    memset(master, 0, sizeof *master);
-    master->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
-    master->wall_us = prng_percent(&w->prng, 80) ? prng_between(&w->prng, -5000, 5000)
-                                                 : prng_between(&w->prng, -100000000, 100000000);
-    master->epoch = (uint16_t)prng_between(&w->prng, 1, 1000);
-    master->parked_end = &master->parked;
-    /* All of them new: they vote at once. Fencing numbers outlive lost counters only by time, so the clocks are near each
-     * other where counters are lost. */
-    master->marker.since_ms = INT64_MIN / 2;
-    if (w->switches.forgetful)
-        master->wall_us = prng_between(&w->prng, -5000, 5000);
-    /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds. */
-    if (index == 0 && w->options.masters >= 5 && prng_percent(&w->prng, 3))
-        master->keys[0].foreign = true;
+    static const char *const kinds[KINDS] = {"", "lockagent:ticket:", "lockagent:fence:"};
+    for (unsigned kind = 0; kind < KINDS; kind++)
+        for (unsigned i = 0; i < SIM_NAMES; i++) {
+            struct name *name = &names[kind][i];
+            name->len = (size_t)snprintf(name->at, sizeof name->at, "%s%sk%u", kinds[kind],
+                                         prefixes[i / SIM_KEYS], i % SIM_KEYS);
+        }
 }
 
-int64_t master_wall_us(const struct world *w, uint8_t index)
+static struct bytes name_of(enum kind kind, uint8_t name)
 {
-    const struct master *master = &w->masters[index];
-    return 1700000000000000 + w->now + w->now * master->rate_ppm / 1000000 + master->wall_us + master->jumped_us;
-}
-
-/* Redis counts its expiries in whole milliseconds. */
-static int64_t clock_ms(const struct world *w, uint8_t index)
-{
-    return master_wall_us(w, index) / 1000;
-}
-
-static void expire(struct master_key *key, int64_t now_ms)
-{
-    if (key->locked && now_ms >= key->expires_ms)
-        key->locked = false;
-    if (key->fence != 0 && now_ms >= key->fence_expires_ms)
-        key->fence = 0;
-}
-
-static bool holds(const struct master_key *key, const uint8_t random[RANDOM_BYTES])
-{
-    return key->locked && memcmp(key->random, random, RANDOM_BYTES) == 0;
-}
-
-bool master_holds(const struct world *w, uint8_t index, uint8_t key, const uint8_t random[RANDOM_BYTES])
-{
-    struct master_key state = w->masters[index].keys[key];
-    expire(&state, clock_ms(w, index));
-    return holds(&state, random);
-}
-
-bool master_is_locked(const struct world *w, uint8_t index, uint8_t key)
-{
-    struct master_key state = w->masters[index].keys[key];
-    expire(&state, clock_ms(w, index));
-    return state.locked;
+    return (struct bytes){names[kind][name].at, names[kind][name].len};
 }
 
 uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key)
@@ -69,51 +47,249 @@ uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key)
     return world_breaks(w, BREAK_DISAGREEMENT) && agent % 2 == 1 ? (uint8_t)(key + SIM_KEYS) : key;
 }
 
-static void set_lock(struct master_key *key, const struct order *order, int64_t now_ms)
+static uint8_t name_of_channel(struct bytes channel)
 {
-    key->locked = true;
-    memcpy(key->random, order->token.random, RANDOM_BYTES);
-    key->expires_ms = now_ms + order->ttl_ms;
-    key->label_len = order->label_len;
-    memcpy(key->label, order->label, sizeof key->label);
+    static const char kind[] = "lockagent:channel:";
+    uint8_t key = (uint8_t)(channel.at[channel.len - 1] - '0');
+    return channel.at[sizeof kind - 1] == prefixes[0][0] ? key : (uint8_t)(key + SIM_KEYS);
 }
 
-static void store_fence(struct master_key *key, uint64_t fence, int64_t now_ms, uint32_t ttl_ms)
+/* ---- the clock and the keys ---- */
+
+int64_t master_wall_us(const struct world *w, uint8_t index)
 {
-    key->fence = fence;
-    key->fence_expires_ms = now_ms + ttl_ms + FENCE_RETENTION_MS;
+    const struct master *master = &w->masters[index];
+    return 1700000000000000 + w->now + w->now * master->rate_ppm / 1000000 + master->wall_us +
+           master->jumped_us;
 }
 
-/* What there is instead of the token that was asked for. */
-static struct verdict not_yours(const struct master_key *key, int64_t now_ms)
+static struct keyspace *keys_now(struct world *w, uint8_t index)
 {
-    if (!key->locked)
-        return (struct verdict){.vote = VOTE_ABSENT, .pttl_ms = -1};
-    struct verdict verdict = {.vote = VOTE_HELD, .pttl_ms = key->expires_ms - now_ms, .label_len = key->label_len};
-    memcpy(verdict.label, key->label, sizeof verdict.label);
-    return verdict;
+    struct keyspace *keyspace = w->masters[index].keyspace;
+    keyspace->now_us = master_wall_us(w, index);
+    return keyspace;
+}
+
+static uint32_t subscribers(void *owner, struct bytes channel)
+{
+    const struct master *master = owner;
+    return channel_agents(master->world, master->index, name_of_channel(channel));
+}
+
+static uint32_t publish(void *owner, struct bytes channel, struct bytes message)
+{
+    const struct master *master = owner;
+    return channel_publish(master->world, master->index, name_of_channel(channel), message);
+}
+
+/* A command of the simulator's own. */
+static void put(struct world *w, uint8_t index, const char *const *words, unsigned count)
+{
+    struct bytes args[16];
+    for (unsigned i = 0; i < count; i++)
+        args[i] = (struct bytes){words[i], strlen(words[i])};
+    keyspace_command(keys_now(w, index), args, count);
+}
+
+/* All of them new: they vote at once. */
+static void put_first_marker(struct world *w, uint8_t index)
+{
+    char epoch[16], run[16], max_ttl[16];
+    snprintf(epoch, sizeof epoch, "%u", w->masters[index].epoch);
+    snprintf(run, sizeof run, "%u", w->masters[index].boot);
+    snprintf(max_ttl, sizeof max_ttl, "%u", w->config.max_ttl_ms);
+    const char *const words[] = {"HSET", MARKER_KEY, "epoch", epoch,     "run",
+                                 run,    "since",    "0",     "max_ttl", max_ttl};
+    put(w, index, words, sizeof words / sizeof words[0]);
+}
+
+void master_reset(struct world *w, uint8_t index)
+{
+    struct master *master = &w->masters[index];
+    struct keyspace *keyspace = master->keyspace, *snapshot = master->snapshot.keyspace;
+    memset(master, 0, sizeof *master);
+    master->keyspace = keyspace == NULL ? keyspace_new() : keyspace;
+    master->snapshot.keyspace = snapshot == NULL ? keyspace_new() : snapshot;
+    master->world = w;
+    master->index = index;
+    master->keyspace->owner = master;
+    master->keyspace->subscribers = subscribers;
+    master->keyspace->publish = publish;
+    keyspace_clear(master->keyspace);
+    keyspace_clear(master->snapshot.keyspace);
+    master->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
+    master->wall_us = prng_percent(&w->prng, 80) ? prng_between(&w->prng, -5000, 5000)
+                                                 : prng_between(&w->prng, -100000000, 100000000);
+    master->epoch = (uint16_t)prng_between(&w->prng, 1, 1000);
+    master->parked_end = &master->parked;
+    /* Fencing numbers outlive lost counters only by time, so the clocks are near each other where
+     * counters are lost. */
+    if (w->switches.forgetful) {
+        master->wall_us = prng_between(&w->prng, -5000, 5000);
+        put_first_marker(w, index);
+    }
+    /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds.
+     * Where the masters are away in turn, that would be one too many. */
+    if (index == 0 && w->options.masters >= 5 && prng_percent(&w->prng, 3) &&
+        !w->switches.in_turn) {
+        const char *const words[] = {"RPUSH", "lock:k0", "x"};
+        put(w, index, words, 3);
+    }
+}
+
+void master_clear(struct world *w, uint8_t index)
+{
+    struct master *master = &w->masters[index];
+    keyspace_clear(master->keyspace);
+    memset(master->keys, 0, sizeof master->keys);
+}
+
+void master_snapshot(struct world *w, uint8_t index)
+{
+    struct master *master = &w->masters[index];
+    keyspace_copy(master->snapshot.keyspace, master->keyspace);
+    memcpy(master->snapshot.keys, master->keys, sizeof master->keys);
+}
+
+void master_roll_back(struct world *w, uint8_t index)
+{
+    struct master *master = &w->masters[index];
+    keyspace_copy(master->keyspace, master->snapshot.keyspace);
+    memcpy(master->keys, master->snapshot.keys, sizeof master->keys);
+}
+
+void master_forget(struct world *w, uint8_t index)
+{
+    world_say(w, "m%u forgets everything", index);
+    master_clear(w, index);
+    w->masters[index].epoch++;
+    w->forgot_at = w->now;
+    w->figures.forgotten++;
+}
+
+/* ---- who holds a key ---- */
+
+/* The random part as it is stored; NULL: the key is not locked, or by a stranger. */
+static const char *stored_random(struct world *w, uint8_t index, uint8_t name)
+{
+    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_LOCK, name));
+    bool ours = entry != NULL && entry->type == VALUE_STRING &&
+                entry->value.len > TOKEN_RANDOM_CHARS && entry->value.at[TOKEN_RANDOM_CHARS] == ':';
+    return ours ? entry->value.at : NULL;
+}
+
+/* Printed at the most once, and compared with as many masters' as there are. */
+static void print_random(const uint8_t random[RANDOM_BYTES], char text[TOKEN_RANDOM_CHARS])
+{
+    struct token token;
+    memcpy(token.random, random, RANDOM_BYTES);
+    token_print_random(&token, text);
+}
+
+static bool is_random(const char *stored, const uint8_t random[RANDOM_BYTES])
+{
+    char text[TOKEN_RANDOM_CHARS];
+    if (stored == NULL)
+        return false;
+    print_random(random, text);
+    return memcmp(stored, text, TOKEN_RANDOM_CHARS) == 0;
+}
+
+static uint8_t nibble(char digit)
+{
+    return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+}
+
+static void read_random(const char *stored, uint8_t ret_random[RANDOM_BYTES])
+{
+    for (unsigned i = 0; i < RANDOM_BYTES; i++)
+        ret_random[i] = (uint8_t)(nibble(stored[2 * i]) << 4 | nibble(stored[2 * i + 1]));
+}
+
+bool master_holds(struct world *w, uint8_t index, uint8_t name, const uint8_t random[RANDOM_BYTES])
+{
+    return is_random(stored_random(w, index, name), random);
+}
+
+unsigned master_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES])
+{
+    char text[TOKEN_RANDOM_CHARS];
+    unsigned count = 0;
+    print_random(random, text);
+    for (uint8_t m = 0; m < w->options.masters; m++) {
+        const char *stored = stored_random(w, m, name);
+        count += stored != NULL && memcmp(stored, text, TOKEN_RANDOM_CHARS) == 0;
+    }
+    return count;
+}
+
+bool master_holder(struct world *w, uint8_t index, uint8_t name, uint8_t ret_random[RANDOM_BYTES])
+{
+    const char *stored = stored_random(w, index, name);
+    if (stored != NULL)
+        read_random(stored, ret_random);
+    return stored != NULL;
+}
+
+bool master_is_locked(struct world *w, uint8_t index, uint8_t name)
+{
+    return stored_random(w, index, name) != NULL;
 }
 
 /* ---- tickets (R9, order fair) ---- */
 
-static void forget_tickets(const struct world *w, struct master_key *key, int64_t now_ms, uint64_t agent)
+static const struct kept_ticket *ticket_of(const struct master_key *key, uint64_t agent)
 {
-    for (unsigned i = 0; i < SIM_TICKETS; i++) {
+    for (unsigned i = 0; i < SIM_TICKETS; i++)
+        if (key->tickets[i].agent == agent)
+            return &key->tickets[i];
+    return NULL;
+}
+
+/* Notes the tickets that the keyspace has now; that of the order's agent, if there, was written by
+ * it. */
+static void note_tickets(struct world *w, uint8_t index, const struct message *message,
+                         const struct order *order)
+{
+    uint8_t name = master_name(w, message->agent, order->key);
+    struct master_key *key = &w->masters[index].keys[name], noted;
+    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_TICKETS, name));
+    if (entry != NULL && entry->version == key->tickets_version)
+        return;
+    if (entry == NULL && key->tickets_version == 0)
+        return;
+    noted = *key;
+    memset(key->tickets, 0, sizeof key->tickets);
+    key->tickets_version = entry == NULL ? 0 : entry->version;
+    for (uint32_t i = 0;
+         entry != NULL && entry->type == VALUE_HASH && i < entry->field_count && i < SIM_TICKETS;
+         i++) {
+        const struct field *field = &entry->fields[i];
         struct kept_ticket *ticket = &key->tickets[i];
-        if (ticket->agent == agent || (now_ms >= ticket->until_ms && !w->switches.eternal_tickets))
-            ticket->agent = 0;
+        char text[64] = "", *end;
+        memcpy(text, field->value.at,
+               field->value.len < sizeof text ? field->value.len : sizeof text - 1);
+        memset(text + sizeof text - 1, 0, 1);
+        ticket->number = strtoull(text, &end, 10);
+        ticket->until_ms = strtoll(*end == ':' ? end + 1 : end, NULL, 10);
+        memcpy(text, field->name.at, 16);
+        text[16] = '\0';
+        ticket->agent = strtoull(text, NULL, 16);
+        const struct kept_ticket *before = ticket_of(&noted, ticket->agent);
+        bool written = ticket->agent == order->ticket.agent || before == NULL;
+        ticket->by = written ? message->agent : before->by;
+        ticket->sent_at = written ? message->sent_at : before->sent_at;
     }
 }
 
-static struct kept_ticket *first_ticket(struct master_key *key, uint64_t but, uint64_t most, uint64_t *ret_last)
+/* The lowest but that of `own`. */
+static const struct kept_ticket *first_ticket(const struct master_key *key, uint64_t own)
 {
-    struct kept_ticket *first = NULL;
-    *ret_last = 0;
+    const struct kept_ticket *first = NULL;
     for (unsigned i = 0; i < SIM_TICKETS; i++) {
-        struct kept_ticket *ticket = &key->tickets[i];
-        if (ticket->agent == 0 || ticket->agent == but)
+        const struct kept_ticket *ticket = &key->tickets[i];
+        if (ticket->agent == 0 || ticket->agent == own)
             continue;
-        *ret_last = ticket->number > *ret_last && ticket->number <= most ? ticket->number : *ret_last;
         if (first == NULL || ticket->number < first->number ||
             (ticket->number == first->number && ticket->agent < first->agent))
             first = ticket;
@@ -121,229 +297,225 @@ static struct kept_ticket *first_ticket(struct master_key *key, uint64_t but, ui
     return first;
 }
 
-uint64_t master_next(struct world *w, uint8_t index, uint8_t key)
+/* ---- commands ---- */
+
+struct bytes master_command(struct world *w, uint8_t agent, enum op op,
+                            const struct send_item *items, unsigned count)
 {
-    uint64_t last;
-    struct master_key *state = &w->masters[index].keys[key];
-    forget_tickets(w, state, clock_ms(w, index), /* agent= */ 0);
-    const struct kept_ticket *first = first_ticket(state, /* but= */ 0, /* most= */ 0, &last);
-    return first == NULL ? 0 : first->agent;
+    static char bytes[COMMAND_BYTES];
+    struct resp resp = {.bytes = bytes, .size = sizeof bytes};
+    const struct config *naming = &w->naming[world_breaks(w, BREAK_DISAGREEMENT) && agent % 2 == 1];
+    struct text command = asking_op(&resp, naming, 0, op, items, count);
+    return (struct bytes){command.at, command.len};
 }
 
-static void keep_ticket(struct world *w, struct master_key *key, const struct message *message,
-                        const struct ticket *shown, uint64_t number, int64_t now_ms)
+static redisReply *run(struct world *w, uint8_t index, struct scripting *scripting,
+                       struct bytes command)
 {
-    forget_tickets(w, key, now_ms, shown->agent);
-    for (unsigned i = 0; i < SIM_TICKETS && shown->ttl_ms != 0; i++) {
-        if (key->tickets[i].agent == 0) {
-            key->tickets[i] = (struct kept_ticket){.agent = shown->agent,
-                                                   .number = number,
-                                                   .until_ms = now_ms + shown->ttl_ms,
-                                                   .by = message->agent,
-                                                   .sent_at = message->sent_at};
-            return;
-        }
+    static redisReader *reader;
+    void *reply = NULL;
+    if (reader == NULL)
+        reader = redisReaderCreate();
+    struct bytes bytes = scripting_run(scripting, keys_now(w, index), command);
+    if (redisReaderFeed(reader, bytes.at, bytes.len) != REDIS_OK ||
+        redisReaderGetReply(reader, &reply) != REDIS_OK || reply == NULL)
+        abort();
+    return reply;
+}
+
+static bool is_lied_about(const struct world *w, uint8_t index, const struct message *message)
+{
+    for (unsigned i = 0; i < message->count; i++)
+        if (w->masters[index].keys[master_name(w, message->agent, message->orders[i].key)].lies)
+            return true;
+    return false;
+}
+
+/* A server without memory runs the script, one that can not save refuses all that writes, one whose
+ * cache was flushed knows none. */
+static redisReply *run_with(struct world *w, uint8_t index, const struct message *message,
+                            enum mishap mishap)
+{
+    struct keyspace *keyspace = w->masters[index].keyspace;
+    char unknown[128];
+    if (mishap == MISHAP_NOT_RUN) {
+        int len = snprintf(unknown, sizeof unknown,
+                           "*3\r\n$7\r\nEVALSHA\r\n$40\r\n%040d\r\n$1\r\n0\r\n", 0);
+        return run(w, index, w->scripting, (struct bytes){unknown, (size_t)len});
+    }
+    if (mishap == MISHAP_REFUSED)
+        keyspace->refusal = message->sent_at % 2 == 0 ? REFUSES_OOM : REFUSES_MISCONF;
+    redisReply *reply =
+        run(w, index, is_lied_about(w, index, message) ? w->lying : w->scripting, message->command);
+    keyspace->refusal = REFUSES_NOTHING;
+    return reply;
+}
+
+static struct verdict verdict_of(enum op op, const redisReply *entry)
+{
+    struct item_reply item = {.vote = VOTE_UNKNOWN, .pttl_ms = -1};
+    if (entry != NULL)
+        item_reply_read(op, entry, &item);
+    struct verdict verdict = {
+        .vote = item.vote,
+        .fence = item.fence,
+        .pttl_ms = item.pttl_ms,
+        .ticket = item.ticket,
+        .agents = item.agents,
+        .label_len = (uint8_t)(item.holder.len < SIM_LABEL ? item.holder.len : SIM_LABEL)};
+    if (verdict.label_len != 0)
+        memcpy(verdict.label, item.holder.at, verdict.label_len);
+    return verdict;
+}
+
+/* What an order found in its key's place. */
+struct before {
+    bool locked;
+    char random[TOKEN_RANDOM_CHARS];
+};
+
+static void note_deeds(struct world *w, uint8_t index, const struct message *message,
+                       const struct order *order, const struct verdict *verdict,
+                       const struct before *before)
+{
+    uint8_t name = master_name(w, message->agent, order->key);
+    const char *after = stored_random(w, index, name);
+    bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
+    if (before->locked &&
+        (after == NULL || memcmp(after, before->random, TOKEN_RANDOM_CHARS) != 0)) {
+        uint8_t random[RANDOM_BYTES];
+        read_random(before->random, random);
+        checker_deleted(w, index, message, order, random);
+    }
+    if (message->op == OP_REPAIR && !before->locked && is_random(after, order->token.random))
+        checker_repaired(w, index, message, order);
+    w->figures.guarded += verdict->vote == VOTE_GUARDED;
+    w->figures.spoiled += verdict->vote == VOTE_SPOILED;
+    w->figures.withdrawn += message->op == OP_WITHDRAW;
+    if (order->ticket.agent == 0)
+        return;
+    note_tickets(w, index, message, order);
+    bool inherits = message->op == OP_HANDOVER && before->locked &&
+                    is_random(before->random, order->previous.random);
+    const struct kept_ticket *first =
+        first_ticket(&w->masters[index].keys[name], order->ticket.agent);
+    if (takes && verdict->vote == VOTE_TAKEN && (!before->locked || inherits) && first != NULL) {
+        w->figures.queued++;
+        turns_withheld(w, index, order->key, first);
     }
 }
+
+/* The marker's epoch as the agents number them: it is that number; without a marker it is the
+ * master's present one. */
+static uint16_t read_epoch(const struct master *master, const struct message *message,
+                           const redisReply *reply, const struct verdict *first)
+{
+    const char *epoch = reply_epoch(message->op, reply);
+    if (epoch != NULL && *epoch != '\0')
+        return (uint16_t)strtoul(epoch, NULL, 10);
+    return epoch != NULL || (first->vote == VOTE_GUARDED && first->pttl_ms < 0) ? master->epoch : 0;
+}
+
+uint16_t master_execute(struct world *w, uint8_t index, const struct message *message,
+                        enum mishap mishap, struct verdict *ret_verdicts)
+{
+    static struct before before[LIMIT_BATCH];
+    for (unsigned i = 0; i < message->count; i++) {
+        const char *stored =
+            stored_random(w, index, master_name(w, message->agent, message->orders[i].key));
+        before[i].locked = stored != NULL;
+        if (stored != NULL)
+            memcpy(before[i].random, stored, TOKEN_RANDOM_CHARS);
+    }
+    redisReply *reply = run_with(w, index, message, mishap);
+    for (unsigned i = 0; i < message->count; i++) {
+        const redisReply *entry = reply_entry(message->op, message->count, reply, i);
+        ret_verdicts[i] = verdict_of(message->op, entry);
+        if (w->verbose && entry != NULL && entry->type == REDIS_REPLY_ERROR)
+            world_say(w, "    m%u: %s", index, entry->str);
+        note_deeds(w, index, message, &message->orders[i], &ret_verdicts[i], &before[i]);
+    }
+    uint16_t epoch = read_epoch(&w->masters[index], message, reply, &ret_verdicts[0]);
+    freeReplyObject(reply);
+    return epoch;
+}
+
+/* ---- the marker (D5.3) ---- */
 
 void master_mark(struct world *w, uint8_t index, bool connecting)
 {
     struct master *master = &w->masters[index];
-    bool other_run = connecting && master->marker.boot != master->boot;
-    if (!w->switches.forgetful || !(master->marker.missing || other_run))
+    char bytes[512], epoch[16], run_id[16];
+    struct resp resp = {.bytes = bytes, .size = sizeof bytes};
+    if (!w->switches.forgetful)
         return;
-    master->marker.missing = false;
-    master->marker.boot = master->boot;
-    master->marker.since_ms = clock_ms(w, index);
-    master->marker.max_ttl_ms = w->config.max_ttl_ms;
-    master->epoch++;
-    world_say(w, "m%u begins epoch %u", index, master->epoch);
-}
-
-void master_forget(struct world *w, uint8_t index)
-{
-    struct master *master = &w->masters[index];
-    world_say(w, "m%u forgets everything", index);
-    memset(master->keys, 0, sizeof master->keys);
-    master->marker.missing = true;
-    master->epoch++;
-    w->forgot_at = w->now;
-    w->figures.forgotten++;
-}
-
-/* D5.3: for how long it has no vote; 0: it has one; -1: the marker is missing. */
-static int64_t guard_left_ms(const struct world *w, const struct master *master, int64_t now_ms)
-{
-    if (!w->switches.forgetful || w->switches.guard_off)
-        return 0;
-    if (master->marker.missing)
-        return -1;
-    int64_t left_ms = master->marker.since_ms + master->marker.max_ttl_ms + 1001 - now_ms;
-    return left_ms > 0 ? left_ms : 0;
-}
-
-/* A hand-over replaces the token of the holder that releases (R9). */
-static struct verdict acquire(const struct world *w, struct master_key *key, const struct order *order, int64_t now_ms,
-                              bool inherits)
-{
-    bool mine = holds(key, order->token.random);
-    if (key->locked && !inherits && !mine && !w->switches.set_without_nx)
-        return not_yours(key, now_ms);
-    if (!mine) {
-        set_lock(key, order, now_ms);
-        if (order->fencing)
-            store_fence(key, key->fence + 1 > order->token.fence ? key->fence + 1 : order->token.fence, now_ms,
-                        order->ttl_ms);
+    snprintf(epoch, sizeof epoch, "%u", master->epoch + 1u);
+    snprintf(run_id, sizeof run_id, "%u", master->boot);
+    resp_begin(&resp);
+    resp_text(&resp, "EVALSHA");
+    resp_text(&resp, redis_scripts[SCRIPT_MARKER].sha);
+    resp_number(&resp, 2);
+    resp_text(&resp, MARKER_KEY);
+    resp_text(&resp, VOTE_KEY);
+    resp_text(&resp, run_id);
+    resp_text(&resp, epoch);
+    resp_number(&resp, w->config.max_ttl_ms);
+    resp_text(&resp, connecting ? "restart" : "keep");
+    resp_text(&resp, ""); /* no birth: tests/sim/guard sees to those */
+    resp_text(&resp, "");
+    struct text command = resp_end(&resp);
+    redisReply *reply = run(w, index, w->scripting, (struct bytes){command.at, command.len});
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 ||
+        reply->element[0]->type != REDIS_REPLY_STRING)
+        abort();
+    if (strcmp(reply->element[0]->str, epoch) == 0) {
+        master->epoch++;
+        w->epoch_at = w->now;
+        world_say(w, "m%u begins epoch %u", index, master->epoch);
     }
-    return (struct verdict){.vote = VOTE_YES, .fence = order->fencing ? key->fence : 0, .pttl_ms = -1};
+    freeReplyObject(reply);
 }
 
-/* R9: only to the lowest ticket; whose it is not gets a ticket, and loses the key that it would hand over. */
-static struct verdict acquire_in_turn(struct world *w, uint8_t index, const struct message *message,
-                                      const struct order *order, int64_t now_ms, bool inherits)
+/* ---- a number that nobody granted (R12) ---- */
+
+void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, bool lies)
 {
-    struct master_key *key = &w->masters[index].keys[master_name(w, message->agent, order->key)];
-    uint64_t last, number = order->ticket.number;
-    forget_tickets(w, key, now_ms, /* agent= */ 0);
-    const struct kept_ticket *first =
-        first_ticket(key, order->ticket.agent, number + (uint64_t)TICKET_AHEAD_MS * 1000, &last);
-    if (number != 0 && order->ticket.fresh && number <= last)
-        number = last + 1;
-    bool turn =
-        first == NULL || w->switches.ignore_tickets ||
-        (number != 0 && (number < first->number || (number == first->number && order->ticket.agent < first->agent)));
-    struct verdict verdict = {.vote = VOTE_HELD};
-    if (turn || (key->locked && !inherits)) {
-        verdict = acquire(w, key, order, now_ms, inherits);
-    } else {
-        verdict.pttl_ms = first->until_ms - now_ms;
-        w->figures.queued++;
-        turns_withheld(w, index, order->key, first);
-        key->locked = false;
-        if (inherits)
-            channel_publish(w, index, order->key);
-    }
-    verdict.ticket = number;
-    if (verdict.vote == VOTE_YES)
-        forget_tickets(w, key, now_ms, order->ticket.agent);
-    else
-        keep_ticket(w, key, message, &order->ticket, number, now_ms);
-    return verdict;
+    struct bytes fence = name_of(KIND_FENCE, key);
+    char digits[RESP_DIGITS_MAX + 1], retention[16];
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)fence.len, fence.at);
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    snprintf(retention, sizeof retention, "%d", FENCE_RETENTION_MS);
+    const char *const words[] = {"SET", name, digits, "PX", retention};
+    put(w, index, words, sizeof words / sizeof words[0]);
+    w->masters[index].keys[key].planted = true;
+    w->masters[index].keys[key].lies = lies;
 }
 
-static struct verdict withdraw(struct world *w, uint8_t index, const struct order *order, int64_t now_ms)
-{
-    struct master_key *key = &w->masters[index].keys[order->key];
-    forget_tickets(w, key, now_ms, order->ticket.agent);
-    w->figures.withdrawn++;
-    if (!key->locked && master_next(w, index, order->key) != 0)
-        channel_publish(w, index, order->key);
-    return (struct verdict){.vote = VOTE_YES, .pttl_ms = -1};
-}
+/* ---- loading ---- */
 
-/* Nothing shortens: the larger of what is left and the new ttl (R7). */
-static struct verdict extend(const struct world *w, struct master_key *key, const struct order *order, int64_t now_ms)
-{
-    if (now_ms + order->ttl_ms > key->expires_ms || w->switches.renewal_shortens)
-        key->expires_ms = now_ms + order->ttl_ms;
-    if (order->fencing && key->fence != 0)
-        store_fence(key, key->fence, now_ms, order->ttl_ms);
-    return (struct verdict){.vote = VOTE_YES, .fence = order->fencing ? key->fence : 0, .pttl_ms = -1};
-}
+static const struct replacement unbounded = {
+    "common", "local exact, ahead = '9007199254740991', 172800000000",
+    "local exact, ahead = string.rep('9', 40), 1e300"};
 
-static struct verdict raise_fence(struct master_key *key, const struct order *order, int64_t now_ms)
+const char *master_load(struct world *w, const struct replacement *replacement)
 {
-    if (!holds(key, order->token.random))
-        return not_yours(key, now_ms);
-    if (order->token.fence > key->fence)
-        store_fence(key, order->token.fence, now_ms, order->ttl_ms);
-    return (struct verdict){.vote = VOTE_YES, .fence = key->fence, .pttl_ms = -1};
-}
-
-static struct verdict repair(struct world *w, uint8_t index, const struct message *message, const struct order *order,
-                             int64_t now_ms)
-{
-    struct master_key *key = &w->masters[index].keys[order->key];
-    if (key->locked && !holds(key, order->token.random))
-        return not_yours(key, now_ms);
-    bool missing = !key->locked;
-    if (missing) {
-        checker_repaired(w, index, message, order);
-        set_lock(key, order, now_ms);
-    }
-    if (order->fencing && order->token.fence > key->fence)
-        store_fence(key, order->token.fence, now_ms, order->ttl_ms);
-    struct verdict verdict = extend(w, key, order, now_ms);
-    verdict.vote = missing ? VOTE_REPAIRED : VOTE_YES;
-    return verdict;
-}
-
-static struct verdict adopt(const struct world *w, struct master_key *key, const struct order *order, int64_t now_ms)
-{
-    if (!holds(key, order->token.random))
-        return not_yours(key, now_ms);
-    if (order->fencing && key->fence != order->token.fence)
-        return (struct verdict){.vote = VOTE_MISNUMBERED, .fence = key->fence, .pttl_ms = -1};
-    return extend(w, key, order, now_ms);
-}
-
-static struct verdict look(const struct master_key *key, int64_t now_ms)
-{
-    struct verdict verdict = not_yours(key, now_ms);
-    if (verdict.vote == VOTE_HELD)
-        verdict.vote = VOTE_YES;
-    return verdict;
-}
-
-struct verdict master_execute(struct world *w, uint8_t index, const struct message *message, const struct order *order)
-{
-    struct master_key *key = &w->masters[index].keys[master_name(w, message->agent, order->key)];
-    int64_t now_ms = clock_ms(w, index);
-    expire(key, now_ms);
-    if (key->foreign)
-        return (struct verdict){.vote = VOTE_FOREIGN, .pttl_ms = -1};
-    switch (message->op) {
-    case OP_ACQUIRE:
-    case OP_HANDOVER: {
-        bool compares = !w->switches.handover_without_compare;
-        bool inherits = message->op == OP_HANDOVER && (compares ? holds(key, order->previous.random) : key->locked);
-        int64_t left_ms = inherits ? 0 : guard_left_ms(w, &w->masters[index], now_ms);
-        if (left_ms != 0) {
-            w->figures.guarded++;
-            return (struct verdict){.vote = VOTE_GUARDED, .pttl_ms = left_ms};
+    const char *why = NULL;
+    make_names();
+    w->scripting = scripting_new(replacement, &why);
+    if (w->switches.wild)
+        w->lying = scripting_new(&unbounded, &why);
+    for (unsigned i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        struct config *naming = &w->naming[i];
+        naming->group_count = SIM_GROUPS;
+        naming->policy_count = SIM_POLICIES;
+        for (unsigned g = 0; g < SIM_GROUPS; g++)
+            naming->groups[g].guard = w->switches.forgetful;
+        for (unsigned p = 0; p < SIM_POLICIES; p++) {
+            naming->policies[p].fence_retention_ms = FENCE_RETENTION_MS;
+            snprintf(naming->policies[p].prefix, sizeof naming->policies[p].prefix, "%s",
+                     prefixes[i]);
         }
-        if (inherits)
-            checker_deleted(w, index, order->key, key->random, message->sent_at);
-        struct verdict verdict = order->ticket.agent != 0 ? acquire_in_turn(w, index, message, order, now_ms, inherits)
-                                                          : acquire(w, key, order, now_ms, inherits);
-        verdict.agents = channel_agents(w, index, order->key);
-        return verdict;
     }
-    case OP_RAISE:
-        return raise_fence(key, order, now_ms);
-    case OP_RENEW:
-        if (holds(key, order->token.random) || (key->locked && w->switches.renew_without_compare))
-            return extend(w, key, order, now_ms);
-        return not_yours(key, now_ms);
-    case OP_REPAIR:
-        return repair(w, index, message, order, now_ms);
-    case OP_ADOPT:
-        return adopt(w, key, order, now_ms);
-    case OP_READ:
-        return look(key, now_ms);
-    case OP_WITHDRAW:
-        return withdraw(w, index, order, now_ms);
-    default: /* OP_RELEASE */
-        break;
-    }
-    if (order->ticket.agent != 0 && order->ticket.number == 0)
-        forget_tickets(w, key, now_ms, order->ticket.agent);
-    if (!key->locked || (!holds(key, order->token.random) && !w->switches.release_without_compare))
-        return not_yours(key, now_ms);
-    checker_deleted(w, index, order->key, key->random, message->sent_at);
-    key->locked = false;
-    if (order->ticket.number != 0)
-        keep_ticket(w, key, message, &order->ticket, order->ticket.number, now_ms);
-    channel_publish(w, index, order->key);
-    return (struct verdict){.vote = VOTE_YES, .pttl_ms = -1};
+    return why;
 }

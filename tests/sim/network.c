@@ -1,6 +1,8 @@
-/* The network: one ordered connection per agent and master, whose end loses the order (R5) and the fate of what was in
- * flight. */
+/* The network: one ordered connection per agent and master, whose end loses the order (R5) and the
+ * fate of what was in flight. */
 #include "world.h"
+
+#include "agent/redis/replies.h"
 
 #include <string.h>
 
@@ -11,11 +13,18 @@ static struct connection *connection_of(struct world *w, const struct flight *fl
     return &w->agents[flight->message->agent].connections[flight->master];
 }
 
-/* True while the connection that carried the flight lives: only then can its agent still hear of it. */
+/* True while the connection that carried the flight lives: only then can its agent still hear of
+ * it. */
 static bool is_connected(struct world *w, const struct flight *flight)
 {
     return w->agents[flight->message->agent].incarnation == flight->message->incarnation &&
            connection_of(w, flight)->generation == flight->generation;
+}
+
+bool network_leads_to(const struct world *w, uint8_t agent, uint8_t master)
+{
+    return !w->masters[master].down &&
+           w->agents[agent].connections[master].master_boot == w->masters[master].boot;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -34,12 +43,18 @@ static int64_t delay_us(struct world *w, int64_t most)
 static struct message *copy_message(struct world *w, uint8_t agent, const struct effect_send *send,
                                     const struct send_item *items)
 {
-    struct message *message = world_allocate(w, sizeof *message + send->count * sizeof message->orders[0]);
+    struct message *message =
+        world_allocate(w, sizeof *message + send->count * sizeof message->orders[0]);
     message->op = send->op;
     message->agent = agent;
+    message->group = send->group;
     message->incarnation = w->agents[agent].incarnation;
     message->sent_at = w->now;
     message->count = send->count;
+    struct bytes command = master_command(w, agent, send->op, items + send->first, send->count);
+    char *bytes = world_allocate(w, command.len);
+    memcpy(bytes, command.at, command.len);
+    message->command = (struct bytes){bytes, command.len};
     for (size_t i = 0; i < send->count; i++) {
         const struct send_item *item = &items[send->first + i];
         struct order *order = &message->orders[i];
@@ -54,6 +69,8 @@ static struct message *copy_message(struct world *w, uint8_t agent, const struct
         if (order->label_len != 0)
             memcpy(order->label, item->label.at, order->label_len);
         turns_shown(w, agent, order);
+        if (send->op == OP_RENEW || send->op == OP_REPAIR)
+            checker_renews(w, order);
     }
     return message;
 }
@@ -84,15 +101,18 @@ static void depart(struct world *w, struct flight *flight)
     }
 }
 
-void network_send(struct world *w, uint8_t agent, const struct effect_send *send, const struct send_item *items)
+void network_send(struct world *w, uint8_t agent, const struct effect_send *send,
+                  const struct send_item *items)
 {
     if (send->count == 0 || send->masters == 0 || send->masters >> w->options.masters != 0)
-        checker_fail(w, "seam: a command without items or masters, or to masters that there are not");
-    if (send->count > LIMIT_BATCH ||
-        (send->count > 1 && send->op != OP_RENEW && send->op != OP_REPAIR && send->op != OP_RELEASE))
+        checker_fail(w,
+                     "seam: a command without items or masters, or to masters that there are not");
+    if (send->count > (op_is_gathered(send->op) ? LIMIT_BATCH : 1))
         checker_fail(w, "seam: %u items in one %s", send->count, op_name(send->op));
     if (w->violation[0] != '\0')
         return;
+    w->figures.shared_acquires += send->op == OP_ACQUIRE && send->count > 1;
+    w->figures.shared_releases += send->op == OP_RELEASE && send->count > 1;
     const struct message *message = copy_message(w, agent, send, items);
     for (uint8_t m = 0; m < w->options.masters; m++) {
         if ((send->masters >> m & 1) == 0)
@@ -102,31 +122,34 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
         flight->message = message;
         flight->master = m;
         flight->generation = connection->generation;
-        flight->master_boot = w->masters[m].boot;
+        flight->master_boot = connection->master_boot;
         if (connection->up && !prng_in_10000(&w->prng, w->options.not_sent))
             depart(w, flight);
         else
             world_plan_in(w, prng_between(&w->prng, 0, 20),
-                          (struct happening){.kind = HAPPEN_REPLY, .agent = agent, .master = m, .what = flight});
+                          (struct happening){
+                              .kind = HAPPEN_REPLY, .agent = agent, .master = m, .what = flight});
     }
 }
 
-static struct master_key *name_of(struct world *w, const struct flight *flight, const struct order *order)
+static uint8_t name_of(const struct world *w, const struct flight *flight,
+                       const struct order *order)
 {
-    return &w->masters[flight->master].keys[master_name(w, flight->message->agent, order->key)];
+    return master_name(w, flight->message->agent, order->key);
 }
 
-static bool is_locked_by(const struct master_key *key, const struct order *order)
+static bool is_locked_by(struct world *w, const struct flight *flight, const struct order *order)
 {
-    return key->locked && memcmp(key->random, order->token.random, RANDOM_BYTES) == 0;
+    return master_holds(w, flight->master, name_of(w, flight, order), order->token.random);
 }
 
 /* Who set a key, and until when its agent owes the release of it. */
-static void note_author(struct world *w, const struct flight *flight, const struct order *order, bool had)
+static void note_author(struct world *w, const struct flight *flight, const struct order *order,
+                        bool had)
 {
     const struct message *message = flight->message;
-    struct master_key *key = name_of(w, flight, order);
-    if (!is_locked_by(key, order))
+    struct master_key *key = &w->masters[flight->master].keys[name_of(w, flight, order)];
+    if (!is_locked_by(w, flight, order))
         return;
     if (!had) {
         key->set_by = message->agent;
@@ -142,23 +165,30 @@ static void note_author(struct world *w, const struct flight *flight, const stru
 static void execute(struct world *w, struct flight *flight)
 {
     const struct message *message = flight->message;
-    bool refused = prng_in_10000(&w->prng, w->options.refused), not_run = prng_in_10000(&w->prng, w->options.not_run);
+    bool refused = prng_in_10000(&w->prng, w->options.refused),
+         not_run = prng_in_10000(&w->prng, w->options.not_run);
+    bool had[LIMIT_BATCH];
     flight->executed = true;
     flight->verdicts = world_allocate(w, message->count * sizeof *flight->verdicts);
+    for (size_t i = 0; i < message->count; i++)
+        had[i] = is_locked_by(w, flight, &message->orders[i]);
+    flight->epoch = master_execute(w, flight->master, message,
+                                   refused   ? MISHAP_REFUSED
+                                   : not_run ? MISHAP_NOT_RUN
+                                             : MISHAP_NONE,
+                                   flight->verdicts);
     for (size_t i = 0; i < message->count; i++) {
-        struct verdict *verdict = &flight->verdicts[i];
         const struct order *order = &message->orders[i];
-        bool had = is_locked_by(name_of(w, flight, order), order);
-        if (refused || not_run)
-            *verdict = (struct verdict){.vote = refused ? VOTE_REFUSED : VOTE_NOT_RUN, .pttl_ms = -1};
-        else
-            *verdict = master_execute(w, flight->master, message, order);
-        note_author(w, flight, order, had);
+        const struct verdict *verdict = &flight->verdicts[i];
+        note_author(w, flight, order, had[i]);
         if (w->verbose)
-            world_say(w, "    m%u %s k%u %02x%02x for a%u%s: %s", flight->master, op_name(message->op), order->key,
-                      order->token.random[0], order->token.random[1], message->agent,
-                      is_connected(w, flight) ? "" : " (dead connection)", vote_name(verdict->vote));
-        verdict->epoch = w->masters[flight->master].epoch;
+            world_say(
+                w, "    m%u %s k%u %02x%02x for a%u%s: %s", flight->master, op_name(message->op),
+                order->key, order->token.random[0], order->token.random[1], message->agent,
+                is_connected(w, flight) ? "" : " (dead connection)", vote_name(verdict->vote));
+        bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
+        if (verdict->vote == VOTE_YES && takes && !is_connected(w, flight))
+            w->intruded_at = w->now;
         w->figures.repairs += verdict->vote == VOTE_REPAIRED;
         w->figures.handovers += message->op == OP_HANDOVER && verdict->vote == VOTE_YES;
         w->figures.second_phases += message->op == OP_RAISE && verdict->vote == VOTE_YES;
@@ -194,10 +224,11 @@ void network_arrive(struct world *w, struct flight *flight)
         at = later(at, connection->cut_back_until + 1000);
     at = later(at, connection->reply_last);
     connection->reply_last = at;
-    world_plan(
-        w,
-        (struct happening){
-            .at = at, .kind = HAPPEN_REPLY, .agent = flight->message->agent, .master = flight->master, .what = flight});
+    world_plan(w, (struct happening){.at = at,
+                                     .kind = HAPPEN_REPLY,
+                                     .agent = flight->message->agent,
+                                     .master = flight->master,
+                                     .what = flight});
 }
 
 static void tell_epoch(struct world *w, uint8_t agent, uint8_t master, uint16_t epoch)
@@ -207,26 +238,19 @@ static void tell_epoch(struct world *w, uint8_t agent, uint8_t master, uint16_t 
     event.master.master = master;
     event.master.epoch = connection->epoch = epoch;
     event.master.clock_offset_us = master_wall_us(w, master) - agent_wall_us(w, agent);
-    agent_step(w, agent, &event);
+    agent_step_master(w, agent, &event);
 }
 
-/* What the scripts say of the marker: behind a key that is missing its epoch, and to an acquire that there is none. */
+/* What the scripts say of the marker: behind a key that is missing its epoch, and to an acquire
+ * that there is none. */
 static void hear_epoch(struct world *w, const struct flight *flight)
 {
     const struct message *message = flight->message;
     struct connection *connection = connection_of(w, flight);
-    bool says = false;
-    if (!w->switches.forgetful || !connection->up)
+    if (!w->switches.forgetful || !connection->up || flight->epoch == 0 ||
+        flight->epoch == connection->epoch)
         return;
-    for (size_t i = 0; i < message->count; i++) {
-        const struct verdict *verdict = &flight->verdicts[i];
-        bool extends = message->op == OP_RENEW || message->op == OP_REPAIR || message->op == OP_ADOPT;
-        says = says || (extends && (verdict->vote == VOTE_ABSENT || verdict->vote == VOTE_REPAIRED)) ||
-               (verdict->vote == VOTE_GUARDED && verdict->pttl_ms < 0);
-    }
-    if (!says || flight->verdicts[0].epoch == connection->epoch)
-        return;
-    tell_epoch(w, message->agent, flight->master, flight->verdicts[0].epoch);
+    tell_epoch(w, message->agent, flight->master, flight->epoch);
     world_plan_in(w, prng_between(&w->prng, 100, 5000),
                   (struct happening){.kind = HAPPEN_MARKER,
                                      .agent = message->agent,
@@ -241,10 +265,12 @@ void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t gene
     struct master *master = &w->masters[index];
     if (connection->generation != generation || !connection->up || !w->agents[agent].alive)
         return;
-    if (connection->first != NULL || master->down || master->paused || w->now < connection->cut_out_until ||
-        w->now < connection->cut_back_until) {
-        world_plan_in(w, prng_between(&w->prng, 1000, 20000),
-                      (struct happening){.kind = HAPPEN_MARKER, .agent = agent, .master = index, .number = generation});
+    if (connection->first != NULL || !network_leads_to(w, agent, index) || master->paused ||
+        w->now < connection->cut_out_until || w->now < connection->cut_back_until) {
+        world_plan_in(
+            w, prng_between(&w->prng, 1000, 20000),
+            (struct happening){
+                .kind = HAPPEN_MARKER, .agent = agent, .master = index, .number = generation});
         return;
     }
     master_mark(w, index, /* connecting= */ false);
@@ -253,11 +279,13 @@ void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t gene
 }
 
 /* Tells the core of one flight's end: the verdicts, or `vote` for all of its orders. */
-static void report(struct world *w, const struct flight *flight, const struct verdict *verdicts, enum vote vote)
+static void report(struct world *w, const struct flight *flight, const struct verdict *verdicts,
+                   enum vote vote)
 {
     const struct message *message = flight->message;
     for (size_t i = 0; i < message->count && w->violation[0] == '\0'; i++) {
         struct event event = {.kind = EVENT_REPLY};
+        event.reply.group = message->group;
         event.reply.master = flight->master;
         event.reply.op = message->op;
         event.reply.ref = message->orders[i].ref;
@@ -287,6 +315,11 @@ void network_reply(struct world *w, struct flight *flight, bool copy)
         struct connection *connection = connection_of(w, flight);
         if (connection->generation != flight->generation)
             return; /* its end has already been reported as unknown */
+        if (connection->first != flight) {
+            checker_fail(w, "seam: a%u is answered out of order by m%u", flight->message->agent,
+                         flight->master);
+            return;
+        }
         connection->first = flight->next;
         if (connection->first == NULL)
             connection->last = NULL;
@@ -304,8 +337,9 @@ void network_reply(struct world *w, struct flight *flight, bool copy)
     if (!copy && w->violation[0] == '\0' && prng_in_10000(&w->prng, 100)) {
         struct event event = {.kind = EVENT_MASTER_CLOCK};
         event.master.master = flight->master;
-        event.master.clock_offset_us = master_wall_us(w, flight->master) - agent_wall_us(w, flight->message->agent);
-        agent_step(w, flight->message->agent, &event);
+        event.master.clock_offset_us =
+            master_wall_us(w, flight->master) - agent_wall_us(w, flight->message->agent);
+        agent_step_master(w, flight->message->agent, &event);
     }
 }
 
@@ -321,16 +355,21 @@ void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t gene
     if (due_at <= w->now)
         network_drop(w, agent, master, generation);
     else
-        world_plan(w, (struct happening){
-                          .at = due_at, .kind = HAPPEN_CHECK, .agent = agent, .master = master, .number = generation});
+        world_plan(w, (struct happening){.at = due_at,
+                                         .kind = HAPPEN_CHECK,
+                                         .agent = agent,
+                                         .master = master,
+                                         .number = generation});
 }
 
-/* What had not arrived may arrive much later, or not at all; once one byte is lost, so is all behind it. */
+/* What had not arrived may arrive much later, or not at all; once one byte is lost, so is all
+ * behind it. */
 static struct flight *cut_off(struct world *w, struct connection *connection)
 {
     struct flight *flights = connection->first;
-    int64_t extra_us =
-        prng_percent(&w->prng, 60) ? 0 : prng_between(&w->prng, 0, 2000 * (int64_t)w->options.ttl_ms_max);
+    int64_t extra_us = prng_percent(&w->prng, 60)
+                           ? 0
+                           : prng_between(&w->prng, 0, 2000 * (int64_t)w->options.ttl_ms_max);
     bool lost = prng_percent(&w->prng, 40);
     for (struct flight *flight = flights; flight != NULL; flight = flight->next) {
         lost = lost || prng_percent(&w->prng, 20);
@@ -369,13 +408,15 @@ void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t gener
     if (!w->options.down_first)
         report_all_unknown(w, flights);
     if (w->violation[0] == '\0')
-        agent_step(w, agent, &down);
+        agent_step_master(w, agent, &down);
     if (w->options.down_first)
         report_all_unknown(w, flights);
     channel_dropped(w, agent, master);
-    world_plan_in(
-        w, prng_between(&w->prng, 1000, 250000),
-        (struct happening){.kind = HAPPEN_CONNECT, .agent = agent, .master = master, .number = connection->generation});
+    world_plan_in(w, prng_between(&w->prng, 1000, 250000),
+                  (struct happening){.kind = HAPPEN_CONNECT,
+                                     .agent = agent,
+                                     .master = master,
+                                     .number = connection->generation});
 }
 
 void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t generation)
@@ -384,13 +425,16 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     struct master *master = &w->masters[index];
     if (connection->generation != generation || connection->up || !w->agents[agent].alive)
         return;
-    if (master->down || master->paused || w->now < connection->cut_out_until || w->now < connection->cut_back_until) {
+    if (master->down || master->paused || w->now < connection->cut_out_until ||
+        w->now < connection->cut_back_until) {
         world_plan_in(
             w, prng_between(&w->prng, 10000, 500000),
-            (struct happening){.kind = HAPPEN_CONNECT, .agent = agent, .master = index, .number = generation});
+            (struct happening){
+                .kind = HAPPEN_CONNECT, .agent = agent, .master = index, .number = generation});
         return;
     }
     connection->up = true;
+    connection->master_boot = master->boot;
     master_mark(w, index, /* connecting= */ true);
     connection->epoch = master->epoch;
     struct event event = {.kind = EVENT_MASTER_UP};
@@ -398,6 +442,6 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     event.master.epoch = master->epoch;
     event.master.clock_offset_us =
         master_wall_us(w, index) - agent_wall_us(w, agent) + prng_between(&w->prng, -500, 500);
-    agent_step(w, agent, &event);
+    agent_step_master(w, agent, &event);
     channel_connected(w, agent, index);
 }

@@ -1,10 +1,11 @@
-/* What a seed decides: each run turns on its own mix of faults and manners, so that rare pairs of them meet (swarm
- * testing). */
+/* What a seed decides: each run turns on its own mix of faults and manners, so that rare pairs of
+ * them meet (swarm testing). */
 #include "world.h"
 
 #include <stdio.h>
 
-/* Half of the runs do without this fault or habit; in the others it comes in any strength up to `most`. */
+/* Half of the runs do without this fault or habit; in the others it comes in any strength up to
+ * `most`. */
 static unsigned maybe(struct prng *prng, unsigned most)
 {
     return prng_percent(prng, 50) ? 0 : (unsigned)prng_between(prng, 1, most);
@@ -18,7 +19,9 @@ static void draw_sizes(struct options *o, struct prng *prng)
     o->keys = prng_percent(prng, 60) ? 1 : (uint8_t)prng_between(prng, 1, SIM_KEYS);
     o->callers = (uint8_t)prng_between(prng, 2, SIM_CALLERS);
     unsigned dice = (unsigned)prng_below(prng, 100);
-    o->algorithm = dice < 85 ? ALGORITHM_REDLOCK : dice < 95 ? ALGORITHM_MULTILOCK : ALGORITHM_SINGLE;
+    o->algorithm = dice < 85   ? ALGORITHM_REDLOCK
+                   : dice < 95 ? ALGORITHM_MULTILOCK
+                               : ALGORITHM_SINGLE;
     if (o->algorithm == ALGORITHM_SINGLE)
         o->masters = 1;
     if (o->algorithm == ALGORITHM_MULTILOCK && o->masters > 3)
@@ -32,8 +35,8 @@ static void draw_policy(struct options *o, struct prng *prng)
     o->fair = prng_percent(prng, 25);
     o->renew = prng_percent(prng, 50) ? RENEW_AGENT : RENEW_CALLER;
     o->node_timeout_ms = (uint32_t)prng_between(prng, 20, 100);
-    o->ttl_ms_max =
-        (uint32_t)(prng_percent(prng, 60) ? prng_between(prng, 1000, 3000) : prng_between(prng, 1000, 10000));
+    o->ttl_ms_max = (uint32_t)(prng_percent(prng, 60) ? prng_between(prng, 1000, 3000)
+                                                      : prng_between(prng, 1000, 10000));
     o->ttl_ms = (uint32_t)prng_between(prng, 1000, o->ttl_ms_max);
     o->retry_ms_min = (uint32_t)prng_between(prng, 20, 100);
     o->retry_ms_max = o->retry_ms_min + (uint32_t)prng_between(prng, 0, 400);
@@ -74,7 +77,8 @@ static void draw_faults(struct options *o, struct prng *prng)
     o->ends = (uint8_t)maybe(prng, 3);
     o->chaos_us = prng_between(prng, 4000000, 10000000) + (prng_percent(prng, 10) ? 20000000 : 0);
     o->think_us_max = prng_percent(prng, 50) ? 100000 : 1000000;
-    /* Two clocks differ by less than the drift of 1 % when each is off by less than half of it (A1). */
+    /* Two clocks differ by less than the drift of 1 % when each is off by less than half of it
+     * (A1). */
     o->rate_ppm = prng_percent(prng, 70) ? 4950 : 0;
     o->wall_us = prng_percent(prng, 60) ? 900000 : prng_percent(prng, 50) ? 0 : 60000000;
 }
@@ -97,13 +101,34 @@ static void draw_manners(struct options *o, struct prng *prng)
     o->copies = (uint8_t)maybe(prng, 30);
 }
 
-/* Where the order is fair. A generator of its own, so that the other schedules are what they were. */
+/* Where the order is fair. A generator of its own, so that the other schedules are what they
+ * were. */
 static void draw_turns(struct options *o, uint64_t state)
 {
     struct prng own = {~state};
     o->leaves = (uint8_t)maybe(&own, 40);
-    /* An attempt that comes to a master too late keeps its key for a while: where all masters are needed, the others might never win. */
+    /* An attempt that comes to a master too late keeps its key for a while: where all masters are
+     * needed, the others might never win. */
     o->chokes = prng_percent(&own, 30) && o->agents > 1 && o->algorithm != ALGORITHM_MULTILOCK;
+}
+
+/* What the core is configured with, and how full it may get: the same for every agent. A generator
+ * of its own too. */
+static void draw_tables(struct options *o, uint64_t state)
+{
+    struct prng own = {state ^ 0x5bd1e995u};
+    bool small = prng_percent(&own, 20);
+    o->groups = prng_percent(&own, 70) ? 1 : (uint8_t)prng_between(&own, 2, SIM_GROUPS);
+    o->policies = prng_percent(&own, 70) ? 1 : (uint8_t)prng_between(&own, 2, SIM_POLICIES);
+    o->reloads = (uint8_t)maybe(&own, 4);
+    o->bad_ttls = (uint8_t)maybe(&own, 5);
+    o->locks_max = small ? (uint32_t)prng_between(&own, 1, 6) : SIM_LOCKS;
+    o->rounds_min = ROUNDS_MIN;
+    o->rounds_max = LIMIT_ROUNDS;
+    o->waiters_max = small ? (uint32_t)prng_between(&own, 1, 3) : SIM_REQUESTS / 2;
+    o->turn_us_max = prng_percent(&own, 50)   ? 0
+                     : prng_percent(&own, 70) ? prng_between(&own, 50, 1000)
+                                              : prng_between(&own, 1000, 5000);
 }
 
 void options_draw(struct options *options, struct prng *prng)
@@ -114,36 +139,53 @@ void options_draw(struct options *options, struct prng *prng)
     draw_faults(options, prng);
     draw_manners(options, prng);
     draw_turns(options, prng->state);
+    draw_tables(options, prng->state);
+}
+
+int64_t options_round_trip_us(const struct options *o)
+{
+    return o->turn_us_max + o->out_us_max + o->back_us_max;
 }
 
 void options_print(const struct options *o)
 {
-    printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, order %s, journal %s, renew %s, node timeout "
+    printf("%u agents, %u masters (%s), %u keys, %u callers; fencing %s, order %s, journal %s, "
+           "renew %s, node timeout "
            "%u ms, ttl "
            "%u..%u ms, "
            "max_hold %lld ms, lock_delay %u ms, retry %u..%u ms, handover_max %u\n",
-           o->agents, o->masters, algorithm_name(o->algorithm), o->keys, o->callers, o->fencing ? "on" : "off",
-           o->fair ? "fair" : "any", o->journal ? "on" : "off", renew_name(o->renew), o->node_timeout_ms, o->ttl_ms,
-           o->ttl_ms_max, (long long)o->max_hold_ms, o->lock_delay_ms, o->retry_ms_min, o->retry_ms_max,
+           o->agents, o->masters, algorithm_name(o->algorithm), o->keys, o->callers,
+           o->fencing ? "on" : "off", o->fair ? "fair" : "any", o->journal ? "on" : "off",
+           renew_name(o->renew), o->node_timeout_ms, o->ttl_ms, o->ttl_ms_max,
+           (long long)o->max_hold_ms, o->lock_delay_ms, o->retry_ms_min, o->retry_ms_max,
            o->handover_max);
-    printf("delays up to %lld + %lld us; of 10,000: late %u (up to %lld us), doubled %u, refused %u, not run %u, not "
+    printf("delays up to %lld + %lld us; of 10,000: late %u (up to %lld us), doubled %u, refused "
+           "%u, not run %u, not "
            "sent %u, message lost %u, frozen answers %u; silence %lld us; down said %s\n",
-           (long long)o->out_us_max, (long long)o->back_us_max, o->late, (long long)o->late_us_max, o->doubled,
-           o->refused, o->not_run, o->not_sent, o->message_lost, o->frozen_writes, (long long)o->silence_us,
-           o->down_first ? "first" : "last");
-    printf("%u partitions, %u isolations, %u splits (%u %% flap), %u resets, %u pauses, %u restarts, %u flushes, %u "
+           (long long)o->out_us_max, (long long)o->back_us_max, o->late, (long long)o->late_us_max,
+           o->doubled, o->refused, o->not_run, o->not_sent, o->message_lost, o->frozen_writes,
+           (long long)o->silence_us, o->down_first ? "first" : "last");
+    printf("%u partitions, %u isolations, %u splits (%u %% flap), %u resets, %u pauses, %u "
+           "restarts, %u flushes, %u "
            "stalls, "
            "%u crashes, %u ends in %lld us\n",
-           o->partitions, o->isolations, o->splits, o->flapping, o->resets, o->pauses, o->restarts, o->flushes,
-           o->stalls, o->crashes, o->ends, (long long)o->chaos_us);
+           o->partitions, o->isolations, o->splits, o->flapping, o->resets, o->pauses, o->restarts,
+           o->flushes, o->stalls, o->crashes, o->ends, (long long)o->chaos_us);
     printf("clock rates within %lld ppm, wall clocks of agents within %lld us, %u jumps of them\n",
            (long long)o->rate_ppm, (long long)o->wall_us, o->wall_jumps);
-    printf(
-        "per cent: wait %u, renew %u, shorten %u, vanish %u, cancel %u, lose the answer %u, bother %u, elsewhere %u, "
-        "read %u, bind %u, do not read %u, own %u, repeat %u, send copies %u; think up to %lld us\n",
-        o->waits, o->renews, o->shortens, o->vanishes, o->cancels, o->loses_answers, o->bothers, o->goes_elsewhere,
-        o->reads, o->binds, o->sticks, o->owns, o->repeats, o->copies, (long long)o->think_us_max);
+    printf("per cent: wait %u, renew %u, shorten %u, vanish %u, cancel %u, lose the answer %u, "
+           "bother %u, elsewhere %u, "
+           "read %u, bind %u, do not read %u, own %u, repeat %u, send copies %u; think up to %lld "
+           "us\n",
+           o->waits, o->renews, o->shortens, o->vanishes, o->cancels, o->loses_answers, o->bothers,
+           o->goes_elsewhere, o->reads, o->binds, o->sticks, o->owns, o->repeats, o->copies,
+           (long long)o->think_us_max);
+    printf("%u groups, %u policies, %u reloads, %u %% of the ttls too long; at most %u locks and "
+           "%u waiters at an agent, %u to %u rounds in flight, turns of up to %lld us\n",
+           o->groups, o->policies, o->reloads, o->bad_ttls, o->locks_max, o->waiters_max,
+           o->rounds_min, o->rounds_max, (long long)o->turn_us_max);
     if (o->fair)
         printf("in the healed world %u %% leave, and %s\n", o->leaves,
-               o->chokes ? "one agent reaches no quorum in time" : "every agent reaches all masters");
+               o->chokes ? "one agent reaches no quorum in time"
+                         : "every agent reaches all masters");
 }

@@ -1,4 +1,5 @@
-/* The one source of chance of a simulated run: a small seeded generator, so that a seed is a run. */
+/* The one source of chance of a simulated run: a small seeded generator, so that a seed is a
+ * run. */
 #ifndef LOCKAGENT_SIM_PRNG_H
 #define LOCKAGENT_SIM_PRNG_H
 

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """The gate of the simulator: tests/sim/run.py BUILD_DIR [--runs N] [--seed N].
 
-Without --seed: every mutant on its killing seeds, the assumptions broken and kept, the fixed seeds, and --runs new seeds of the core, one
-fifth of them with masters that forget and one tenth with the order fair, from a random start that it prints. The last line is `N passed, N failed`.
+Without --seed: every mutant on its killing seeds, the assumptions broken and kept, the fixed
+seeds, and --runs new seeds of the core, one fifth of them with masters that forget, one fifth
+with callers that go to several agents, one tenth with the order fair, one twentieth each with
+masters that are away in turn, with few rounds in flight, with many who wait for one key and with
+wild fencing numbers, from a random start that it prints; then new seeds of the guard. The last
+line is `N passed, N failed`.
 With --seed: replays that one seed and prints its timeline.
 """
 import argparse
@@ -39,17 +43,41 @@ def main():
     arguments = parser.parse_args()
     sim = arguments.build / "tests" / "sim" / "sim"
     if arguments.seed is not None:
-        return subprocess.run([sim, *arguments.options.split(), str(arguments.seed)], check=False).returncode
+        return subprocess.run(
+            [sim, *arguments.options.split(), str(arguments.seed)], check=False
+        ).returncode
 
-    forgetful, fair = arguments.runs // 5, arguments.runs // 10
+    forgetful, roaming, fair = arguments.runs // 5, arguments.runs // 5, arguments.runs // 10
+    in_turn = wild = few = many = arguments.runs // 20
     start = 1 + secrets.randbelow(1 << 48)
     sums = [run(ROOT / "tests" / "run", arguments.build, "--suite", "sim")]
     print(f"== new seeds from {start}")
-    sums.append(run(sim, "--runs", arguments.runs - forgetful - fair, "--from", start))
+    plain = arguments.runs - forgetful - roaming - fair - in_turn - wild - few - many
+    sums.append(run(sim, "--runs", plain, "--from", start))
     print(f"== masters that forget, new seeds from {start}")
     sums.append(run(sim, "--forgetful", "--runs", forgetful, "--from", start))
+    print(f"== callers that go to several agents, new seeds from {start}")
+    sums.append(run(sim, "--roaming", "--runs", roaming, "--from", start))
     print(f"== order fair, new seeds from {start}")
     sums.append(run(sim, "--fair", "--runs", fair, "--from", start))
+    print(f"== masters away in turn, new seeds from {start}")
+    sums.append(run(sim, "--in-turn", "--runs", in_turn, "--from", start))
+    print(f"== few rounds in flight, new seeds from {start}")
+    sums.append(run(sim, "--few-rounds", "--runs", few, "--from", start))
+    print(f"== many wait for one key, new seeds from {start}")
+    sums.append(run(sim, "--many-wait", "--runs", many, "--from", start))
+    print(f"== wild fencing numbers, new seeds from {start}")
+    sums.append(run(sim, "--wild-numbers", "--runs", wild, "--from", start))
+    print(f"== the guard, new seeds from {start}")
+    for theme, share in (
+        ("calm", 5),
+        ("fresh", 2),
+        ("birth", 20),
+        ("forgetful", 25),
+        ("flushed", 100),
+    ):
+        guard = arguments.build / "tests" / "sim" / "guard" / "sim_guard"
+        sums.append(run(guard, f"--{theme}", "--runs", arguments.runs // share, "--from", start))
     passed, failed = (sum(column) for column in zip(*sums))
     print(f"{passed} passed, {failed} failed")
     return 0 if passed > 0 and failed == 0 else 1

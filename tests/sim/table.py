@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps the README's table of broken rules and assumptions equal to mutants.txt and assumptions.txt: table.py README [--write]."""
+"""Keeps the tables of broken rules and assumptions in docs/testing.md equal to the lists of this
+folder: table.py PAGE [--write]."""
 import pathlib
 import re
 import sys
@@ -16,23 +17,28 @@ def rows(name):
 
 def render():
     lines = ["| broken rule | caught by | schedules it took |", "| --- | --- | --- |"]
-    lines += [f"| {rule} | {caught} | {int(seeds.split()[0]):,} |" for _, _, _, rule, caught, seeds in rows("mutants.txt")]
+    lines += [
+        f"| {rule} | {caught} | {int(seeds.split()[0]):,} |"
+        for *_, rule, caught, seeds in [*rows("mutants.txt"), *rows("script_mutants.txt")]
+    ]
     lines += ["", "| broken assumption | violated | schedules it took |", "| --- | --- | --- |"]
-    lines += [f"| {assumption}: {what} | {violated} | {int(seeds.split()[0]):,} |"
-              for assumption, _, what, violated, seeds in rows("assumptions.txt")]
+    lines += [
+        f"| {assumption}: {what} | {violated} | {int(seeds.split()[0]):,} |"
+        for assumption, _, what, violated, seeds in rows("assumptions.txt")
+    ]
     return "\n".join(lines) + "\n"
 
 
 def main():
-    readme = pathlib.Path(sys.argv[1])
-    text = readme.read_text()
+    page = pathlib.Path(sys.argv[1])
+    text = page.read_text()
     match = PLACE.search(text)
     if "--write" in sys.argv:
-        readme.write_text(text[:match.start(2)] + render() + text[match.end(2):])
+        page.write_text(text[: match.start(2)] + render() + text[match.end(2) :])
         return 0
     if match and match[2] == render():
         return 0
-    print("the README's table is not that of tests/sim/mutants.txt and assumptions.txt; tests/sim/table.py README.md --write mends it")
+    print("the table of docs/testing.md is not that of tests/sim/*.txt; make docs mends it")
     return 1
 
 

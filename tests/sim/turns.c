@@ -1,13 +1,13 @@
-/* Whose turn it is, where the order is fair (C11 over all agents, R9). Looked at in a healed world, where nothing takes longer than it
- * should:
+/* Whose turn it is, where the order is fair (C11 over all agents, R9). Looked at in a healed world,
+ * where nothing takes longer than it should:
  *
- *   nobody is granted a key before one who came earlier and waits still, but for the difference of the clocks
- *   who comes to an agent where nobody waits has a higher number than those whose tickets a quorum had then, whatever the clocks say
- *   a ticket withholds votes only while somebody waits for the key at its agent, and a little longer; and only while its agent
- *   reaches a quorum
+ *   nobody is granted a key before one who came earlier and waits still, but for the difference of
+ *   the clocks who comes to an agent where nobody waits has a higher number than those whose
+ *   tickets a quorum had then, whatever the clocks say a ticket withholds votes only while somebody
+ *   waits for the key at its agent, and a little longer; and only while its agent reaches a quorum
  *
- * One agent may be far from so many masters that no quorum answers it in time: its waiters get nothing, and the others must not
- * suffer for it (C6). */
+ * One agent may be far from so many masters that no quorum answers it in time: its waiters get
+ * nothing, and the others must not suffer for it (C6). */
 #include "world.h"
 
 #include <string.h>
@@ -15,8 +15,9 @@
 enum {
     RESTING_US = 2500000, /* after the healing: nothing of the faulty phase is under way any more */
     SLACK_US = 300000,
-    COMING_US = 5000,        /* and two round trips: until the ticket of one who comes is everywhere */
-    SETTLED_US = 50000,      /* a first attempt is decided after so long, an agent where nobody waits is at rest, */
+    COMING_US = 5000, /* and two round trips: until the ticket of one who comes is everywhere */
+    /* a first attempt is decided after so long, an agent where nobody waits is at rest, */
+    SETTLED_US = 50000,
     WITHDRAWING_US = 100000, /* and the ticket of one who left is off the masters */
 };
 
@@ -28,20 +29,21 @@ void turns_reset(struct world *w)
     for (uint8_t a = 0; a < w->options.agents; a++) {
         struct agent *agent = &w->agents[a];
         memset(agent->head, 0, sizeof agent->head);
+        memset(agent->shown_at, 0, sizeof agent->shown_at);
         memset(agent->head_since, 0, sizeof agent->head_since);
         memset(agent->wanted_last, 0, sizeof agent->wanted_last);
     }
 }
 
-/* ---- who waits ------------------------------------------------------------------------------------------------- */
+/* ---- who waits ------------------------------------------------------------------------------- */
 
 static const struct request *head_of(const struct agent *agent, uint8_t key)
 {
     const struct request *head = NULL;
     for (size_t i = 0; i < SIM_REQUESTS; i++) {
         const struct request *request = agent->open[i];
-        if (request != NULL && request->kind == EVENT_ACQUIRE && request->wait_ms > 0 && request->key == key &&
-            (head == NULL || request->arrived < head->arrived))
+        if (request != NULL && request->kind == EVENT_ACQUIRE && request->wait_ms > 0 &&
+            request->key == key && (head == NULL || request->arrived < head->arrived))
             head = request;
     }
     return head;
@@ -75,22 +77,25 @@ static bool has_lost_since(const struct world *w, uint8_t agent, uint8_t key, in
 {
     for (uint16_t i = 1; i < w->hold_count; i++) {
         const struct hold *hold = &w->holds[i];
-        if (hold->agent == agent && hold->key == key && hold->lost && hold->window_until > since)
+        if (hold->key == key && hold->tenures[agent].lost && hold->window_until > since)
             return true;
     }
     return false;
 }
 
-/* A hold that was released elsewhere, lost or not: its agent lets nobody contend before the validity that it reported has ended. */
+/* A hold that was released elsewhere, lost or not: its agent lets nobody contend before the
+ * validity that it reported has ended. */
 static bool sits_on_a_hold(const struct world *w, uint8_t agent, uint8_t key)
 {
     return w->agents[agent].held[key] != NULL || has_lost_since(w, agent, key, w->now - SLACK_US);
 }
 
-/* ---- by tickets ------------------------------------------------------------------------------------------------ */
+/* ---- by tickets ------------------------------------------------------------------------------ */
 
-/* A quorum has the ticket of whoever waits first there, with one and the same number, since before `before`; and its agent knows. */
-static bool is_ticketed(const struct world *w, uint8_t agent, uint8_t key, int64_t before, uint64_t *ret_number)
+/* A quorum has the ticket of whoever waits first there, with one and the same number, since before
+ * `before`; and its agent knows. */
+static bool is_ticketed(const struct world *w, uint8_t agent, uint8_t key, int64_t before,
+                        uint64_t *ret_number)
 {
     if (w->agents[agent].head_since[key] + SETTLED_US >= w->now)
         return false;
@@ -99,8 +104,8 @@ static bool is_ticketed(const struct world *w, uint8_t agent, uint8_t key, int64
     for (uint8_t m = 0; m < w->options.masters; m++) {
         for (unsigned i = 0; i < SIM_TICKETS; i++) {
             const struct kept_ticket *ticket = &w->masters[m].keys[key].tickets[i];
-            if (ticket->agent == 0 || ticket->by != agent || ticket->sent_at < w->agents[agent].head_since[key] ||
-                ticket->sent_at >= before)
+            if (ticket->agent == 0 || ticket->by != agent ||
+                ticket->sent_at < w->agents[agent].head_since[key] || ticket->sent_at >= before)
                 continue;
             if (ticket->number > highest)
                 highest = ticket->number, masters = 0;
@@ -111,38 +116,55 @@ static bool is_ticketed(const struct world *w, uint8_t agent, uint8_t key, int64
     return masters >= world_quorum(w);
 }
 
+/* A master that votes for an attempt has not got its ticket until that is undone (R9). */
+static bool is_attempting(const struct world *w, uint8_t agent, uint8_t key)
+{
+    int64_t round_trip_us = options_round_trip_us(&w->options);
+    return w->agents[agent].shown_at[key] + COMING_US + 2 * round_trip_us > w->now;
+}
+
 void turns_came(struct world *w, const struct request *request)
 {
     uint8_t key = request->key, agent = request->agent;
-    if (!is_looked_at(w) || agent == w->choked || request->kind != EVENT_ACQUIRE || request->caller >= w->caller_count)
+    if (!is_looked_at(w) || agent == w->choked || request->kind != EVENT_ACQUIRE ||
+        request->caller >= w->caller_count)
+        return;
+    if (w->switches.in_turn) /* it takes so long that clocks drift apart by more than R9 allows */
         return;
     struct caller *caller = &w->callers[request->caller];
-    bool first = !is_wanted(w, agent, key) && w->agents[agent].wanted_last[key] + SETTLED_US < w->now;
+    bool first =
+        !is_wanted(w, agent, key) && w->agents[agent].wanted_last[key] + SETTLED_US < w->now;
     if (!caller->probes || !first || sits_on_a_hold(w, agent, key))
         return;
     uint64_t number;
     for (uint8_t a = 0; a < w->options.agents; a++)
-        if (a != agent && a != w->choked && is_ticketed(w, a, key, w->now, &number))
+        if (a != agent && a != w->choked && !is_attempting(w, a, key) &&
+            is_ticketed(w, a, key, w->now, &number))
             caller->behind[a] = w->agents[a].head[key];
 }
 
 void turns_shown(struct world *w, uint8_t agent, const struct order *order)
 {
-    size_t index =
-        order->label_len < 3 ? SIZE_MAX : (size_t)(order->label[1] - '0') * 10 + (size_t)(order->label[2] - '0');
-    if (!is_looked_at(w) || order->ticket.number == 0 || order->ticket.fresh || index >= w->caller_count)
+    w->agents[agent].shown_at[order->key] = w->now;
+    size_t index = order->label_len < 3
+                       ? SIZE_MAX
+                       : (size_t)(order->label[1] - '0') * 10 + (size_t)(order->label[2] - '0');
+    if (!is_looked_at(w) || order->ticket.number == 0 || order->ticket.fresh ||
+        index >= w->caller_count)
         return;
     const struct caller *caller = &w->callers[index];
     for (uint8_t a = 0; a < w->options.agents && caller->request != NULL; a++) {
         const struct request *before = caller->behind[a];
         uint64_t number;
-        if (before == NULL || before->state != REQUEST_OPEN || w->agents[a].head[caller->key] != before ||
+        if (before == NULL || before->state != REQUEST_OPEN ||
+            w->agents[a].head[caller->key] != before ||
             !is_ticketed(w, a, caller->key, caller->request->asked_at, &number))
             continue;
         if (order->ticket.number <= number)
-            checker_fail(
-                w, "C11 c%u at a%u has a lower number for k%u than c%u at a%u, whose ticket a quorum had when it came",
-                caller->index, agent, caller->key, before->caller, a);
+            checker_fail(w,
+                         "C11 c%u at a%u has a lower number for k%u than c%u at a%u, whose ticket "
+                         "a quorum had when it came",
+                         caller->index, agent, caller->key, before->caller, a);
     }
 }
 
@@ -155,33 +177,37 @@ void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct k
     /* What a hold leaves that was lost runs out, as the key may. */
     if (!wanted && w->now - agent->wanted_last[key] > WITHDRAWING_US &&
         !has_lost_since(w, ticket->by, key, ticket->sent_at))
-        checker_fail(w, "C11 m%u withholds k%u for a%u, where nobody has waited for %lld us", master, key, ticket->by,
-                     (long long)(w->now - agent->wanted_last[key]));
+        checker_fail(w, "C11 m%u withholds k%u for a%u, where nobody has waited for %lld us",
+                     master, key, ticket->by, (long long)(w->now - agent->wanted_last[key]));
     /* It learns by its first attempt that it reaches no quorum. */
     if (wanted && ticket->by == w->choked && agent->head_since[key] >= w->choked_at &&
         ticket->sent_at > agent->head_since[key] + FAR_US(w) &&
         !has_lost_since(w, ticket->by, key, agent->head_since[key]))
-        checker_fail(w, "C11 m%u withholds k%u for a%u, which reaches no quorum", master, key, ticket->by);
+        checker_fail(w, "C11 m%u withholds k%u for a%u, which reaches no quorum", master, key,
+                     ticket->by);
 }
 
-/* ---- by the time of coming ------------------------------------------------------------------------------------- */
+/* ---- by the time of coming ------------------------------------------------------------------- */
 
-/* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own, the others by that median, as
- * they read it once. */
+/* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own,
+ * the others by that median, as they read it once. */
 void turns_granted(struct world *w, const struct caller *caller, const struct request *request)
 {
-    int64_t round_trip_us = w->options.out_us_max + w->options.back_us_max;
+    int64_t round_trip_us = options_round_trip_us(&w->options);
     int64_t slack_us = COMING_US + 2 * round_trip_us + 2 * w->now / 1000000 * w->options.rate_ppm;
     if (w->options.wall_us != 0 || w->options.wall_jumps != 0)
         slack_us += 2 * (int64_t)CLOCK_TRUST_MS * 1000;
     for (size_t i = 0; i < w->caller_count; i++) {
         const struct caller *other = &w->callers[i];
-        if (!other->probes || other->hopeless || other->key != caller->key || other->state != CALLER_ASKING ||
-            other->request == NULL || other->request->kind != EVENT_ACQUIRE)
+        if (!other->probes || other->hopeless || other->key != caller->key ||
+            other->state != CALLER_ASKING || other->request == NULL ||
+            other->request->kind != EVENT_ACQUIRE)
             continue;
         int64_t earlier_us = request->asked_at - other->request->asked_at;
         if (earlier_us > slack_us && !sits_on_a_hold(w, other->agent, caller->key))
-            checker_fail(w, "C11 c%u at a%u is granted k%u before c%u at a%u, who came %lld us earlier", caller->index,
-                         caller->agent, caller->key, other->index, other->agent, (long long)earlier_us);
+            checker_fail(
+                w, "C11 c%u at a%u is granted k%u before c%u at a%u, who came %lld us earlier",
+                caller->index, caller->agent, caller->key, other->index, other->agent,
+                (long long)earlier_us);
     }
 }

@@ -1,13 +1,16 @@
-/* The simulator's clock: it plans what will happen, lets it happen in order, and so runs one seed from start to end.
+/* The simulator's clock: it plans what will happen, lets it happen in order, and so runs one seed
+ * from start to end.
  *
- *     callers --requests--> agent: glue around one unchanged core --orders--> connections --> model masters
- *        ^                    |         (core_step, one timer)  <--replies--   (delay, order,    (scripts, own
- *        +------answers-------+                                                 cuts, resets)     clocks, pauses)
- *                             |
- *                             +--> checker: windows, fencing numbers, answers; told by nobody but the seams
+ *   callers --requests--> agent: glue around one --orders--> connections --> masters
+ *      ^                    |    unchanged core              (delay, order,  (the shipped scripts,
+ *      +------answers-------+    (core_step, one  <--replies- cuts, resets)   own clocks, pauses)
+ *                           |    timer)
+ *                           +--> checker: windows, fencing numbers, answers; told by nobody but
+ *                                the seams
  *
- * Phases: chaos (0..chaos_us, faults strike) -> healed (nothing fails; holders release, waiters probe) -> end.
- * One real time exists, `now`; every agent and master has a clock of its own over it, each with its own rate (A1). */
+ * Phases: chaos (0..chaos_us, faults strike) -> healed (nothing fails; holders release, waiters
+ * probe) -> end. One real time exists, `now`; every agent and master has a clock of its own over
+ * it, each with its own rate (A1). */
 #include "world.h"
 
 #include <stdarg.h>
@@ -19,7 +22,11 @@ enum {
     ARENA_BYTES = 64 << 20,
     PROBE_AFTER_US = 3000000,
     SETTLED_AFTER_US = 2500000,
-    WALL_US_FORGETFUL = 600000, /* a clock that is off by more is known to be, and does not number grants (R12) */
+    CALM_TTL_MS_MAX = 3000,
+    CALM_DELAY_US_MAX = 4000,
+    AGENTS_OF_A_CROWD = 2,
+    /* a clock that is off by more is known to be, and does not number grants (R12) */
+    WALL_US_FORGETFUL = 600000,
 };
 
 void world_init(struct world *w)
@@ -63,7 +70,8 @@ static bool earlier(const struct happening *a, const struct happening *b)
 
 unsigned world_quorum(const struct world *w)
 {
-    return w->options.algorithm == ALGORITHM_MULTILOCK ? w->options.masters : w->options.masters / 2u + 1;
+    return w->options.algorithm == ALGORITHM_MULTILOCK ? w->options.masters
+                                                       : w->options.masters / 2u + 1;
 }
 
 void world_plan(struct world *w, struct happening happening)
@@ -130,6 +138,9 @@ static void reach_agent(struct world *w, const struct happening *h)
     case HAPPEN_TIMER:
         agent_timer(w, h->agent);
         break;
+    case HAPPEN_FLUSH:
+        agent_flush(w, h->agent);
+        break;
     case HAPPEN_REQUEST:
         agent_take_request(w, h->what);
         break;
@@ -138,6 +149,9 @@ static void reach_agent(struct world *w, const struct happening *h)
         break;
     case HAPPEN_WRITE:
         agent_write(w, h->what);
+        break;
+    case HAPPEN_DELIVERED:
+        agent_delivered(w, h->what);
         break;
     case HAPPEN_LEAVE:
         agent_take_leave(w, h->agent, h->what);
@@ -228,47 +242,121 @@ static void happen(struct world *w, const struct happening *h)
     }
 }
 
+/* All groups have the same masters, and all policies the same terms: what a key falls under changes
+ * nothing of what is promised. */
 static void configure_core(struct world *w)
 {
-    static const char *const names[] = {"main"};
+    static const char *const names[SIM_GROUPS] = {"main", "other", "third"};
+    static const char *const patterns[SIM_POLICIES - 1] = {"*2", "k?x*", "?3*"};
     const struct options *o = &w->options;
-    w->group = (struct core_group){.masters = o->masters, .node_timeout_ms = o->node_timeout_ms, .drift_ppm = 10000};
-    w->policy = (struct core_policy){.match = "*",
-                                     .group_count = 1,
-                                     .algorithm = o->algorithm,
-                                     .renew = o->renew,
-                                     .ttl_ms = o->ttl_ms,
-                                     .max_hold_ms = o->max_hold_ms,
-                                     .bound_max_hold_ms = 2 * o->max_hold_ms,
-                                     .lock_delay_ms = o->lock_delay_ms,
-                                     .reentrant = o->owns > 0,
-                                     .fencing = o->fencing,
-                                     .retry_min_ms = o->retry_ms_min,
-                                     .retry_max_ms = o->retry_ms_max,
-                                     .order = o->fair ? ORDER_FAIR : ORDER_ANY,
-                                     .handover_max = o->handover_max};
-    w->config = (struct core_config){.groups = &w->group,
-                                     .group_count = 1,
+    struct core_policy policy = {.group_count = o->groups,
+                                 .algorithm = o->algorithm,
+                                 .renew = o->renew,
+                                 .ttl_ms = o->ttl_ms,
+                                 .max_hold_ms = o->max_hold_ms,
+                                 .bound_max_hold_ms = 2 * o->max_hold_ms,
+                                 .lock_delay_ms = o->lock_delay_ms,
+                                 .reentrant = o->owns > 0,
+                                 .fencing = o->fencing,
+                                 .retry_min_ms = o->retry_ms_min,
+                                 .retry_max_ms = o->retry_ms_max,
+                                 .order = o->fair ? ORDER_FAIR : ORDER_ANY,
+                                 .handover_max = o->handover_max};
+    for (uint8_t g = 0; g < o->groups; g++) {
+        policy.groups[g] = g;
+        w->groups[g] = (struct core_group){
+            .masters = o->masters, .node_timeout_ms = o->node_timeout_ms, .drift_ppm = 10000};
+    }
+    for (uint8_t p = 0; p < o->policies; p++) {
+        w->policies[p] = policy;
+        strcpy(w->policies[p].match, p + 1 < o->policies ? patterns[p] : "*");
+    }
+    w->config = (struct core_config){.groups = w->groups,
+                                     .group_count = o->groups,
                                      .group_names = names,
-                                     .policies = &w->policy,
-                                     .policy_count = 1,
+                                     .policies = w->policies,
+                                     .policy_count = o->policies,
                                      .max_ttl_ms = o->ttl_ms_max + o->lock_delay_ms,
                                      .wait_ms_max = 300000,
-                                     .locks_max = SIM_LOCKS,
+                                     .locks_max = o->locks_max,
                                      .requests_max = SIM_REQUESTS,
-                                     .waiters_max = o->fair ? SIM_REQUESTS : SIM_REQUESTS / 2,
+                                     .waiters_max = o->waiters_max,
+                                     .rounds_min = o->rounds_min,
+                                     .rounds_max = o->rounds_max,
                                      .journal = o->journal};
+}
+
+/* Nothing goes wrong by chance, so that a quorum can carry each hold at every moment; and nobody
+ * ends a hold elsewhere. */
+static void calm_down(struct options *o)
+{
+    o->algorithm = ALGORITHM_REDLOCK;
+    o->masters = o->masters < 3 ? 3 : o->masters;
+    o->renew = RENEW_AGENT;
+    o->max_hold_ms = 600000;
+    o->ttl_ms_max = o->ttl_ms_max > CALM_TTL_MS_MAX ? CALM_TTL_MS_MAX : o->ttl_ms_max;
+    o->ttl_ms = o->ttl_ms > o->ttl_ms_max ? o->ttl_ms_max : o->ttl_ms;
+    o->lock_delay_ms = 0;
+    o->out_us_max = o->back_us_max = CALM_DELAY_US_MAX;
+    o->silence_us = 1000000;
+    o->late = o->doubled = o->refused = o->not_run = o->not_sent = o->message_lost =
+        o->frozen_writes = 0;
+    o->partitions = o->isolations = o->splits = o->flapping = o->wall_jumps = 0;
+    o->resets = o->pauses = o->restarts = o->flushes = o->stalls = o->crashes = o->ends = 0;
+    o->goes_elsewhere = o->bothers = o->loses_answers = o->sticks = 0;
+    o->think_us_max = 1000 * (int64_t)o->ttl_ms_max; /* holds that last */
+}
+
+/* More keys are wanted at once at each agent than may have rounds in flight (R16). */
+static void crowd(struct world *w)
+{
+    struct options *o = &w->options;
+    o->agents = o->agents > AGENTS_OF_A_CROWD ? AGENTS_OF_A_CROWD : o->agents;
+    o->callers = SIM_CALLERS;
+    o->keys = (uint8_t)prng_between(&w->prng, SIM_KEYS / 2, SIM_KEYS);
+    o->think_us_max = 20000;
+    o->rounds_min = 1;
+    o->rounds_max = (uint32_t)prng_between(&w->prng, 1, 3);
+}
+
+/* At each of several agents more wait for a key than its turn is long (R9). A turn is longer than
+ * what happens on the way, so that delays can tell whose it is. */
+static void crowd_one_key(struct options *o)
+{
+    o->algorithm = ALGORITHM_REDLOCK;
+    o->masters = o->masters < 3 ? 3 : o->masters;
+    o->out_us_max = o->back_us_max = CALM_DELAY_US_MAX;
+    o->fair = false;
+    o->agents = o->agents < 3 ? 3 : o->agents;
+    o->handover_max = o->handover_max < 2 ? 2 : o->handover_max;
+    o->locks_max = SIM_LOCKS;
+    o->waiters_max = SIM_REQUESTS;
 }
 
 /* More of what the command line is about. */
 static void adapt_options(struct world *w)
 {
     struct options *o = &w->options;
-    o->fair = o->fair || w->switches.fair || w->switches.ignore_tickets || w->switches.eternal_tickets;
+    o->fair = o->fair || w->switches.fair;
+    if (o->fair) { /* many wait at each agent, and none of them is turned away (C11) */
+        o->locks_max = SIM_LOCKS;
+        o->waiters_max = SIM_REQUESTS;
+    }
     if (w->switches.forgetful) {
         o->restarts = (uint8_t)(o->restarts + prng_between(&w->prng, 0, 4));
         o->flushes = (uint8_t)prng_between(&w->prng, 0, 5);
         o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
+    }
+    if (w->switches.in_turn)
+        calm_down(o);
+    if (w->switches.few_rounds)
+        crowd(w);
+    if (w->switches.many_wait)
+        crowd_one_key(o);
+    if (w->switches.wild) { /* a quorum of others */
+        o->fencing = true;
+        o->algorithm = ALGORITHM_REDLOCK;
+        o->masters = o->masters < 3 ? 3 : o->masters;
     }
     if (w->switches.broken == BREAK_DATA_LOSS || w->switches.broken == BREAK_ROLLBACK)
         o->restarts = (uint8_t)(o->restarts + 4);
@@ -285,7 +373,9 @@ static void set_up(struct world *w, uint64_t seed)
     w->now = w->healed_at = 0;
     w->healed = false;
     turns_reset(w);
-    w->order = w->steps = w->arrivals = w->secrets = w->heap_count = w->arena_used = w->caller_count = 0;
+    wakes_reset(w);
+    w->order = w->steps = w->arrivals = w->secrets = 0;
+    w->heap_count = w->arena_used = w->caller_count = 0;
     configure_core(w);
     checker_reset(w);
     for (uint8_t m = 0; m < w->options.masters; m++)
@@ -305,12 +395,19 @@ static void set_up(struct world *w, uint64_t seed)
     }
     for (uint8_t c = 0; c < w->options.callers; c++)
         caller_start(w, c);
+    if (w->switches.in_turn)
+        fault_plan_in_turn(w);
+    if (w->switches.wild)
+        fault_plan_wild(w);
     fault_plan_all(w);
     world_plan_in(w, w->options.chaos_us, (struct happening){.kind = HAPPEN_HEAL});
-    world_plan_in(w, w->options.chaos_us + SETTLED_AFTER_US, (struct happening){.kind = HAPPEN_SETTLED});
+    world_plan_in(w, w->options.chaos_us + SETTLED_AFTER_US,
+                  (struct happening){.kind = HAPPEN_SETTLED});
     /* The liveness phase: nobody is guarded any more. */
-    int64_t guard_us = w->switches.forgetful ? ((int64_t)w->config.max_ttl_ms + 1000) * 1000 * 102 / 100 : 0;
-    world_plan_in(w, w->options.chaos_us + PROBE_AFTER_US + guard_us, (struct happening){.kind = HAPPEN_PROBE});
+    int64_t guard_us =
+        w->switches.forgetful ? ((int64_t)w->config.max_ttl_ms + 1000) * 1000 * 102 / 100 : 0;
+    world_plan_in(w, w->options.chaos_us + PROBE_AFTER_US + guard_us,
+                  (struct happening){.kind = HAPPEN_PROBE});
 }
 
 void world_run(struct world *w, uint64_t seed)
@@ -324,6 +421,7 @@ void world_run(struct world *w, uint64_t seed)
         w->now = h.at;
         if (h.kind == HAPPEN_END) {
             checker_end(w);
+            wakes_end(w);
             break;
         }
         happen(w, &h);

@@ -1,22 +1,33 @@
-/* The simulated world: what the parts of the simulator share. The picture is at the top of world.c. */
+/* The simulated world: what the parts of the simulator share. The picture is at the top of
+ * world.c. */
 #ifndef LOCKAGENT_SIM_WORLD_H
 #define LOCKAGENT_SIM_WORLD_H
 
 #include "agent/core/core.h"
+#include "config/config.h"
+#include "tests/keyspace/scripting.h"
 
 #include "prng.h"
 
 enum {
+#ifdef TIGHT_LIMITS
+    SIM_AGENTS = 2, /* with so many callers that one answer to all of them fills a step */
+    SIM_CALLERS = 60,
+    SIM_REQUESTS = 64, /* open at one agent */
+#else
     SIM_AGENTS = 5,
-    SIM_MASTERS = 9,
-    SIM_KEYS = 8,
-    SIM_CALLERS = 10,     /* of the faulty phase */
-    SIM_FAIR_PROBES = 20, /* of the healed one: at each agent, where the order is fair */
-    SIM_PROBES = SIM_AGENTS * SIM_FAIR_PROBES + 2 * SIM_KEYS,
-    SIM_TICKETS = 32,  /* of one key on one master */
+    SIM_CALLERS = 10,  /* of the faulty phase */
     SIM_REQUESTS = 32, /* open at one agent */
-    SIM_LOCKS = 64,    /* slots of one agent's core */
-    SIM_HOLDS = 2048,  /* granted in one run */
+#endif
+    SIM_MASTERS = 9,
+    SIM_GROUPS = 3,   /* of the same masters, by other names */
+    SIM_POLICIES = 4, /* with the same terms, but for what a reload changes */
+    SIM_KEYS = 8,
+    SIM_MANY_PROBES = 20, /* of the healed one: at each agent, where the order is looked at */
+    SIM_PROBES = SIM_AGENTS * SIM_MANY_PROBES + 2 * SIM_KEYS,
+    SIM_TICKETS = 32, /* of one key on one master */
+    SIM_LOCKS = 64,   /* slots of one agent's core */
+    SIM_HOLDS = 2048, /* granted in one run */
     SIM_HOLD_BUCKETS = 4096,
     SIM_OPEN_WINDOWS = 32,  /* unexpired windows of one key */
     SIM_HAPPENINGS = 65536, /* pending at once */
@@ -27,9 +38,10 @@ enum {
     SIM_JOURNAL = 2 * SIM_LOCKS + SIM_REQUESTS + 1, /* slots of one agent's lock table */
 };
 
-/* ---- what a seed decides --------------------------------------------------------------------------------------- */
+/* ---- what a seed decides --------------------------------------------------------------------- */
 
-/* The assumptions of the promise (DESIGN 1) that a run can break on purpose; such a run may show violations. */
+/* The assumptions of the promise (D1) that a run can break on purpose; such a run may show
+ * violations. */
 enum assumption {
     ASSUME_ALL,
     BREAK_DRIFT,        /* A1: clock rates differ by more than the drift allowed for */
@@ -42,13 +54,17 @@ enum assumption {
 /* What the command line decides, for all seeds alike. */
 struct switches {
     enum assumption broken;
-    bool kept;      /* the schedule of a broken assumption, with the assumption kept */
-    bool forgetful; /* masters lose their keys: restarted empty, or flushed under their connections */
-    bool fair;      /* the order is fair with every seed */
-    /* Rules that are not the core's to keep, broken on purpose: first the scripts', then those of the agent's shell. */
-    bool ignore_tickets, eternal_tickets;
-    bool guard_off, release_without_compare, renew_without_compare, renewal_shortens, set_without_nx,
-        handover_without_compare;
+    bool kept; /* the schedule of a broken assumption, with the assumption kept */
+    /* masters lose their keys: restarted empty, or flushed under their connections */
+    bool forgetful;
+    bool fair;    /* the order is fair with every seed */
+    bool roaming; /* callers go to several living agents with one token */
+    bool wild;    /* one master's fence keys get numbers that nobody granted */
+    /* nothing fails but this: each master is away once for longer than a lease, one at a time */
+    bool in_turn;
+    bool few_rounds; /* so few may be in flight that most of them wait for a place (R16) */
+    bool many_wait;  /* for one key at several agents, in the healed world; the order is any */
+    /* Rules that are not the core's to keep, broken on purpose. */
     bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
     bool register_accepts_all; /* the resource does not compare fencing numbers */
 };
@@ -66,7 +82,8 @@ struct options {
     uint32_t lock_delay_ms; /* R15 */
 
     int64_t out_us_max, back_us_max; /* usual delay of a command and of its reply */
-    int64_t late_us_max, silence_us; /* how late a late one is; when the agent gives a connection up (R3) */
+    /* how late a late one is; when the agent gives a connection up (R3) */
+    int64_t late_us_max, silence_us;
     uint16_t late, doubled, refused, not_run, not_sent, message_lost;
     bool down_first; /* a connection's end is told before the fate of what was in flight */
     uint8_t partitions, isolations, splits,
@@ -76,31 +93,46 @@ struct options {
     uint8_t resets, pauses, restarts, stalls, crashes, ends;
     int64_t chaos_us, think_us_max, rate_ppm, wall_us;
 
-    uint8_t waits, renews, shortens, vanishes, cancels, loses_answers, bothers, goes_elsewhere, reads;
+    uint8_t waits, renews, shortens, vanishes, cancels, loses_answers, bothers, goes_elsewhere,
+        reads;
 
     uint8_t flushes; /* where masters forget */
 
-    uint8_t binds, owns, repeats, copies, sticks; /* D3, R11; a copy of a request comes behind its release */
+    /* D3, R11; a copy of a request comes behind its release */
+    uint8_t binds, owns, repeats, copies, sticks;
 
-    uint8_t leaves; /* where the order is fair, in the healed world: per cent of the waiters leave, */
-    bool chokes;    /* and one agent reaches no quorum in time */
+    uint8_t groups, policies;
+    uint8_t reloads;
+    uint8_t bad_ttls;                /* per cent of the requests */
+    uint32_t locks_max, waiters_max; /* small, or as many as are ever needed */
+    int64_t turn_us_max;             /* of an agent's loop; 0: each event has one of its own */
+    uint32_t rounds_min, rounds_max; /* bounds of the limit of rounds in flight (R16) */
+
+    /* where the order is fair, in the healed world: per cent of the waiters leave, */
+    uint8_t leaves;
+    bool chokes; /* and one agent reaches no quorum in time */
 };
 
 void options_draw(struct options *options, struct prng *prng);
 void options_print(const struct options *options);
+/* The longest that is usual, with the turn of the loop that it waits for. */
+int64_t options_round_trip_us(const struct options *options);
 /* True while this run really breaks the assumption. */
 #define world_breaks(w, which) ((w)->switches.broken == (which) && !(w)->switches.kept)
 
-/* ---- time ------------------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------ */
 
-/* Everything that will happen, ordered by (at, order): equal times happen in the order of planning. */
+/* Everything that will happen, ordered by (at, order): equal times happen in the order of
+ * planning. */
 enum happening_kind {
     HAPPEN_COMMAND,   /* a flight reaches its master */
     HAPPEN_REPLY,     /* a flight's reply reaches its agent */
     HAPPEN_TIMER,     /* an agent's one timer */
+    HAPPEN_FLUSH,     /* a turn of its loop ends: it writes what it has gathered */
     HAPPEN_REQUEST,   /* a caller's request reaches its agent */
     HAPPEN_CANCEL,    /* its caller has gone */
     HAPPEN_WRITE,     /* an answer is written to its caller */
+    HAPPEN_DELIVERED, /* and was written wholly */
     HAPPEN_LEAVE,     /* the connection that a hold is bound to ends, or is not read */
     HAPPEN_CHECK,     /* has a master been silent for too long? */
     HAPPEN_DROP,      /* a connection ends */
@@ -131,9 +163,10 @@ struct happening {
     void *what;
 };
 
-/* ---- network --------------------------------------------------------------------------------------------------- */
+/* ---- network --------------------------------------------------------------------------------- */
 
-/* A send item, copied out of the core. */
+/* A send item, copied out of the core: what the checkers know it by. The masters are given the
+ * message's bytes. */
 struct order {
     struct lock_ref ref;
     struct token token;
@@ -147,9 +180,10 @@ struct order {
 };
 struct message {
     enum op op;
-    uint8_t agent;
+    uint8_t agent, group;
     uint32_t incarnation; /* of the agent */
     int64_t sent_at;
+    struct bytes command; /* on the wire */
     uint16_t count;
     struct order orders[];
 };
@@ -159,7 +193,6 @@ struct verdict {
     uint64_t fence;
     int64_t pttl_ms;
     uint64_t ticket;
-    uint16_t epoch; /* the master's when it said so */
     uint32_t agents;
     uint8_t label_len;
     char label[SIM_LABEL];
@@ -170,6 +203,7 @@ struct flight {
     struct flight *next; /* in flight on the connection */
     struct flight *next_parked;
     struct verdict *verdicts;
+    uint16_t epoch;   /* that came with them; 0: none */
     int64_t extra_us; /* a command of a dead connection that is still on its way */
     uint32_t generation, master_boot;
     uint8_t master;
@@ -180,13 +214,14 @@ struct connection {
     bool up, checking;
     uint16_t epoch; /* of the master, as its agent's core was told */
     uint32_t generation;
+    uint32_t master_boot;             /* to which it was made */
     int64_t arrival_last, reply_last; /* nothing overtakes */
     int64_t cut_out_until, cut_back_until;
     struct flight *first, *last;
     bool subscribed[SIM_KEYS];
 };
 
-/* ---- masters --------------------------------------------------------------------------------------------------- */
+/* ---- masters --------------------------------------------------------------------------------- */
 
 struct kept_ticket {
     uint64_t agent, number; /* agent 0: none */
@@ -194,56 +229,64 @@ struct kept_ticket {
     uint8_t by; /* for the checker: whose it is, and when it was sent */
     int64_t sent_at;
 };
+/* What the checkers note of a key, beside what the keyspace holds. */
 struct master_key {
-    struct kept_ticket tickets[SIM_TICKETS];
-    bool locked, foreign;
-    uint8_t random[RANDOM_BYTES];
-    int64_t expires_ms, fence_expires_ms;
-    uint64_t fence;
-    uint8_t label_len;
-    char label[SIM_LABEL];
-    /* For the checker: who set it, and whether by a command that outlived its connection (R5). */
+    struct kept_ticket tickets[SIM_TICKETS]; /* those of the keyspace */
+    bool planted;                            /* a number that nobody granted was put there, */
+    bool lies;                               /* and is bounded by nothing there */
+    uint64_t tickets_version;
+    /* Who set it, and whether by a command that outlived its connection (R5). */
     uint8_t set_by;
     bool stray;
     uint32_t set_by_incarnation;
-    int64_t lease_until; /* as its agent reckons, from when it sent the last command that was run (R6) */
+    /* as its agent reckons, from when it sent the last command that was run (R6) */
+    int64_t lease_until;
 };
 enum { SIM_NAMES = 2 * SIM_KEYS }; /* keys of a master: those of a second prefix too */
 struct master {
+    struct keyspace *keyspace;
+    struct world *world;
+    uint8_t index;
     struct master_key keys[SIM_NAMES];
     int64_t rate_ppm, wall_us, jumped_us;
     bool paused, down;
     uint32_t boot;
     uint16_t epoch; /* forgetful masters: of the marker, or of the time without one */
-    struct {
-        bool missing;
-        uint32_t boot; /* of the run that it names */
-        int64_t since_ms;
-        uint32_t max_ttl_ms;
-    } marker;
-    struct master_key snapshot[SIM_NAMES]; /* BREAK_ROLLBACK */
+    struct {        /* BREAK_ROLLBACK */
+        struct keyspace *keyspace;
+        struct master_key keys[SIM_NAMES];
+    } snapshot;
     struct flight *parked, **parked_end;
 };
 
-/* ---- callers, agents, holds ------------------------------------------------------------------------------------ */
+/* ---- callers, agents, holds ------------------------------------------------------------------ */
 
-enum request_state { REQUEST_SENT, REQUEST_OPEN, REQUEST_ANSWERED, REQUEST_CANCELLED, REQUEST_DEAD };
+enum request_state {
+    REQUEST_SENT,
+    REQUEST_OPEN,
+    REQUEST_ANSWERED,
+    REQUEST_CANCELLED,
+    REQUEST_DEAD
+};
 struct request {
     enum event_kind kind;
     enum request_state state;
     uint8_t caller, agent, key;
-    uint8_t label;     /* the caller's number; also that of a copy */
-    bool wrong;        /* its token must not succeed */
-    bool bothers;      /* its token is none of the caller's */
-    bool expects_hold; /* its token is the one of a hold that its agent reported as valid when it was sent */
+    uint8_t label; /* the caller's number; also that of a copy */
+    bool wrong;    /* its token must not succeed */
+    bool bothers;  /* its token is none of the caller's */
+    bool bad_ttl;  /* longer than is allowed */
+    /* its token is the one of a hold that its agent reported as valid when it was sent */
+    bool expects_hold;
     bool loses_answer; /* the answer will not reach the caller */
     bool granted;      /* a lock, or one that the caller has already, once more */
     bool cancelled, bound;
-    bool copy;        /* of a request whose lock was released: nobody wants the answer */
-    uint8_t owner;    /* 0: none */
-    uint32_t secret;  /* its idempotency key; 0: none */
-    bool by_secret;   /* RELEASE: in place of the token */
-    uint64_t arrived; /* a number that rises; a repeat has that of the request whose place it takes */
+    bool copy;       /* of a request whose lock was released: nobody wants the answer */
+    uint8_t owner;   /* 0: none */
+    uint32_t secret; /* its idempotency key; 0: none */
+    bool by_secret;  /* RELEASE: in place of the token */
+    /* a number that rises; a repeat has that of the request whose place it takes */
+    uint64_t arrived;
     uint32_t number, ttl_ms, incarnation; /* of the agent that took it */
     struct token token;
     struct hold *hold; /* whose token it is, if it is anybody's */
@@ -260,44 +303,74 @@ struct caller {
     struct request *request;
     struct hold *hold;
     bool probes, done;
-    bool leaves;                              /* probing: it does not wait for the end, */
-    bool hopeless;                            /* or waits at the agent that is choked until all others have gone */
-    int64_t due_at;                           /* probing: when the lock must have been granted */
-    const struct request *behind[SIM_AGENTS]; /* first of those who wait at each agent, as masters knew when it came */
+    bool leaves;         /* probing: it does not wait for the end, */
+    bool hopeless;       /* or waits at the agent that is choked until all others have gone */
+    uint8_t turned_away; /* probing: by tables that were full */
+    int64_t due_at;      /* probing: when the lock must have been granted */
+    /* first of those who wait at each agent, as masters knew when it came */
+    const struct request *behind[SIM_AGENTS];
+};
+
+/* What one agent has said of a hold. Several may have it at a time: those whom its holder went to
+ * (D3). */
+struct tenure {
+    struct instant valid_until, max_hold_until; /* as it last said */
+    struct lock_ref lock;                       /* its name for it, */
+    bool lock_is_known;                         /* unless it is out of a journal */
+    bool lost;                                  /* it said so */
 };
 
 /* A grant, as its callers know it. */
 struct hold {
     struct token token;
-    uint8_t key, agent; /* the agent that reports it */
+    uint8_t key, agent; /* the agent that granted or adopted it last */
+    struct tenure tenures[SIM_AGENTS];
+    /* another agent was asked to adopt it: whoever has it may be denied, or unable to release it */
+    bool shared;
     uint32_t incarnation;
-    bool ended;     /* its releases were asked for, or it never reached its caller: its windows bind nobody */
-    bool elsewhere; /* its release was asked for at an agent that did not grant it: its own may not know */
+    /* its releases were asked for, or it never reached its caller: its windows bind nobody */
+    bool ended;
+    /* its release was asked for at an agent that did not grant it: its own may not know */
+    bool elsewhere;
     bool bound;
-    uint8_t users;         /* callers that have it */
-    uint8_t owner;         /* 0: none */
-    uint16_t count;        /* releases that end it, as its callers know */
-    uint32_t secret;       /* the idempotency key of its request; 0: none */
-    struct request asked;  /* which was this */
-    struct lock_ref lock;  /* its agent's name for it, */
-    bool lock_is_known;    /* unless it is out of a journal */
-    uint32_t used_up;      /* the incarnation of its agent that has refused this key since its release; 0: none */
-    bool released;         /* and answered 204 */
-    bool lost;             /* its agent said so */
-    bool doubtful;         /* out of a journal, and no quorum has confirmed it since */
-    bool given_up;         /* its agent has begun to release it */
-    uint32_t version_seen; /* of the register, when it was granted or last written */
+    uint8_t users;        /* callers that have it */
+    uint8_t owner;        /* 0: none */
+    uint16_t count;       /* releases that end it, as its callers know */
+    uint32_t secret;      /* the idempotency key of its request; 0: none */
+    struct request asked; /* which was this */
+    uint8_t owner_before; /* until it was adopted, */
+    uint32_t secret_before;
+    /* the incarnation of its agent that has refused this key since its release; 0: none */
+    uint32_t used_up;
+    bool crossed;  /* a repair was on its way as a release elsewhere found no key there (R7) */
+    bool released; /* and answered 204, */
+    int64_t released_at; /* then */
+    /* all masters have confirmed it to its agent, at one time */
+    bool known;
+    uint32_t renewal;   /* the last round of renewals, */
+    int64_t renewal_at; /* and when it was sent */
+    /* out of a journal, and no quorum has confirmed it since */
+    bool doubtful;
+    bool given_up; /* its agent has begun to release it */
+    /* of the register, when it was granted or last written */
+    uint32_t version_seen;
     int64_t granted_at, window_from, window_until; /* real time */
-    struct instant valid_until, max_hold_until;    /* as its agent last said */
+    uint32_t ttl_ms;                               /* of the lease, as its agent last said */
     uint16_t next_in_bucket;
 };
 
 struct journalled {
     bool used;
     uint8_t key;
-    struct event_restore hold;
-    size_t owner_len, secret_len;
-    char owner[SIM_SECRET], secret[SIM_SECRET];
+    struct noted_hold hold;
+};
+
+/* Of one group, after the agent's last step (R16). */
+struct line {
+    uint8_t keys[SIM_KEYS], count;
+    bool is_full;   /* somebody waits, and no place is free */
+    uint32_t limit; /* of rounds in flight, */
+    uint32_t quick; /* and decisions since it changed that were quick, while it was full */
 };
 
 struct agent {
@@ -306,30 +379,42 @@ struct agent {
     void *memory;
     size_t memory_bytes;
     bool alive, stalled, draining, ending;
+    uint32_t locks, waiters; /* in its tables as its step began */
+    bool reloaded;           /* it has other policies than the world's */
     uint32_t incarnation;
+    uint32_t name; /* on the masters; outlives a crash with the journal */
     int64_t boot_base_us, rate_ppm, wall_us;
     int64_t timer_at;     /* INT64_MAX: not armed */
+    bool in_turn;         /* it writes at the end of a turn that goes on */
     int64_t stalled_last; /* real time at which the last stall ended */
     bool dropped_debt;    /* its table of releases owed was full (R6) */
     struct happening *parked;
     size_t parked_count, parked_room;
     struct request *open[SIM_REQUESTS];
     uint32_t begun;        /* locks that it has begun to deal with since it booted */
+    bool was_full;         /* its table of locks, since then */
     uint64_t drained_from; /* requests that arrived later get no new lock */
     struct connection connections[SIM_MASTERS];
-    struct hold *held[SIM_KEYS];             /* what it reports */
-    bool watches[SIM_KEYS];                  /* the keys' channels */
-    const struct request *head[SIM_KEYS];    /* who waits first, */
-    int64_t head_since[SIM_KEYS];            /* since when, */
-    int64_t wanted_last[SIM_KEYS];           /* and when somebody last waited for the key here, or had it */
-    uint8_t attempt[SIM_KEYS][RANDOM_BYTES]; /* the random part of the attempt under way or decided last */
+    struct hold *held[SIM_KEYS]; /* what it reports */
+    bool watches[SIM_KEYS];      /* the keys' channels */
+    struct line lines[SIM_GROUPS];
+    const struct request *head[SIM_KEYS]; /* who waits first, */
+    int64_t shown_at[SIM_KEYS];           /* when an attempt was begun last */
+    int64_t head_since[SIM_KEYS];         /* since when, */
+    /* and when somebody last waited for the key here, or had it */
+    int64_t wanted_last[SIM_KEYS];
+    /* the random part of the attempt under way or decided last */
+    uint8_t attempt[SIM_KEYS][RANDOM_BYTES];
 };
 
 struct figures {
-    uint64_t runs, steps, grants, take_overs, losses, writes, writes_rejected, wall_jumps, renewals, renewal_failures,
-        lost[REASON_COUNT], adoptions, undeliveries, cancels, releases, releases_partial, releases_pending, restored,
-        refusals, unavailable, wait_timeouts, expired_grants, stalls, second_phases, repairs, handovers, messages,
-        forgotten, guarded, queued, withdrawn, reentered, repeated, superseded, unbound, stuck, virtual_us;
+    uint64_t runs, steps, grants, take_overs, losses, writes, writes_rejected, wall_jumps, renewals,
+        renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels, releases,
+        releases_partial, releases_pending, restored, refusals, unavailable, wait_timeouts,
+        expired_grants, stalls, second_phases, repairs, handovers, messages, forgotten, guarded,
+        queued, withdrawn, spoiled, crowded, full_steps, stranger_releases, bad_ttls, reloads,
+        wakes, wakes_late, turns, turns_passed_over, lined_up, shared_acquires, shared_releases,
+        overloaded, reentered, repeated, superseded, unbound, stuck, virtual_us;
 };
 
 struct world {
@@ -353,14 +438,19 @@ struct world {
     struct caller callers[SIM_CALLERS + SIM_PROBES];
     size_t caller_count;
 
-    /* The agent that reaches no quorum in time, though all masters are up; SIM_AGENTS: none. And the masters that are far. */
+    /* The agent that reaches no quorum in time, though all masters are up; SIM_AGENTS: none. And
+     * the masters that are far. */
     uint8_t choked;
     uint16_t far;
     int64_t choked_at;
 
-    struct core_group group;
-    struct core_policy policy;
+    struct core_group groups[SIM_GROUPS];
+    struct core_policy policies[SIM_POLICIES];
     struct core_config config;
+    /* of keys on the masters; the second with another prefix (BREAK_DISAGREEMENT) */
+    struct config naming[2];
+    struct scripting *scripting;
+    struct scripting *lying; /* the same scripts, but they take any number for a fencing number */
     struct effects *effects;
 
     struct hold holds[SIM_HOLDS];
@@ -370,12 +460,20 @@ struct world {
     uint8_t window_count[SIM_KEYS];
     uint64_t fence_last[SIM_KEYS];
     int64_t forgot_at; /* when a master forgot its keys last; -1: none did */
+    /* when an attempt's command of a dead connection took a key; -1: none did */
+    int64_t intruded_at;
+    int64_t epoch_at; /* when one began another epoch: keys may be gone, or not; -1: none did */
     struct hold *granted_last[SIM_KEYS];
+    int64_t freed_at[SIM_KEYS]; /* released, while somebody waited for it elsewhere; 0: not */
+    unsigned wakes, wakes_late;
+    /* of the agents with the first key: how many there were, the last one of each (0: none), those
+     * of agents that had one before, and those by which another one of these was passed over */
+    uint32_t turn_number, turn_last[SIM_AGENTS], turns, turns_passed_over;
     struct { /* one per key: it rejects tokens lower than the highest that it has seen */
         uint64_t token;
         uint32_t version;
     } registers[SIM_KEYS];
-    char property[16];   /* of the violation: C1..C11 */
+    char property[16];   /* of the violation: C1..C13 */
     char violation[400]; /* "": none */
 
     struct figures figures;
@@ -393,6 +491,10 @@ void world_say(struct world *w, const char *format, ...) __attribute__((format(p
 
 /* fault.c: what goes wrong, and the end of it */
 void fault_plan_all(struct world *w);
+/* The faults of a run in which masters are away in turn. Ends chaos behind the last of them. */
+void fault_plan_in_turn(struct world *w);
+/* Plants a number that nobody granted on the one master that gets such (R12). */
+void fault_plan_wild(struct world *w);
 void fault_strike(struct world *w, const void *fault);
 void fault_heal(struct world *w);
 /* One agent is far from so many masters that no quorum answers it in time. */
@@ -403,7 +505,8 @@ void fault_master_resumes(struct world *w, uint8_t master);
 void fault_master_starts(struct world *w, uint8_t master);
 
 /* network.c: ordered connections with delay */
-void network_send(struct world *w, uint8_t agent, const struct effect_send *send, const struct send_item *items);
+void network_send(struct world *w, uint8_t agent, const struct effect_send *send,
+                  const struct send_item *items);
 void network_arrive(struct world *w, struct flight *flight);
 void network_reply(struct world *w, struct flight *flight, bool copy);
 void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
@@ -413,32 +516,56 @@ void network_connect(struct world *w, uint8_t agent, uint8_t master, uint32_t ge
 void network_marker(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 /* The agent has died: its connections end without a word to it. */
 void network_abandon(struct world *w, uint8_t agent);
+/* False where the master is down, or has restarted and its end of the connection is gone, of which
+ * the agent may not have heard yet. */
+bool network_leads_to(const struct world *w, uint8_t agent, uint8_t master);
 
 /* channel.c: subscriptions and messages */
 void channel_watch(struct world *w, uint8_t agent, uint8_t key, bool watches);
 void channel_connected(struct world *w, uint8_t agent, uint8_t master);
 void channel_dropped(struct world *w, uint8_t agent, uint8_t master);
-void channel_subscribe(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what);
-void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t generation, const void *what);
-void channel_publish(struct world *w, uint8_t master, uint8_t key);
-uint32_t channel_agents(struct world *w, uint8_t master, uint8_t key);
+void channel_subscribe(struct world *w, uint8_t agent, uint8_t master, uint32_t generation,
+                       const void *what);
+void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t generation,
+                    const void *what);
+/* Messages go to the agents that name the key in this way (master_name()). Returns how many they
+ * are. */
+uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct bytes message);
+uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name);
 
-/* master.c: the model of a master and of the scripts on it */
+/* master.c: a keyspace, a clock, and the shipped scripts on it */
+/* Compiles the scripts; a text of theirs may be broken on purpose. NULL, or why that can not be. */
+const char *master_load(struct world *w, const struct replacement *replacement);
+/* Puts this number into the key's fence key; `lies`: from then on the master bounds none of that
+ * key's numbers. */
+void master_plant(struct world *w, uint8_t master, uint8_t key, uint64_t number, bool lies);
 void master_reset(struct world *w, uint8_t master);
 int64_t master_wall_us(const struct world *w, uint8_t master);
-struct verdict master_execute(struct world *w, uint8_t master, const struct message *message,
-                              const struct order *order);
+/* The bytes of a command, out of the core's items; valid until the next one. */
+struct bytes master_command(struct world *w, uint8_t agent, enum op op,
+                            const struct send_item *items, unsigned count);
+/* Runs a command and reads its reply: one verdict per order. Returns the epoch that comes with it,
+ * as the agents number them; 0: none. */
+enum mishap { MISHAP_NONE, MISHAP_REFUSED, MISHAP_NOT_RUN };
+uint16_t master_execute(struct world *w, uint8_t master, const struct message *message,
+                        enum mishap mishap, struct verdict *ret_verdicts);
 /* The script that an agent runs when it connects, and once a second (D5.3). */
 void master_mark(struct world *w, uint8_t master, bool connecting);
 /* Everything is gone, the marker too. */
 void master_forget(struct world *w, uint8_t master);
-/* What the core of an agent calls `key` may have another name on the masters (BREAK_DISAGREEMENT). */
+void master_clear(struct world *w, uint8_t master);
+void master_snapshot(struct world *w, uint8_t master);
+void master_roll_back(struct world *w, uint8_t master);
+/* What the core of an agent calls `key` may have another name on the masters (BREAK_DISAGREEMENT):
+ * a number below SIM_NAMES. */
 uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key);
-/* True when the key is locked there now with this random part. */
-bool master_holds(const struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES]);
-/* The agent whose ticket is the lowest there; 0: there is none. */
-uint64_t master_next(struct world *w, uint8_t master, uint8_t key);
-bool master_is_locked(const struct world *w, uint8_t master, uint8_t key);
+/* True when the key is locked there now, and with which random part. */
+bool master_holder(struct world *w, uint8_t master, uint8_t name, uint8_t ret_random[RANDOM_BYTES]);
+bool master_holds(struct world *w, uint8_t master, uint8_t name,
+                  const uint8_t random[RANDOM_BYTES]);
+/* On how many masters it is so. */
+unsigned master_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES]);
+bool master_is_locked(struct world *w, uint8_t master, uint8_t name);
 
 /* agent.c: the surroundings of one core */
 void agent_boot(struct world *w, uint8_t agent);
@@ -450,12 +577,22 @@ void agent_crash(struct world *w, uint8_t agent);
 /* The process stands still for so long. */
 void agent_stall(struct world *w, uint8_t agent, int64_t us);
 void agent_step(struct world *w, uint8_t agent, struct event *event);
+/* A step for each group that a master is in. */
+void agent_step_master(struct world *w, uint8_t agent, struct event *event);
 void agent_timer(struct world *w, uint8_t agent);
+
+/* A turn of its loop is over. */
+void agent_flush(struct world *w, uint8_t agent);
+/* Its configuration is read again, and has changed. */
+void agent_reload(struct world *w, uint8_t agent);
+/* The group that all agents ask for a key. */
+uint8_t agent_group_of(const struct world *w, uint8_t agent, uint8_t key);
 void agent_take_request(struct world *w, struct request *request);
 void agent_take_cancel(struct world *w, struct request *request);
 /* The shell writes an answer that the core has decided (R4: after a last look at the clock). */
 struct written;
 void agent_write(struct world *w, struct written *written);
+void agent_delivered(struct world *w, struct request *request);
 /* The caller that a hold is bound to has left, or does not read. */
 struct leaving {
     struct hold *hold;
@@ -480,24 +617,36 @@ void caller_wind_down(struct world *w);
 void caller_probe_all(struct world *w);
 bool caller_all_done(const struct world *w);
 
+/* line.c: who waits for a place for its round (C13) */
+/* After every step of its core, with the effects still there. */
+void line_after_step(struct world *w, uint8_t agent, const struct event *event);
+/* And as what was sent is written. */
+void line_after_flush(struct world *w, uint8_t agent);
+
 /* checker.c: the promises, checked from the outside */
 void checker_reset(struct world *w);
 void checker_fail(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);
-void checker_answer(struct world *w, uint8_t agent, struct request *request, const struct effect_answer *answer);
+void checker_answer(struct world *w, uint8_t agent, struct request *request,
+                    const struct effect_answer *answer);
 /* An agent that was started again is about to be given what its journal held. */
-void checker_restored(struct world *w, uint8_t agent, uint8_t key, const struct event_restore *restored);
+void checker_restored(struct world *w, uint8_t agent, uint8_t key,
+                      const struct noted_hold *restored);
 /* The agent has heard that a bound caller has left, or does not read. */
 void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving);
 /* A caller has a hold that nobody had. */
 void checker_taken_up(struct world *w, struct hold *hold);
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
 void checker_after_step(struct world *w, uint8_t agent);
-void checker_deleted(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES], int64_t sent_at);
+void checker_deleted(struct world *w, uint8_t master, const struct message *message,
+                     const struct order *order, const uint8_t random[RANDOM_BYTES]);
 /* A promise reaches a caller: valid until then on the agent's clock. */
 void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instant valid_until);
 /* A renewal has created the key where it was missing. */
-void checker_repaired(struct world *w, uint8_t master, const struct message *message, const struct order *order);
+void checker_repaired(struct world *w, uint8_t master, const struct message *message,
+                      const struct order *order);
+/* A renewal is about to be sent. */
+void checker_renews(struct world *w, const struct order *order);
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);
 void checker_settled(struct world *w);
 void checker_store(struct world *w, struct hold *hold);
@@ -513,8 +662,15 @@ void turns_granted(struct world *w, const struct caller *caller, const struct re
 /* A master refuses an attempt because of this ticket. */
 void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct kept_ticket *ticket);
 
+/* wakes.c: how soon a release is heard elsewhere, and whose turn comes next */
+void wakes_reset(struct world *w);
+void wakes_released(struct world *w, uint8_t agent, uint8_t key);
+void wakes_granted(struct world *w, uint8_t agent, uint8_t key);
+void wakes_end(struct world *w);
+
 /* timeline.c: what a replayed seed prints */
 void timeline_event(struct world *w, uint8_t agent, const struct event *event);
-void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect, const struct send_item *items);
+void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect,
+                     const struct send_item *items);
 
 #endif

@@ -1,0 +1,121 @@
+/* Who waits for a place for its round (C13, R16), looked at after every step of a core:
+ *
+ *   nobody waits for a place that is free, once what was sent is written
+ *   those who wait have their places in the order in which they came: what a step leaves of a line
+ *   is its end, in its order, and before those who came in that step
+ *   where the masters are quick and somebody waits, the limit grows
+ *
+ * That nobody who wants a key is forgotten as it leaves the line is invariant 10 of the core. */
+#include "world.h"
+
+#include <string.h>
+
+static uint8_t key_number(struct text key)
+{
+    return (uint8_t)(key.at[1] - '0');
+}
+
+static bool has(const struct line *line, uint8_t key)
+{
+    return memchr(line->keys, key, line->count) != NULL;
+}
+
+static void read_line(const struct core *core, uint8_t group, struct line *ret_line)
+{
+    struct text key;
+    uint32_t cursor = 0;
+    ret_line->count = 0;
+    while (ret_line->count < SIM_KEYS && core_next_in_line(core, group, &cursor, &key))
+        ret_line->keys[ret_line->count++] = key_number(key);
+}
+
+/* Its round was sent in this step, or decided without being sent. */
+static bool has_begun(const struct world *w, uint8_t key)
+{
+    for (size_t i = 0; i < w->effects->count; i++) {
+        const struct effect *effect = &w->effects->list[i];
+        uint16_t items =
+            effect->kind == EFFECT_SEND && effect->send.op == OP_ACQUIRE ? effect->send.count : 0;
+        for (uint16_t at = 0; at < items; at++)
+            if (key_number(w->effects->items[effect->send.first + at].key) == key)
+                return true;
+        if (effect->kind == EFFECT_TRACE && effect->trace.kind == TRACE_ATTEMPT &&
+            key_number(effect->trace.key) == key)
+            return true;
+    }
+    return false;
+}
+
+/* The key left the line as its time was over, and came again with the event of that step. */
+static bool came_again(const struct event *event, uint8_t key, const struct line *after)
+{
+    return event->kind == EVENT_ACQUIRE && key_number(event->acquire.key) == key &&
+           after->keys[after->count - 1] == key;
+}
+
+static void check_order(struct world *w, uint8_t index, const struct event *event,
+                        const struct line *before, const struct line *after)
+{
+    uint8_t kept = 0;
+    for (uint8_t i = 0; i < before->count; i++) {
+        uint8_t key = before->keys[i];
+        bool stays = has(after, key);
+        if (stays && after->keys[kept] != key && came_again(event, key, after))
+            continue;
+        if (stays && after->keys[kept] != key)
+            checker_fail(w, "C13 a%u: k%u has lost its place in the line", index, key);
+        if (stays)
+            kept++;
+        else if (has_begun(w, key) && kept > 0)
+            checker_fail(w, "C13 a%u: the round of k%u begins before that of k%u, which came first",
+                         index, key, after->keys[0]);
+    }
+}
+
+/* Decisions that took less than a quarter of what is allowed, while somebody waited. */
+static void check_growth(struct world *w, uint8_t index, uint8_t group,
+                         const struct core_rounds *rounds)
+{
+    enum { SPARE = 24 };
+    struct line *line = &w->agents[index].lines[group];
+    if (rounds->limit != line->limit || rounds->limit == w->options.rounds_max)
+        line->quick = 0;
+    for (size_t i = 0; i < w->effects->count; i++) {
+        const struct effect_trace *trace = &w->effects->list[i].trace;
+        if (w->effects->list[i].kind != EFFECT_TRACE || trace->kind != TRACE_ATTEMPT ||
+            trace->group != group)
+            continue;
+        w->figures.lined_up += trace->queued_us > 0;
+        bool answered = trace->answer == ANSWER_GRANTED || trace->answer == ANSWER_LOCK_HELD;
+        line->quick += line->is_full && trace->cause != CAUSE_HANDOVER && answered &&
+                       trace->elapsed_us < 250 * (int64_t)w->options.node_timeout_ms;
+    }
+    if (line->quick > 2 * rounds->limit + SPARE)
+        checker_fail(w,
+                     "C13 a%u: %u rounds were quick and others waited, and the limit stays at %u",
+                     index, line->quick, rounds->limit);
+    line->limit = rounds->limit;
+    line->is_full = rounds->waiting > 0 && rounds->in_flight >= rounds->limit;
+}
+
+void line_after_step(struct world *w, uint8_t index, const struct event *event)
+{
+    struct agent *agent = &w->agents[index];
+    for (uint8_t g = 0; g < w->options.groups && w->switches.few_rounds; g++) {
+        struct line after = agent->lines[g];
+        read_line(agent->core, g, &after);
+        check_order(w, index, event, &agent->lines[g], &after);
+        agent->lines[g] = after;
+        check_growth(w, index, g, &core_stats(agent->core)->rounds[g]);
+    }
+}
+
+void line_after_flush(struct world *w, uint8_t index)
+{
+    for (uint8_t g = 0; g < w->options.groups; g++) {
+        const struct core_rounds *rounds = &core_stats(w->agents[index].core)->rounds[g];
+        if (rounds->waiting > 0 && rounds->in_flight < rounds->limit)
+            checker_fail(w, "C13 a%u: %u keys wait for a place, and %u of %u are taken", index,
+                         rounds->waiting, rounds->in_flight, rounds->limit);
+    }
+}
