@@ -34,16 +34,18 @@ static const char *listen_value(const struct agent_options *options)
     return "127.0.0.1:0";
 }
 
-/* Without a word on it a world is one of durable masters that never were: they vote at once, and forget under guard. */
+/* Without a word on it a world is one of durable masters that never were: they vote at once, and
+ * forget under guard. */
 static bool says_of_guard(const struct agent_options *options)
 {
-    return options->group && (strstr(options->group, "durable:") || strstr(options->group, "guard:"));
+    return options->group &&
+           (strstr(options->group, "durable:") || strstr(options->group, "guard:"));
 }
 
 static const char *login(const struct agent_options *options)
 {
-    bool own = options->masters ||
-               (options->group && (strstr(options->group, "username:") || strstr(options->group, "password_file:")));
+    bool own = options->masters || (options->group && (strstr(options->group, "username:") ||
+                                                       strstr(options->group, "password_file:")));
     if (own || !masters_know_lockagent())
         return "";
     return format("      username: lockagent\n      password_file: %s\n",
@@ -56,18 +58,21 @@ const char *agent_config(const struct agent_options *options)
     if (!options)
         options = &defaults;
     return write_file(
-        NULL, format("listen: %s\n%s"
-                     "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s%s%s"
-                     "log: {level: debug, format: json}\n%s%s",
-                     listen_value(options), options->admin ? "admin: {listen: 127.0.0.1:0}\n" : "",
-                     options->masters ? options->masters : all_masters(),
-                     options->node_timeout ? options->node_timeout : "200ms", login(options),
-                     says_of_guard(options) ? "" : "      durable: true\n", options->group ? options->group : "",
-                     options->extra && strstr(options->extra, "shutdown:") ? "" : "shutdown: {grace: 100ms}\n",
-                     options->extra ? options->extra : ""));
+        NULL,
+        format("listen: %s\n%s"
+               "redis:\n  groups:\n    main:\n      masters: %s\n      node_timeout: %s\n%s%s%s"
+               "log: {level: debug, format: json}\n%s%s",
+               listen_value(options), options->admin ? "admin: {listen: 127.0.0.1:0}\n" : "",
+               options->masters ? options->masters : all_masters(),
+               options->node_timeout ? options->node_timeout : "200ms", login(options),
+               says_of_guard(options) ? "" : "      durable: true\n",
+               options->group ? options->group : "",
+               options->extra && strstr(options->extra, "shutdown:") ? ""
+                                                                     : "shutdown: {grace: 100ms}\n",
+               options->extra ? options->extra : ""));
 }
 
-/* ---- the log ---------------------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static bool line_matches(const char *line, const char *message, const char *part)
 {
@@ -77,12 +82,14 @@ static bool line_matches(const char *line, const char *message, const char *part
            strstr(line, format("\"msg\": \"%s\"", message));
 }
 
-static const char *search_log(const struct agent *agent, const char *message, const char *part, size_t *ret_count)
+static const char *search_log(const struct agent *agent, const char *message, const char *part,
+                              size_t *ret_count)
 {
     const char *found = NULL;
     char *place = NULL;
     *ret_count = 0;
-    for (char *line = strtok_r(read_whole_file(agent->log), "\n", &place); line; line = strtok_r(NULL, "\n", &place)) {
+    for (char *line = strtok_r(read_whole_file(agent->log), "\n", &place); line;
+         line = strtok_r(NULL, "\n", &place)) {
         if (line_matches(line, message, part)) {
             found = line;
             ++*ret_count;
@@ -111,7 +118,8 @@ static const char *last_words(const struct agent *agent)
     const char *lines[LINES] = {NULL}, *text = "";
     char *place = NULL;
     size_t count = 0;
-    for (char *line = strtok_r(read_whole_file(agent->log), "\n", &place); line; line = strtok_r(NULL, "\n", &place))
+    for (char *line = strtok_r(read_whole_file(agent->log), "\n", &place); line;
+         line = strtok_r(NULL, "\n", &place))
         if (!strstr(line, "\"route\":\"/readyz\"") && !strstr(line, "\"route\":\"/metrics\""))
             lines[count++ % LINES] = line;
     for (size_t i = count > LINES ? count - LINES : 0; i < count; i++)
@@ -121,13 +129,13 @@ static const char *last_words(const struct agent *agent)
 
 static int listening_port(const struct agent *agent, const char *listener)
 {
-    const char *line =
-        agent_log_line(agent, "listening", format("\"listener\":\"%s\",\"address\":\"127.0.0.1:", listener));
+    const char *line = agent_log_line(
+        agent, "listening", format("\"listener\":\"%s\",\"address\":\"127.0.0.1:", listener));
     const char *address = line ? strstr(line, "\"address\":\"127.0.0.1:") : NULL;
     return address ? atoi(address + strlen("\"address\":\"127.0.0.1:")) : 0;
 }
 
-/* ---- the process ------------------------------------------------------------------------------------------------ */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 static bool has_ended(struct agent *agent)
 {
@@ -155,7 +163,8 @@ static void launch(struct agent *agent, bool tcp, bool admin)
     const char *arguments[] = {program(), "serve", "--config", agent->config, NULL};
     agent->log = world_path(format("agent%td.%d.log", agent - agents, agent->starts++));
     agent->pid = spawn(arguments, NULL, agent->log, agent->log);
-    cr_assert(eventually(listens(agent, tcp, admin)), "the agent does not listen:\n%s", last_words(agent));
+    cr_assert(eventually(listens(agent, tcp, admin)), "the agent does not listen:\n%s",
+              last_words(agent));
 }
 
 static bool is_ready(const struct agent *agent)
@@ -175,11 +184,12 @@ static bool every_master_is_up(const struct agent *agent)
     return missing == 0;
 }
 
-/* Ready, and with every master up that can be: else the first rounds of a test would see a smaller world than it made. */
+/* Ready, and with every master up that can be: else the first rounds of a test would see a smaller
+ * world than it made. */
 static void wait_until_ready(const struct agent *agent)
 {
-    cr_assert(eventually(is_ready(agent)), "the agent does not become ready:\n%s\n%s", get(agent, "/readyz")->body,
-              last_words(agent));
+    cr_assert(eventually(is_ready(agent)), "the agent does not become ready:\n%s\n%s",
+              get(agent, "/readyz")->body, last_words(agent));
     (void)eventually_within(5000, every_master_is_up(agent));
 }
 
@@ -233,8 +243,21 @@ int agent_stop(struct agent *agent)
     return agent_ended(agent);
 }
 
-/* Every agent that still runs must end cleanly: that carries the reports of the sanitizers into the test's result too.
- */
+static long status_kib(const struct agent *agent, const char *line)
+{
+    const char *at = strstr(read_whole_file(format("/proc/%d/status", (int)agent->pid)), line);
+    return at != NULL ? atol(at + strlen(line)) : 0;
+}
+
+long agent_memory_kib(const struct agent *agent, const char *line)
+{
+    const bool is_sanitized =
+        status_kib(agent, "VmSize:") > 1 << 30; /* its shadow is that of the whole address space */
+    return is_sanitized ? 0 : status_kib(agent, line);
+}
+
+/* Every agent that still runs must end cleanly: that carries the reports of the sanitizers into the
+ * test's result too. */
 bool agents_close(void)
 {
     bool clean = true;
@@ -242,7 +265,8 @@ bool agents_close(void)
         const int status = agents[i].pid ? agent_stop(&agents[i]) : 0;
         clean &= status == 0;
         if (status)
-            fprintf(stderr, "the agent ended with %d, not cleanly:\n%s\n", status, last_words(&agents[i]));
+            fprintf(stderr, "the agent ended with %d, not cleanly:\n%s\n", status,
+                    last_words(&agents[i]));
     }
     return clean;
 }

@@ -1,9 +1,10 @@
-/* The stage of the integration tests: real redis-servers, real agents, real sockets, in a folder that goes away with
- * the test.
+/* The stage of the integration tests: real redis-servers, real agents, real sockets, in a folder
+ * that goes away with the test.
  *
- * One world per test process. Criterion calls world_open() before and world_close() after each test, also after a
- * failed assertion. Whatever was started dies with the test process (PR_SET_PDEATHSIG), also when that is killed, and a
- * caretaker process removes the folder then. Strings and replies belong to the world and are freed with it. */
+ * One world per test process. Criterion calls world_open() before and world_close() after each
+ * test, also after a failed assertion. Whatever was started dies with the test process
+ * (PR_SET_PDEATHSIG), also when that is killed, and a caretaker process removes the folder then.
+ * Strings and replies belong to the world and are freed with it. */
 #ifndef LOCKAGENT_TESTS_HARNESS_H
 #define LOCKAGENT_TESTS_HARNESS_H
 
@@ -18,7 +19,7 @@
 
 enum {
     WORLD_MASTERS = 8,
-    WORLD_AGENTS = 4,
+    WORLD_AGENTS = 40,
     PATIENCE_MS = 15000, /* how long a test waits for what must happen before it calls it failed */
 };
 
@@ -31,34 +32,37 @@ char *repeat(const char *unit, size_t count);
 int64_t boottime_ms(void);
 int64_t wall_ms(void);
 void sleep_ms(int64_t ms);
-/* Writes `text` to `name` in the world's folder (`name` may be NULL: a fresh one); returns the path. */
+/* Writes `text` to `name` in the world's folder (`name` may be NULL: a fresh one); returns the
+ * path. */
 const char *write_file(const char *name, const char *text);
 char *read_whole_file(const char *path);
 const char *world_path(const char *name);
 
 /* True as soon as `condition` is; looked at every 10 ms for at most `ms`. */
-#define eventually_within(ms, condition)                                                                               \
-    __extension__({                                                                                                    \
-        const int64_t until_ = boottime_ms() + (ms);                                                                   \
-        bool holds_ = (condition);                                                                                     \
-        while (!holds_ && boottime_ms() < until_) {                                                                    \
-            sleep_ms(10);                                                                                              \
-            holds_ = (condition);                                                                                      \
-        }                                                                                                              \
-        holds_;                                                                                                        \
+#define eventually_within(ms, condition)                                                           \
+    __extension__({                                                                                \
+        const int64_t until_ = boottime_ms() + (ms);                                               \
+        bool holds_ = (condition);                                                                 \
+        while (!holds_ && boottime_ms() < until_) {                                                \
+            sleep_ms(10);                                                                          \
+            holds_ = (condition);                                                                  \
+        }                                                                                          \
+        holds_;                                                                                    \
     })
 #define eventually(condition) eventually_within(PATIENCE_MS, condition)
 
-/* ---- masters --------------------------------------------------------------------------------------------------- */
+/* ---- masters --------------------------------------------------------------------------------- */
 
 enum masters_kind {
     MASTERS_FORGETFUL, /* nothing is written to disk */
     MASTERS_DURABLE,   /* append-only file, fsync always, in a folder that survives the process */
 };
-/* Starts `count` masters; the first listens on TCP, the others on unix sockets. Agents log in as a user with the rights of
- * deploy/acl/full.acl and no others, unless an `option` and its value are given to each redis-server, e.g. "--requirepass". */
+/* Starts `count` masters; the first listens on TCP, the others on unix sockets. Agents log in as a
+ * user with the rights of deploy/acl/full.acl and no others, unless an `option` and its value are
+ * given to each redis-server, e.g. "--requirepass". */
 void masters_start(size_t count, enum masters_kind kind);
-void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value);
+void masters_start_with(size_t count, enum masters_kind kind, const char *option,
+                        const char *value);
 /* The same for masters whose wall clocks master_clock() sets. */
 void masters_start_with_clocks(size_t count);
 void master_clock(size_t index, int64_t offset_ms); /* against ours */
@@ -72,7 +76,8 @@ void master_thaw(size_t index);      /* SIGCONT */
 size_t master_count(void);
 const char *master_url(size_t index);
 
-/* A command on a master, through a connection of the test's own. Never NULL; valid until the next call. */
+/* A command on a master, through a connection of the test's own. Never NULL; valid until the next
+ * call. */
 redisReply *master_do(size_t index, const char *format, ...);
 /* On how many of the living masters the key (as stored, with prefix) is there. */
 size_t masters_with(const char *stored_key);
@@ -82,7 +87,7 @@ size_t masters_with(const char *stored_key);
 const char *master_get(size_t index, const char *stored_key);
 int64_t master_pttl(size_t index, const char *stored_key);
 
-/* ---- agents ---------------------------------------------------------------------------------------------------- */
+/* ---- agents ---------------------------------------------------------------------------------- */
 
 struct agent {
     pid_t pid; /* 0: not running */
@@ -96,26 +101,33 @@ struct agent {
 };
 
 struct agent_options {
-    const char *listen;       /* YAML value; NULL: 127.0.0.1:0 */
-    const char *unix_path;    /* listens there as well */
-    const char *masters;      /* YAML list; NULL: all masters of the world */
-    const char *group;        /* more lines of the group, indented by six spaces; where they name neither `durable` nor
-                                 `guard`, the group is durable */
-    const char *extra;        /* more top-level YAML; where it says nothing of `shutdown`, the grace is short */
-    const char *node_timeout; /* NULL: 200ms, generous for a busy machine; ttl must be 4 times that */
-    bool admin;               /* with an admin listener */
-    bool not_ready;           /* do not wait for /readyz */
+    const char *listen;    /* YAML value; NULL: 127.0.0.1:0 */
+    const char *unix_path; /* listens there as well */
+    const char *masters;   /* YAML list; NULL: all masters of the world */
+    /* more lines of the group, indented by six spaces; where they name neither `durable` nor
+     * `guard`, the group is durable */
+    const char *group;
+    /* more top-level YAML; where it says nothing of `shutdown`, the grace is short */
+    const char *extra;
+    /* NULL: 200ms, generous for a busy machine; ttl must be 4 times that */
+    const char *node_timeout;
+    bool admin;     /* with an admin listener */
+    bool not_ready; /* do not wait for /readyz */
 };
 /* Starts an agent and waits until it is ready. `options` may be NULL. */
 struct agent *agent_start(const struct agent_options *options);
 /* Writes the configuration that agent_start() would use; returns its path. */
 const char *agent_config(const struct agent_options *options);
-void agent_restart(struct agent *agent); /* after agent_kill() or agent_stop(); the port is another one */
-void agent_kill(struct agent *agent);    /* SIGKILL */
+/* after agent_kill() or agent_stop(); the port is another one */
+void agent_restart(struct agent *agent);
+void agent_kill(struct agent *agent); /* SIGKILL */
 /* SIGTERM and agent_ended(). */
 int agent_stop(struct agent *agent);
 /* Waits for the end; the exit status, or -1 if the agent had to be killed or ended by a signal. */
 int agent_ended(struct agent *agent);
+/* A line of /proc/PID/status, such as `VmRSS:`; 0 under an address sanitizer, which keeps what was
+ * freed. */
+long agent_memory_kib(const struct agent *agent, const char *line);
 void agent_signal(struct agent *agent, int signal);
 /* How many log lines have this "msg" (NULL: any) and hold `part` (NULL: any). */
 size_t agent_logged(const struct agent *agent, const char *message, const char *part);
@@ -129,9 +141,10 @@ struct outcome {
 };
 struct outcome agent_run(const char *const *arguments);
 /* The same for any program, with a file as its standard input (NULL: none). */
-struct outcome program_run(const char *program, const char *const *arguments, const char *stdin_path);
+struct outcome program_run(const char *program, const char *const *arguments,
+                           const char *stdin_path);
 
-/* ---- HTTP ------------------------------------------------------------------------------------------------------ */
+/* ---- HTTP ------------------------------------------------------------------------------------ */
 
 struct reply {
     long status;         /* 0: the connection ended without a reply; -1: none came in time */
@@ -154,7 +167,8 @@ struct reply *http(const struct agent *agent, const struct call *call);
 struct reply *get(const struct agent *agent, const char *path);
 /* `parameters` is a query string such as "ttl=2s&wait=1s", or NULL. */
 struct reply *acquire(const struct agent *agent, const char *key, const char *parameters);
-struct reply *renew(const struct agent *agent, const char *key, const char *token, const char *parameters);
+struct reply *renew(const struct agent *agent, const char *key, const char *token,
+                    const char *parameters);
 struct reply *release(const struct agent *agent, const char *key, const char *token);
 
 /* Value of a header (the first of that name), or NULL. */
@@ -166,29 +180,37 @@ const char *string(const struct reply *reply, const char *path);
 const char *code(const struct reply *reply);  /* "" where there is none */
 const char *token(const struct reply *reply); /* of a grant; fails the test where there is none */
 
-/* Requests that are out while the test does other things, and requests that no decent client would send. */
+/* Requests that are out while the test does other things, and requests that no decent client would
+ * send. */
 int wire_open(const struct agent *agent);
 void wire_send(int wire, const char *bytes, size_t length);
 void wire_say(int wire, const char *text);
-struct reply *wire_receive(int wire, int64_t timeout_ms); /* one reply; leaves the connection open */
+/* one reply; leaves the connection open */
+struct reply *wire_receive(int wire, int64_t timeout_ms);
 void wire_close(int wire);
 bool wire_is_silent(int wire); /* nothing to read, and not closed */
 /* Opens a connection and sends a request without body; wire_receive() gets the reply. */
-int wire_request(const struct agent *agent, const char *method, const char *path, const char *headers);
+int wire_request(const struct agent *agent, const char *method, const char *path,
+                 const char *headers);
 /* Connects, sends, receives one reply, closes. */
 struct reply *wire_exchange(const struct agent *agent, const char *bytes);
 
-/* The same for a request put together from its parts; `headers` are whole lines with their ends, or NULL, as may be `body`. */
-struct reply *wire_ask(const struct agent *agent, const char *method, const char *target, const char *headers,
-                       const char *body);
+/* The same for a request put together from its parts; `headers` are whole lines with their ends, or
+ * NULL, as may be `body`. */
+struct reply *wire_ask(const struct agent *agent, const char *method, const char *target,
+                       const char *headers, const char *body);
 
 /* Fails the test unless the reply has this status and code (NULL: any). */
-void expect_reply(const struct reply *reply, long status, const char *expected_code, const char *file, int line);
+void expect_reply(const struct reply *reply, long status, const char *expected_code,
+                  const char *file, int line);
 #define expect(reply, status, code) expect_reply(reply, status, code, __FILE__, __LINE__)
 
 /* What GET /locks/{key} says. */
 const char *key_state(const struct agent *agent, const char *key); /* "held", "free", "unknown" */
 bool held_here(const struct agent *agent, const char *key);        /* a valid hold of this agent */
-double metric(const struct agent *agent, const char *series);      /* by its exact name and labels; -1: not there */
+/* by its exact name and labels; -1: not there */
+double metric(const struct agent *agent, const char *series);
+/* How many callers wait, as the status page says: metrics are up to 250 ms old. */
+int waiting_at(const struct agent *agent);
 
 #endif

@@ -68,6 +68,17 @@ static void set_body(const struct call *call)
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(call->body));
 }
 
+/* Metrics are worded every 250 ms and shared until then: a test asks for what is so now. */
+static int64_t metrics_came_ms;
+
+static void let_metrics_age(void)
+{
+    enum { SHARED_MS = 300 };
+    const int64_t age_ms = boottime_ms() - metrics_came_ms;
+    if (age_ms < SHARED_MS)
+        sleep_ms(SHARED_MS - age_ms);
+}
+
 /* One handle for all calls keeps connections alive, as a decent client does. */
 struct reply *http(const struct agent *agent, const struct call *call)
 {
@@ -75,13 +86,16 @@ struct reply *http(const struct agent *agent, const struct call *call)
         curl = curl_easy_init();
     curl_easy_reset(curl);
     const char *method = call->method ? call->method : "GET";
+    if (!strcmp(call->path, "/metrics"))
+        let_metrics_age();
     const int port = call->admin ? agent->admin_port : agent->port;
     struct sink head = {0}, body = {0};
     add((char *)(uintptr_t) "", 1, 0, &head);
     add((char *)(uintptr_t) "", 1, 0, &body);
     if (call->over_unix || !port)
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, agent->unix_path);
-    curl_easy_setopt(curl, CURLOPT_URL, format("http://127.0.0.1:%d%s", port ? port : 80, call->path));
+    curl_easy_setopt(curl, CURLOPT_URL,
+                     format("http://127.0.0.1:%d%s", port ? port : 80, call->path));
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -97,6 +111,8 @@ struct reply *http(const struct agent *agent, const struct call *call)
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
     struct curl_slist *headers = set_headers(agent, call);
     const CURLcode result = curl_easy_perform(curl);
+    if (!strcmp(call->path, "/metrics"))
+        metrics_came_ms = boottime_ms();
     curl_slist_free_all(headers);
 
     struct reply *reply = keep(calloc(1, sizeof(*reply)));
@@ -134,7 +150,8 @@ struct reply *acquire(const struct agent *agent, const char *key, const char *pa
     return http(agent, &(struct call){.method = "POST", .path = lock_path(key, parameters)});
 }
 
-struct reply *renew(const struct agent *agent, const char *key, const char *token, const char *parameters)
+struct reply *renew(const struct agent *agent, const char *key, const char *token,
+                    const char *parameters)
 {
     return http(agent, &(struct call){.method = "PUT",
                                       .path = lock_path(key, parameters),
@@ -143,17 +160,18 @@ struct reply *renew(const struct agent *agent, const char *key, const char *toke
 
 struct reply *release(const struct agent *agent, const char *key, const char *token)
 {
-    return http(
-        agent,
-        &(struct call){.method = "DELETE", .path = lock_path(key, NULL), .headers = {format("Lock-Token: %s", token)}});
+    return http(agent, &(struct call){.method = "DELETE",
+                                      .path = lock_path(key, NULL),
+                                      .headers = {format("Lock-Token: %s", token)}});
 }
 
-/* ---- what a reply says ------------------------------------------------------------------------------------------ */
+/* ---- what a reply says ----------------------------------------------------------------------- */
 
 const char *header(const struct reply *reply, const char *name)
 {
     const size_t length = strlen(name);
-    for (const char *line = reply->headers; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    for (const char *line = reply->headers; *line;
+         line += strcspn(line, "\n"), line += *line == '\n') {
         if (!strncasecmp(line, name, length) && line[length] == ':') {
             const char *value = line + length + 1;
             value += strspn(value, " ");
@@ -167,7 +185,8 @@ const json_t *member(const struct reply *reply, const char *path)
 {
     const json_t *at = reply->json;
     char *place = NULL;
-    for (char *name = strtok_r(format("%s", path), ".", &place); name && at; name = strtok_r(NULL, ".", &place))
+    for (char *name = strtok_r(format("%s", path), ".", &place); name && at;
+         name = strtok_r(NULL, ".", &place))
         at = json_object_get(at, name);
     return at;
 }
@@ -196,11 +215,12 @@ const char *token(const struct reply *reply)
     return text;
 }
 
-void expect_reply(const struct reply *reply, long status, const char *expected_code, const char *file, int line)
+void expect_reply(const struct reply *reply, long status, const char *expected_code,
+                  const char *file, int line)
 {
     cr_assert(reply->status == status && (!expected_code || !strcmp(code(reply), expected_code)),
-              "%s:%d: expected %ld %s, got %ld: %s", file, line, status, expected_code ? expected_code : "",
-              reply->status, reply->body);
+              "%s:%d: expected %ld %s, got %ld: %s", file, line, status,
+              expected_code ? expected_code : "", reply->status, reply->body);
 }
 
 const char *key_state(const struct agent *agent, const char *key)
@@ -221,13 +241,26 @@ bool held_here(const struct agent *agent, const char *key)
 
 double metric(const struct agent *agent, const char *series)
 {
-    const struct reply *reply = http(agent, &(struct call){.path = "/metrics", .admin = agent->admin_port != 0});
+    const struct reply *reply =
+        http(agent, &(struct call){.path = "/metrics", .admin = agent->admin_port != 0});
     expect(reply, 200, NULL);
     const char *at = strstr(format("\n%s", reply->body), format("\n%s ", series));
     return at ? atof(at + 1 + strlen(series)) : -1;
 }
 
-/* ---- bare sockets ----------------------------------------------------------------------------------------------- */
+int waiting_at(const struct agent *agent)
+{
+    const struct reply *page = get(agent, "/");
+    unsigned held = 0, waiting = 0;
+    expect(page, 200, NULL);
+    const char *row = strstr(page->body, "<th>locks held</th><th>waiting</th>");
+    row = row ? strstr(row, "<tr><td>") : NULL;
+    cr_assert(row && sscanf(row, "<tr><td>%u</td><td>%u</td>", &held, &waiting) == 2, "%s",
+              page->body);
+    return (int)waiting;
+}
+
+/* ---- bare sockets ---------------------------------------------------------------------------- */
 
 int wire_open(const struct agent *agent)
 {
@@ -326,12 +359,14 @@ bool wire_is_silent(int wire)
     return poll(&ready, 1, 0) == 0;
 }
 
-int wire_request(const struct agent *agent, const char *method, const char *path, const char *headers)
+int wire_request(const struct agent *agent, const char *method, const char *path,
+                 const char *headers)
 {
     const int wire = wire_open(agent);
-    wire_say(wire, format("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%s\r\n", method, path,
-                          agent->bearer ? format("Authorization: Bearer %s\r\n", agent->bearer) : "",
-                          headers ? headers : "", headers ? "\r\n" : ""));
+    wire_say(wire,
+             format("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%s\r\n", method, path,
+                    agent->bearer ? format("Authorization: Bearer %s\r\n", agent->bearer) : "",
+                    headers ? headers : "", headers ? "\r\n" : ""));
     return wire;
 }
 
@@ -344,10 +379,10 @@ struct reply *wire_exchange(const struct agent *agent, const char *bytes)
     return reply;
 }
 
-struct reply *wire_ask(const struct agent *agent, const char *method, const char *target, const char *headers,
-                       const char *body)
+struct reply *wire_ask(const struct agent *agent, const char *method, const char *target,
+                       const char *headers, const char *body)
 {
     const char *length = body ? format("Content-Length: %zu\r\n", strlen(body)) : "";
-    return wire_exchange(agent, format("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n%s", method, target,
-                                       headers ? headers : "", length, body ? body : ""));
+    return wire_exchange(agent, format("%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s\r\n%s", method,
+                                       target, headers ? headers : "", length, body ? body : ""));
 }

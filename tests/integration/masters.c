@@ -32,7 +32,8 @@ size_t master_count(void)
 const char *master_url(size_t index)
 {
     const struct master *master = &masters.list[index];
-    return master->port ? format("redis://127.0.0.1:%d", master->port) : format("unix:%s", master->socket);
+    return master->port ? format("redis://127.0.0.1:%d", master->port)
+                        : format("unix:%s", master->socket);
 }
 
 void masters_plan(size_t count, enum masters_kind kind)
@@ -87,12 +88,14 @@ static bool answers(struct master *master)
 static const char *rights_file(void)
 {
     const char *path = world_path("rights.acl");
-    const char *needed = read_whole_file(format("%s/deploy/acl/full.acl", getenv("LOCKAGENT_SOURCE")));
+    const char *needed =
+        read_whole_file(format("%s/deploy/acl/full.acl", getenv("LOCKAGENT_SOURCE")));
     const char *password = strstr(needed, "resetpass");
     cr_assert_not_null(password);
     if (access(path, F_OK) != 0)
-        write_file("rights.acl", format("user default on nopass ~* &* +@all\n%.*s>%s%s", (int)(password - needed),
-                                        needed, MASTERS_PASSWORD, password + strlen("resetpass")));
+        write_file("rights.acl",
+                   format("user default on nopass ~* &* +@all\n%.*s>%s%s", (int)(password - needed),
+                          needed, MASTERS_PASSWORD, password + strlen("resetpass")));
     return path;
 }
 
@@ -108,7 +111,8 @@ static const char *clock_file(const struct master *master)
 
 void master_clock(size_t index, int64_t offset_ms)
 {
-    FILE *file = fopen(clock_file(&masters.list[index]), "r+b"); /* it is mapped: it must stay the same file */
+    /* it is mapped: it must stay the same file */
+    FILE *file = fopen(clock_file(&masters.list[index]), "r+b");
     cr_assert(file && fwrite(&offset_ms, sizeof(offset_ms), 1, file) == 1);
     fclose(file);
 }
@@ -135,7 +139,8 @@ static void launch(struct master *master)
     const char *arguments[32] = {"env"};
     size_t count = 1;
     if (masters.clocks) {
-        arguments[count++] = format("LD_PRELOAD=%s/tests/faults/fault-clock.so", getenv("LOCKAGENT_BUILD"));
+        arguments[count++] =
+            format("LD_PRELOAD=%s/tests/faults/fault-clock.so", getenv("LOCKAGENT_BUILD"));
         arguments[count++] = format("FAULT_CLOCK=%s", clock_file(master));
     }
     memcpy(&arguments[count], usual, sizeof(usual));

@@ -1,5 +1,6 @@
-/* The rights that lockagent needs (D5.7): each file of deploy/acl is enough for its features, and nothing in it is too much. The server's
- * own ACL LOG is the judge: it names every command that was refused, also those inside scripts. */
+/* The rights that lockagent needs (D5.7): each file of deploy/acl is enough for its features, and
+ * nothing in it is too much. The server's own ACL LOG is the judge: it names every command that was
+ * refused, also those inside scripts. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -12,7 +13,8 @@ struct feature_set {
 };
 static const struct feature_set full = {"full", "      durable: true\n",
                                         "policies:\n  - {match: waited, order: fair}\n"};
-static const struct feature_set basic = {"basic", "      guard: off\n", "policies:\n  - {match: '*', fencing: off}\n"};
+static const struct feature_set basic = {"basic", "      guard: off\n",
+                                         "policies:\n  - {match: '*', fencing: off}\n"};
 
 static const char *acl_file(const struct feature_set *set)
 {
@@ -26,10 +28,10 @@ static bool refused(void)
 
 static struct agent *start_agent(const struct feature_set *set)
 {
-    return agent_start(
-        &(struct agent_options){.masters = format("['redis://lockagent:pw@%s']", master_url(0) + strlen("redis://")),
-                                .group = set->group,
-                                .extra = set->policies});
+    return agent_start(&(struct agent_options){
+        .masters = format("['redis://lockagent:pw@%s']", master_url(0) + strlen("redis://")),
+        .group = set->group,
+        .extra = set->policies});
 }
 
 /* Somebody waits at another agent, and is told (R9). */
@@ -48,7 +50,8 @@ static void wait_for(struct agent *holder, struct agent *other)
     wire_close(waiter);
 }
 
-/* A life that takes every way to the master: greeting, marker, grant, renewal, a key that went missing, release, reconnect, trust. */
+/* A life that takes every way to the master: greeting, marker, grant, renewal, a key that went
+ * missing, release, reconnect, trust. */
 static void live(struct agent *agent, struct agent *other)
 {
     wait_for(agent, other);
@@ -117,14 +120,16 @@ Test(acl, every_right_in_the_full_file_is_needed)
             continue;
         }
         rights++;
-        cr_assert(eventually(get(agent, "/readyz")->status == 200), "%s", get(agent, "/readyz")->body);
+        cr_assert(eventually(get(agent, "/readyz")->status == 200), "%s",
+                  get(agent, "/readyz")->body);
         master_do(0, "ACL SETUSER lockagent -%s", word + 1);
         master_do(0, "ACL LOG RESET");
         live(agent, other);
         if (!refused()) {
             fall_silent(agent);
         }
-        for (int i = 0; i < 10 && !refused(); i++) { /* the subscriber waits longer after each refusal */
+        /* the subscriber waits longer after each refusal */
+        for (int i = 0; i < 10 && !refused(); i++) {
             wait_for(agent, other);
         }
         cr_expect(eventually_within(1000, refused()), "nothing was refused without %s", word);

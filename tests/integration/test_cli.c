@@ -24,12 +24,19 @@ Test(cli, usage)
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         cr_assert_not_null(strstr(help.out, words[i]), "%s is missing in --help", words[i]);
     const char *const wrong[][4] = {
-        {"dance"}, {"--dance"}, {"check"}, {"check", "a", "b"}, {"serve", "too", "many"}, {"serve", "--config"}, {"-x"},
+        {"dance"},
+        {"--dance"},
+        {"check"},
+        {"check", "a", "b"},
+        {"serve", "too", "many"},
+        {"serve", "--config"},
+        {"-x"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-        const struct outcome outcome = lockagent(wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3]);
-        cr_assert_eq(outcome.exit_status, 2, "%s %s: %d %s", wrong[i][0], wrong[i][1] ? wrong[i][1] : "",
-                     outcome.exit_status, outcome.err);
+        const struct outcome outcome =
+            lockagent(wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3]);
+        cr_assert_eq(outcome.exit_status, 2, "%s %s: %d %s", wrong[i][0],
+                     wrong[i][1] ? wrong[i][1] : "", outcome.exit_status, outcome.err);
         cr_assert_str_not_empty(outcome.err);
         cr_assert_str_empty(outcome.out);
     }
@@ -45,21 +52,25 @@ static size_t lines_of(const char *text)
 
 Test(cli, check)
 {
-    const char *good = write_file("good.yaml", "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\n");
+    const char *good =
+        write_file("good.yaml", "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\n");
     struct outcome outcome = lockagent("check", good, NULL, NULL);
     cr_assert_eq(outcome.exit_status, 0, "%s", outcome.err);
     cr_assert_str_empty(outcome.err);
 
-    const char *bad = write_file("bad.yaml", "listne: 127.0.0.1:0\n"
-                                             "redis:\n  groups:\n    main:\n      masters: [redis://127.0.0.1:7001]\n"
-                                             "      node_timeout: fast\n"
-                                             "limits: {locks: -3, max_tll: 1s}\n");
+    const char *bad = write_file(
+        "bad.yaml", "listne: 127.0.0.1:0\n"
+                    "redis:\n  groups:\n    main:\n      masters: [redis://127.0.0.1:7001]\n"
+                    "      node_timeout: fast\n"
+                    "limits: {locks: -3, max_tll: 1s}\n");
     outcome = lockagent("check", bad, NULL, NULL);
     cr_assert_eq(outcome.exit_status, 1);
-    static const char *const messages[] = {"bad.yaml:1:1", "listne",      "listen", "bad.yaml:6:21", "node_timeout",
-                                           "fast",         "bad.yaml:7:", "locks",  "max_tll",       "max_ttl"};
+    static const char *const messages[] = {"bad.yaml:1:1", "listne", "listen",      "bad.yaml:6:21",
+                                           "node_timeout", "fast",   "bad.yaml:7:", "locks",
+                                           "max_tll",      "max_ttl"};
     for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++)
-        cr_assert_not_null(strstr(outcome.err, messages[i]), "%s is missing in:\n%s", messages[i], outcome.err);
+        cr_assert_not_null(strstr(outcome.err, messages[i]), "%s is missing in:\n%s", messages[i],
+                           outcome.err);
     cr_assert_eq(lines_of(outcome.err), 4u, "one line per error, all at once:\n%s", outcome.err);
     /* serve says the same and does not start. */
     const struct outcome serve = lockagent("serve", "--config", bad, NULL);
@@ -67,25 +78,30 @@ Test(cli, check)
     cr_assert_not_null(strstr(serve.err, "listne"));
     cr_assert_eq(lockagent("check", world_path("nothing-here"), NULL, NULL).exit_status, 1);
     cr_assert_eq(lockagent("check", write_file("empty.yaml", ""), NULL, NULL).exit_status, 1);
-    const char *no_token =
-        write_file("remote.yaml", "listen: 0.0.0.0:8080\nredis: {groups: {main: {masters: [redis://127.0.0.1:1]}}}\n");
-    cr_assert_eq(lockagent("check", no_token, NULL, NULL).exit_status, 1, "a remote listener needs a token (D9)");
+    const char *no_token = write_file(
+        "remote.yaml",
+        "listen: 0.0.0.0:8080\nredis: {groups: {main: {masters: [redis://127.0.0.1:1]}}}\n");
+    cr_assert_eq(lockagent("check", no_token, NULL, NULL).exit_status, 1,
+                 "a remote listener needs a token (D9)");
 }
 
 /* The printed configuration is complete, hides secrets, and parses again to the same. */
 Test(cli, print_config)
 {
-    const char *file =
-        write_file("a.yaml", "redis: {groups: {main: {masters: ['redis://user:hidden-password@127.0.0.1:7001/3']}}}\n"
-                             "policies: [{match: 'jobs/*', ttl: 12s, fencing: off}]\n");
+    const char *file = write_file(
+        "a.yaml",
+        "redis: {groups: {main: {masters: ['redis://user:hidden-password@127.0.0.1:7001/3']}}}\n"
+        "policies: [{match: 'jobs/*', ttl: 12s, fencing: off}]\n");
     const struct outcome first = lockagent("serve", "--config", file, "--print-config");
     cr_assert_eq(first.exit_status, 0, "%s", first.err);
     static const char *const parts[] = {"listen:", "127.0.0.1:8080", "jobs/*",    "12s",
                                         "max_ttl", "node_timeout",   "unreleased"};
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-        cr_assert_not_null(strstr(first.out, parts[i]), "%s is missing in:\n%s", parts[i], first.out);
+        cr_assert_not_null(strstr(first.out, parts[i]), "%s is missing in:\n%s", parts[i],
+                           first.out);
     cr_assert_null(strstr(first.out, "hidden-password"));
-    const struct outcome second = lockagent("serve", "--config", write_file("b.yaml", first.out), "--print-config");
+    const struct outcome second =
+        lockagent("serve", "--config", write_file("b.yaml", first.out), "--print-config");
     cr_assert_eq(second.exit_status, 0, "%s", second.err);
     cr_assert_str_eq(first.out, second.out);
 }
@@ -95,12 +111,14 @@ Test(cli, can_not_start)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const char *taken = agent_config(&(struct agent_options){.listen = format("127.0.0.1:%d", agent->port)});
+    const char *taken =
+        agent_config(&(struct agent_options){.listen = format("127.0.0.1:%d", agent->port)});
     struct outcome outcome = lockagent("serve", "--config", taken, NULL);
     cr_assert_eq(outcome.exit_status, 1, "%d %s", outcome.exit_status, outcome.err);
     cr_assert_str_not_empty(outcome.err);
-    outcome = lockagent("--config", agent_config(&(struct agent_options){.listen = "unix:/no/such/folder/socket"}),
-                        NULL, NULL);
+    outcome = lockagent(
+        "--config", agent_config(&(struct agent_options){.listen = "unix:/no/such/folder/socket"}),
+        NULL, NULL);
     cr_assert_eq(outcome.exit_status, 1, "%d %s", outcome.exit_status, outcome.err);
 }
 
@@ -109,8 +127,10 @@ Test(cli, healthcheck)
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){.admin = true});
     const char *address = format("127.0.0.1:%d", agent->admin_port);
-    const char *const lives[] = {"healthcheck", "--config", agent->config, "--address", address, NULL};
-    const char *const ready[] = {"healthcheck", "--config", agent->config, "--address", address, "--ready", NULL};
+    const char *const lives[] = {"healthcheck", "--config", agent->config,
+                                 "--address",   address,    NULL};
+    const char *const ready[] = {"healthcheck", "--config", agent->config, "--address",
+                                 address,       "--ready",  NULL};
     cr_assert_eq(agent_run(lives).exit_status, 0, "%s", agent_run(lives).err);
     cr_assert_eq(agent_run(ready).exit_status, 0, "%s", agent_run(ready).err);
     master_kill(0);
@@ -122,11 +142,13 @@ Test(cli, healthcheck)
     cr_assert_eq(agent_run(lives).exit_status, 1);
 }
 
-/* SIGHUP takes what may change; a bad file, or one that changes what may not, changes nothing and is said. */
+/* SIGHUP takes what may change; a bad file, or one that changes what may not, changes nothing and
+ * is said. */
 Test(cli, reload)
 {
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "policies: [{match: 'p/*', ttl: 5s}]\n"});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "policies: [{match: 'p/*', ttl: 5s}]\n"});
     const char *before = read_whole_file(agent->config), *name = strrchr(agent->config, '/') + 1;
     cr_assert_eq(number(acquire(agent, "p/1", NULL), "ttl_ms"), 5000);
 
@@ -146,7 +168,14 @@ Test(cli, reload)
     write_file(name, format("%slimits: {locks: 77}\n", changed));
     agent_signal(agent, SIGHUP);
     cr_assert(eventually(agent_logged(agent, "configuration refused", "limits.locks") >= 1));
-    cr_assert_eq(number(acquire(agent, "p/4", NULL), "ttl_ms"), 8000, "a refused file changes nothing at all");
+    int lines = 1;
+    for (const char *at = changed; *at; at++)
+        lines += *at == '\n';
+    cr_assert_eq(
+        agent_logged(agent, "configuration refused", format("%s:%d:17: limits.locks", name, lines)),
+        1u, "%s", agent_log_line(agent, "configuration refused", "limits.locks"));
+    cr_assert_eq(number(acquire(agent, "p/4", NULL), "ttl_ms"), 8000,
+                 "a refused file changes nothing at all");
     cr_assert_eq(agent_logged(agent, "configuration reloaded", NULL), 1u);
     cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 0);
 
@@ -159,15 +188,16 @@ Test(cli, reload)
         cr_assert(i == 3 || held_here(agent, format("p/%d", i)), "a reload keeps the holds");
 }
 
-/* R2: `multilock` needs all masters of its group, `single` has only one, and without fencing there is no number. */
+/* R2: `multilock` needs all masters of its group, `single` has only one, and without fencing there
+ * is no number. */
 Test(cli, policies)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){
         .masters = format("['%s', '%s', '%s']", master_url(0), master_url(1), master_url(2)),
-        .group = format(
-            "      durable: true\n    lone:\n      masters: ['%s']\n      node_timeout: 200ms\n      durable: true\n",
-            master_url(3)),
+        .group = format("      durable: true\n    lone:\n      masters: ['%s']\n      "
+                        "node_timeout: 200ms\n      durable: true\n",
+                        master_url(3)),
         .extra = "policies:\n"
                  "  - {match: 'all/*', algorithm: multilock}\n"
                  "  - {match: 'one/*', algorithm: single, group: lone}\n"
@@ -207,10 +237,12 @@ Test(cli, policies)
 /* Environment over file, flag over both. */
 Test(cli, overrides)
 {
-    const char *file =
-        write_file("a.yaml", "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\nlimits: {locks: 11}\n");
+    const char *file = write_file(
+        "a.yaml",
+        "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\nlimits: {locks: 11}\n");
     cr_assert_not_null(strstr(lockagent("--config", file, "--print-config", NULL).out, "11"));
-    const char *const flagged[] = {"--config", file, "--set", "limits.locks=4711", "--print-config", NULL};
+    const char *const flagged[] = {"--config",       file, "--set", "limits.locks=4711",
+                                   "--print-config", NULL};
     const struct outcome flag = agent_run(flagged);
     cr_assert_eq(flag.exit_status, 0, "%s", flag.err);
     cr_assert_not_null(strstr(flag.out, "4711"));

@@ -1,5 +1,5 @@
-/* Every route and every error code of the API, provoked over real sockets; what is missing, here or in openapi.yaml, is
- * a failure (D3). */
+/* Every route and every error code of the API, provoked over real sockets; what is missing, here or
+ * in openapi.yaml, is a failure (D3). */
 #include "harness.h"
 
 #include <signal.h>
@@ -21,6 +21,7 @@ static const struct {
     {413, "body_too_large"},     {414, "uri_too_long"},   {431, "headers_too_large"},
     {408, "request_timeout"},    {429, "too_many_locks"}, {429, "too_many_waiters"},
     {503, "draining"},           {409, "superseded"},     {409, "idempotency_mismatch"},
+    {503, "overloaded"},
 };
 enum { CODES = sizeof(table) / sizeof(*table) };
 static bool seen[CODES];
@@ -32,10 +33,12 @@ static void saw(const struct reply *reply, const char *expected)
             continue;
         expect(reply, table[i].status, expected);
         const char *type = header(reply, "Content-Type");
-        cr_assert(reply->status < 400 || (type && strstr(type, "application/problem+json")), "%s: %s", expected,
-                  reply->headers);
-        const bool retry = !strcmp(expected, "lock_held") || !strcmp(expected, "quorum_unavailable") ||
-                           !strncmp(expected, "too_many_", 9) || !strcmp(expected, "draining");
+        cr_assert(reply->status < 400 || (type && strstr(type, "application/problem+json")),
+                  "%s: %s", expected, reply->headers);
+        const bool retry = !strcmp(expected, "lock_held") ||
+                           !strcmp(expected, "quorum_unavailable") ||
+                           !strncmp(expected, "too_many_", 9) || !strcmp(expected, "draining") ||
+                           !strcmp(expected, "overloaded");
         cr_assert(!retry || header(reply, "Retry-After"), "%s without Retry-After", expected);
         seen[i] = true;
         return;
@@ -43,7 +46,8 @@ static void saw(const struct reply *reply, const char *expected)
     cr_assert_fail("%s is not in the table", expected);
 }
 
-static const struct reply *say(const struct agent *agent, const char *request_line, const char *headers)
+static const struct reply *say(const struct agent *agent, const char *request_line,
+                               const char *headers)
 {
     return wire_exchange(agent, format("%s HTTP/1.1\r\n%s\r\n", request_line, headers));
 }
@@ -64,16 +68,20 @@ static void refusals_of_requests(struct agent *agent)
     saw(release(agent, "k", nobody), "token_mismatch");
     saw(release(agent, "free", nobody), "not_held");
     saw(acquire(agent, "k", "ttl=7"), "bad_request");
-    saw(say(agent, "GET /locks/k", "Host: localhost\r\nOrigin: http://localhost\r\n"), "origin_refused");
+    saw(say(agent, "GET /locks/k", "Host: localhost\r\nOrigin: http://localhost\r\n"),
+        "origin_refused");
     saw(say(agent, "GET /locks/k", "Host: example.com\r\n"), "misdirected");
     saw(say(agent, "GET /nowhere", "Host: localhost\r\n"), "not_found");
     saw(say(agent, "PATCH /locks/k", "Host: localhost\r\n"), "method_not_allowed");
     saw(say(agent, "GET /locks/k", "Host: localhost\r\nAccept: image/gif\r\n"), "not_acceptable");
-    const struct call xml = {
-        .method = "POST", .path = "/locks/k", .headers = {"Content-Type: text/xml"}, .body = "<ttl/>"};
+    const struct call xml = {.method = "POST",
+                             .path = "/locks/k",
+                             .headers = {"Content-Type: text/xml"},
+                             .body = "<ttl/>"};
     saw(http(agent, &xml), "unsupported_media_type");
-    const char *large = format("Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\n%s",
-                               repeat("x", 200000));
+    const char *large = format(
+        "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\n%s",
+        repeat("x", 200000));
     saw(say(agent, "POST /locks/k", large), "body_too_large");
     expect(release(agent, "k", token(holder)), 204, NULL);
     /* max_hold clips the validity to nothing: the grant is undone (R4). */
@@ -81,16 +89,18 @@ static void refusals_of_requests(struct agent *agent)
     cr_assert(eventually(masters_with("lock:short") == 0));
 }
 
-/* These three end in libmicrohttpd, before the agent sees a request: the status is what can be promised, a code where
- * there is one. */
+/* These three end in libmicrohttpd, before the agent sees a request: the status is what can be
+ * promised, a code where there is one. */
 static void refusals_of_the_http_layer(struct agent *agent)
 {
     const struct {
         const struct reply *reply;
         const char *code;
     } cases[] = {
-        {say(agent, format("GET /locks/%s", repeat("x", 50000)), "Host: localhost\r\n"), "uri_too_long"},
-        {say(agent, "GET /locks/k", format("Host: localhost\r\nX-Filler: %s\r\n", repeat("x", 50000))),
+        {say(agent, format("GET /locks/%s", repeat("x", 50000)), "Host: localhost\r\n"),
+         "uri_too_long"},
+        {say(agent, "GET /locks/k",
+             format("Host: localhost\r\nX-Filler: %s\r\n", repeat("x", 50000))),
          "headers_too_large"},
         {wire_exchange(agent, "GET /locks/k HTTP/1.1\r\nHost: loc"), "request_timeout"},
     };
@@ -111,7 +121,8 @@ static void refusals_of_the_http_layer(struct agent *agent)
 
 static void refusals_of_full_tables(struct agent *agent)
 {
-    const struct reply *first = acquire(agent, "1", "ttl=60s"), *second = acquire(agent, "2", "ttl=60s");
+    const struct reply *first = acquire(agent, "1", "ttl=60s"),
+                       *second = acquire(agent, "2", "ttl=60s");
     expect(first, 201, NULL);
     expect(second, 201, NULL);
     saw(acquire(agent, "3", "ttl=60s"), "too_many_locks");
@@ -121,6 +132,26 @@ static void refusals_of_full_tables(struct agent *agent)
     wire_close(waiter);
     expect(release(agent, "1", token(first)), 204, NULL);
     expect(release(agent, "2", token(second)), 204, NULL);
+}
+
+/* Rounds that no master answers hold all places (R16). */
+static void refusals_of_a_long_line(void)
+{
+    enum { PLACES = 64 };
+    struct agent *agent = agent_start(&(struct agent_options){.node_timeout = "5s"});
+    int wires[PLACES];
+    for (size_t m = 0; m < master_count(); m++)
+        master_freeze(m);
+    for (size_t i = 0; i < PLACES; i++)
+        wires[i] = wire_request(agent, "POST", format("/locks/place/%zu?wait=60s", i), NULL);
+    cr_assert(
+        eventually(metric(agent, "lockagent_group_rounds_in_flight{group=\"main\"}") == PLACES));
+    saw(acquire(agent, "one-more", "wait=100ms"), "overloaded");
+    for (size_t i = 0; i < PLACES; i++)
+        wire_close(wires[i]);
+    for (size_t m = 0; m < master_count(); m++)
+        master_thaw(m);
+    agent_stop(agent);
 }
 
 static void refusals_of_dead_masters(struct agent *agent)
@@ -151,22 +182,25 @@ static void refusals_of_one_who_leaves(struct agent *agent)
 Test(codes, every_one)
 {
     masters_start(3, MASTERS_DURABLE);
-    struct agent *agent = agent_start(
-        &(struct agent_options){.extra = "limits: {locks: 2, waiters: 1, connections: 128, header_timeout: 1s}\n"});
-    struct agent *guarded = agent_start(&(struct agent_options){
-        .not_ready = true,
-        .extra = format("api: {token_file: %s}\n", write_file("token", "a-token-of-some-length\n"))});
+    struct agent *agent = agent_start(&(struct agent_options){
+        .extra = "limits: {locks: 2, waiters: 1, connections: 128, header_timeout: 1s}\n"});
+    struct agent *guarded = agent_start(
+        &(struct agent_options){.not_ready = true,
+                                .extra = format("api: {token_file: %s}\n",
+                                                write_file("token", "a-token-of-some-length\n"))});
     saw(acquire(guarded, "k", NULL), "unauthorized");
     const char *openapi = get(agent, "/openapi.yaml")->body;
     refusals_of_requests(agent);
     refusals_of_the_http_layer(agent);
     refusals_of_full_tables(agent);
+    refusals_of_a_long_line();
     refusals_of_dead_masters(agent);
     refusals_of_one_who_leaves(agent);
     for (size_t i = 0; i < CODES; i++) {
         cr_expect(seen[i], "%s was not provoked", table[i].code);
         cr_expect(strstr(openapi, table[i].code), "openapi.yaml does not name %s", table[i].code);
-        cr_expect(strstr(openapi, format("%ld", table[i].status)), "openapi.yaml does not name %ld", table[i].status);
+        cr_expect(strstr(openapi, format("%ld", table[i].status)), "openapi.yaml does not name %ld",
+                  table[i].status);
     }
 }
 
@@ -179,10 +213,12 @@ Test(codes, every_route)
     static const char *const routes[] = {"/locks/{key}", "/locks",   "/metrics",      "/livez",
                                          "/readyz",      "/healthz", "/openapi.yaml", "/"};
     for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++)
-        cr_assert_not_null(strstr(openapi, format("\n  %s:", routes[i])), "%s is not in openapi.yaml", routes[i]);
+        cr_assert_not_null(strstr(openapi, format("\n  %s:", routes[i])),
+                           "%s is not in openapi.yaml", routes[i]);
     char *place = NULL;
     size_t named = 0;
-    for (char *line = strtok_r(format("%s", openapi), "\n", &place); line; line = strtok_r(NULL, "\n", &place)) {
+    for (char *line = strtok_r(format("%s", openapi), "\n", &place); line;
+         line = strtok_r(NULL, "\n", &place)) {
         if (strncmp(line, "  /", 3) != 0)
             continue;
         char *path = format("%.*s", (int)strcspn(line + 2, ":"), line + 2);

@@ -1,4 +1,5 @@
-/* Order over all agents (R9, order fair): three of them serve their callers in the order in which these came. */
+/* Order over all agents (R9, order fair): three of them serve their callers in the order in which
+ * these came. */
 #include "harness.h"
 
 #include <signal.h>
@@ -14,15 +15,15 @@ static void begin(void)
 {
     masters_start(5, MASTERS_FORGETFUL);
     for (int a = 0; a < AGENTS; a++)
-        agents[a] =
-            agent_start(&(struct agent_options){.extra = "policies:\n  - {match: '*', ttl: 30s, order: fair}\n"});
+        agents[a] = agent_start(&(struct agent_options){
+            .extra = "policies:\n  - {match: '*', ttl: 30s, order: fair}\n"});
 }
 
 static int waiter(struct agent *agent)
 {
-    const double before = metric(agent, "lockagent_waiters");
+    const int before = waiting_at(agent);
     const int wire = wire_request(agent, "POST", "/locks/k?wait=100s", NULL);
-    cr_assert(eventually(metric(agent, "lockagent_waiters") == before + 1));
+    cr_assert(eventually(waiting_at(agent) == before + 1));
     return wire;
 }
 
@@ -40,8 +41,10 @@ static bool quorum_has_tickets(size_t count)
     return masters >= 3;
 }
 
-/* Serves `count` waiters, of whom number i is at agent i % AGENTS; each must come before all that came later. `holder` is a hold at `at`. */
-static void serve_in_order(const int *wires, int count, struct agent *at, const struct reply *holder)
+/* Serves `count` waiters, of whom number i is at agent i % AGENTS; each must come before all that
+ * came later. `holder` is a hold at `at`. */
+static void serve_in_order(const int *wires, int count, struct agent *at,
+                           const struct reply *holder)
 {
     for (int i = 0; i < count; i++) {
         expect(release(at, "k", token(holder)), 204, NULL);
@@ -65,7 +68,8 @@ Test(fair, r9_sixty_waiters_at_three_agents_are_served_in_the_order_of_their_com
     for (int i = 0; i < WAITERS; i++)
         wires[i] = waiter(agents[i % AGENTS]);
     serve_in_order(wires, WAITERS, agents[0], holder);
-    cr_assert(eventually(masters_with("lock:k") == 0 && masters_with("lockagent:ticket:lock:k") == 0));
+    cr_assert(
+        eventually(masters_with("lock:k") == 0 && masters_with("lockagent:ticket:lock:k") == 0));
 }
 
 Test(fair, r9_five_hundred_waiters_of_one_key_all_succeed_in_order)
@@ -143,8 +147,8 @@ Test(fair, r9_a_stopped_agent_blocks_nobody_for_longer_than_its_ticket)
 Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
 {
     begin();
-    static const char *const withdrawn =
-        "lockagent_master_commands_total{group=\"main\",master=\"%s\",op=\"withdraw\",outcome=\"ok\"}";
+    static const char *const withdrawn = "lockagent_master_commands_total{group=\"main\",master=\"%"
+                                         "s\",op=\"withdraw\",outcome=\"ok\"}";
     const struct reply *holder = acquire(agents[0], "k", NULL);
     expect(holder, 201, NULL);
     const int gone = waiter(agents[1]);
@@ -153,7 +157,9 @@ Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
     cr_assert(eventually(quorum_has_tickets(2)));
     wire_close(gone);
     cr_assert(eventually(quorum_has_tickets(1)));
-    cr_assert(eventually(metric(agents[1], format(withdrawn, master_url(0) + strlen("redis://"))) == 1), "it ran out");
+    cr_assert(
+        eventually(metric(agents[1], format(withdrawn, master_url(0) + strlen("redis://"))) == 1),
+        "it ran out");
     expect(release(agents[0], "k", token(holder)), 204, NULL);
     holder = wire_receive(next, PATIENCE_MS);
     expect(holder, 201, NULL);
@@ -162,7 +168,8 @@ Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
     cr_assert(eventually(masters_with("lockagent:ticket:lock:k") == 0));
 }
 
-/* A stopped agent has the only ticket: the key is free, and yet it is nobody's who does not wait. */
+/* A stopped agent has the only ticket: the key is free, and yet it is nobody's who does not
+ * wait. */
 Test(fair, r9_who_does_not_wait_is_refused_while_somebody_waits)
 {
     begin();

@@ -8,7 +8,8 @@
 
 TestSuite(faults, .init = world_open, .fini = world_close, .timeout = 90);
 
-/* Acquires, renews and releases ten locks, each within `at_most_ms`; says how long one life takes. */
+/* Acquires, renews and releases ten locks, each within `at_most_ms`; says how long one life
+ * takes. */
 static void expect_whole_lives(struct agent *agent, const char *when, int64_t at_most_ms)
 {
     enum { LIVES = 10 };
@@ -20,9 +21,11 @@ static void expect_whole_lives(struct agent *agent, const char *when, int64_t at
         expect(granted, 201, NULL);
         expect(renew(agent, key, token(granted), NULL), 200, NULL);
         expect(release(agent, key, token(granted)), 204, NULL);
-        cr_assert_leq(boottime_ms() - before, at_most_ms, "%s: %lld ms", when, (long long)(boottime_ms() - before));
+        cr_assert_leq(boottime_ms() - before, at_most_ms, "%s: %lld ms", when,
+                      (long long)(boottime_ms() - before));
     }
-    fprintf(stderr, "%s: %.1f ms for acquire, renew and release\n", when, (double)(boottime_ms() - start) / LIVES);
+    fprintf(stderr, "%s: %.1f ms for acquire, renew and release\n", when,
+            (double)(boottime_ms() - start) / LIVES);
 }
 
 /* One and two dead masters of five change nothing; a held lock goes on. */
@@ -46,7 +49,8 @@ Test(faults, a_minority_killed)
     expect(renew(agent, "held", token(held), NULL), 200, NULL);
 }
 
-/* One and two frozen masters: nobody waits for them longer than node_timeout, before and after the agent gives them up (R3). */
+/* One and two frozen masters: nobody waits for them longer than node_timeout, before and after the
+ * agent gives them up (R3). */
 Test(faults, a_minority_frozen)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -62,13 +66,15 @@ Test(faults, a_minority_frozen)
     expect_whole_lives(agent, "2 frozen and given up", 2500);
     for (size_t frozen = 1; frozen < 3; frozen++)
         master_thaw(frozen);
-    /* What the frozen ones still had to run, and what the agent still owed them, leaves no lock behind (R5, R6). */
+    /* What the frozen ones still had to run, and what the agent still owed them, leaves no lock
+     * behind (R5, R6). */
     for (int i = 0; i < 10; i++)
         cr_assert(eventually(masters_with(format("lock:k%d", i)) == 0), "k%d was orphaned", i);
     expect(release(agent, "held", token(held)), 204, NULL);
 }
 
-/* A majority frozen: the answer comes all the same, and late replies of given-up attempts leave nothing behind. */
+/* A majority frozen: the answer comes all the same, and late replies of given-up attempts leave
+ * nothing behind. */
 Test(faults, a_majority_frozen)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -97,7 +103,8 @@ static int64_t logged_at_ms(const char *line)
     return (int64_t)timegm(&date) * 1000 + milliseconds;
 }
 
-/* Follows a hold until this agent does not report it any more; returns the last end of validity that was promised. */
+/* Follows a hold until this agent does not report it any more; returns the last end of validity
+ * that was promised. */
 static int64_t follow_until_lost(struct agent *agent, const char *key, int64_t until)
 {
     const int64_t give_up = boottime_ms() + PATIENCE_MS;
@@ -106,7 +113,8 @@ static int64_t follow_until_lost(struct agent *agent, const char *key, int64_t u
         if (!json_is_object(member(seen, "hold")))
             return until;
         const int64_t promised = number(seen, "hold.valid_until_boottime_ms");
-        cr_assert_gt(number(seen, "hold.valid_for_ms"), 0, "reported held after its validity: %s", seen->body);
+        cr_assert_gt(number(seen, "hold.valid_for_ms"), 0, "reported held after its validity: %s",
+                     seen->body);
         if (promised > until)
             until = promised;
         cr_assert_lt(boottime_ms(), give_up, "never lost: %s", seen->body);
@@ -114,8 +122,8 @@ static int64_t follow_until_lost(struct agent *agent, const char *key, int64_t u
     }
 }
 
-/* Three of five dead: no new locks, the held one is reported lost before its validity ends, and all is well within a
- * second of their return. */
+/* Three of five dead: no new locks, the held one is reported lost before its validity ends, and all
+ * is well within a second of their return. */
 Test(faults, a_majority_killed)
 {
     masters_start(5, MASTERS_DURABLE);
@@ -142,7 +150,8 @@ Test(faults, a_majority_killed)
 
     const int64_t until = follow_until_lost(agent, "held", number(held, "valid_until_boottime_ms"));
     cr_assert(eventually(agent_log_line(agent, NULL, "quorum_lost") != NULL));
-    const int64_t lost_at = logged_at_ms(agent_log_line(agent, NULL, "quorum_lost")) - wall_ms() + boottime_ms();
+    const int64_t lost_at =
+        logged_at_ms(agent_log_line(agent, NULL, "quorum_lost")) - wall_ms() + boottime_ms();
     cr_assert_lt(lost_at, until, "lost was said %lld ms too late", (long long)(lost_at - until));
     const struct reply *lost = renew(agent, "held", token(held), NULL);
     expect(lost, 410, "lock_lost");
@@ -152,7 +161,8 @@ Test(faults, a_majority_killed)
         master_start(i);
     const int64_t returned = boottime_ms();
     cr_assert(eventually(acquire(agent, "other", "ttl=2s")->status == 201));
-    cr_assert_leq(boottime_ms() - returned, 1000, "recovery took %lld ms", (long long)(boottime_ms() - returned));
+    cr_assert_leq(boottime_ms() - returned, 1000, "recovery took %lld ms",
+                  (long long)(boottime_ms() - returned));
     /* R6: what was released meanwhile is released there too, although those masters remember it. */
     cr_assert(eventually_within(8000, masters_with("lock:owed") == 0));
     cr_assert(eventually_within(8000, masters_with("lock:held") == 0));
@@ -181,7 +191,8 @@ static int64_t stored_number(size_t index, const char *stored_key)
     return stored ? strtoll(stored, NULL, 10) : 0;
 }
 
-/* R7, repair: a master that returns empty gets the key again, with its fencing number, and counts again. */
+/* R7, repair: a master that returns empty gets the key again, with its fencing number, and counts
+ * again. */
 Test(faults, a_master_that_forgot_is_repaired)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -191,9 +202,11 @@ Test(faults, a_master_that_forgot_is_repaired)
     for (size_t i = 0; i < 5; i++) {
         master_kill(i);
         master_start(i);
-        cr_assert(eventually_within(10000, masters_with("lock:k") == 5), "master %zu was not repaired", i);
+        cr_assert(eventually_within(10000, masters_with("lock:k") == 5),
+                  "master %zu was not repaired", i);
         cr_assert_geq(stored_number(i, fence_key("k")), number(granted, "fencing_token"));
-        /* The repaired copy counts from the next renewal on: let one pass before the next master forgets. */
+        /* The repaired copy counts from the next renewal on: let one pass before the next master
+         * forgets. */
         sleep_ms(1000);
     }
     /* All five have forgotten in turn, and it is still the same hold. */
@@ -202,7 +215,8 @@ Test(faults, a_master_that_forgot_is_repaired)
     cr_assert_str_eq(token(renewed), token(granted));
 }
 
-/* R7: a key that is gone from a master which had confirmed it was released there; only what a master forgot is repaired. */
+/* R7: a key that is gone from a master which had confirmed it was released there; only what a
+ * master forgot is repaired. */
 Test(faults, a_key_that_was_deleted_is_not_repaired)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -218,7 +232,8 @@ Test(faults, a_key_that_was_deleted_is_not_repaired)
     expect(release(agent, "k", token(granted)), 204, NULL);
 }
 
-/* R4: validity counts from before the first request was sent, not from when the masters answered. */
+/* R4: validity counts from before the first request was sent, not from when the masters
+ * answered. */
 Test(faults, slow_masters_cost_validity)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -236,7 +251,8 @@ Test(faults, slow_masters_cost_validity)
     cr_assert_gt(number(granted, "valid_for_ms"), 0);
 }
 
-/* R7: masters that had confirmed the token and now deny it end the hold at once, not when its validity does. */
+/* R7: masters that had confirmed the token and now deny it end the hold at once, not when its
+ * validity does. */
 Test(faults, a_stolen_lock_is_lost_at_once)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -254,7 +270,8 @@ Test(faults, a_stolen_lock_is_lost_at_once)
         cr_assert_str_eq(master_get(i, "lock:k"), "somebody-else", "never touch what is not ours");
 }
 
-/* R12: 1,000 grants of one key, each with a greater number, while masters die, return empty, and take turns. */
+/* R12: 1,000 grants of one key, each with a greater number, while masters die, return empty, and
+ * take turns. */
 Test(faults, fencing_tokens_rise)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -275,13 +292,14 @@ Test(faults, fencing_tokens_rise)
     }
 }
 
-/* R12: a stored number from the future is passed, not repeated; and a number that only one master knows is raised on a
- * quorum. */
+/* R12: a stored number from the future is passed, not repeated; and a number that only one master
+ * knows is raised on a quorum. */
 Test(faults, fencing_passes_what_is_stored)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const long long future = 1LL << 52;
+    /* a day: two are nobody's (R12) */
+    const long long future = wall_ms() * 1000 + 86400LL * 1000 * 1000;
     for (size_t i = 0; i < 3; i++)
         master_do(i, "SET %s %s", fence_key("k"), format("%lld", future + (long long)i * 1000));
     const struct reply *granted = acquire(agent, "k", "ttl=20s");
@@ -301,7 +319,8 @@ Test(faults, masters_come_after_the_agent)
 {
     masters_plan(5, MASTERS_FORGETFUL);
     /* One after the other they are not a group that is new, for all that this agent knows. */
-    struct agent *agent = agent_start(&(struct agent_options){.not_ready = true, .group = "      guard: off\n"});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.not_ready = true, .group = "      guard: off\n"});
     cr_assert_eq(get(agent, "/readyz")->status, 503);
     cr_assert_eq(get(agent, "/livez")->status, 200);
     expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
@@ -318,13 +337,14 @@ Test(faults, masters_come_after_the_agent)
     wire_close(second);
 }
 
-/* Passwords come from a file that is read at every connect; a wrong one keeps masters down and never shows. */
+/* Passwords come from a file that is read at every connect; a wrong one keeps masters down and
+ * never shows. */
 Test(faults, masters_with_a_password)
 {
     masters_start_with(3, MASTERS_FORGETFUL, "--requirepass", "correct-horse");
     const char *file = write_file("password", "wrong-battery\n");
-    struct agent *agent = agent_start(
-        &(struct agent_options){.not_ready = true, .group = format("      password_file: %s\n      db: 3\n", file)});
+    struct agent *agent = agent_start(&(struct agent_options){
+        .not_ready = true, .group = format("      password_file: %s\n      db: 3\n", file)});
     sleep_ms(500);
     cr_assert_eq(get(agent, "/readyz")->status, 503);
     expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
@@ -336,5 +356,7 @@ Test(faults, masters_with_a_password)
         master_do(i, "SELECT 3");
     }
     cr_assert_geq(masters_with("lock:k"), 2u, "db: 3 is where the keys are");
-    cr_assert_eq(agent_logged(agent, NULL, "wrong-battery") + agent_logged(agent, NULL, "correct-horse"), 0u);
+    cr_assert_eq(agent_logged(agent, NULL, "wrong-battery") +
+                     agent_logged(agent, NULL, "correct-horse"),
+                 0u);
 }

@@ -1,4 +1,5 @@
-/* What the API takes and what it refuses: keys, parameters, bodies, headers and methods (D3, D9). */
+/* What the API takes and what it refuses: keys, parameters, bodies, headers and methods (D3,
+ * D9). */
 #include "harness.h"
 
 #include <string.h>
@@ -8,10 +9,11 @@ TestSuite(http, .init = world_open, .fini = world_close, .timeout = 60);
 /* Every refusal is problem+json (RFC 9457) with the status repeated and a stable code. */
 static void expect_problem(const struct reply *reply, long status, const char *what)
 {
-    cr_assert_eq(reply->status, status, "%s: expected %ld, got %ld: %s", what, status, reply->status, reply->body);
+    cr_assert_eq(reply->status, status, "%s: expected %ld, got %ld: %s", what, status,
+                 reply->status, reply->body);
     cr_assert_not_null(header(reply, "Content-Type"), "%s", what);
-    cr_assert_not_null(strstr(header(reply, "Content-Type"), "application/problem+json"), "%s: %s", what,
-                       reply->headers);
+    cr_assert_not_null(strstr(header(reply, "Content-Type"), "application/problem+json"), "%s: %s",
+                       what, reply->headers);
     cr_assert_eq(number(reply, "status"), status, "%s: %s", what, reply->body);
     cr_assert_str_not_empty(code(reply), "%s: %s", what, reply->body);
     cr_assert_not_null(string(reply, "title"), "%s: %s", what, reply->body);
@@ -55,12 +57,16 @@ Test(http, keys)
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         static const char *const methods[] = {"POST", "GET", "PUT", "DELETE"};
-        const struct reply *reply = wire_ask(agent, methods[i % 4], format("/locks/%s", bad[i]), NULL, NULL);
+        const struct reply *reply =
+            wire_ask(agent, methods[i % 4], format("/locks/%s", bad[i]), NULL, NULL);
         expect_problem(reply, 400, bad[i]);
         cr_assert_str_eq(code(reply), "bad_request", "%s", bad[i]);
-        expect_problem(wire_ask(agent, "POST", format("/locks/%s", bad[i]), NULL, NULL), 400, bad[i]);
+        expect_problem(wire_ask(agent, "POST", format("/locks/%s", bad[i]), NULL, NULL), 400,
+                       bad[i]);
     }
-    cr_assert_eq(master_do(0, "DBSIZE")->integer, 1, "a bad key reached a master, which had only its marker");
+    cr_assert(eventually(master_do(0, "EXISTS lockagent:vote")->integer == 1));
+    cr_assert_eq(master_do(0, "DBSIZE")->integer, 2,
+                 "a bad key reached a master, which had only its marker and its vote");
 
     static const struct {
         const char *target, *key;
@@ -80,8 +86,10 @@ Test(http, keys)
         {"%F0%9F%94%92", "\xf0\x9f\x94\x92"},
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-        const struct reply *granted = wire_ask(agent, "POST", format("/locks/%s?ttl=5s", good[i].target), NULL, NULL);
-        cr_assert_eq(granted->status, 201, "%s: %ld %s", good[i].target, granted->status, granted->body);
+        const struct reply *granted =
+            wire_ask(agent, "POST", format("/locks/%s?ttl=5s", good[i].target), NULL, NULL);
+        cr_assert_eq(granted->status, 201, "%s: %ld %s", good[i].target, granted->status,
+                     granted->body);
         cr_assert_str_eq(string(granted, "key"), good[i].key);
         cr_assert_geq(master_do(0, "EXISTS lock:%s", good[i].key)->integer, 1);
         expect(release(agent, good[i].target, token(granted)), 204, NULL);
@@ -96,8 +104,9 @@ Test(http, keys)
 Test(http, keys_without_a_prefix)
 {
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.group = "      username: default\n",
-                                                              .extra = "policies:\n  - {match: '*', prefix: ''}\n"});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.group = "      username: default\n",
+                                            .extra = "policies:\n  - {match: '*', prefix: ''}\n"});
     expect(acquire(agent, "lockagent:fence:x", "ttl=5s"), 400, "bad_request");
     expect(acquire(agent, "lockagent:marker", "ttl=5s"), 400, "bad_request");
     expect(acquire(agent, "plain", "ttl=5s"), 201, NULL);
@@ -153,13 +162,16 @@ Test(http, bad_parameters)
         {"bind=rope", "bind"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        const struct reply *reply = wire_ask(agent, "POST", format("/locks/k?%s", bad[i].parameters), NULL, NULL);
+        const struct reply *reply =
+            wire_ask(agent, "POST", format("/locks/k?%s", bad[i].parameters), NULL, NULL);
         expect_problem(reply, 400, bad[i].parameters);
         cr_assert_str_eq(code(reply), "bad_request", "%s", bad[i].parameters);
         if (bad[i].named)
-            cr_assert_not_null(strstr(reply->body, bad[i].named), "%s is not named: %s", bad[i].named, reply->body);
-        const struct reply *form = wire_ask(agent, "POST", "/locks/k",
-                                            "Content-Type: application/x-www-form-urlencoded\r\n", bad[i].parameters);
+            cr_assert_not_null(strstr(reply->body, bad[i].named), "%s is not named: %s",
+                               bad[i].named, reply->body);
+        const struct reply *form =
+            wire_ask(agent, "POST", "/locks/k",
+                     "Content-Type: application/x-www-form-urlencoded\r\n", bad[i].parameters);
         expect_problem(form, 400, bad[i].parameters);
     }
     cr_assert_eq(masters_with("lock:k"), 0u);
@@ -192,13 +204,14 @@ Test(http, three_ways_to_say_it)
          "{\"ttl\":\"7s\",\"label\":\"night shift\",\"renew\":\"agent\",\"max_hold\":\"9s\"}"},
         {"/locks/k?ttl=7s", "Content-Type: application/json; charset=utf-8",
          "{\"label\":\"night shift\",\"renew\":\"agent\",\"max_hold\":\"9s\"}"},
-        {"/locks/k?renew=agent&label=night%20shift", "Content-Type: application/x-www-form-urlencoded",
-         "ttl=7s&max_hold=9s"},
+        {"/locks/k?renew=agent&label=night%20shift",
+         "Content-Type: application/x-www-form-urlencoded", "ttl=7s&max_hold=9s"},
     };
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
-        const struct reply *granted = http(
-            agent,
-            &(struct call){.method = "POST", .path = ways[i].path, .headers = {ways[i].type}, .body = ways[i].body});
+        const struct reply *granted = http(agent, &(struct call){.method = "POST",
+                                                                 .path = ways[i].path,
+                                                                 .headers = {ways[i].type},
+                                                                 .body = ways[i].body});
         cr_assert_eq(granted->status, 201, "way %zu: %s", i, granted->body);
         cr_assert_eq(number(granted, "ttl_ms"), 7000, "way %zu", i);
         cr_assert_eq(number(granted, "max_hold_ms"), 9000, "way %zu", i);
@@ -222,11 +235,14 @@ Test(http, three_ways_to_say_it)
             cr_assert_eq(http(agent, &calls[c])->status, 200, "way %zu call %zu: %s", i, c,
                          http(agent, &calls[c])->body);
         const struct reply *released =
-            i % 2 ? http(agent, &(struct call){.method = "DELETE", .path = format("/locks/k?token=%s", given)})
-                  : http(agent, &(struct call){.method = "DELETE",
-                                               .path = "/locks/k",
-                                               .body = format("token=%s", given),
-                                               .headers = {"Content-Type: application/x-www-form-urlencoded"}});
+            i % 2
+                ? http(agent, &(struct call){.method = "DELETE",
+                                             .path = format("/locks/k?token=%s", given)})
+                : http(agent, &(struct call){
+                                  .method = "DELETE",
+                                  .path = "/locks/k",
+                                  .body = format("token=%s", given),
+                                  .headers = {"Content-Type: application/x-www-form-urlencoded"}});
         expect(released, 204, NULL);
     }
 }
@@ -253,30 +269,37 @@ Test(http, bad_bodies)
         "\xff\xfe",
     };
     for (size_t i = 0; i < sizeof(json) / sizeof(*json); i++)
-        expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: application/json\r\n", json[i]), 400,
-                       json[i]);
+        expect_problem(
+            wire_ask(agent, "POST", "/locks/k", "Content-Type: application/json\r\n", json[i]), 400,
+            json[i]);
     expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: application/json\r\n",
-                            format("%s%s", repeat("[", 3000), repeat("]", 3000))),
+                            format("%s%s", repeat("[", 2040), repeat("]", 2040))),
                    400, "deep nesting");
-    expect_problem(wire_ask(agent, "POST", "/locks/k?ttl=5s", "Content-Type: application/json\r\n", "{\"ttl\":\"5s\"}"),
+    expect_problem(wire_ask(agent, "POST", "/locks/k?ttl=5s", "Content-Type: application/json\r\n",
+                            "{\"ttl\":\"5s\"}"),
                    400, "doubled between query and body");
-    expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: application/xml\r\n", "<ttl>5s</ttl>"), 415,
-                   "xml");
-    expect_problem(wire_ask(agent, "POST", "/locks/k", "Content-Type: multipart/form-data; boundary=x\r\n", "--x--"),
-                   415, "multipart");
     expect_problem(
-        wire_ask(agent, "POST", "/locks/k", "Content-Type: application/x-www-form-urlencoded\r\n", repeat("x", 70000)),
-        413, "large body");
+        wire_ask(agent, "POST", "/locks/k", "Content-Type: application/xml\r\n", "<ttl>5s</ttl>"),
+        415, "xml");
+    expect_problem(wire_ask(agent, "POST", "/locks/k",
+                            "Content-Type: multipart/form-data; boundary=x\r\n", "--x--"),
+                   415, "multipart");
+    expect_problem(wire_ask(agent, "POST", "/locks/k",
+                            "Content-Type: application/x-www-form-urlencoded\r\n",
+                            repeat("x", 70000)),
+                   413, "large body");
     /* The same without a declared length. */
     const char *chunk = format("1000\r\n%s\r\n", repeat("x", 4096));
-    const struct reply *chunked = wire_exchange(
-        agent, format("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-                      "Transfer-Encoding: chunked\r\n\r\n%s0\r\n\r\n",
-                      repeat(chunk, 20)));
+    const struct reply *chunked =
+        wire_exchange(agent, format("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                                    "application/x-www-form-urlencoded\r\n"
+                                    "Transfer-Encoding: chunked\r\n\r\n%s0\r\n\r\n",
+                                    repeat(chunk, 20)));
     expect_problem(chunked, 413, "large chunked body");
     cr_assert_eq(masters_with("lock:k"), 0u);
     const struct reply *small = wire_exchange(
-        agent, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        agent, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+               "application/x-www-form-urlencoded\r\n"
                "Transfer-Encoding: chunked\r\n\r\n6\r\nttl=20\r\n1\r\ns\r\n0\r\n\r\n");
     expect(small, 201, NULL);
     cr_assert_eq(number(small, "ttl_ms"), 20000);
@@ -324,14 +347,17 @@ Test(http, methods_paths_and_types)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const char *what = format("%s %s", cases[i].method, cases[i].target);
-        const struct reply *reply = wire_ask(agent, cases[i].method, cases[i].target, cases[i].headers, NULL);
-        cr_assert_eq(reply->status, cases[i].status, "%s: expected %ld, got %ld %s", what, cases[i].status,
-                     reply->status, reply->body);
+        const struct reply *reply =
+            wire_ask(agent, cases[i].method, cases[i].target, cases[i].headers, NULL);
+        cr_assert_eq(reply->status, cases[i].status, "%s: expected %ld, got %ld %s", what,
+                     cases[i].status, reply->status, reply->body);
         if (reply->status >= 400)
             expect_problem(reply, cases[i].status, what);
         if (reply->status == 405) {
             cr_assert_not_null(header(reply, "Allow"), "%s", what);
-            cr_assert_not_null(strstr(header(reply, "Allow"), strstr(what, "/locks/k") ? "POST" : "GET"), "%s", what);
+            cr_assert_not_null(
+                strstr(header(reply, "Allow"), strstr(what, "/locks/k") ? "POST" : "GET"), "%s",
+                what);
         }
     }
     cr_assert_eq(masters_with("lock:k"), 0u);
@@ -349,16 +375,17 @@ Test(http, plain_text)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const struct reply *plain =
-        http(agent, &(struct call){.method = "POST", .path = "/locks/k?ttl=20s", .headers = {"Accept: text/plain"}});
+    const struct reply *plain = http(agent, &(struct call){.method = "POST",
+                                                           .path = "/locks/k?ttl=20s",
+                                                           .headers = {"Accept: text/plain"}});
     expect(plain, 201, NULL);
     cr_assert_not_null(strstr(header(plain, "Content-Type"), "text/plain"));
     const char *bare = format("%.*s", (int)strcspn(plain->body, "\r\n"), plain->body);
     cr_assert_str_eq(bare, header(plain, "Lock-Token"));
-    const struct reply *renewed =
-        http(agent, &(struct call){.method = "PUT",
-                                   .path = "/locks/k",
-                                   .headers = {"Accept: text/plain", format("Lock-Token: %s", bare)}});
+    const struct reply *renewed = http(
+        agent, &(struct call){.method = "PUT",
+                              .path = "/locks/k",
+                              .headers = {"Accept: text/plain", format("Lock-Token: %s", bare)}});
     expect(renewed, 200, NULL);
     expect(release(agent, "k", bare), 204, NULL);
 }
@@ -367,7 +394,8 @@ Test(http, plain_text)
 Test(http, hosts_and_origins)
 {
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "api: {allowed_hosts: [locks.internal]}\n"});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "api: {allowed_hosts: [locks.internal]}\n"});
     static const struct {
         const char *headers;
         long status;
@@ -392,17 +420,23 @@ Test(http, hosts_and_origins)
         {"Host: localhost\r\norigin: https://evil.example\r\n", 403, "origin_refused"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        const struct reply *reply = wire_exchange(agent, format("GET /locks/k HTTP/1.1\r\n%s\r\n", cases[i].headers));
-        cr_assert_eq(reply->status, cases[i].status, "%s: %ld %s", cases[i].headers, reply->status, reply->body);
+        const struct reply *reply =
+            wire_exchange(agent, format("GET /locks/k HTTP/1.1\r\n%s\r\n", cases[i].headers));
+        cr_assert_eq(reply->status, cases[i].status, "%s: %ld %s", cases[i].headers, reply->status,
+                     reply->body);
         if (cases[i].code)
             cr_assert_str_eq(code(reply), cases[i].code, "%s", cases[i].headers);
-        reply = wire_exchange(agent, format("POST /locks/k%zu?ttl=5s HTTP/1.1\r\n%s\r\n", i, cases[i].headers));
-        cr_assert_eq(reply->status, cases[i].status == 200 ? 201 : cases[i].status, "%s", cases[i].headers);
+        reply = wire_exchange(
+            agent, format("POST /locks/k%zu?ttl=5s HTTP/1.1\r\n%s\r\n", i, cases[i].headers));
+        cr_assert_eq(reply->status, cases[i].status == 200 ? 201 : cases[i].status, "%s",
+                     cases[i].headers);
     }
     const long without = wire_exchange(agent, "POST /locks/without HTTP/1.1\r\n\r\n")->status;
     cr_assert(without == 400 || without == 421 || without == 0, "%ld", without);
     const long doubled =
-        wire_exchange(agent, "POST /locks/doubled HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")->status;
+        wire_exchange(
+            agent, "POST /locks/doubled HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+            ->status;
     cr_assert(doubled == 400 || doubled == 421 || doubled == 0, "%ld", doubled);
     cr_assert_eq(masters_with("lock:without") + masters_with("lock:doubled"), 0u);
 }

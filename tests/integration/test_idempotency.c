@@ -1,4 +1,5 @@
-/* Safe retry (D3): a POST whose answer was lost is asked again, and leaves neither a second hold nor an orphan. */
+/* Safe retry (D3): a POST whose answer was lost is asked again, and leaves neither a second hold
+ * nor an orphan. */
 #include "harness.h"
 
 #include <string.h>
@@ -7,9 +8,12 @@
 
 TestSuite(idempotency, .init = world_open, .fini = world_close, .timeout = 150);
 
-static struct reply *ask(const struct agent *agent, const char *method, const char *path, const char *key)
+static struct reply *ask(const struct agent *agent, const char *method, const char *path,
+                         const char *key)
 {
-    return http(agent, &(struct call){.method = method, .path = path, .headers = {format("Idempotency-Key: %s", key)}});
+    return http(agent, &(struct call){.method = method,
+                                      .path = path,
+                                      .headers = {format("Idempotency-Key: %s", key)}});
 }
 
 Test(idempotency, the_same_request_has_one_hold)
@@ -24,8 +28,9 @@ Test(idempotency, the_same_request_has_one_hold)
     cr_assert_str_eq(token(again), token(first));
     cr_assert_eq(number(again, "count"), 1);
     expect(ask(agent, "POST", "/locks/k?ttl=20s", key), 409, "idempotency_mismatch");
-    expect(ask(other, "POST", "/locks/k?ttl=30s", key), 409, "lock_held"); /* known to its agent only */
-    expect(ask(agent, "POST", "/locks/another?ttl=30s", key), 201, NULL);  /* and of its key only */
+    /* known to its agent only */
+    expect(ask(other, "POST", "/locks/k?ttl=30s", key), 409, "lock_held");
+    expect(ask(agent, "POST", "/locks/another?ttl=30s", key), 201, NULL); /* and of its key only */
     expect(ask(agent, "DELETE", "/locks/k", key), 204, NULL);
     cr_assert(eventually_within(1000, masters_with("lock:k") == 0));
     expect(ask(agent, "POST", "/locks/k?ttl=30s", key), 409, "superseded");
@@ -40,7 +45,8 @@ Test(idempotency, a_retry_takes_over_the_wait)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const char *header_line = "Idempotency-Key: 0123456789abcdef\r\n", *path = "/locks/k?ttl=30s&wait=60s";
+    const char *header_line = "Idempotency-Key: 0123456789abcdef\r\n",
+               *path = "/locks/k?ttl=30s&wait=60s";
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     const int older = wire_request(agent, "POST", path, header_line);
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
@@ -59,23 +65,26 @@ Test(idempotency, a_retry_takes_over_the_wait)
     wire_close(newer), wire_close(next);
 }
 
-/* The connection is cut behind every byte of the answer, by close and by reset. Whatever the agent took that for, the retry
- * gets the lock, once: one DELETE frees it, and nobody else was let in. */
+/* The connection is cut behind every byte of the answer, by close and by reset. Whatever the agent
+ * took that for, the retry gets the lock, once: one DELETE frees it, and nobody else was let in. */
 Test(idempotency, cut_at_every_byte_of_the_answer)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const int probe = wire_request(agent, "POST", "/locks/probe?ttl=30s", "Idempotency-Key: probe-probe-probe\r\n");
+    const int probe = wire_request(agent, "POST", "/locks/probe?ttl=30s",
+                                   "Idempotency-Key: probe-probe-probe\r\n");
     char answer[4096] = "";
     cr_assert(eventually(recv(probe, answer, sizeof(answer) - 1, MSG_PEEK | MSG_DONTWAIT) > 300));
     const size_t length = strlen(answer);
     wire_close(probe);
     for (size_t cut = 0; cut <= length; cut++) {
         const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-        const char *key = format("cut-at-every-byte-%04zu", cut), *path = format("/locks/cut/%zu?ttl=30s", cut);
+        const char *key = format("cut-at-every-byte-%04zu", cut),
+                   *path = format("/locks/cut/%zu?ttl=30s", cut);
         const int wire = wire_request(agent, "POST", path, format("Idempotency-Key: %s\r\n", key));
         for (size_t got = 0; got < cut;) {
-            const ssize_t some = recv(wire, answer, cut - got < sizeof(answer) ? cut - got : sizeof(answer), 0);
+            const ssize_t some =
+                recv(wire, answer, cut - got < sizeof(answer) ? cut - got : sizeof(answer), 0);
             if (some <= 0)
                 break; /* this answer is shorter by a digit */
             got += (size_t)some;
@@ -86,10 +95,11 @@ Test(idempotency, cut_at_every_byte_of_the_answer)
             cr_assert_eq(setsockopt(wire, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
         wire_close(wire);
         const struct reply *retried = ask(agent, "POST", path, key);
-        while (strcmp(code(retried), "superseded") == 0) /* the first one came in only behind the second one */
+        /* the first one came in only behind the second one */
+        while (strcmp(code(retried), "superseded") == 0)
             retried = ask(agent, "POST", path, key);
-        cr_assert(retried->status == 201 || retried->status == 200, "cut at %zu: %ld %s", cut, retried->status,
-                  retried->body);
+        cr_assert(retried->status == 201 || retried->status == 200, "cut at %zu: %ld %s", cut,
+                  retried->status, retried->body);
         const struct reply *third = ask(agent, "POST", path, key);
         expect(third, 200, NULL);
         cr_assert_str_eq(token(third), token(retried), "a second hold, cut at %zu", cut);
@@ -97,6 +107,7 @@ Test(idempotency, cut_at_every_byte_of_the_answer)
         expect(acquire(agent, format("cut/%zu", cut), "ttl=30s"), 409, "lock_held");
         expect(release(agent, format("cut/%zu", cut), token(retried)), 204, NULL);
         cr_assert_not(held_here(agent, format("cut/%zu", cut)));
-        cr_assert(eventually(masters_with(format("lock:cut/%zu", cut)) == 0), "an orphan, cut at %zu", cut);
+        cr_assert(eventually(masters_with(format("lock:cut/%zu", cut)) == 0),
+                  "an orphan, cut at %zu", cut);
     }
 }

@@ -1,4 +1,5 @@
-/* An agent that keeps a journal is killed and started again, as a container is, and goes on with what it held. */
+/* An agent that keeps a journal is killed and started again, as a container is, and goes on with
+ * what it held. */
 #include "harness.h"
 
 #include <signal.h>
@@ -25,12 +26,20 @@ static size_t held_by(const char *key, const char *token)
 
 static struct agent *keeper(void)
 {
-    return agent_start(&(struct agent_options){.extra = format("journal: {file: %s}\n", journal_path())});
+    return agent_start(
+        &(struct agent_options){.extra = format("journal: {file: %s}\n", journal_path())});
+}
+
+/* That an answer was written is noted a moment after it was: another answer comes later. */
+static void kill_after_answers(struct agent *agent)
+{
+    expect(get(agent, "/livez"), 200, NULL);
+    agent_kill(agent);
 }
 
 static void kill_and_restart(struct agent *agent, int64_t away_ms)
 {
-    agent_kill(agent);
+    kill_after_answers(agent);
     sleep_ms(away_ms);
     agent_restart(agent);
 }
@@ -60,12 +69,14 @@ Test(journal, a_killed_agent_goes_on_renewing)
     cr_assert(eventually(masters_with("lock:k") == 0));
 }
 
-/* A lease that its caller renews is known again and ends when it said it would; DELETE needs no adoption. */
+/* A lease that its caller renews is known again and ends when it said it would; DELETE needs no
+ * adoption. */
 Test(journal, a_plain_lease_is_known_again)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = keeper();
-    const struct reply *first = acquire(agent, "first", "ttl=20s"), *second = acquire(agent, "second", "ttl=2s");
+    const struct reply *first = acquire(agent, "first", "ttl=20s"),
+                       *second = acquire(agent, "second", "ttl=2s");
     expect(first, 201, NULL);
     expect(second, 201, NULL);
     kill_and_restart(agent, 0);
@@ -77,7 +88,8 @@ Test(journal, a_plain_lease_is_known_again)
     cr_assert(eventually(masters_with("lock:first") + masters_with("lock:second") == 0));
 }
 
-/* D3: the end of the agent is the end of its callers' connections, so nobody is there to renew for; what they were told holds. */
+/* D3: the end of the agent is the end of its callers' connections, so nobody is there to renew for;
+ * what they were told holds. */
 Test(journal, a_bound_lock_is_not_renewed_any_more)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -95,7 +107,8 @@ Test(journal, a_reentrant_lock_is_counted_on)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){
-        .extra = format("journal: {file: %s}\npolicies: [{match: 'r/*', reentrant: true}]\n", journal_path())});
+        .extra = format("journal: {file: %s}\npolicies: [{match: 'r/*', reentrant: true}]\n",
+                        journal_path())});
     const struct reply *held = acquire(agent, "r/k", "ttl=30s&owner=0123456789abcdef-mine");
     expect(acquire(agent, "r/k", "ttl=30s&owner=0123456789abcdef-mine"), 200, NULL);
     kill_and_restart(agent, 0);
@@ -113,7 +126,7 @@ Test(journal, what_has_ended_is_released)
     struct agent *agent = keeper();
     const struct reply *held = acquire(agent, "k", "ttl=2s&renew=agent");
     expect(held, 201, NULL);
-    agent_kill(agent);
+    kill_after_answers(agent);
     /* Somebody gave the keys a longer life, so that it shows who deletes them. */
     for (size_t i = 0; i < 5; i++)
         master_do(i, "PEXPIRE lock:k 600000");
@@ -131,7 +144,7 @@ Test(journal, r7_the_first_renewal_creates_no_key)
     const struct reply *held = acquire(agent, "k", "ttl=3s&renew=agent");
     expect(held, 201, NULL);
     cr_assert(eventually(masters_with("lock:k") == 5));
-    agent_kill(agent);
+    kill_after_answers(agent);
     for (size_t i = 0; i < 5; i++)
         master_do(i, "DEL lock:k");
     agent_restart(agent);
@@ -148,7 +161,7 @@ Test(journal, r7_a_minority_is_repaired_later)
     const struct reply *held = acquire(agent, "k", "ttl=2s&renew=agent");
     expect(held, 201, NULL);
     cr_assert(eventually(masters_with("lock:k") == 5));
-    agent_kill(agent);
+    kill_after_answers(agent);
     master_do(0, "DEL lock:k"), master_do(1, "DEL lock:k");
     agent_restart(agent);
     cr_assert(eventually(masters_with("lock:k") == 5));
@@ -160,7 +173,8 @@ Test(journal, what_was_released_or_lost_is_not_found)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = keeper();
-    const struct reply *freed = acquire(agent, "freed", "ttl=20s"), *expired = acquire(agent, "expired", "ttl=1s");
+    const struct reply *freed = acquire(agent, "freed", "ttl=20s"),
+                       *expired = acquire(agent, "expired", "ttl=1s");
     expect(expired, 201, NULL);
     expect(release(agent, "freed", token(freed)), 204, NULL);
     cr_assert(eventually(!held_here(agent, "expired")));
@@ -185,9 +199,11 @@ Test(journal, many_holds_and_many_restarts)
     }
     for (int restart = 1; restart <= RESTARTS; restart++) {
         for (int i = 0; i < 5; i++) /* some go, so that the others move */
-            expect(release(agent, format("k%d", restart * 7 - i), tokens[restart * 7 - i]), 204, NULL);
+            expect(release(agent, format("k%d", restart * 7 - i), tokens[restart * 7 - i]), 204,
+                   NULL);
         kill_and_restart(agent, 0);
-        cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), HOLDS - 5 * restart);
+        cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"),
+                     HOLDS - 5 * restart);
         cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"refused\"}"), 0);
     }
     cr_assert(held_here(agent, "k39"));
@@ -202,19 +218,23 @@ Test(journal, a_file_that_can_not_be_had_ends_the_start)
     struct agent *agent = keeper();
     cr_assert_eq(stat(journal_path(), &status), 0);
     cr_assert_eq(status.st_mode & 07777, 0600);
-    const char *config =
-        agent_config(&(struct agent_options){.extra = format("journal: {file: %s}\n", journal_path())});
+    const char *config = agent_config(
+        &(struct agent_options){.extra = format("journal: {file: %s}\n", journal_path())});
     struct outcome second = agent_run((const char *const[]){"serve", "--config", config, NULL});
     cr_assert_neq(second.exit_status, 0);
-    cr_assert_not_null(strstr(second.err, format("is in use by another process, %d", (int)agent->pid)), "%s",
-                       second.err);
-    const char *foreign = write_file("foreign", "not a journal, but long enough to be taken for one\n");
+    cr_assert_not_null(
+        strstr(second.err, format("is in use by another process, %d", (int)agent->pid)), "%s",
+        second.err);
+    const char *foreign =
+        write_file("foreign", "not a journal, but long enough to be taken for one\n");
     cr_assert_eq(chmod(foreign, 0600), 0);
-    config = agent_config(&(struct agent_options){.extra = format("journal: {file: %s}\n", foreign)});
+    config =
+        agent_config(&(struct agent_options){.extra = format("journal: {file: %s}\n", foreign)});
     second = agent_run((const char *const[]){"serve", "--config", config, NULL});
     cr_assert_neq(second.exit_status, 0);
     cr_assert_not_null(strstr(second.err, "is no journal of lockagent"), "%s", second.err);
-    cr_assert_str_eq(read_whole_file(foreign), "not a journal, but long enough to be taken for one\n");
+    cr_assert_str_eq(read_whole_file(foreign),
+                     "not a journal, but long enough to be taken for one\n");
 }
 
 /* SIGTERM says `lost` to the holders: the next agent does not hold what was reported lost. */
@@ -227,7 +247,8 @@ Test(journal, an_orderly_end_leaves_no_holds)
     agent_restart(agent);
     cr_assert_not(held_here(agent, "k"));
     cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"ended\"}"), 1);
-    cr_assert_gt(masters_with("lock:k"), 0u, "a key was deleted inside a validity that was reported");
+    cr_assert_gt(masters_with("lock:k"), 0u,
+                 "a key was deleted inside a validity that was reported");
 }
 
 Test(journal, without_one_there_is_no_file_and_a_put_adopts)

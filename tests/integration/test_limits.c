@@ -11,16 +11,19 @@ Test(limits, a_holder_comes_in_beside_the_waiters)
     enum { WAITERS = 64 };
     int waiters[WAITERS];
     masters_start(5, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {connections: 128, waiters: 64}\n"});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "limits: {connections: 128, waiters: 64}\n"});
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     expect(holder, 201, NULL);
     for (int i = 0; i < WAITERS; i++)
         waiters[i] = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
-    cr_assert(eventually(metric(agent, "lockagent_waiters") == WAITERS), "%f", metric(agent, "lockagent_waiters"));
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == WAITERS), "%f",
+              metric(agent, "lockagent_waiters"));
     for (int i = 0; i < 3; i++) {
         const struct reply *refused = acquire(agent, i % 2 ? "k" : "another", "wait=1s&ttl=5s");
         if (i % 2 == 0) {
-            /* Free, so nobody needs to wait: a refusal is right too, as it asked for a waiter's place. */
+            /* Free, so nobody needs to wait: a refusal is right too, as it asked for a waiter's
+             * place. */
             cr_assert(refused->status == 201 || refused->status == 429, "%ld", refused->status);
             if (refused->status == 201)
                 expect(release(agent, "another", token(refused)), 204, NULL);
@@ -38,19 +41,21 @@ Test(limits, a_holder_comes_in_beside_the_waiters)
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 0));
 }
 
-/* More connections than there may be, none of which says a word: the header's deadline makes room again. */
+/* More connections than there may be, none of which says a word: the header's deadline makes room
+ * again. */
 Test(limits, idle_connections_give_way)
 {
     enum { IDLE = 300 };
     int idle[IDLE];
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(
-        &(struct agent_options){.admin = true, .extra = "limits: {connections: 128, header_timeout: 1s}\n"});
+    struct agent *agent = agent_start(&(struct agent_options){
+        .admin = true, .extra = "limits: {connections: 128, header_timeout: 1s}\n"});
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     for (int i = 0; i < IDLE; i++)
         idle[i] = wire_open(agent);
     /* D9: health stays reachable on the admin listener's own daemon. */
-    expect(http(agent, &(struct call){.path = "/livez", .admin = true, .timeout_ms = 5000}), 200, NULL);
+    expect(http(agent, &(struct call){.path = "/livez", .admin = true, .timeout_ms = 5000}), 200,
+           NULL);
     expect(release(agent, "k", token(holder)), 204, NULL);
     const int fresh = wire_request(agent, "POST", "/locks/k?ttl=5s", NULL);
     expect(wire_receive(fresh, PATIENCE_MS), 201, NULL);
@@ -65,7 +70,8 @@ Test(limits, too_many_locks)
     enum { LOCKS = 6 };
     const char *tokens[LOCKS];
     masters_start(5, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = format("limits: {locks: %d}\n", LOCKS)});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = format("limits: {locks: %d}\n", LOCKS)});
     for (int i = 0; i < LOCKS; i++) {
         const struct reply *granted = acquire(agent, format("k%d", i), "ttl=60s");
         expect(granted, 201, NULL);
@@ -81,8 +87,8 @@ Test(limits, too_many_locks)
     cr_assert(eventually(acquire(agent, "one-more", "ttl=60s")->status == 201));
 }
 
-/* A busy hour in small: many callers on few keys through two agents; never two holders, and in the end nothing is left.
- */
+/* A busy hour in small: many callers on few keys through two agents; never two holders, and in the
+ * end nothing is left. */
 Test(limits, a_crowd)
 {
     enum { CALLERS = 40, KEYS = 4 };
@@ -94,9 +100,10 @@ Test(limits, a_crowd)
     const char *tokens[KEYS] = {NULL};
     struct agent *holders[KEYS] = {NULL};
     for (int i = 0; i < CALLERS; i++)
-        wires[i] =
-            wire_request(agents[i / KEYS % 2], "POST", format("/locks/crowd/%d?ttl=60s&wait=60s", i % KEYS), NULL);
-    for (const int64_t until = boottime_ms() + 40000; served < CALLERS && boottime_ms() < until; sleep_ms(2)) {
+        wires[i] = wire_request(agents[i / KEYS % 2], "POST",
+                                format("/locks/crowd/%d?ttl=60s&wait=60s", i % KEYS), NULL);
+    for (const int64_t until = boottime_ms() + 40000; served < CALLERS && boottime_ms() < until;
+         sleep_ms(2)) {
         for (int i = 0; i < CALLERS; i++) {
             const int k = i % KEYS;
             if (wires[i] < 0 || wire_is_silent(wires[i]))

@@ -18,8 +18,10 @@ static size_t held_by_token(const char *key, const char *token)
 static void expect_grant_headers(const struct reply *reply)
 {
     cr_assert_str_eq(header(reply, "Lock-Token"), token(reply));
-    cr_assert_str_eq(header(reply, "Fencing-Token"), format("%lld", (long long)number(reply, "fencing_token")));
-    cr_assert_str_eq(header(reply, "Valid-For-Ms"), format("%lld", (long long)number(reply, "valid_for_ms")));
+    cr_assert_str_eq(header(reply, "Fencing-Token"),
+                     format("%lld", (long long)number(reply, "fencing_token")));
+    cr_assert_str_eq(header(reply, "Valid-For-Ms"),
+                     format("%lld", (long long)number(reply, "valid_for_ms")));
 }
 
 Test(lock, life_of_a_lock)
@@ -33,14 +35,15 @@ Test(lock, life_of_a_lock)
     cr_assert_str_eq(header(granted, "Location"), "/locks/jobs/1");
     cr_assert_str_eq(string(granted, "key"), "jobs/1");
     cr_assert_eq(strspn(token(granted), "0123456789abcdef"), 40u, "%s", token(granted));
-    cr_assert_str_eq(token(granted) + 40, format(".%lld", (long long)number(granted, "fencing_token")));
+    cr_assert_str_eq(token(granted) + 40,
+                     format(".%lld", (long long)number(granted, "fencing_token")));
     cr_assert_eq(number(granted, "ttl_ms"), 10000);
     /* R4: validity = ttl - elapsed - ttl * 1 % - 2 ms */
     cr_assert_leq(number(granted, "valid_for_ms"), 10000 - 102);
     cr_assert_gt(number(granted, "valid_for_ms"), 5000);
     const int64_t until = number(granted, "valid_until_boottime_ms");
-    cr_assert(until > now && until <= now + number(granted, "valid_for_ms") + 1, "%lld at %lld", (long long)until,
-              (long long)now);
+    cr_assert(until > now && until <= now + number(granted, "valid_for_ms") + 1, "%lld at %lld",
+              (long long)until, (long long)now);
     cr_assert_eq(number(granted, "max_hold_ms"), 600000);
     cr_assert_geq(number(granted, "nodes.granted"), 3);
     cr_assert_eq(number(granted, "nodes.total"), 5);
@@ -49,10 +52,10 @@ Test(lock, life_of_a_lock)
     cr_assert_str_eq(string(granted, "renew"), "caller");
     expect_grant_headers(granted);
 
-    /* What the masters store: the random part and the label, never the fencing number; and the fence beside it (R12).
-     */
+    /* What the masters store: the random part and the label, never the fencing number; and the
+     * fence beside it (R12). */
     cr_assert(eventually(held_by_token("jobs/1", token(granted)) == 5));
-    cr_assert_str_eq(master_get(0, "lock:jobs/1") + 40, ":worker-7");
+    cr_assert_str_eq(master_get(0, "lock:jobs/1") + 40 + 9, ":worker-7");
     cr_assert(master_pttl(0, "lock:jobs/1") > 5000 && master_pttl(0, "lock:jobs/1") <= 10000);
     cr_assert_geq(masters_with(fence_key("jobs/1")), 3u);
 
@@ -71,16 +74,18 @@ Test(lock, life_of_a_lock)
     cr_assert_gt(number(next, "fencing_token"), number(granted, "fencing_token"));
 }
 
-/* D3, as in Redisson: no ttl means the policy's and the watchdog, a ttl of one's own a plain lease; either can be asked
- * for. */
+/* D3, as in Redisson: no ttl means the policy's and the watchdog, a ttl of one's own a plain lease;
+ * either can be asked for. */
 Test(lock, who_renews)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent =
-        agent_start(&(struct agent_options){.group = "      username: default\n", /* may do all, under any prefix */
-                                            .extra = "policies:\n"
-                                                     "  - {match: 'lease/*', ttl: 5s, renew: caller, max_hold: 1m}\n"
-                                                     "  - {match: 'own-prefix/*', prefix: 'other:'}\n"});
+        /* may do all, under any prefix */
+        agent_start(&(struct agent_options){
+            .group = "      username: default\n",
+            .extra = "policies:\n"
+                     "  - {match: 'lease/*', ttl: 5s, renew: caller, max_hold: 1m}\n"
+                     "  - {match: 'own-prefix/*', prefix: 'other:'}\n"});
     static const struct {
         const char *key, *parameters, *renew;
         int64_t ttl_ms, max_hold_ms;
@@ -134,7 +139,8 @@ Test(lock, two_agents_contend)
         wins[winner == 0 ? round % 2 : 1 - round % 2]++;
         /* R5: what the loser got by the way is given back. */
         const char *key = format("contended/%d", round);
-        cr_assert(eventually(held_by_token(key, token(replies[winner])) == masters_with(format("lock:%s", key))));
+        cr_assert(eventually(held_by_token(key, token(replies[winner])) ==
+                             masters_with(format("lock:%s", key))));
     }
     cr_assert_eq(wins[0] + wins[1], 30);
 
@@ -150,8 +156,8 @@ Test(lock, the_wrong_token_is_refused)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *mine = agent_start(NULL), *other = agent_start(NULL);
     const struct reply *granted = acquire(mine, "k", "ttl=30s");
-    const char *wrong =
-        format("%s.%lld", "00112233445566778899aabbccddeeff00112233", (long long)number(granted, "fencing_token"));
+    const char *wrong = format("%s.%lld", "00112233445566778899aabbccddeeff00112233",
+                               (long long)number(granted, "fencing_token"));
     char *near = format("%s", token(granted));
     near[39] = near[39] == '0' ? '1' : '0';
     struct agent *agents[] = {mine, other};
@@ -164,21 +170,26 @@ Test(lock, the_wrong_token_is_refused)
         expect(renew(agents[i], "nobody-holds-this", wrong, NULL), 404, "not_held");
         static const char *const methods[] = {"PUT", "DELETE"};
         for (int m = 0; m < 2; m++) {
-            expect(http(agents[i], &(struct call){.method = methods[m], .path = "/locks/k"}), 400, "token_required");
+            expect(http(agents[i], &(struct call){.method = methods[m], .path = "/locks/k"}), 400,
+                   "token_required");
             const struct reply *malformed =
-                http(agents[i],
-                     &(struct call){.method = methods[m], .path = "/locks/k", .headers = {"Lock-Token: nonsense"}});
-            cr_assert(malformed->status == 400 || malformed->status == 412, "%ld", malformed->status);
+                http(agents[i], &(struct call){.method = methods[m],
+                                               .path = "/locks/k",
+                                               .headers = {"Lock-Token: nonsense"}});
+            cr_assert(malformed->status == 400 || malformed->status == 412, "%ld",
+                      malformed->status);
         }
     }
     cr_assert_eq(held_by_token("k", token(granted)), 5u);
     cr_assert(held_here(mine, "k"));
     expect(release(mine, "k", token(granted)), 204, NULL);
     const struct reply *again = release(mine, "k", token(granted));
-    cr_assert(again->status == 404 || again->status == 410 || again->status == 412, "%ld", again->status);
+    cr_assert(again->status == 404 || again->status == 410 || again->status == 412, "%ld",
+              again->status);
 }
 
-/* A lease that nobody renews ends by itself, is then free for others, and is gone for its holder. */
+/* A lease that nobody renews ends by itself, is then free for others, and is gone for its
+ * holder. */
 Test(lock, an_expired_lease_is_free)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -213,11 +224,13 @@ Test(lock, a_shorter_ttl_never_shortens)
     const struct reply *shorter = renew(agent, "k", token(granted), "ttl=1s");
     expect(shorter, 200, NULL);
     cr_assert_gt(number(shorter, "valid_for_ms"), 20000);
-    cr_assert_geq(number(shorter, "valid_until_boottime_ms"), number(granted, "valid_until_boottime_ms") - 1);
+    cr_assert_geq(number(shorter, "valid_until_boottime_ms"),
+                  number(granted, "valid_until_boottime_ms") - 1);
     for (size_t i = 0; i < 5; i++)
         cr_assert_gt(master_pttl(i, "lock:k"), 20000, "master %zu", i);
 
-    /* The same when the replies are lost: a majority is frozen while the renewal is under way, and runs it later. */
+    /* The same when the replies are lost: a majority is frozen while the renewal is under way, and
+     * runs it later. */
     for (size_t i = 0; i < 3; i++)
         master_freeze(i);
     const struct reply *unheard = renew(agent, "k", token(granted), "ttl=1s");
@@ -267,8 +280,10 @@ Test(lock, foreign_keys)
     for (int k = 0; k < 3; k++) {
         expect(acquire(agent, keys[k], "ttl=2s"), 409, "lock_held");
         cr_assert_str_eq(key_state(agent, keys[k]), "held");
-        expect(renew(agent, keys[k], "00112233445566778899aabbccddeeff00112233.7", NULL), 412, "token_mismatch");
-        expect(release(agent, keys[k], "00112233445566778899aabbccddeeff00112233.7"), 412, "token_mismatch");
+        expect(renew(agent, keys[k], "00112233445566778899aabbccddeeff00112233.7", NULL), 412,
+               "token_mismatch");
+        expect(release(agent, keys[k], "00112233445566778899aabbccddeeff00112233.7"), 412,
+               "token_mismatch");
     }
     for (size_t i = 0; i < 5; i++) {
         cr_assert_eq(master_do(i, "LLEN lock:list")->integer, 2);

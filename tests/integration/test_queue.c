@@ -1,5 +1,6 @@
-/* Waiting for a release that somebody tells of, and hand-over (R9). The pauses between attempts are a minute here, so that a
- * waiter that is not told stays out for longer than any test has patience for. */
+/* Waiting for a release that somebody tells of, and hand-over (R9). The pauses between attempts are
+ * a minute here, so that a waiter that is not told stays out for longer than any test has patience
+ * for. */
 #include "harness.h"
 
 #include <string.h>
@@ -8,8 +9,9 @@ TestSuite(queue, .init = world_open, .fini = world_close, .timeout = 120);
 
 static struct agent *patient_agent(void)
 {
-    return agent_start(&(struct agent_options){
-        .extra = "policies:\n  - {match: '*', ttl: 50s, retry: {min: 60s, max: 60s}, handover_max: 4}\n"});
+    return agent_start(
+        &(struct agent_options){.extra = "policies:\n  - {match: '*', ttl: 50s, retry: {min: 60s, "
+                                         "max: 60s}, handover_max: 4}\n"});
 }
 
 static int waiter(struct agent *agent, const char *key)
@@ -65,8 +67,8 @@ Test(queue, r9_a_release_elsewhere_wakes_the_waiter)
     wire_close(wire);
 }
 
-/* It is told by those that are left, a subscription is asked for again on a new connection, and what was released in between
- * is found. */
+/* It is told by those that are left, a subscription is asked for again on a new connection, and
+ * what was released in between is found. */
 Test(queue, r9_a_waiter_whose_subscriptions_are_cut_is_told_all_the_same)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -103,7 +105,8 @@ Test(queue, r9_a_minority_that_is_down_is_not_missed)
     wire_close(wire);
 }
 
-/* One command per master hands it over: the key is never free in between, and the release publishes nothing. */
+/* One command per master hands it over: the key is never free in between, and the release publishes
+ * nothing. */
 Test(queue, r9_a_release_hands_the_key_to_the_next_waiter_here)
 {
     enum { WAITERS = 20 };
@@ -161,7 +164,8 @@ Test(queue, r9_waiters_of_another_agent_are_not_starved)
 }
 
 /* Takes the lock of each waiter as it comes and releases it, until all have had it. */
-static void serve_all(struct agent **agents, const int *wires, const char **keys, int count, int agent_count)
+static void serve_all(struct agent **agents, const int *wires, const char **keys, int count,
+                      int agent_count)
 {
     bool done[512] = {false};
     for (int left = count; left > 0;) {
@@ -212,7 +216,8 @@ Test(queue, five_thousand_waits_over_five_keys_leave_no_channel_behind)
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < WAITERS; i++) {
             keys[i] = names[i % 5];
-            wires[i] = wire_request(agents[i % AGENTS], "POST", format("/locks/%s?ttl=20s&wait=100s", keys[i]), NULL);
+            wires[i] = wire_request(agents[i % AGENTS], "POST",
+                                    format("/locks/%s?ttl=20s&wait=100s", keys[i]), NULL);
         }
         serve_all(agents, wires, keys, WAITERS, AGENTS);
     }

@@ -10,12 +10,14 @@ Test(redis, least_rights)
 {
     const char *acl = write_file(
         "users.acl", "user default on nopass ~* &* +@all\n"
-                     "user locker on >s3cret ~lock:* ~lockagent:* resetchannels -@all +set +get +del +hset +hget "
+                     "user locker on >s3cret ~lock:* ~lockagent:* resetchannels -@all +set +get "
+                     "+mget +del +hset +hget "
                      "+hmget +pexpire +pttl +eval +evalsha +script|load +ping +info +time +hello "
                      "+client|setname +client|id +client|kill\n");
     masters_start_with(5, MASTERS_FORGETFUL, "--aclfile", acl);
-    struct agent *agent = agent_start(&(struct agent_options){
-        .group = format("      username: locker\n      password_file: %s\n", write_file("password", "s3cret\n"))});
+    struct agent *agent = agent_start(
+        &(struct agent_options){.group = format("      username: locker\n      password_file: %s\n",
+                                                write_file("password", "s3cret\n"))});
     const struct reply *granted = acquire(agent, "k", "ttl=2s&renew=agent");
     expect(granted, 201, NULL);
     sleep_ms(2500);
@@ -26,7 +28,8 @@ Test(redis, least_rights)
     expect(renew(agent, "k", token(granted), "ttl=5s"), 200, NULL);
     for (size_t i = 0; i < 5; i++) {
         master_do(i, "SCRIPT FLUSH");
-        cr_assert_eq(master_do(i, "ACL LOG")->elements, 0u, "the agent tried what it has no right to");
+        cr_assert_eq(master_do(i, "ACL LOG")->elements, 0u,
+                     "the agent tried what it has no right to");
     }
     expect(release(agent, "k", token(granted)), 204, NULL);
     cr_assert(eventually(masters_with("lock:k") == 0));
@@ -38,9 +41,10 @@ Test(redis, no_right_to_write)
     const char *acl = write_file("users.acl", "user default on nopass ~* &* +@all\n"
                                               "user reader on >s3cret ~* &* +@all -set -@write\n");
     masters_start_with(3, MASTERS_FORGETFUL, "--aclfile", acl);
-    struct agent *agent = agent_start(&(struct agent_options){
-        .not_ready = true,
-        .group = format("      username: reader\n      password_file: %s\n", write_file("password", "s3cret\n"))});
+    struct agent *agent = agent_start(
+        &(struct agent_options){.not_ready = true,
+                                .group = format("      username: reader\n      password_file: %s\n",
+                                                write_file("password", "s3cret\n"))});
     sleep_ms(300);
     expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
     cr_assert_eq(masters_with("lock:k"), 0u);
@@ -68,7 +72,8 @@ Test(redis, out_of_memory)
     cr_assert(eventually(masters_with("lock:held") == 0));
 }
 
-/* A master that was made a replica refuses writes; the others go on, and it takes part again when it is a master again. */
+/* A master that was made a replica refuses writes; the others go on, and it takes part again when
+ * it is a master again. */
 Test(redis, read_only)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -85,7 +90,8 @@ Test(redis, read_only)
     expect(release(agent, "k", token(granted)), 204, NULL);
 }
 
-/* Every connection cut at once: held locks go on, and waiting callers are served after the reconnect. */
+/* Every connection cut at once: held locks go on, and waiting callers are served after the
+ * reconnect. */
 Test(redis, connections_cut)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -104,7 +110,8 @@ Test(redis, connections_cut)
     }
     cr_assert(held_here(agent, "held"));
     expect(renew(agent, "held", token(held), NULL), 200, NULL);
-    cr_assert_geq(agent_logged(agent, "master", "\"state\":\"up\""), 10u, "every master was connected to again");
+    cr_assert_geq(agent_logged(agent, "master", "\"state\":\"up\""), 10u,
+                  "every master was connected to again");
 }
 
 /* A master that is busy with somebody's endless script counts as silent until it is killed. */

@@ -1,4 +1,5 @@
-/* Locks that their holder may take again (R11), and locks that stay taken for a while after an unclean loss (R15). */
+/* Locks that their holder may take again (R11), and locks that stay taken for a while after an
+ * unclean loss (R15). */
 #include "harness.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@ TestSuite(reentrant, .init = world_open, .fini = world_close, .timeout = 90);
 #define MINE "owner=0123456789abcdef-mine"
 #define THEIRS "owner=0123456789abcdef-other"
 
-static const char policy[] = "policies: [{match: 'r/*', reentrant: true}, {match: 'slow/*', lock_delay: 3s}]\n";
+static const char policy[] =
+    "policies: [{match: 'r/*', reentrant: true}, {match: 'slow/*', lock_delay: 3s}]\n";
 
 static struct agent *start(void)
 {
@@ -43,7 +45,8 @@ Test(reentrant, the_same_owner_has_it_again)
     expect(acquire(agent, "r/k", "ttl=30s&" THEIRS), 201, NULL);
 }
 
-/* An owner is as secret as a token: neither shown nor logged nor stored; and it is refused where it would do nothing. */
+/* An owner is as secret as a token: neither shown nor logged nor stored; and it is refused where it
+ * would do nothing. */
 Test(reentrant, an_owner_is_secret)
 {
     struct agent *agent = start();
@@ -56,13 +59,15 @@ Test(reentrant, an_owner_is_secret)
     expect(acquire(agent, "r/k", "ttl=30s&owner=short"), 400, "bad_request");
 }
 
-/* Each of them may be bound to a connection of its own; whose ends counts down, and the last one releases. */
+/* Each of them may be bound to a connection of its own; whose ends counts down, and the last one
+ * releases. */
 Test(reentrant, bound_to_several_connections)
 {
     struct agent *agent = start();
     const int first = wire_request(agent, "POST", "/locks/r/k?ttl=30s&bind=connection&" MINE, NULL);
     cr_assert(eventually(held_here(agent, "r/k")));
-    const int second = wire_request(agent, "POST", "/locks/r/k?ttl=30s&bind=connection&" MINE, NULL);
+    const int second =
+        wire_request(agent, "POST", "/locks/r/k?ttl=30s&bind=connection&" MINE, NULL);
     cr_assert(eventually(number(get(agent, "/locks/r/k"), "hold.count") == 2));
     wire_close(first);
     cr_assert(eventually(number(get(agent, "/locks/r/k"), "hold.count") == 1));
@@ -73,7 +78,8 @@ Test(reentrant, bound_to_several_connections)
     cr_assert_not(held_here(agent, "r/k"));
 }
 
-/* R15: the key stays taken for lock_delay after the validity has ended without a release, and no longer. */
+/* R15: the key stays taken for lock_delay after the validity has ended without a release, and no
+ * longer. */
 Test(reentrant, a_lost_lock_stays_taken_for_its_delay)
 {
     struct agent *agent = start();

@@ -10,8 +10,8 @@ TestSuite(restart, .init = world_open, .fini = world_close, .timeout = 60);
 Test(restart, old_tokens_are_adopted)
 {
     masters_start(5, MASTERS_FORGETFUL);
-    struct agent *agent =
-        agent_start(&(struct agent_options){.extra = "policies:\n  - {match: 'plain/*', fencing: off}\n"});
+    struct agent *agent = agent_start(
+        &(struct agent_options){.extra = "policies:\n  - {match: 'plain/*', fencing: off}\n"});
     const struct reply *first = acquire(agent, "first", "ttl=30s&label=before");
     const struct reply *second = acquire(agent, "second", "ttl=30s");
     const struct reply *plain = acquire(agent, "plain/1", "ttl=30s");
@@ -27,7 +27,8 @@ Test(restart, old_tokens_are_adopted)
     cr_assert_str_eq(token(adopted), token(first));
     cr_assert_eq(number(adopted, "fencing_token"), number(first, "fencing_token"));
     cr_assert(json_is_true(member(adopted, "continuous")), "%s", adopted->body);
-    cr_assert_str_eq(string(adopted, "renew"), "caller", "who adopts without a word gets a plain lease");
+    cr_assert_str_eq(string(adopted, "renew"), "caller",
+                     "who adopts without a word gets a plain lease");
     cr_assert(held_here(agent, "first"));
     /* From then on it is a hold like any other. */
     expect(renew(agent, "first", token(first), NULL), 200, NULL);
@@ -65,7 +66,8 @@ Test(restart, old_tokens_are_refused_after_another_holder)
     expect(visitor, 201, NULL);
     expect(release(rival, "freed", token(visitor)), 204, NULL);
     cr_assert(eventually(masters_with("lock:freed") == 0));
-    /* As if there had been a holder whose key is gone and ours had come back: only the number tells. */
+    /* As if there had been a holder whose key is gone and ours had come back: only the number
+     * tells. */
     for (size_t i = 0; i < 5; i++)
         master_do(i, "INCR %s", fence_key("numbered"));
     agent_restart(agent);
@@ -77,11 +79,12 @@ Test(restart, old_tokens_are_refused_after_another_holder)
     expect(release(agent, "freed", token(freed)), 404, "not_held");
     cr_assert_eq(masters_with("lock:freed"), 0u, "an adoption creates no key");
     const struct reply *refused = renew(agent, "numbered", token(numbered), NULL);
-    cr_assert(refused->status == 404 || refused->status == 410 || refused->status == 412, "%ld %s", refused->status,
-              refused->body);
+    cr_assert(refused->status == 404 || refused->status == 410 || refused->status == 412, "%ld %s",
+              refused->status, refused->body);
 }
 
-/* R14: an agent that was stopped beyond its leases first says what it lost, and takes nothing from the heir. */
+/* R14: an agent that was stopped beyond its leases first says what it lost, and takes nothing from
+ * the heir. */
 Test(restart, a_frozen_agent_has_lost_its_locks)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -105,8 +108,8 @@ Test(restart, a_frozen_agent_has_lost_its_locks)
     expect(renew(rival, "k", token(heir), NULL), 200, NULL);
 }
 
-/* SIGTERM: open requests are answered, nothing is taken on, the exit status is 0, and held locks run out by themselves.
- */
+/* SIGTERM: open requests are answered, nothing is taken on, the exit status is 0, and held locks
+ * run out by themselves. */
 Test(restart, sigterm_ends_cleanly)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -123,7 +126,8 @@ Test(restart, sigterm_ends_cleanly)
     wire_close(idle);
     cr_assert_geq(masters_with("lock:k"), 3u, "unreleased: expire");
 
-    struct agent *tidy = agent_start(&(struct agent_options){.extra = "shutdown: {unreleased: release}\n"});
+    struct agent *tidy =
+        agent_start(&(struct agent_options){.extra = "shutdown: {unreleased: release}\n"});
     expect(acquire(tidy, "tidy", "ttl=20s&renew=agent"), 201, NULL);
     cr_assert_eq(agent_stop(tidy), 0);
     cr_assert_eq(masters_with("lock:tidy"), 0u, "unreleased: release");
@@ -138,7 +142,8 @@ Test(restart, sigterm_ends_cleanly)
     cr_assert_eq(agent_ended(last), 0);
 }
 
-/* Until the grace ends a holder can still release, and nobody can acquire; the agent ends as soon as nothing is held. */
+/* Until the grace ends a holder can still release, and nobody can acquire; the agent ends as soon
+ * as nothing is held. */
 Test(restart, a_holder_releases_while_the_agent_drains)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -156,13 +161,15 @@ Test(restart, a_holder_releases_while_the_agent_drains)
     cr_assert_eq(masters_with("lock:k") + masters_with("lock:other"), 0u);
 }
 
-/* While it drains the agent goes on renewing, and who asks again for what it has gets its answer (D3): that is no new lock. */
+/* While it drains the agent goes on renewing, and who asks again for what it has gets its answer
+ * (D3): that is no new lock. */
 Test(restart, a_draining_agent_keeps_what_is_held)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){.extra = "shutdown: {grace: 20s}\n"});
-    struct call post = {
-        .method = "POST", .path = "/locks/k?ttl=1s&renew=agent", .headers = {"Idempotency-Key: 0123456789abcdef"}};
+    struct call post = {.method = "POST",
+                        .path = "/locks/k?ttl=1s&renew=agent",
+                        .headers = {"Idempotency-Key: 0123456789abcdef"}};
     const struct reply *granted = http(agent, &post);
     expect(granted, 201, NULL);
     agent_signal(agent, SIGTERM);
@@ -180,8 +187,8 @@ Test(restart, a_draining_agent_keeps_what_is_held)
 Test(restart, a_second_signal_ends_it_at_once)
 {
     masters_start(5, MASTERS_FORGETFUL);
-    struct agent *agent =
-        agent_start(&(struct agent_options){.extra = "shutdown: {grace: 60s, unreleased: release}\n"});
+    struct agent *agent = agent_start(
+        &(struct agent_options){.extra = "shutdown: {grace: 60s, unreleased: release}\n"});
     expect(acquire(agent, "k", "ttl=60s"), 201, NULL);
     const int64_t before = boottime_ms();
     agent_signal(agent, SIGTERM);

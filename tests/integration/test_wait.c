@@ -6,7 +6,10 @@
 
 TestSuite(wait, .init = world_open, .fini = world_close, .timeout = 60);
 
-/* The machine is busy, and one try may be late for that; the best of several is not, unless the agent is. */
+/* The machine is busy, and a try may be late for that; of TRIES, spread over seconds, the best is
+ * not, unless the agent is. */
+enum { TRIES = 40 };
+
 static int64_t least(int64_t best, int64_t took)
 {
     return best < 0 || took < best ? took : best;
@@ -21,7 +24,7 @@ Test(wait, the_deadline_is_exact)
     struct agent *agents[] = {mine, other};
     for (int i = 0; i < 2; i++) {
         int64_t best = -1;
-        for (int round = 0; round < 5; round++) {
+        for (int round = 0; round < TRIES && (best < 0 || best > 206); round++) {
             const int64_t before = boottime_ms();
             const struct reply *ended = acquire(agents[i], "k", "wait=200ms");
             const int64_t took = boottime_ms() - before;
@@ -30,7 +33,8 @@ Test(wait, the_deadline_is_exact)
             cr_assert_geq(took, 200);
             best = least(best, took);
         }
-        cr_assert_leq(best, 205 + 1, "%lld ms", (long long)best); /* both readings are cut to the millisecond */
+        /* both readings are cut to the millisecond */
+        cr_assert_leq(best, 205 + 1, "%lld ms", (long long)best);
     }
     expect(acquire(mine, "k", NULL), 409, "lock_held");
     expect(acquire(mine, "k", "wait=0s"), 409, "lock_held");
@@ -58,7 +62,8 @@ Test(wait, a_release_lets_the_waiter_in)
     }
 }
 
-/* Local waiters of a key are served in the order in which they came; other keys do not wait with them. */
+/* Local waiters of a key are served in the order in which they came; other keys do not wait with
+ * them. */
 Test(wait, first_come_first_served)
 {
     enum { WAITERS = 8 };
@@ -68,7 +73,7 @@ Test(wait, first_come_first_served)
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     for (int i = 0; i < WAITERS; i++) {
         waiters[i] = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
-        cr_assert(eventually(metric(agent, "lockagent_waiters") == i + 1), "%f", metric(agent, "lockagent_waiters"));
+        cr_assert(eventually(waiting_at(agent) == i + 1), "%d", waiting_at(agent));
     }
     expect(acquire(agent, "another", "ttl=20s"), 201, NULL);
     for (int i = 0; i < WAITERS; i++) {
@@ -82,22 +87,23 @@ Test(wait, first_come_first_served)
     expect(release(agent, "k", token(holder)), 204, NULL);
 }
 
-/* A caller that goes away while it waits is never granted the lock, and leaves nothing on any master. */
+/* A caller that goes away while it waits is never granted the lock, and leaves nothing on any
+ * master. */
 Test(wait, a_caller_that_goes_away_is_never_granted)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     int64_t best = -1;
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 3 || (round < TRIES && best >= 100); round++) {
         const struct reply *holder = acquire(agent, "k", "ttl=60s");
         expect(holder, 201, NULL);
         const int gone = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
-        cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
+        cr_assert(eventually(waiting_at(agent) == 1));
         const int stays = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
-        cr_assert(eventually(metric(agent, "lockagent_waiters") == 2));
+        cr_assert(eventually(waiting_at(agent) == 2));
         const int64_t before = boottime_ms();
         wire_close(gone);
-        cr_assert(eventually(metric(agent, "lockagent_waiters") == 1), "the disconnect was not seen");
+        cr_assert(eventually(waiting_at(agent) == 1), "the disconnect was not seen");
         best = least(best, boottime_ms() - before);
         expect(release(agent, "k", token(holder)), 204, NULL);
         const struct reply *next = wire_receive(stays, PATIENCE_MS);
@@ -110,7 +116,7 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
     /* Nobody is left: the key stays free. */
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     const int gone = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
-    cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
+    cr_assert(eventually(waiting_at(agent) == 1));
     wire_close(gone);
     expect(release(agent, "k", token(holder)), 204, NULL);
     for (int i = 0; i < 20; i++) {
@@ -119,11 +125,12 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
         cr_assert_null(json_object_get(seen->json, "hold"), "granted to nobody: %s", seen->body);
     }
     cr_assert_eq(masters_with("lock:k"), 0u);
-    cr_assert_eq(metric(agent, "lockagent_waiters"), 0);
+    cr_assert_eq(waiting_at(agent), 0);
 }
 
-/* The same while its first round is out, with every vote still to come. One who would wait is never granted the lock; one who does not
- * wait could have closed only its sending side, and gets an answer, but a lock that nobody took is given back. */
+/* The same while its first round is out, with every vote still to come. One who would wait is never
+ * granted the lock; one who does not wait could have closed only its sending side, and gets an
+ * answer, but a lock that nobody took is given back. */
 Test(wait, a_caller_that_goes_away_in_the_first_round)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -133,15 +140,16 @@ Test(wait, a_caller_that_goes_away_in_the_first_round)
         const char *key = format("round%d", round);
         for (size_t i = 0; i < 5; i++)
             master_freeze(i);
-        const int gone =
-            wire_request(agent, "POST", format("/locks/%s?ttl=60s%s", key, waits ? "&wait=30s" : ""), NULL);
+        const int gone = wire_request(
+            agent, "POST", format("/locks/%s?ttl=60s%s", key, waits ? "&wait=30s" : ""), NULL);
         sleep_ms(100);
         wire_close(gone);
         sleep_ms(50);
         for (size_t i = 0; i < 5; i++)
             master_thaw(i);
         sleep_ms(100);
-        cr_assert(eventually(masters_with(format("lock:%s", key)) == 0), "left behind by a caller that had gone");
+        cr_assert(eventually(masters_with(format("lock:%s", key)) == 0),
+                  "left behind by a caller that had gone");
         cr_assert_not(held_here(agent, key));
         cr_assert(!waits || !agent_logged(agent, "lock acquired", key), "granted to nobody: %s",
                   agent_log_line(agent, "lock acquired", key));
@@ -150,8 +158,8 @@ Test(wait, a_caller_that_goes_away_in_the_first_round)
     }
 }
 
-/* A half-closed connection is still a caller: it has said all it wants and waits for the answer (or is treated as gone,
- * but then leaves nothing behind). */
+/* A half-closed connection is still a caller: it has said all it wants and waits for the answer (or
+ * is treated as gone, but then leaves nothing behind). */
 Test(wait, a_half_closed_caller)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -162,5 +170,6 @@ Test(wait, a_half_closed_caller)
     wire_close(wire);
     if (reply->status == 201)
         expect(release(agent, "k", token(reply)), 204, NULL);
-    cr_assert(eventually(masters_with("lock:k") == 0), "status %ld, but a key is left", reply->status);
+    cr_assert(eventually(masters_with("lock:k") == 0), "status %ld, but a key is left",
+              reply->status);
 }

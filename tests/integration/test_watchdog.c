@@ -5,7 +5,8 @@
 
 TestSuite(watchdog, .init = world_open, .fini = world_close, .timeout = 90);
 
-/* A 2 s lease, held for 20 s by the agent alone: at no moment may the key be free or the hold be invalid. */
+/* A 2 s lease, held for 20 s by the agent alone: at no moment may the key be free or the hold be
+ * invalid. */
 Test(watchdog, holds_a_short_lease_for_long)
 {
     masters_start(5, MASTERS_FORGETFUL);

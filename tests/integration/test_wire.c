@@ -5,7 +5,8 @@
 
 TestSuite(wire, .init = world_open, .fini = world_close, .timeout = 60);
 
-/* Sizes: the reply says which part was too large, or the connection ends; the agent does not care. */
+/* Sizes: the reply says which part was too large, or the connection ends; the agent does not
+ * care. */
 Test(wire, oversized)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -14,25 +15,33 @@ Test(wire, oversized)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         const char *filler = repeat("x", sizes[i]);
         const long uri = wire_ask(agent, "GET", format("/locks/%s", filler), NULL, NULL)->status;
-        cr_assert(uri == 414 || uri == 400 || uri == 431 || uri == 0, "URI of %zu: %ld", sizes[i], uri);
-        const long field = wire_ask(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", filler), NULL)->status;
+        cr_assert(uri == 414 || uri == 400 || uri == 431 || uri == 0, "URI of %zu: %ld", sizes[i],
+                  uri);
+        const long field =
+            wire_ask(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", filler), NULL)->status;
         if (sizes[i] > 8500)
             cr_assert(field == 431 || field == 0, "header of %zu: %ld", sizes[i], field);
         else
-            cr_assert(field == 431 || field == 200 || field == 0, "header of %zu: %ld", sizes[i], field);
+            cr_assert(field == 431 || field == 200 || field == 0, "header of %zu: %ld", sizes[i],
+                      field);
     }
-    expect(wire_exchange(agent, format("GET /locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", repeat("x", 100000))), 414,
-           NULL);
-    expect(wire_ask(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", repeat("x", 100000)), NULL), 431, NULL);
+    expect(wire_exchange(agent, format("GET /locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                                       repeat("x", 100000))),
+           414, NULL);
+    expect(
+        wire_ask(agent, "GET", "/locks/k", format("X-Filler: %s\r\n", repeat("x", 100000)), NULL),
+        431, NULL);
     expect(wire_ask(agent, "GET", "/locks/k", repeat("X-Small: 1\r\n", 2000), NULL), 431, NULL);
     expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
 }
 
-/* Bytes that are not HTTP: any refusal will do, but never a lock, a crash, or a connection that stays for ever. */
+/* Bytes that are not HTTP: any refusal will do, but never a lock, a crash, or a connection that
+ * stays for ever. */
 Test(wire, rubbish)
 {
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
     static const struct {
         const char *bytes;
         size_t length;
@@ -44,9 +53,11 @@ Test(wire, rubbish)
         BYTES("POST /locks/k\r\n\r\n"),
         BYTES("POST /locks/k HTTP/3.7\r\nHost: localhost\r\n\r\n"),
         BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n"),
-        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n"),
+        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+              "99999999999999999999\r\n\r\n"),
         BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: abc\r\n\r\n"),
-        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+        BYTES("POST /locks/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+              "chunked\r\n\r\nzz\r\n"),
         BYTES("POST /lo\0cks/k HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         BYTES("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
         BYTES("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n"),
@@ -68,7 +79,8 @@ Test(wire, rubbish)
 Test(wire, a_slow_header)
 {
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 1s}\n"});
     const int silent = wire_open(agent), dripping = wire_open(agent);
     const int64_t before = boottime_ms();
     wire_say(dripping, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n");
@@ -104,5 +116,6 @@ Test(wire, one_connection_many_requests)
     }
     wire_close(wire);
     for (int i = 0; i < 5; i++)
-        cr_assert(held_here(agent, format("k%d", i)), "a lock belongs to its token, not to a connection");
+        cr_assert(held_here(agent, format("k%d", i)),
+                  "a lock belongs to its token, not to a connection");
 }

@@ -94,7 +94,7 @@ void sleep_ms(int64_t ms)
         continue;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 const char *world_path(const char *name)
 {
@@ -148,7 +148,8 @@ void remove_tree(const char *path)
 static void remove_folder(void)
 {
     /* A server that is just dying may still write: try again. */
-    for (int round = 0; round < 20 && nftw(world.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT;
+    for (int round = 0;
+         round < 20 && nftw(world.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT;
          round++)
         sleep_ms(50);
 }
@@ -182,7 +183,7 @@ static void start_caretaker(void)
     world.caretaker_pipe = ends[1];
 }
 
-/* ---- processes -------------------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 /* A clean environment: what configures the build must not configure the agent. */
 static void leave_out_our_variables(void)
@@ -252,7 +253,8 @@ int free_port(void)
     for (;;) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
-        unsigned mix = ((unsigned)getpid() * 2654435761u) ^ (unsigned)now.tv_nsec ^ (++salt * 40503u);
+        unsigned mix =
+            ((unsigned)getpid() * 2654435761u) ^ (unsigned)now.tv_nsec ^ (++salt * 40503u);
         const int port = 12000 + (int)((mix >> 4) % 20000);
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -267,7 +269,8 @@ int free_port(void)
 void world_open(void)
 {
     const char *base = getenv("TMPDIR");
-    snprintf(world.folder, sizeof(world.folder), "%s/lockagent-XXXXXX", base && strlen(base) < 40 ? base : "/tmp");
+    snprintf(world.folder, sizeof(world.folder), "%s/lockagent-XXXXXX",
+             base && strlen(base) < 40 ? base : "/tmp");
     cr_assert_not_null(mkdtemp(world.folder), "%s: %s", world.folder, strerror(errno));
     signal(SIGPIPE, SIG_IGN);
     start_caretaker();

@@ -8,11 +8,12 @@
 void *keep(void *memory);
 void keep_json(json_t *json);
 
-/* Starts a program with its output in `log` (appended) and stdin from `stdin_path` (NULL: nothing). `environment`
- * ("NAME=value", NULL-terminated) is added to ours, from which every LOCKAGENT_ variable is taken out. The child dies
- * with this process. */
+/* Starts a program with its output in `log` (appended) and stdin from `stdin_path` (NULL: nothing).
+ * `environment` ("NAME=value", NULL-terminated) is added to ours, from which every LOCKAGENT_
+ * variable is taken out. The child dies with this process. */
 pid_t spawn(const char *const *arguments, const char *stdin_path, const char *out, const char *err);
-/* Waits for the end of a child; false when it still runs after `ms`. `*ret_status` is the exit status, or -1. */
+/* Waits for the end of a child; false when it still runs after `ms`. `*ret_status` is the exit
+ * status, or -1. */
 bool reap(pid_t pid, int64_t ms, int *ret_status);
 /* SIGKILL (also to stopped ones) and reap. */
 void end_process(pid_t pid);
@@ -20,11 +21,12 @@ void end_process(pid_t pid);
 void remove_tree(const char *path);
 void masters_close(void);
 #define MASTERS_PASSWORD "s3cret"
-bool masters_know_lockagent(void); /* as a user of that name, who has the rights of deploy/acl/full.acl */
-bool agents_close(void);           /* false: one did not end cleanly */
+/* as a user of that name, who has the rights of deploy/acl/full.acl */
+bool masters_know_lockagent(void);
+bool agents_close(void); /* false: one did not end cleanly */
 void http_close(void);
-/* An unused TCP port of 127.0.0.1 outside the range that the kernel hands out, so that it stays free while its server
- * is down. */
+/* An unused TCP port of 127.0.0.1 outside the range that the kernel hands out, so that it stays
+ * free while its server is down. */
 int free_port(void);
 
 #endif

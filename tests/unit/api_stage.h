@@ -1,5 +1,6 @@
-/* The stage of the API's tests: the real API on real sockets in a loop that the test itself turns, over a core that is
- * played by the test, so that every answer, delay and disconnect can be had at will. One stage per test process. */
+/* The stage of the API's tests: the real API on real sockets in a loop that the test itself turns,
+ * over a core that is played by the test, so that every answer, delay and disconnect can be had at
+ * will. One stage per test process. */
 #ifndef LOCKAGENT_TESTS_UNIT_API_STAGE_H
 #define LOCKAGENT_TESTS_UNIT_API_STAGE_H
 
@@ -109,7 +110,8 @@ static void take_request(uint32_t number, struct text key)
 {
     cr_assert_lt(number, stage.config->connections_max);
     for (size_t i = 0; i < stage.pending_count; i++)
-        cr_assert_neq(stage.pending[i], number, "the number of an unanswered request was used again");
+        cr_assert_neq(stage.pending[i], number,
+                      "the number of an unanswered request was used again");
     copy_text(stage.last_key, key);
     stage.submitted++;
     if (stage.answers_at_once)
@@ -159,18 +161,19 @@ static struct effect_answer a_hold(enum answer answer)
 {
     static const struct token token = {.random = {0xab, 0xcd}, .fence = 1795226400000001};
     struct instant now = stage_now(NULL);
-    return (struct effect_answer){.answer = answer,
-                                  .lock = {7, 3, 1},
-                                  .hold = {.token = token,
-                                           .renew = RENEW_CALLER,
-                                           .ttl_ms = 10000,
-                                           .acquired_at = now,
-                                           .valid_until = instant_after_ms(now, 9898),
-                                           .max_hold_until = instant_after_ms(now, 600000),
-                                           .confirmed = 2},
-                                  .tally = {.granted = 2, .held = 0, .failed = 1, .total = 3, .quorum = 2},
-                                  .waited_us = 1234567,
-                                  .retry_after_ms = -1};
+    return (struct effect_answer){
+        .answer = answer,
+        .lock = {7, 3, 1},
+        .hold = {.token = token,
+                 .renew = RENEW_CALLER,
+                 .ttl_ms = 10000,
+                 .acquired_at = now,
+                 .valid_until = instant_after_ms(now, 9898),
+                 .max_hold_until = instant_after_ms(now, 600000),
+                 .confirmed = 2},
+        .tally = {.granted = 2, .taken = 0, .failed = 1, .total = 3, .quorum = 2},
+        .waited_us = 1234567,
+        .retry_after_ms = -1};
 }
 
 #define A_TOKEN "abcd000000000000000000000000000000000000.1795226400000001"
@@ -183,6 +186,9 @@ static void core_takes(struct event event)
     event.now = stage_now(NULL);
     event.wall_us = 1795226400000000;
     cr_assert(core_step(stage.core, &event, &stage.effects));
+    event.kind = EVENT_FLUSH;
+    if (core_awaits_flush(stage.core))
+        cr_assert(core_step(stage.core, &event, &stage.effects));
 }
 
 static const struct effect *core_said(enum effect_kind kind)
@@ -199,12 +205,16 @@ static struct effect_answer a_real_hold(const char *key)
 {
     struct event event = {.kind = EVENT_MASTER_UP, .master.epoch = 1};
     core_takes(event);
-    event = (struct event){.kind = EVENT_ACQUIRE, .acquire = {.key = {key, strlen(key)}, .bound = true}};
+    event = (struct event){.kind = EVENT_ACQUIRE,
+                           .acquire = {.key = {key, strlen(key)}, .bound = true}};
     core_takes(event);
     const struct send_item item = stage.effects.items[core_said(EFFECT_SEND)->send.first];
-    event = (struct event){
-        .kind = EVENT_REPLY,
-        .reply = {.op = OP_ACQUIRE, .ref = item.ref, .vote = VOTE_YES, .fence = item.token.fence, .pttl_ms = -1}};
+    event = (struct event){.kind = EVENT_REPLY,
+                           .reply = {.op = OP_ACQUIRE,
+                                     .ref = item.ref,
+                                     .vote = VOTE_YES,
+                                     .fence = item.token.fence,
+                                     .pttl_ms = -1}};
     core_takes(event);
     return core_said(EFFECT_ANSWER)->answer;
 }
@@ -217,15 +227,15 @@ static void turn(void)
 }
 
 /* Turns until `condition` holds; false after `ms`. */
-#define until_within(ms, condition)                                                                                    \
-    __extension__({                                                                                                    \
-        int64_t end_ = stage_ms() + (ms);                                                                              \
-        bool holds_ = (condition);                                                                                     \
-        while (!holds_ && stage_ms() < end_) {                                                                         \
-            turn();                                                                                                    \
-            holds_ = (condition);                                                                                      \
-        }                                                                                                              \
-        holds_;                                                                                                        \
+#define until_within(ms, condition)                                                                \
+    __extension__({                                                                                \
+        int64_t end_ = stage_ms() + (ms);                                                          \
+        bool holds_ = (condition);                                                                 \
+        while (!holds_ && stage_ms() < end_) {                                                     \
+            turn();                                                                                \
+            holds_ = (condition);                                                                  \
+        }                                                                                          \
+        holds_;                                                                                    \
     })
 #define until(condition) until_within(PATIENCE, condition)
 
@@ -277,7 +287,8 @@ static void make_config(void)
                                             .retry_max_ms = 1000};
         policy->fence_retention_ms = 3600000;
     }
-    snprintf(config->policies[0].core.match, sizeof(config->policies[0].core.match), "lockagent:prefixed*");
+    snprintf(config->policies[0].core.match, sizeof(config->policies[0].core.match),
+             "lockagent:prefixed*");
     snprintf(config->policies[0].prefix, sizeof(config->policies[0].prefix), "lock:");
     snprintf(config->policies[1].core.match, sizeof(config->policies[1].core.match), "*");
     config->max_ttl_ms = 60000;
@@ -306,8 +317,8 @@ static void no_event(void *arg, struct event *event)
     (void)arg, (void)event;
 }
 
-static void no_command(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
-                       int64_t latency_us)
+static void no_command(void *arg, uint8_t group, uint8_t master, enum op op,
+                       enum redis_outcome outcome, int64_t latency_us)
 {
     (void)arg, (void)group, (void)master, (void)op, (void)outcome, (void)latency_us;
 }
@@ -317,7 +328,8 @@ static void no_clock(void *arg, uint8_t group, int64_t offset_us)
     (void)arg, (void)group, (void)offset_us;
 }
 
-static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
+static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                     const char *text)
 {
     (void)arg, (void)group, (void)master, (void)state, (void)text;
 }
@@ -325,7 +337,7 @@ static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state 
 /* What is changed in `stage.config` counts if it is changed before this. */
 static void stage_start(void)
 {
-    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock};
+    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock, NULL};
     struct api_backend backend = {NULL, stage_submit, stage_now, NULL, NULL, NULL, stage_not_ready};
     make_core();
     log_setup(stage.config->log_level, LOG_TEXT);
@@ -404,7 +416,7 @@ static int caller_open(int listener)
 {
     struct sockaddr_in inet = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_un local = {.sun_family = AF_UNIX};
-    inet.sin_port = htons(api_port(stage.api, (size_t)listener));
+    inet.sin_port = htons(stage.api->listeners[listener].port);
     snprintf(local.sun_path, sizeof(local.sun_path), "%s/api.sock", stage.folder);
     bool tcp = listener != UNIX;
     int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -500,7 +512,8 @@ static int receive_within(int fd, int64_t ms, bool without_body)
     reply.closed = false;
     reply.body[0] = reply.head[0] = '\0';
     bool complete = false;
-    (void)until_within(ms, (complete = take_reply(without_body)) || (!take_bytes(fd) && reply.closed));
+    (void)until_within(ms,
+                       (complete = take_reply(without_body)) || (!take_bytes(fd) && reply.closed));
     if (!complete && reply.closed)
         reply.status = 0;
     reply.json = json_loads(reply.body, 0, NULL);
@@ -542,8 +555,8 @@ __attribute__((format(printf, 2, 3))) static int call(int listener, const char *
 /* A request line with further header lines (each with its line end) and a body. */
 static int ask(const char *line, const char *headers, const char *body)
 {
-    return call(API, "%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n%s", line, headers, strlen(body),
-                body);
+    return call(API, "%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n%s", line,
+                headers, strlen(body), body);
 }
 
 static const char *code(void)
@@ -563,8 +576,9 @@ static json_int_t number(const char *name)
     return json_integer_value(json_object_get(reply.json, name));
 }
 
-#define expect(wanted_status, wanted_code)                                                                             \
-    cr_assert(reply.status == (wanted_status) && strcmp(code(), wanted_code) == 0, "expected %d %s, got %d %s: %s%s",  \
-              (wanted_status), (wanted_code), reply.status, code(), reply.head, reply.body)
+#define expect(wanted_status, wanted_code)                                                         \
+    cr_assert(reply.status == (wanted_status) && strcmp(code(), wanted_code) == 0,                 \
+              "expected %d %s, got %d %s: %s%s", (wanted_status), (wanted_code), reply.status,     \
+              code(), reply.head, reply.body)
 
 #endif

@@ -1,4 +1,5 @@
-/* The rig of the core's timelines: one core, a clock, and every effect until a test has expected it. */
+/* The rig of the core's timelines: one core, a clock, and every effect until a test has expected
+ * it. */
 #ifndef LOCKAGENT_TESTS_UNIT_CORE_RIG_H
 #define LOCKAGENT_TESTS_UNIT_CORE_RIG_H
 
@@ -33,7 +34,8 @@ static struct {
     struct send_item sent[OP_COUNT]; /* the first item of the latest send of each kind */
     struct effect_answer answer;     /* the latest expected */
     struct effect_trace trace;
-    size_t turns; /* of core_step() that the latest event took */
+    size_t turns;    /* of core_step() that the latest event took */
+    bool holds_back; /* nothing is written, so no EVENT_FLUSH comes by itself */
 } rig;
 
 static void record(const struct effect *effect)
@@ -72,6 +74,12 @@ static void step(struct event event)
         taken = core_step(rig.core, &event, rig.effects);
         for (size_t i = 0; i < rig.effects->count; i++)
             record(&rig.effects->list[i]);
+        core_check(rig.core);
+    }
+    if (core_awaits_flush(rig.core) && !rig.holds_back) {
+        size_t turns = rig.turns;
+        step((struct event){.kind = EVENT_FLUSH});
+        rig.turns += turns;
     }
 }
 
@@ -114,6 +122,8 @@ static void prepare(uint8_t masters)
                                       .locks_max = 32,
                                       .requests_max = 64,
                                       .waiters_max = 4,
+                                      .rounds_min = ROUNDS_MIN,
+                                      .rounds_max = LIMIT_ROUNDS,
                                       .seed = 7};
 }
 
@@ -181,14 +191,16 @@ static void acquire_with(uint32_t request, const char *key, struct event_acquire
     event.acquire.label = text("me");
     step(event);
 }
-#define acquire_as(request, key, ...) acquire_with(request, key, (struct event_acquire){__VA_ARGS__})
+#define acquire_as(request, key, ...)                                                              \
+    acquire_with(request, key, (struct event_acquire){__VA_ARGS__})
 
 static void acquire(uint32_t request, const char *key)
 {
     acquire_as(request, key, .wait_ms = 0);
 }
 
-static void renew_with(uint32_t request, const char *key, struct token token, struct event_renew with)
+static void renew_with(uint32_t request, const char *key, struct token token,
+                       struct event_renew with)
 {
     struct event event = {.kind = EVENT_RENEW, .renew = with};
     event.renew.request = request;
@@ -196,7 +208,8 @@ static void renew_with(uint32_t request, const char *key, struct token token, st
     event.renew.token = token;
     step(event);
 }
-#define renew_as(request, key, token, ...) renew_with(request, key, token, (struct event_renew){__VA_ARGS__})
+#define renew_as(request, key, token, ...)                                                         \
+    renew_with(request, key, token, (struct event_renew){__VA_ARGS__})
 
 static void renew(uint32_t request, const char *key, struct token token)
 {
@@ -238,14 +251,15 @@ static void reply_with(enum op op, master_set masters, struct event_reply with)
     }
 }
 
-/* As `vote` usually comes: with the number that was asked for, or with another holder's label and 700 ms left. */
+/* As `vote` usually comes: with the number that was asked for, or with another holder's label and
+ * 700 ms left. */
 static void reply(enum op op, master_set masters, enum vote vote)
 {
     bool numbered = vote == VOTE_YES || vote == VOTE_REPAIRED;
     struct event_reply with = {.vote = vote, .pttl_ms = -1};
     if (numbered)
         with.fence = rig.sent[op].token.fence;
-    if (vote == VOTE_HELD) {
+    if (vote == VOTE_TAKEN) {
         with.pttl_ms = 700;
         with.holder = text("other");
     }
@@ -258,8 +272,8 @@ static void expect_send(enum op op, master_set masters)
         struct record *r = &rig.records[i];
         if (r->expected || r->effect.kind != EFFECT_SEND || r->effect.send.op != op)
             continue;
-        cr_assert_eq(r->effect.send.masters, masters, "at %lld us: %s goes to %03x, not to %03x", (long long)rig.now_us,
-                     op_name(op), r->effect.send.masters, masters);
+        cr_assert_eq(r->effect.send.masters, masters, "at %lld us: %s goes to %03x, not to %03x",
+                     (long long)rig.now_us, op_name(op), r->effect.send.masters, masters);
         r->expected = true;
         rig.sent[op] = r->items[0];
         return;
@@ -273,13 +287,15 @@ static void expect_answer(uint32_t request, enum answer answer)
         struct record *r = &rig.records[i];
         if (r->expected || r->effect.kind != EFFECT_ANSWER || r->effect.answer.request != request)
             continue;
-        cr_assert_eq(r->effect.answer.answer, answer, "at %lld us: the answer is %s, not %s", (long long)rig.now_us,
-                     answer_code(r->effect.answer.answer), answer_code(answer));
+        cr_assert_eq(r->effect.answer.answer, answer, "at %lld us: the answer is %s, not %s",
+                     (long long)rig.now_us, answer_code(r->effect.answer.answer),
+                     answer_code(answer));
         r->expected = true;
         rig.answer = r->effect.answer;
         return;
     }
-    cr_assert_fail("at %lld us: request %u was not answered (%s)", (long long)rig.now_us, request, answer_code(answer));
+    cr_assert_fail("at %lld us: request %u was not answered (%s)", (long long)rig.now_us, request,
+                   answer_code(answer));
 }
 
 static void expect_trace(enum trace_kind kind)
@@ -298,8 +314,8 @@ static void expect_trace(enum trace_kind kind)
 static void expect_lost(enum reason reason)
 {
     expect_trace(TRACE_LOST);
-    cr_assert_eq(rig.trace.reason, reason, "at %lld us: lost by %s, not by %s", (long long)rig.now_us,
-                 reason_name(rig.trace.reason), reason_name(reason));
+    cr_assert_eq(rig.trace.reason, reason, "at %lld us: lost by %s, not by %s",
+                 (long long)rig.now_us, reason_name(rig.trace.reason), reason_name(reason));
 }
 
 /* Nothing but traces has come out that no test expected. */
@@ -309,14 +325,14 @@ static void expect_nothing(void)
         struct record *r = &rig.records[i];
         if (r->expected)
             continue;
-        cr_assert(r->effect.kind != EFFECT_SEND, "at %lld us: %s to %03x was not expected", (long long)rig.now_us,
-                  op_name(r->effect.send.op), r->effect.send.masters);
-        cr_assert(r->effect.kind != EFFECT_ANSWER, "at %lld us: answer %s was not expected", (long long)rig.now_us,
-                  answer_code(r->effect.answer.answer));
+        cr_assert(r->effect.kind != EFFECT_SEND, "at %lld us: %s to %03x was not expected",
+                  (long long)rig.now_us, op_name(r->effect.send.op), r->effect.send.masters);
+        cr_assert(r->effect.kind != EFFECT_ANSWER, "at %lld us: answer %s was not expected",
+                  (long long)rig.now_us, answer_code(r->effect.answer.answer));
         cr_assert(r->effect.kind != EFFECT_WATCH && r->effect.kind != EFFECT_UNWATCH,
                   "at %lld us: a channel was not expected", (long long)rig.now_us);
-        cr_assert(r->effect.trace.kind != TRACE_LOST, "at %lld us: lost by %s was not expected", (long long)rig.now_us,
-                  reason_name(r->effect.trace.reason));
+        cr_assert(r->effect.trace.kind != TRACE_LOST, "at %lld us: lost by %s was not expected",
+                  (long long)rig.now_us, reason_name(r->effect.trace.reason));
     }
     rig.count = 0;
 }
@@ -330,7 +346,8 @@ static void expect_channel(enum effect_kind kind)
         r->expected = true;
         return;
     }
-    cr_assert_fail("at %lld us: %s is missing", (long long)rig.now_us, kind == EFFECT_WATCH ? "watch" : "unwatch");
+    cr_assert_fail("at %lld us: %s is missing", (long long)rig.now_us,
+                   kind == EFFECT_WATCH ? "watch" : "unwatch");
 }
 
 /* Each of `masters` says so of the channel of `key`. */

@@ -1,5 +1,5 @@
-/* What the tests of the Redis room stand on: real redis-servers in a temporary folder, and a recorder in place of the
- * core. */
+/* What the tests of the Redis room stand on: real redis-servers in a temporary folder, and a
+ * recorder in place of the core. */
 #ifndef LOCKAGENT_TEST_REDIS_RIG_H
 #define LOCKAGENT_TEST_REDIS_RIG_H
 
@@ -23,6 +23,7 @@ enum { SERVERS = 3, RECORDS = 8192, POLICY_FENCED = 0, POLICY_PLAIN = 1 };
 #define BIG 1760000000000000u
 #define A40 "0101010101010101010101010101010101010101"
 #define B40 "0202020202020202020202020202020202020202"
+#define AGENT ":000000a1:" /* of item_of() */
 
 /* ---- servers ---- */
 
@@ -49,19 +50,20 @@ static inline void server_run(struct server *server, const char *const *options)
 {
     char port[16];
     snprintf(port, sizeof(port), "%d", server->port);
-    const char *argv[64] = {
-        "redis-server", "--port",    port,        "--bind",      "127.0.0.1", "--unixsocket",
-        server->socket, "--dir",     server->dir, "--save",      "",          "--appendonly",
-        "no",           "--logfile", "log",       "--daemonize", "no",        "--enable-debug-command",
-        "yes"};
+    const char *argv[64] = {"redis-server", "--port",    port,
+                            "--bind",       "127.0.0.1", "--unixsocket",
+                            server->socket, "--dir",     server->dir,
+                            "--save",       "",          "--appendonly",
+                            "no",           "--logfile", "log",
+                            "--daemonize",  "no",        "--enable-debug-command",
+                            "yes"};
     unsigned argc = 19;
-    for (unsigned i = 0; options && options[i]; i++) {
+    for (unsigned i = 0; options && options[i]; i++)
         argv[argc++] = options[i];
-    }
     server->pid = fork();
     if (server->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execvp(argv[0], (char *const *)argv);
+        execvp(argv[0], (char **)(uintptr_t)argv);
         _exit(127);
     }
 }
@@ -70,9 +72,8 @@ static inline void server_control(struct server *server)
 {
     for (int i = 0; i < 2000; i++) {
         server->control = redisConnectUnix(server->socket);
-        if (server->control && !server->control->err) {
+        if (server->control && !server->control->err)
             return;
-        }
         redisFree(server->control);
         usleep(5000);
     }
@@ -115,7 +116,8 @@ static inline void server_remove(struct server *server)
     rmdir(server->dir);
 }
 
-/* Runs a command on the test's own connection; the text of its reply, numbers as digits, NULL for nil. */
+/* Runs a command on the test's own connection; the text of its reply, numbers as digits, NULL
+ * for nil. */
 static inline const char *ask(struct server *server, const char *format, ...)
 {
     static char text[4096];
@@ -125,11 +127,10 @@ static inline const char *ask(struct server *server, const char *format, ...)
     va_end(args);
     cr_assert(reply, "%s: %s", format, server->control->errstr);
     bool nil = reply->type == REDIS_REPLY_NIL;
-    if (reply->type == REDIS_REPLY_INTEGER) {
+    if (reply->type == REDIS_REPLY_INTEGER)
         snprintf(text, sizeof(text), "%lld", reply->integer);
-    } else {
+    else
         snprintf(text, sizeof(text), "%s", reply->str ? reply->str : "");
-    }
     freeReplyObject(reply);
     return nil ? NULL : text;
 }
@@ -174,7 +175,8 @@ static struct rig {
     unsigned expected; /* replies */
 } rig;
 
-static inline uint32_t rig_send(enum op op, master_set masters, const struct send_item *items, unsigned count);
+static inline uint32_t rig_send(enum op op, master_set masters, const struct send_item *items,
+                                unsigned count);
 
 static inline void take_event(void *arg, struct event *event)
 {
@@ -198,9 +200,8 @@ static inline void take_event(void *arg, struct event *event)
     record->ticket = reply->ticket;
     record->pttl_ms = reply->pttl_ms;
     cr_assert_leq(reply->holder.len, LIMIT_LABEL_BYTES);
-    if (reply->holder.len) {
+    if (reply->holder.len)
         memcpy(record->holder, reply->holder.at, reply->holder.len);
-    }
     if (rig.resend > 0) {
         rig.resend--;
         struct send_item item = {.key = {"again", 5}, .ttl_ms = 1000, .policy = POLICY_PLAIN};
@@ -208,8 +209,8 @@ static inline void take_event(void *arg, struct event *event)
     }
 }
 
-static inline void take_observation(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
-                                    int64_t latency_us)
+static inline void take_observation(void *arg, uint8_t group, uint8_t master, enum op op,
+                                    enum redis_outcome outcome, int64_t latency_us)
 {
     (void)arg, (void)group, (void)master, (void)op;
     cr_assert_not(rig.sending);
@@ -223,21 +224,20 @@ static inline void take_clock(void *arg, uint8_t group, int64_t offset_us)
     rig.clock_off_us = offset_us;
 }
 
-static inline void take_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
+static inline void take_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                              const char *text)
 {
     (void)arg, (void)group;
     cr_assert_not(rig.sending);
-    snprintf(rig.states[rig.state_count++ % 64], sizeof(rig.states[0]), "%u %s %s", master, redis_state_name(state),
-             text);
+    snprintf(rig.states[rig.state_count++ % 64], sizeof(rig.states[0]), "%u %s %s", master,
+             redis_state_name(state), text);
 }
 
 static inline bool state_was_told(const char *part)
 {
-    for (unsigned i = 0; i < rig.state_count && i < 64; i++) {
-        if (strstr(rig.states[i], part)) {
+    for (unsigned i = 0; i < rig.state_count && i < 64; i++)
+        if (strstr(rig.states[i], part))
             return true;
-        }
-    }
     return false;
 }
 
@@ -254,10 +254,10 @@ static inline void rig_master(unsigned i, struct server *server, bool tcp)
     struct config_master *master = &group->masters[i];
     master->address.is_unix = !tcp;
     master->address.port = (uint16_t)server->port;
-    snprintf(master->address.host, sizeof(master->address.host), "%s", tcp ? "127.0.0.1" : server->socket);
-    if (group->master_count <= i) {
+    snprintf(master->address.host, sizeof(master->address.host), "%s",
+             tcp ? "127.0.0.1" : server->socket);
+    if (group->master_count <= i)
         group->master_count = i + 1;
-    }
 }
 
 /* Two policies: fenced under `lock:`, and unfenced under `plain:`. */
@@ -286,7 +286,8 @@ static inline void send_before_sleep(uv_prepare_t *prepare)
 
 static inline void rig_start(void)
 {
-    static const struct redis_sink sink = {&rig, take_event, take_observation, take_state, take_clock};
+    static const struct redis_sink sink = {&rig,       take_event, take_observation,
+                                           take_state, take_clock, NULL};
     uv_loop_init(&rig.loop);
     uv_timer_init(&rig.loop, &rig.clock);
     uv_timer_start(&rig.clock, nothing, 5, 5);
@@ -297,14 +298,14 @@ static inline void rig_start(void)
     cr_assert_eq(redis_master(rig.redis, 0, 0).state, REDIS_CONNECTING);
 }
 
-#define RUN_UNTIL(condition, ms)                                                                                       \
-    do {                                                                                                               \
-        uint64_t until_ = uv_hrtime() + (uint64_t)(ms)*1000000;                                                        \
-        while (!(condition) && uv_hrtime() < until_) {                                                                 \
-            uv_run(&rig.loop, UV_RUN_ONCE);                                                                            \
-        }                                                                                                              \
-        cr_assert((condition), "not within %d ms: %s (master 0: %s %s)", (int)(ms), #condition,                        \
-                  redis_state_name(redis_master(rig.redis, 0, 0).state), redis_master(rig.redis, 0, 0).reason);        \
+#define RUN_UNTIL(condition, ms)                                                                   \
+    do {                                                                                           \
+        uint64_t until_ = uv_hrtime() + (uint64_t)(ms)*1000000;                                    \
+        while (!(condition) && uv_hrtime() < until_)                                               \
+            uv_run(&rig.loop, UV_RUN_ONCE);                                                        \
+        cr_assert((condition), "not within %d ms: %s (master 0: %s %s)", (int)(ms), #condition,    \
+                  redis_state_name(redis_master(rig.redis, 0, 0).state),                           \
+                  redis_master(rig.redis, 0, 0).reason);                                           \
     } while (0)
 
 static inline bool is_up(unsigned master)
@@ -321,9 +322,8 @@ static inline bool is_down_with(unsigned master, const char *reason)
 static inline unsigned replies(void)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < rig.count; i++) {
+    for (unsigned i = 0; i < rig.count; i++)
         count += rig.records[i].kind == EVENT_REPLY;
-    }
     return count;
 }
 
@@ -334,7 +334,8 @@ static inline void assert_each_was_answered_once(void)
     for (unsigned i = 0; i < rig.count; i++) {
         for (unsigned j = i + 1; j < rig.count && rig.records[i].kind == EVENT_REPLY; j++) {
             const struct record *a = &rig.records[i], *b = &rig.records[j];
-            cr_assert(b->kind != EVENT_REPLY || a->slot != b->slot || a->master != b->master, "slot %u twice", a->slot);
+            cr_assert(b->kind != EVENT_REPLY || a->slot != b->slot || a->master != b->master,
+                      "slot %u twice", a->slot);
         }
     }
 }
@@ -349,9 +350,8 @@ static inline void rig_stop(void)
 {
     redis_stop(rig.redis, on_done, NULL);
     uint64_t until = uv_hrtime() + 5000000000;
-    while (!rig.stopped && uv_hrtime() < until) {
+    while (!rig.stopped && uv_hrtime() < until)
         uv_run(&rig.loop, UV_RUN_ONCE);
-    }
     cr_assert(rig.stopped);
     redis_free(rig.redis);
     uv_close((uv_handle_t *)&rig.clock, NULL);
@@ -363,7 +363,8 @@ static inline void rig_stop(void)
 }
 
 /* Sends to the masters of group 0; items get slots from the returned one on. */
-static inline uint32_t rig_send(enum op op, master_set masters, const struct send_item *items, unsigned count)
+static inline uint32_t rig_send(enum op op, master_set masters, const struct send_item *items,
+                                unsigned count)
 {
     struct send_item copies[LIMIT_BATCH];
     uint32_t first = rig.next_slot;
@@ -371,7 +372,8 @@ static inline uint32_t rig_send(enum op op, master_set masters, const struct sen
         copies[i] = items[i];
         copies[i].ref.slot = rig.next_slot++;
     }
-    struct effect_send effect = {.op = op, .group = 0, .masters = masters, .first = 7, .count = (uint16_t)count};
+    struct effect_send effect = {
+        .op = op, .group = 0, .masters = masters, .first = 7, .count = (uint16_t)count};
     rig.expected += count * (unsigned)__builtin_popcount(masters);
     rig.sending = true;
     redis_send(rig.redis, &effect, copies);
@@ -383,29 +385,25 @@ static inline const struct record *reply_to(uint32_t slot, unsigned master)
 {
     for (unsigned i = 0; i < rig.count; i++) {
         const struct record *record = &rig.records[i];
-        if (record->kind == EVENT_REPLY && record->slot == slot && record->master == master) {
+        if (record->kind == EVENT_REPLY && record->slot == slot && record->master == master)
             return record;
-        }
     }
     return NULL;
 }
 
 static inline const struct record *last_of(enum event_kind kind, unsigned master)
 {
-    for (unsigned i = rig.count; i > 0; i--) {
-        if (rig.records[i - 1].kind == kind && rig.records[i - 1].master == master) {
+    for (unsigned i = rig.count; i > 0; i--)
+        if (rig.records[i - 1].kind == kind && rig.records[i - 1].master == master)
             return &rig.records[i - 1];
-        }
-    }
     return NULL;
 }
 
 static inline unsigned count_of(enum event_kind kind, unsigned master)
 {
     unsigned count = 0;
-    for (unsigned i = 0; i < rig.count; i++) {
+    for (unsigned i = 0; i < rig.count; i++)
         count += rig.records[i].kind == kind && rig.records[i].master == master;
-    }
     return count;
 }
 
@@ -419,8 +417,12 @@ static inline struct record exchange(enum op op, unsigned master, struct send_it
 
 static inline struct send_item item_of(const char *key, uint8_t token, uint64_t fence)
 {
-    struct send_item item = {
-        .key = {key, strlen(key)}, .label = {"me", 2}, .ttl_ms = 10000, .policy = POLICY_FENCED, .fencing = true};
+    struct send_item item = {.key = {key, strlen(key)},
+                             .label = {"me", 2},
+                             .ttl_ms = 10000,
+                             .policy = POLICY_FENCED,
+                             .fencing = true,
+                             .agent = 0xa1};
     memset(item.token.random, token, RANDOM_BYTES);
     item.token.fence = fence;
     return item;

@@ -54,7 +54,7 @@ Test(acquire, r3_a_silent_master_is_waited_for_no_longer_than_the_node_timeout)
     at_us(50000);
     expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
     cr_assert_eq(rig.answer.tally.granted, 2);
-    cr_assert_eq(rig.answer.tally.held, 0);
+    cr_assert_eq(rig.answer.tally.taken, 0);
     cr_assert_eq(rig.answer.tally.failed, 3);
     expect_send(OP_RELEASE, ALL);                 /* R5: the silent ones may have done it */
     at_ms(60), reply(OP_ACQUIRE, 0x1c, VOTE_YES); /* R3: late is unknown */
@@ -91,11 +91,11 @@ Test(acquire, held_by_another_with_its_label_and_the_time_that_it_has)
     at_ms(0), acquire(1, "k");
     expect_send(OP_ACQUIRE, ALL);
     at_ms(1), reply(OP_ACQUIRE, 0x08, VOTE_YES);
-    reply(OP_ACQUIRE, 0x03, VOTE_HELD);
+    reply(OP_ACQUIRE, 0x03, VOTE_TAKEN);
     expect_nothing();
-    at_ms(2), reply(OP_ACQUIRE, 0x04, VOTE_HELD); /* a quorum is not possible any more */
+    at_ms(2), reply(OP_ACQUIRE, 0x04, VOTE_TAKEN); /* a quorum is not possible any more */
     expect_answer(1, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.tally.held, 3);
+    cr_assert_eq(rig.answer.tally.taken, 3);
     cr_assert_eq(rig.answer.holder.len, 5);
     cr_assert(memcmp(rig.answer.holder.at, "other", 5) == 0);
     cr_assert_geq(rig.answer.retry_after_ms, 690);
@@ -103,7 +103,8 @@ Test(acquire, held_by_another_with_its_label_and_the_time_that_it_has)
     expect_send(OP_RELEASE, 0x18); /* R5: all but those that answered held */
 }
 
-/* D5.3: who is guarded does not vote; the answer says who that is, for how long, and when it is worth coming back. */
+/* D5.3: who is guarded does not vote; the answer says who that is, for how long, and when it is
+ * worth coming back. */
 Test(acquire, guarded_masters_have_no_vote)
 {
     begin_five();
@@ -113,7 +114,8 @@ Test(acquire, guarded_masters_have_no_vote)
     reply_with(OP_ACQUIRE, 0x04, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = 900});
     reply_with(OP_ACQUIRE, 0x08, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = 400});
     expect_nothing();
-    at_ms(1), reply_with(OP_ACQUIRE, 0x10, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = -1});
+    at_ms(1),
+        reply_with(OP_ACQUIRE, 0x10, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = -1});
     expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
     cr_assert_eq(rig.answer.tally.granted, 2);
     cr_assert_eq(rig.answer.tally.guarded, 3);
@@ -122,7 +124,8 @@ Test(acquire, guarded_masters_have_no_vote)
     cr_assert_eq(rig.answer.guarded_ms[2], 899);
     cr_assert_eq(rig.answer.guarded_ms[3], 399);
     cr_assert_eq(rig.answer.guarded_ms[4], UINT32_MAX);
-    cr_assert_eq(rig.answer.retry_after_ms, 400, "one more vote is needed, and that is when it comes");
+    cr_assert_eq(rig.answer.retry_after_ms, 400,
+                 "one more vote is needed, and that is when it comes");
     expect_send(OP_RELEASE, ALL);
 }
 
@@ -132,14 +135,14 @@ Test(acquire, unavailable_where_the_failed_alone_make_a_quorum_impossible)
     at_ms(0), acquire(1, "k");
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, 0x03, VOTE_YES);
-    reply(OP_ACQUIRE, 0x04, VOTE_HELD);
+    reply(OP_ACQUIRE, 0x04, VOTE_TAKEN);
     at_ms(1), reply(OP_ACQUIRE, 0x18, VOTE_REFUSED);
     expect_answer(1, ANSWER_LOCK_HELD); /* 2 granted + 1 held */
     expect_send(OP_RELEASE, 0x1b);
 
     at_ms(100), acquire(2, "l");
     expect_send(OP_ACQUIRE, ALL);
-    reply(OP_ACQUIRE, 0x02, VOTE_HELD);
+    reply(OP_ACQUIRE, 0x02, VOTE_TAKEN);
     reply(OP_ACQUIRE, 0x0c, VOTE_UNKNOWN);
     expect_answer(2, ANSWER_LOCK_HELD); /* without the holder there would be three */
     expect_send(OP_RELEASE, 0x1d);
@@ -159,7 +162,7 @@ Test(acquire, r5_nothing_is_undone_where_nothing_can_have_been_done)
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, 0x02, VOTE_NOT_SENT);
     reply(OP_ACQUIRE, 0x08, VOTE_FOREIGN);
-    at_ms(1), reply(OP_ACQUIRE, 0x10, VOTE_HELD);
+    at_ms(1), reply(OP_ACQUIRE, 0x10, VOTE_TAKEN);
     expect_send(OP_RELEASE, 0x05);
     expect_trace(TRACE_FOREIGN);
     cr_assert_eq(rig.trace.master, 3);
@@ -201,7 +204,9 @@ Test(acquire, r4_a_majority_too_late_for_any_validity_is_undone)
     begin();
     at_ms(0), acquire_as(1, "k", .ttl_ms = 200);
     expect_send(OP_ACQUIRE, ALL);
-    at_ms(49), reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_YES, .fence = 1800000000000000});
+    at_ms(49),
+        reply_with(OP_ACQUIRE, 0x01,
+                   (struct event_reply){.vote = VOTE_YES, .fence = PROPOSAL * 1000000ull + 77});
     reply(OP_ACQUIRE, 0x06, VOTE_YES);
     expect_send(OP_RAISE, 0x06);
     at_us(98000), reply(OP_RAISE, 0x06, VOTE_YES);
@@ -235,7 +240,9 @@ Test(acquire, r12_no_grant_where_the_number_can_not_be_raised)
     at_ms(0), acquire(1, "k");
     expect_send(OP_ACQUIRE, ALL);
     at_ms(1), reply(OP_ACQUIRE, 0x06, VOTE_YES);
-    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_YES, .fence = rig.sent[OP_ACQUIRE].token.fence + 1});
+    reply_with(
+        OP_ACQUIRE, 0x01,
+        (struct event_reply){.vote = VOTE_YES, .fence = rig.sent[OP_ACQUIRE].token.fence + 1});
     expect_send(OP_RAISE, 0x06);
     at_ms(2), reply(OP_RAISE, 0x06, VOTE_REFUSED);
     at_ms(200);
@@ -327,7 +334,8 @@ Test(acquire, a_full_table_says_so)
     expect_nothing();
 }
 
-/* A place that is left within a step is free only after it, and a step may leave many: there are enough. */
+/* A place that is left within a step is free only after it, and a step may leave many: there are
+ * enough. */
 Test(acquire, many_attempts_may_fail_in_one_step_of_a_small_table)
 {
     static const char *const keys[] = {"a", "b", "c", "d"};
@@ -359,7 +367,8 @@ Test(acquire, a_draining_agent_takes_no_locks_and_lets_waiters_go)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* More keys than one step has effects for: with each of them goes an answer, and a channel that is left. */
+/* More keys than one step has effects for: with each of them goes an answer, and a channel that is
+ * left. */
 Test(acquire, a_draining_agent_lets_go_of_waiters_for_hundreds_of_keys)
 {
     enum { MANY = 200 };
@@ -373,7 +382,7 @@ Test(acquire, a_draining_agent_lets_go_of_waiters_for_hundreds_of_keys)
         rig.count = 0;
         acquire_as(i, name, .wait_ms = 60000);
         expect_send(OP_ACQUIRE, ALL);
-        reply(OP_ACQUIRE, ALL, VOTE_HELD);
+        reply(OP_ACQUIRE, ALL, VOTE_TAKEN);
         expect_channel(EFFECT_WATCH);
     }
     rig.count = 0;
@@ -384,4 +393,123 @@ Test(acquire, a_draining_agent_lets_go_of_waiters_for_hundreds_of_keys)
     }
     expect_nothing();
     cr_assert_eq(core_stats(rig.core)->waiters, 0);
+}
+
+/* R12: one master with a number that nobody can have granted, `by` beyond two days ahead of the
+ * agreed time. */
+static void one_master_is_wild(int64_t by)
+{
+    begin_five();
+    at_ms(0), acquire_as(1, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, ALL);
+    uint64_t p = rig.sent[OP_ACQUIRE].token.fence;
+    reply_with(OP_ACQUIRE, 0x01,
+               (struct event_reply){.vote = VOTE_YES, .fence = p + FENCE_AHEAD_US + (uint64_t)by});
+}
+
+Test(acquire, r12_a_number_too_far_ahead_is_no_vote)
+{
+    one_master_is_wild(1);
+    expect_trace(TRACE_FOREIGN);
+    cr_assert(rig.trace.spoiled && rig.trace.master == 0);
+    reply(OP_ACQUIRE, 0x06, VOTE_YES);
+    expect_nothing();
+    reply(OP_ACQUIRE, 0x08, VOTE_YES); /* the third that counts; nobody follows the wild one */
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert_eq(rig.answer.hold.token.fence, rig.sent[OP_ACQUIRE].token.fence);
+    cr_assert_eq(rig.answer.tally.granted, 3);
+    release(2, "k", rig.answer.hold.token);
+    expect_send(OP_RELEASE, ALL); /* its key may be there too */
+}
+
+Test(acquire, r12_a_number_just_within_two_days_is_followed)
+{
+    one_master_is_wild(0);
+    reply(OP_ACQUIRE, 0x06, VOTE_YES);
+    expect_send(OP_RAISE, 0x06);
+    reply(OP_RAISE, 0x06, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert_eq(rig.answer.hold.token.fence, rig.sent[OP_ACQUIRE].token.fence + FENCE_AHEAD_US);
+}
+
+/* 0 is no number that a grant can have, whoever says so. */
+Test(acquire, r12_a_grant_without_a_number_is_no_vote)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_YES, .fence = 0});
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    expect_trace(TRACE_FOREIGN);
+    cr_assert(rig.trace.spoiled);
+    expect_send(OP_RELEASE, ALL); /* its key may be there all the same */
+}
+
+/* 409 is for a lock that somebody holds. */
+Test(acquire, r12_too_many_spoiled_masters_are_no_holder)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x03, VOTE_YES);
+    reply(OP_ACQUIRE, 0x1c, VOTE_SPOILED);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    cr_assert_eq(rig.answer.tally.taken, 0);
+    cr_assert_eq(rig.answer.tally.failed, 3);
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* A second phase that a spoiled master does not take part in. */
+Test(acquire, r12_a_raise_that_is_spoiled_does_not_count)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    uint64_t p = rig.sent[OP_ACQUIRE].token.fence;
+    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_YES, .fence = p + 77});
+    reply(OP_ACQUIRE, 0x06, VOTE_YES);
+    expect_send(OP_RAISE, 0x06);
+    reply(OP_RAISE, 0x06, VOTE_SPOILED);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+}
+
+/* What is proposed while the wall clocks of the agent and of all masters show `wall_us`. */
+static uint64_t proposed_at(int64_t wall_us)
+{
+    begin_five();
+    struct event event = {.now = {rig.epoch_us + 1}, .wall_us = wall_us};
+    for (uint8_t m = 0; m < 5; m++) {
+        event.kind = EVENT_MASTER_CLOCK;
+        event.master = (struct event_master){.master = m};
+        cr_assert(core_step(rig.core, &event, rig.effects));
+    }
+    event.kind = EVENT_ACQUIRE;
+    event.acquire = (struct event_acquire){.request = 1, .key = text("k")};
+    cr_assert(core_step(rig.core, &event, rig.effects));
+    event.kind = EVENT_FLUSH;
+    cr_assert(core_step(rig.core, &event, rig.effects));
+    return rig.effects->items[0].token.fence;
+}
+
+/* A clock beyond the numbers that scripts can count with still proposes one, and what may be
+ * followed from there is a number too. */
+Test(acquire, r12_the_proposal_leaves_room_for_its_limit)
+{
+    uint64_t most = LIMIT_FENCE - FENCE_AHEAD_US;
+    cr_assert_eq(proposed_at((int64_t)most - 1), most - 1);
+    cr_assert_eq(proposed_at((int64_t)most + 1), most);
+    cr_assert_eq(proposed_at(LIMIT_FENCE), most);
+    cr_assert_eq(proposed_at(INT64_MAX / 4), most);
+}
+
+/* A token with such a number is no proof of anything (D3). */
+Test(acquire, r12_a_wild_number_is_not_adopted)
+{
+    begin_five();
+    struct token token = {.random = {7}, .fence = PROPOSAL * 1000000ull + FENCE_AHEAD_US + 1};
+    renew(1, "k", token);
+    expect_answer(1, ANSWER_TOKEN_MISMATCH);
+    token.fence--;
+    renew(2, "k", token);
+    expect_send(OP_ADOPT, ALL);
 }

@@ -1,7 +1,9 @@
-/* What the API answers, against real sockets: every route and code, and every answer of the core. */
+/* What the API answers, against real sockets: every route and code, and every answer of the
+ * core. */
 #include "tests/unit/api_stage.h"
 
-#include "api/text.h"
+#include "agent/base/text.h"
+#include "api/answer.h"
 
 TestSuite(api, .timeout = 60);
 
@@ -107,7 +109,8 @@ Test(api, plain_text, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(header("Retry-After"), "1");
     ask("POST /locks/k?ttl=x", "Accept: text/plain\r\n", "");
     cr_assert_eq(reply.status, 400);
-    cr_assert(strstr(reply.body, "bad_request: parameter ttl: x came") == reply.body, "%s", reply.body);
+    cr_assert(strstr(reply.body, "bad_request: parameter ttl: x came") == reply.body, "%s",
+              reply.body);
     stage.answer = (struct effect_answer){.answer = ANSWER_STATE, .state = KEY_HELD};
     ask("GET /locks/k", "Accept: text/plain\r\n", "");
     cr_assert_str_eq(reply.body, "held\n");
@@ -194,10 +197,11 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
         {ANSWER_TOO_MANY_WAITERS, "POST /locks/k", 429, "too_many_waiters", NULL, "3"},
         {ANSWER_SUPERSEDED, "POST /locks/k", 409, "superseded", NULL, NULL},
         {ANSWER_IDEMPOTENCY_MISMATCH, "POST /locks/k", 409, "idempotency_mismatch", NULL, NULL},
+        {ANSWER_OVERLOADED, "POST /locks/k", 503, "overloaded", "retry_after_ms", "3"},
         {ANSWER_DRAINING, "POST /locks/k", 503, "draining", NULL, "3"},
     };
-    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_REENTERED | 1U << ANSWER_REPEATED | 1U << ANSWER_RENEWED |
-                    1U << ANSWER_STATE; /* have tests of their own */
+    unsigned seen = 1U << ANSWER_GRANTED | 1U << ANSWER_REENTERED | 1U << ANSWER_REPEATED |
+                    1U << ANSWER_RENEWED | 1U << ANSWER_STATE; /* have tests of their own */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         seen |= 1U << cases[i].answer;
         stage.answer = a_hold(cases[i].answer);
@@ -206,7 +210,9 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
         stage.answer.reason = REASON_TAKEN;
         stage.answer.ttl_ms_min = 200;
         stage.answer.ttl_ms_max = 60000;
-        ask(cases[i].line, cases[i].line[0] == 'P' && cases[i].line[1] == 'O' ? "" : "Lock-Token: " A_TOKEN "\r\n", "");
+        ask(cases[i].line,
+            cases[i].line[0] == 'P' && cases[i].line[1] == 'O' ? "" : "Lock-Token: " A_TOKEN "\r\n",
+            "");
         expect(cases[i].status, cases[i].code);
         if (cases[i].member != NULL)
             cr_assert_not_null(json_object_get(reply.json, cases[i].member), "%s", reply.body);
@@ -226,7 +232,8 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
 
 Test(api, details_of_answers, .init = stage_play, .fini = stage_close)
 {
-    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD, .holder = text_of("rival"), .retry_after_ms = -1};
+    stage.answer = (struct effect_answer){
+        .answer = ANSWER_LOCK_HELD, .holder = text_of("rival"), .retry_after_ms = -1};
     ask("POST /locks/k", "", "");
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "holder")), "rival");
     cr_assert_str_eq(header("Retry-After"), "1");
@@ -235,7 +242,8 @@ Test(api, details_of_answers, .init = stage_play, .fini = stage_close)
     ask("POST /locks/k", "", "");
     expect(409, "lock_held");
     cr_assert(json_is_null(json_object_get(reply.json, "holder")));
-    stage.answer = (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = 1000, .ttl_ms_max = 60000};
+    stage.answer =
+        (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = 1000, .ttl_ms_max = 60000};
     ask("POST /locks/k?ttl=500ms", "", "");
     cr_assert_str_eq(detail(), "parameter ttl: 500ms came; allowed: 1s to 1m");
     cr_assert_eq(number("ttl_ms_min"), 1000);
@@ -258,10 +266,13 @@ Test(api, state_of_a_key, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "state")), "held");
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "holder")), "me");
     cr_assert_eq(number("remaining_ttl_ms"), 7000);
-    json_t *list = json_object_get(reply.json, "masters"), *hold = json_object_get(reply.json, "hold");
+    json_t *list = json_object_get(reply.json, "masters"),
+           *hold = json_object_get(reply.json, "hold");
     cr_assert_eq(json_array_size(list), 3);
-    cr_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "master")), "unix:/nowhere/redis.sock");
-    cr_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 1), "state")), "foreign");
+    cr_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 0), "master")),
+                     "unix:/nowhere/redis.sock");
+    cr_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 1), "state")),
+                     "foreign");
     cr_assert(json_integer_value(json_object_get(hold, "valid_for_ms")) > 9000);
     cr_assert_null(strstr(reply.body, "abcd0000"), "a token must never be listed");
     stage.skew_us = 11000000; /* R14: nothing is reported held after its validity */
@@ -307,7 +318,8 @@ Test(api, a_bound_hold_that_is_over_begins_no_stream, .init = stage_play, .fini 
     close(fd);
 }
 
-Test(api, a_bound_hold_at_the_end_of_the_agent_begins_no_stream, .init = stage_play, .fini = stage_close)
+Test(api, a_bound_hold_at_the_end_of_the_agent_begins_no_stream, .init = stage_play,
+     .fini = stage_close)
 {
     stage.answers_at_once = false;
     stage.answer = a_hold(ANSWER_GRANTED);
@@ -322,15 +334,17 @@ Test(api, a_bound_hold_at_the_end_of_the_agent_begins_no_stream, .init = stage_p
     close(fd);
 }
 
-/* R11: a thousand callers that do not read may share one hold, and the loop has room for a thousand events. */
+/* R11: a thousand callers that do not read may share one hold, and the loop has room for a thousand
+ * events. */
 Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fini = stage_close)
 {
     enum { CALLERS = 3 };
     int fds[CALLERS];
     stage.config->policies[1].core.max_hold_ms = 3600000;
     stage.config->policies[1].core.bound_max_hold_ms = 3600000;
-    core_set_policies(stage.core,
-                      (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
+    core_set_policies(
+        stage.core,
+        (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
     stage.answer = a_real_hold("k");
     for (int i = 0; i < CALLERS; i++) {
         fds[i] = caller_open(API);
@@ -338,8 +352,9 @@ Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fin
     }
     cr_assert(until(stage.submitted == CALLERS));
     turn_for(50);
-    struct effect_trace renewed = {
-        .kind = TRACE_RENEWED, .lock = stage.answer.lock, .valid_until = stage.answer.hold.valid_until};
+    struct effect_trace renewed = {.kind = TRACE_RENEWED,
+                                   .lock = stage.answer.lock,
+                                   .valid_until = stage.answer.hold.valid_until};
     api_notify(stage.api, &renewed);
     cr_assert_eq(stage.stuck, 0);
     stage.skew_us = 3000000;
@@ -404,13 +419,15 @@ Test(api, readiness, .init = stage_play, .fini = stage_close)
     cr_assert_eq(json_integer_value(json_object_get(group, "up")), 0);
     cr_assert_eq(json_integer_value(json_object_get(group, "quorum")), 1);
     json_t *master = json_array_get(json_object_get(group, "not_up"), 0);
-    cr_assert_str_eq(json_string_value(json_object_get(master, "master")), "unix:/nowhere/redis.sock");
+    cr_assert_str_eq(json_string_value(json_object_get(master, "master")),
+                     "unix:/nowhere/redis.sock");
     cr_assert_eq(ask("GET /livez", "", ""), 200); /* D5.2: liveness never depends on Redis */
     stage.not_ready = NULL;
     api_drain(stage.api);
     ask("GET /readyz", "", "");
     expect(503, "");
-    stage.answer = (struct effect_answer){.answer = ANSWER_DRAINING}; /* the core's to say: it may be no new lock */
+    /* the core's to say: it may be no new lock */
+    stage.answer = (struct effect_answer){.answer = ANSWER_DRAINING};
     ask("POST /locks/k", "", "");
     expect(503, "draining");
     cr_assert_not_null(header("Retry-After"));
@@ -428,20 +445,29 @@ static void step(struct event *event)
     memset(core_entropy(stage.core)->bytes, (int)stage.submitted + 1, ENTROPY_BYTES);
     core_entropy(stage.core)->left = ENTROPY_BYTES;
     cr_assert(core_step(stage.core, event, &stage.effects));
+    if (core_awaits_flush(stage.core)) {
+        event->kind = EVENT_FLUSH;
+        step(event);
+    }
 }
 
 static void hold_in_core(uint32_t request, const char *key, int64_t wait_ms)
 {
     struct event acquire = {
         .kind = EVENT_ACQUIRE,
-        .acquire = {.request = request, .key = text_of(key), .wait_ms = wait_ms, .label = text_of("l\"1")}};
+        .acquire = {
+            .request = request, .key = text_of(key), .wait_ms = wait_ms, .label = text_of("l\"1")}};
     stage.submitted++;
     step(&acquire);
-    struct lock_ref ref = stage.effects.item_count > 0 ? stage.effects.items[0].ref : (struct lock_ref){0, 0, 0};
+    struct lock_ref ref =
+        stage.effects.item_count > 0 ? stage.effects.items[0].ref : (struct lock_ref){0, 0, 0};
     bool sent = stage.effects.item_count > 0;
-    struct event yes = {
-        .kind = EVENT_REPLY,
-        .reply = {.op = OP_ACQUIRE, .ref = ref, .vote = VOTE_YES, .fence = 1795226400000000, .pttl_ms = -1}};
+    struct event yes = {.kind = EVENT_REPLY,
+                        .reply = {.op = OP_ACQUIRE,
+                                  .ref = ref,
+                                  .vote = VOTE_YES,
+                                  .fence = 1795226400000000,
+                                  .pttl_ms = -1}};
     if (sent)
         step(&yes);
 }
@@ -465,7 +491,8 @@ Test(api, list_is_paged_and_shows_no_token, .init = stage_play, .fini = stage_cl
     for (bool more = true; more; pages++) {
         ask(line, "", "");
         expect(200, "");
-        json_t *list = json_object_get(reply.json, "held"), *next = json_object_get(reply.json, "next_cursor");
+        json_t *list = json_object_get(reply.json, "held"),
+               *next = json_object_get(reply.json, "next_cursor");
         size_t i;
         json_t *entry;
         json_array_foreach(list, i, entry)
@@ -476,11 +503,13 @@ Test(api, list_is_paged_and_shows_no_token, .init = stage_play, .fini = stage_cl
             cr_assert_str_eq(json_string_value(json_object_get(entry, "label")), "l\"1");
             cr_assert_eq(json_integer_value(json_object_get(entry, "ttl_ms")), 30000);
             cr_assert_gt(json_integer_value(json_object_get(entry, "valid_for_ms")), 20000);
-            cr_assert_geq(json_integer_value(json_object_get(entry, "fencing_token")), 1795226400000000);
+            cr_assert_geq(json_integer_value(json_object_get(entry, "fencing_token")),
+                          1795226400000000);
         }
         held += json_array_size(list);
         waiting += json_array_size(json_object_get(reply.json, "waiting"));
-        cr_assert_leq(json_array_size(list) + json_array_size(json_object_get(reply.json, "waiting")), 60);
+        cr_assert_leq(
+            json_array_size(list) + json_array_size(json_object_get(reply.json, "waiting")), 60);
         cr_assert_null(strstr(reply.body, "token\":\""));
         cr_assert_null(strstr(reply.body, "0101010101"));
         more = json_is_string(next);
@@ -501,7 +530,8 @@ Test(api, list_is_paged_and_shows_no_token, .init = stage_play, .fini = stage_cl
 
 Test(api, requests_are_counted, .init = stage_play, .fini = stage_close)
 {
-    ask("GET /livez", "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n", "");
+    ask("GET /livez", "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n",
+        "");
     ask("BREW /nothing", "traceparent: 00-zz\r\n", "");
     ask("GET /metrics", "", "");
     cr_assert_not_null(strstr(reply.body, "/locks/{key}"));

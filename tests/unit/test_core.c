@@ -1,9 +1,10 @@
-/* The lock core as timelines: events at virtual instants go into core_step(), and every effect that comes out is
- * expected. Here release, adoption, a late clock, many locks at once, and what the simulator found; test_acquire.c,
- * test_renew.c, test_waiting.c and others have the rest. */
+/* The lock core as timelines: events at virtual instants go into core_step(), and every effect that
+ * comes out is expected. Here release, adoption, a late clock, many locks at once, and what the
+ * simulator found; test_acquire.c, test_renew.c, test_waiting.c and others have the rest. */
+#include "agent/core/state.h"
 #include "core_rig.h"
 
-/* ---- release: R6, R10 -------------------------------------------------------------------------------------------- */
+/* ---- release: R6, R10 ------------------------------------------------------------------------ */
 
 Test(release, r10_released_when_a_quorum_has_confirmed)
 {
@@ -79,13 +80,13 @@ Test(release, r10_a_wrong_token_releases_nothing)
     if (core_stats(rig.core)->requests == 1) {
         expect_send(OP_RELEASE, ALL);
         cr_assert(token_same_random(&rig.sent[OP_RELEASE].token, &token));
-        reply(OP_RELEASE, ALL, VOTE_HELD);
+        reply(OP_RELEASE, ALL, VOTE_TAKEN);
     }
     expect_answer(1, ANSWER_TOKEN_MISMATCH);
     cr_assert(is_listed("k"));
 }
 
-/* ---- adoption: D3 ------------------------------------------------------------------------------------------------ */
+/* ---- adoption: D3 ---------------------------------------------------------------------------- */
 
 static const struct token old_token = {.random = {1, 2, 3, 4, 5}, .fence = 1699999999000000};
 
@@ -104,9 +105,18 @@ Test(adoption, goes_on_where_a_quorum_stores_token_and_number)
     cr_assert_eq(valid_until_us(), 2000000 - 22000);
     reply(OP_ADOPT, 0x0c, VOTE_ABSENT);
     rig.count = 0;
-    at_ms(100), renew(2, "k", old_token);
+    at_ms(1001),
+        renew(2, "k",
+              /* what 2 and 3 had may have been released elsewhere: this one shows that it was
+               * not */
+              old_token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x0c, VOTE_ABSENT);
+    reply(OP_RENEW, 0x13, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    renew(2, "k", old_token);
     expect_send(OP_RENEW, 0x13);
-    expect_send(OP_REPAIR, 0x0c); /* what has not confirmed the token may not have had it yet */
+    expect_send(OP_REPAIR, 0x0c);
     expect_nothing();
 }
 
@@ -117,7 +127,8 @@ Test(adoption, another_number_means_that_somebody_held_it_in_between)
     expect_send(OP_ADOPT, ALL);
     reply(OP_ADOPT, 0x03, VOTE_YES);
     reply_with(OP_ADOPT, 0x1c,
-               (struct event_reply){.vote = VOTE_MISNUMBERED, .fence = old_token.fence + 9, .pttl_ms = -1});
+               (struct event_reply){
+                   .vote = VOTE_MISNUMBERED, .fence = old_token.fence + 9, .pttl_ms = -1});
     expect_answer(1, ANSWER_TOKEN_MISMATCH);
     cr_assert_not(is_listed("k"));
 }
@@ -131,7 +142,7 @@ Test(adoption, answers_what_the_masters_say)
     expect_answer(1, ANSWER_NOT_HELD);
     renew(2, "l", old_token);
     expect_send(OP_ADOPT, ALL);
-    reply(OP_ADOPT, ALL, VOTE_HELD);
+    reply(OP_ADOPT, ALL, VOTE_TAKEN);
     expect_answer(2, ANSWER_TOKEN_MISMATCH);
     renew(3, "m", old_token);
     expect_send(OP_ADOPT, ALL);
@@ -153,7 +164,8 @@ Test(adoption, a_release_by_an_old_token_reaches_every_master)
     expect_answer(2, ANSWER_NOT_HELD);
 }
 
-/* The masters say yes before they delete it: somebody else may have the key by the time they are heard. */
+/* The masters say yes before they delete it: somebody else may have the key by the time they are
+ * heard. */
 Test(adoption, a_release_of_the_same_token_ends_it)
 {
     begin_five();
@@ -169,12 +181,13 @@ Test(adoption, a_release_of_the_same_token_ends_it)
     expect_answer(2, ANSWER_RELEASED);
 }
 
-/* ---- once found by the simulator ------------------------------------------------------------------------------- */
+/* ---- once found by the simulator ------------------------------------------------------------- */
 
 Test(found, an_adopted_hold_that_expired_released_what_an_earlier_agent_had_promised)
 {
     begin_five();
-    at_ms(0), renew_as(1, "k", old_token, .ttl_ms = 2000); /* which was granted for longer, before the restart */
+    /* which was granted for longer, before the restart */
+    at_ms(0), renew_as(1, "k", old_token, .ttl_ms = 2000);
     expect_send(OP_ADOPT, ALL);
     reply(OP_ADOPT, ALL, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
@@ -189,11 +202,11 @@ Test(found, a_put_behind_a_delete_with_the_same_strange_token_was_answered_witho
     begin_five();
     at_ms(0), release(1, "k", old_token);
     expect_send(OP_RELEASE, ALL);
-    reply(OP_RELEASE, 0x07, VOTE_HELD);
+    reply(OP_RELEASE, 0x07, VOTE_TAKEN);
     expect_answer(1, ANSWER_TOKEN_MISMATCH);
     renew(2, "k", old_token); /* while two masters have not answered the release yet */
     expect_send(OP_ADOPT, ALL);
-    reply(OP_ADOPT, 0x07, VOTE_HELD);
+    reply(OP_ADOPT, 0x07, VOTE_TAKEN);
     expect_answer(2, ANSWER_TOKEN_MISMATCH);
 }
 
@@ -201,7 +214,8 @@ Test(found, a_lease_given_to_the_watchdog_in_its_last_moment_was_lost_at_once)
 {
     begin_five();
     struct token token = hold_as("k", .ttl_ms = 1000);
-    at_ms(960), renew_as(1, "k", token, .renew = RENEW_AGENT); /* the margin of a watchdog's hold has begun 72 ms ago */
+    /* the margin of a watchdog's hold has begun 72 ms ago */
+    at_ms(960), renew_as(1, "k", token, .renew = RENEW_AGENT);
     expect_send(OP_RENEW, ALL);
     at_ms(970);
     expect_nothing();
@@ -238,7 +252,7 @@ Test(found, a_second_copy_of_an_old_denial_took_the_lock)
     expect_send(OP_RENEW, 0x07);
     expect_send(OP_REPAIR, 0x18);
     struct lock_ref old = rig.sent[OP_REPAIR].ref;
-    reply(OP_REPAIR, 0x18, VOTE_HELD); /* a dead holder's keys */
+    reply(OP_REPAIR, 0x18, VOTE_TAKEN); /* a dead holder's keys */
     reply(OP_RENEW, 0x07, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
     at_ms(2000), renew(1, "k", token);
@@ -252,19 +266,20 @@ Test(found, a_second_copy_of_an_old_denial_took_the_lock)
     reply(OP_RENEW, 0x1e, VOTE_YES);
     reply(OP_RENEW, 0x01, VOTE_ABSENT); /* one of five says no */
     expect_answer(1, ANSWER_RENEWED);
-    at_ms(3001), rig.sent[OP_REPAIR].ref = old, reply(OP_REPAIR, 0x18, VOTE_HELD);
+    at_ms(3001), rig.sent[OP_REPAIR].ref = old, reply(OP_REPAIR, 0x18, VOTE_TAKEN);
     expect_nothing();
     cr_assert(is_listed("k"));
 }
 
-/* ---- read -------------------------------------------------------------------------------------------------------- */
+/* ---- read ------------------------------------------------------------------------------------ */
 
 Test(read, says_held_free_or_unknown_per_master)
 {
     begin_five();
     at_ms(0), read_key(1, "k");
     expect_send(OP_READ, ALL);
-    reply_with(OP_READ, 0x07, (struct event_reply){.vote = VOTE_YES, .pttl_ms = 500, .holder = text("other")});
+    reply_with(OP_READ, 0x07,
+               (struct event_reply){.vote = VOTE_YES, .pttl_ms = 500, .holder = text("other")});
     reply(OP_READ, 0x08, VOTE_ABSENT);
     reply(OP_READ, 0x10, VOTE_REFUSED);
     expect_answer(1, ANSWER_STATE);
@@ -286,7 +301,7 @@ Test(read, says_held_free_or_unknown_per_master)
     cr_assert_eq(rig.answer.state, KEY_UNKNOWN);
 }
 
-/* ---- a late clock: R14 ------------------------------------------------------------------------------------------- */
+/* ---- a late clock: R14 ----------------------------------------------------------------------- */
 
 Test(stall, r14_first_observe_then_act)
 {
@@ -296,6 +311,9 @@ Test(stall, r14_first_observe_then_act)
     expect_trace(TRACE_STALLED);
     expect_trace(TRACE_LOST);
     cr_assert(rig.trace.reason == REASON_STALLED || rig.trace.reason == REASON_QUORUM_LOST);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_ADOPT, ALL); /* it may be another agent's by now (D3) */
+    reply(OP_ADOPT, ALL, VOTE_ABSENT);
     expect_answer(1, ANSWER_LOCK_LOST);
     cr_assert_not(is_listed("k"));
 }
@@ -311,7 +329,7 @@ Test(stall, r14_votes_that_were_read_late_are_unknown)
     cr_assert_not(is_listed("k"));
 }
 
-/* ---- abundance --------------------------------------------------------------------------------------------------- */
+/* ---- abundance ------------------------------------------------------------------------------- */
 
 Test(abundance, thousands_that_expire_together_come_out_in_turns)
 {
@@ -333,18 +351,25 @@ Test(abundance, thousands_that_expire_together_come_out_in_turns)
         for (size_t i = 0; i < rig.effects->count; i++) {
             const struct effect *effect = &rig.effects->list[i];
             lost += effect->kind == EFFECT_TRACE && effect->trace.kind == TRACE_LOST;
-            items += effect->kind == EFFECT_SEND && effect->send.op == OP_RELEASE ? effect->send.count : 0;
+            items += effect->kind == EFFECT_SEND && effect->send.op == OP_RELEASE
+                         ? effect->send.count
+                         : 0;
             if (effect->kind == EFFECT_SEND)
                 cr_assert_leq(effect->send.count, LIMIT_BATCH);
         }
         cr_assert_lt(turns, 1000);
     }
-    for (; core_next_deadline(rig.core).us <= event.now.us && turns < 2000; turns++) {
-        core_step(rig.core, &event, rig.effects);
+    for (; (core_next_deadline(rig.core).us <= event.now.us || core_awaits_flush(rig.core)) &&
+           turns < 2000;
+         turns++) {
+        event.kind = event.kind == EVENT_TIME ? EVENT_FLUSH : EVENT_TIME;
+        (void)!core_step(rig.core, &event, rig.effects);
         for (size_t i = 0; i < rig.effects->count; i++) {
             const struct effect *effect = &rig.effects->list[i];
             lost += effect->kind == EFFECT_TRACE && effect->trace.kind == TRACE_LOST;
-            items += effect->kind == EFFECT_SEND && effect->send.op == OP_RELEASE ? effect->send.count : 0;
+            items += effect->kind == EFFECT_SEND && effect->send.op == OP_RELEASE
+                         ? effect->send.count
+                         : 0;
         }
     }
     cr_assert_gt(turns, MANY / LIMIT_EFFECTS);
@@ -353,27 +378,155 @@ Test(abundance, thousands_that_expire_together_come_out_in_turns)
     cr_assert_eq(core_stats(rig.core)->locks_held, 0);
 }
 
-Test(abundance, renewals_that_are_due_together_share_commands)
+/* A master that is stopped is owed a release per grant; none may be mistaken for another. */
+Test(abundance, each_of_many_tokens_of_one_key_is_known_as_its_own)
 {
-    enum { MANY = 500 };
+    enum { MANY = 300 };
+    static struct token tokens[MANY];
     prepare(5);
     rig.config.locks_max = MANY;
     begin();
     for (int i = 0; i < MANY; i++) {
+        tokens[i] = hold_as("k", .ttl_ms = 60000);
+        release(1, "k", tokens[i]);
+        expect_send(OP_RELEASE, ALL);
+        reply(OP_RELEASE, i % 2 == 0 ? 0x07 : 0x03, VOTE_YES);
+        if (i % 2 != 0)
+            reply(OP_RELEASE, 0x1c, VOTE_UNKNOWN);
+        expect_answer(1, i % 2 == 0 ? ANSWER_RELEASED : ANSWER_RELEASE_PENDING);
+        rig.count = 0;
+    }
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], MANY);
+    for (int i = MANY - 1; i >= 0; i--) {
+        release(1, "k", tokens[i]);
+        expect_answer(1, i % 2 == 0 ? ANSWER_NOT_HELD : ANSWER_RELEASE_PENDING);
+    }
+    release(1, "other", tokens[0]); /* of another key it is not */
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* How many locks the commands of one kind name that were sent since rig.count was 0, and how many
+ * commands. */
+static size_t count_items(enum op op, size_t *ret_commands)
+{
+    size_t items = 0;
+    *ret_commands = 0;
+    for (size_t i = 0; i < rig.count; i++) {
+        const struct effect *effect = &rig.records[i].effect;
+        if (effect->kind != EFFECT_SEND || effect->send.op != op)
+            continue;
+        cr_assert_leq(effect->send.count, LIMIT_BATCH);
+        items += effect->send.count;
+        ++*ret_commands;
+    }
+    return items;
+}
+
+static void hold_many(int many, uint32_t ttl_ms)
+{
+    prepare(5);
+    rig.config.locks_max = (uint32_t)many;
+    begin();
+    for (int i = 0; i < many; i++) {
         char key[16];
         snprintf(key, sizeof key, "k%d", i);
-        hold_as(key, .ttl_ms = 3000, .renew = RENEW_AGENT);
+        hold_as(key, .ttl_ms = ttl_ms, .renew = RENEW_AGENT);
     }
-    stalled_until_ms(1050); /* every one is due by now */
-    size_t commands = 0, items = 0;
+    rig.count = 0;
+}
+
+Test(abundance, r8_renewals_that_are_late_are_not_put_off_and_share_commands)
+{
+    enum { MANY = 500 };
+    size_t commands;
+    hold_many(MANY, 3000);
+    stalled_until_ms(1050); /* every one is late by now */
     step((struct event){.kind = EVENT_TIME});
-    for (size_t i = 0; i < rig.count; i++)
-        if (rig.records[i].effect.kind == EFFECT_SEND) {
-            cr_assert_eq(rig.records[i].effect.send.op, OP_RENEW);
-            cr_assert_leq(rig.records[i].effect.send.count, LIMIT_BATCH);
-            commands++;
-            items += rig.records[i].effect.send.count;
-        }
-    cr_assert_eq(items, MANY);
+    cr_assert_eq(count_items(OP_RENEW, &commands), MANY);
     cr_assert_leq(commands, MANY / LIMIT_BATCH + 1);
+}
+
+/* The table of keys turns nobody away: here each lock and each request has a key of its own, and
+ * all of them end in the step that brings one more. */
+Test(abundance, there_is_a_key_for_every_lock_and_every_request)
+{
+    enum { LOCKS = 2, REQUESTS = 4 };
+    static const char *const names[] = {"a", "b", "c", "d"}, *const asked[] = {"e", "f", "g"};
+    prepare(5);
+    rig.config.locks_max = LOCKS;
+    rig.config.requests_max = REQUESTS;
+    begin();
+    for (int i = 0; i < 2 * LOCKS; i++) {
+        acquire_as(0, names[i], .ttl_ms = 1000);
+        expect_send(OP_ACQUIRE, ALL);
+        reply(OP_ACQUIRE, ALL, VOTE_YES);
+        expect_answer(0, ANSWER_GRANTED);
+        if (i >= LOCKS)
+            continue;
+        release(1, names[i], rig.answer.hold.token);
+        expect_send(OP_RELEASE, ALL);
+        reply(OP_RELEASE, 0x07, VOTE_YES); /* the others owe it until the lease has run out */
+        expect_answer(1, ANSWER_RELEASED);
+    }
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 2 * LOCKS);
+    for (uint32_t i = 0; i < REQUESTS - 1; i++)
+        read_key(i, asked[i]);
+    stalled_until_ms(2000), read_key(REQUESTS - 1, "h");
+    for (uint32_t i = 0; i < REQUESTS - 1; i++)
+        expect_answer(i, ANSWER_STATE);
+    at_ms(3000);
+    expect_answer(REQUESTS - 1, ANSWER_STATE);
+}
+
+/* Of many one call is sent at a time, filled up with what is nearly due. Nothing begins with
+ * another event, and all has begun when a third of the ttl is over. */
+Test(abundance, r8_renewals_come_one_call_at_a_time)
+{
+    enum { MANY = 2000, TTL_MS = 30000 };
+    size_t commands, items = 0, calls = 0;
+    hold_many(MANY, TTL_MS);
+    while (items < MANY) {
+        int64_t due_us = core_next_deadline(rig.core).us - rig.epoch_us;
+        cr_assert_leq(due_us, TTL_MS * 1000 / 3);
+        rig.now_us = due_us > rig.now_us ? due_us : rig.now_us;
+        rig.count = 0;
+        read_key(1, "free");
+        cr_assert_eq(count_items(OP_RENEW, &commands), 0);
+        cancel(1);
+        rig.count = 0;
+        step((struct event){.kind = EVENT_TIME});
+        items += count_items(OP_RENEW, &commands);
+        cr_assert(commands == 1 && rig.now_us > TTL_MS * 1000 / 4);
+        calls++;
+    }
+    cr_assert_leq(calls, MANY / LIMIT_BATCH + 8, "%zu calls", calls);
+    cr_assert_eq(core_stats(rig.core)->locks_held, MANY);
+}
+
+/* Where more is due than calls are sent, what is put off begins within a third of the ttl all the
+ * same, or in the turn of the loop that comes next. */
+Test(abundance, r8_what_is_put_off_is_not_late)
+{
+    enum { MANY = 2000, TTL_MS = 30000, TURN_US = 40000 };
+    size_t commands, items = 0;
+    hold_many(MANY, TTL_MS);
+    rig.now_us = core_next_deadline(rig.core).us - rig.epoch_us;
+    for (; items < MANY; rig.now_us += TURN_US) {
+        rig.count = 0;
+        step((struct event){.kind = EVENT_TIME});
+        items += count_items(OP_RENEW, &commands);
+        cr_assert_leq(rig.now_us, TTL_MS * 1000 / 3 + TURN_US);
+    }
+}
+
+/* D9: of 100,000 holds none has what its attempt or its contest needed. */
+Test(abundance, d9_a_hold_has_what_a_hold_needs_alone)
+{
+    enum { MANY = 2000, TTL_MS = 30000 };
+    hold_many(MANY, TTL_MS);
+    step((struct event){.kind = EVENT_TIME});
+    cr_assert_eq(rig.core->stats.locks_held, MANY);
+    cr_assert_eq(rig.core->errands.taken, 0);
+    cr_assert_eq(rig.core->contests.taken, 0);
+    cr_assert_lt(rig.core->lock_bytes + sizeof(struct key), 450);
 }

@@ -17,10 +17,12 @@ static void begin_fair(void)
     begin_fair_of(5);
 }
 
-/* Refused as masters do: with the number of this agent's ticket, whose turn comes in 2.9 s at the latest. */
+/* Refused as masters do: with the number of this agent's ticket, whose turn comes in 2.9 s at the
+ * latest. */
 static void refuse(enum op op, master_set masters, uint64_t ticket)
 {
-    reply_with(op, masters, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 2900, .ticket = ticket});
+    reply_with(op, masters,
+               (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 2900, .ticket = ticket});
 }
 
 static struct ticket *shown(enum op op)
@@ -37,13 +39,14 @@ static void expect_undone_with_ticket(enum op op, master_set masters)
     cr_assert_eq(shown(OP_RELEASE)->ttl_ms, TICKET_MS);
 }
 
-/* By all of them, and two came too late to decide: what they were asked is undone, and the ticket stays. */
+/* By all of them, and two came too late to decide: what they were asked is undone, and the ticket
+ * stays. */
 static void refused(enum op op)
 {
     refuse(op, 0x07, shown(op)->number);
     expect_undone_with_ticket(op, 0x18);
     refuse(op, 0x18, shown(op)->number);
-    reply(OP_RELEASE, 0x18, VOTE_HELD);
+    reply(OP_RELEASE, 0x18, VOTE_TAKEN);
 }
 
 /* A message as masters send it, `next` being the agent whose turn it is. */
@@ -51,7 +54,8 @@ static void told(master_set masters, uint64_t next)
 {
     for (uint8_t m = 0; m < 5; m++) {
         struct event event = {.kind = EVENT_MESSAGE};
-        event.channel = (struct event_channel){.master = m, .key = text("k"), .agents = 3, .next = next};
+        event.channel =
+            (struct event_channel){.master = m, .key = text("k"), .agents = 3, .next = next};
         if (masters >> m & 1)
             step(event);
     }
@@ -102,7 +106,8 @@ Test(fair, r9_a_split_vote_costs_nobody_the_place)
     refuse(OP_ACQUIRE, 0x1c, shown(OP_ACQUIRE)->number);
     expect_undone_with_ticket(OP_ACQUIRE, 0x03);
     reply(OP_RELEASE, 0x01, VOTE_YES);
-    reply(OP_RELEASE, 0x02, VOTE_NOT_RUN); /* asked again, perhaps behind the next attempt: that one shows it */
+    /* asked again, perhaps behind the next attempt: that one shows it */
+    reply(OP_RELEASE, 0x02, VOTE_NOT_RUN);
     expect_send(OP_RELEASE, 0x02);
     cr_assert_eq(shown(OP_RELEASE)->agent, 0u);
 }
@@ -121,7 +126,8 @@ Test(fair, r9_an_attempt_for_nobody_leaves_no_ticket)
     expect_send(OP_WITHDRAW, ALL);
 }
 
-/* Where no hand-over is allowed, nobody from elsewhere comes in between the release and the attempt of the next one here. */
+/* Where no hand-over is allowed, nobody from elsewhere comes in between the release and the attempt
+ * of the next one here. */
 Test(fair, r9_a_release_keeps_the_place_of_the_next_one_here)
 {
     prepare(5);
@@ -294,7 +300,8 @@ Test(fair, r9_who_is_refused_by_the_few_that_it_reaches_leaves_no_ticket)
     expect_nothing();
 }
 
-/* What is left of the first one's attempt keeps the key, and what was found out then is of no use now. */
+/* What is left of the first one's attempt keeps the key, and what was found out then is of no use
+ * now. */
 Test(fair, r9_a_newcomer_is_not_taken_for_unreachable)
 {
     begin_fair();
@@ -342,7 +349,8 @@ Test(fair, r9_who_does_not_wait_has_no_ticket)
     expect_nothing();
 }
 
-/* Masters on which it is another agent's turn delete the key: the holder has released it all the same. */
+/* Masters on which it is another agent's turn delete the key: the holder has released it all the
+ * same. */
 Test(fair, r9_a_hand_over_that_is_refused_is_a_release)
 {
     begin_fair();
@@ -374,7 +382,8 @@ Test(fair, r9_hand_overs_are_not_counted)
         acquire_as(1, "k", .wait_ms = 200000);
         release(62, "k", token);
         expect_send(OP_HANDOVER, ALL);
-        struct event_reply handed = {.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .agents = 2};
+        struct event_reply handed = {
+            .vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .agents = 2};
         reply_with(OP_HANDOVER, ALL, handed);
         expect_answer(62, ANSWER_RELEASED);
         expect_answer(1, ANSWER_GRANTED);

@@ -1,4 +1,5 @@
-/* Log lines: golden lines in both formats, bytes of strangers, long lines, and a reader that does not read. */
+/* Log lines: golden lines in both formats, bytes of strangers, long lines, and a reader that does
+ * not read. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -51,7 +52,8 @@ static const char *caught_text(void)
 {
     const char *form = "dddd-dd-ddTdd:dd:dd.dddZ", *line = caught();
     for (size_t i = 0; i < STAMP; i++)
-        cr_assert(form[i] == 'd' ? line[i] >= '0' && line[i] <= '9' : line[i] == form[i], "no time: %s", line);
+        cr_assert(form[i] == 'd' ? line[i] >= '0' && line[i] <= '9' : line[i] == form[i],
+                  "no time: %s", line);
     return line + STAMP;
 }
 
@@ -85,9 +87,9 @@ Test(log, json_line)
     log_setup(LOG_DEBUG, LOG_JSON);
     log_event(LOG_INFO, "lock lost", LOG_BYTES_FIELD("key", ((struct text){"jobs/1xxx", 6})),
               LOG_TEXT_FIELD("reason", "taken"), LOG_INT_FIELD("held_ms", -12));
-    cr_expect_str_eq(
-        caught_json(),
-        "\",\"level\":\"info\",\"msg\":\"lock lost\",\"key\":\"jobs/1\",\"reason\":\"taken\",\"held_ms\":-12}\n");
+    cr_expect_str_eq(caught_json(),
+                     "\",\"level\":\"info\",\"msg\":\"lock "
+                     "lost\",\"key\":\"jobs/1\",\"reason\":\"taken\",\"held_ms\":-12}\n");
     log_write(LOG_ERROR, "alone", NULL, 0);
     cr_expect_str_eq(caught_json(), "\",\"level\":\"error\",\"msg\":\"alone\"}\n");
 }
@@ -145,12 +147,14 @@ Test(log, json_values_are_escaped)
     for (size_t i = 0; i < sizeof(golden) / sizeof(golden[0]); i++) {
         char expected[256];
         log_event(LOG_INFO, "m", LOG_TEXT_FIELD("v", golden[i].value));
-        snprintf(expected, sizeof(expected), "\",\"level\":\"info\",\"msg\":\"m\",\"v\":\"%s\"}\n", golden[i].printed);
+        snprintf(expected, sizeof(expected), "\",\"level\":\"info\",\"msg\":\"m\",\"v\":\"%s\"}\n",
+                 golden[i].printed);
         cr_expect_str_eq(caught_json(), expected);
     }
 }
 
-/* All bytes, NUL among them, in all places: always one line, always JSON that another parser reads. */
+/* All bytes, NUL among them, in all places: always one line, always JSON that another parser
+ * reads. */
 Test(log, random_bytes_make_one_line_of_valid_json)
 {
     char bytes[6000];
@@ -160,7 +164,8 @@ Test(log, random_bytes_make_one_line_of_valid_json)
         size_t len = random_from(&state) % (round % 10 == 0 ? sizeof(bytes) : 200);
         for (size_t i = 0; i < len; i++)
             bytes[i] = (char)random_from(&state);
-        log_event(LOG_INFO, "m", LOG_BYTES_FIELD("v", ((struct text){bytes, len})), LOG_INT_FIELD("n", round));
+        log_event(LOG_INFO, "m", LOG_BYTES_FIELD("v", ((struct text){bytes, len})),
+                  LOG_INT_FIELD("n", round));
         const char *line = caught();
         size_t end = strlen(line);
         cr_assert(end > 0 && end <= LINE_MAX && strchr(line, '\n') == line + end - 1);
@@ -205,8 +210,10 @@ Test(log, long_lines_are_cut_and_say_so)
             const char *line = caught();
             size_t end = strlen(line);
             bool whole = strstr(line, "two words") != NULL;
-            cr_assert(end > 0 && end <= LINE_MAX && line[end - 1] == '\n', "%zu bytes: %s", end, line);
-            cr_assert(strstr(line, "number") == NULL || strstr(line, "123456789") != NULL, "half a number: %s", line);
+            cr_assert(end > 0 && end <= LINE_MAX && line[end - 1] == '\n', "%zu bytes: %s", end,
+                      line);
+            cr_assert(strstr(line, "number") == NULL || strstr(line, "123456789") != NULL,
+                      "half a number: %s", line);
             if (format == LOG_JSON) {
                 json_t *json = json_loads(line, 0, NULL);
                 cr_assert(json != NULL, "%s", line);
@@ -226,7 +233,8 @@ Test(log, a_cut_never_falls_inside_a_character)
         memcpy(bytes + i, "\xe9\x94\x81", 3);
     log_setup(LOG_INFO, LOG_JSON);
     for (size_t shift = 0; shift < 3; shift++) {
-        log_event(LOG_INFO, &"xx"[shift], LOG_BYTES_FIELD("v", ((struct text){bytes, sizeof(bytes)})));
+        log_event(LOG_INFO, &"xx"[shift],
+                  LOG_BYTES_FIELD("v", ((struct text){bytes, sizeof(bytes)})));
         const char *line = caught();
         json_t *json = json_loads(line, 0, NULL);
         cr_assert(json != NULL, "%s", line);
@@ -310,10 +318,12 @@ Test(log, a_full_pipe_drops_whole_lines_and_counts_them)
     memset(pad, 'p', sizeof(pad));
     log_setup(LOG_INFO, LOG_JSON);
     for (int i = 0; i < LINES; i++)
-        log_event(LOG_INFO, "m", LOG_BYTES_FIELD("pad", ((struct text){pad, sizeof(pad)})), LOG_INT_FIELD("n", i));
+        log_event(LOG_INFO, "m", LOG_BYTES_FIELD("pad", ((struct text){pad, sizeof(pad)})),
+                  LOG_INT_FIELD("n", i));
     uint64_t dropped = log_dropped();
     cr_expect(dropped > 0 && dropped < LINES);
-    cr_expect_not(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, "the flags of stderr are not ours to change");
+    cr_expect_not(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK,
+                  "the flags of stderr are not ours to change");
 
     size_t lines = 0, len = 0;
     static char all[1 << 20];
@@ -356,7 +366,8 @@ Test(log, a_held_terminal_drops_lines)
     close(terminal);
 }
 
-/* A stderr that somebody else made non-blocking may take a part of a line; the next one starts on its own. */
+/* A stderr that somebody else made non-blocking may take a part of a line; the next one starts on
+ * its own. */
 Test(log, a_line_that_was_taken_in_part_does_not_spoil_the_next)
 {
     static char value[3500];

@@ -1,5 +1,5 @@
-/* The metrics registry: what is counted comes out as a page that promtool accepts, with every series there from the
- * start, and nothing of a secret in it. */
+/* The metrics registry: what is counted comes out as a page that promtool accepts, with every
+ * series there from the start, and nothing of a secret in it. */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <signal.h>
@@ -12,10 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/registry.h"
+#include "agent/metrics/exposition.h"
+#include "agent/metrics/metrics.h"
 #include "agent/version.h"
 
-/* An agent without its loop and its API: a configuration made by hand, the real Redis room, figures of a core. */
+/* An agent without its loop and its API: a configuration made by hand, the real Redis room, figures
+ * of a core. */
 static struct {
     struct config *config;
     struct core_stats *stats;
@@ -36,7 +38,8 @@ static struct config_master *add_master(size_t group, const char *host, uint16_t
     master->address.is_unix = port == 0;
     master->address.port = port;
     snprintf(master->address.host, sizeof(master->address.host), "%s", host);
-    snprintf(master->address.text, sizeof(master->address.text), "%s%s", port == 0 ? "unix:" : "", host);
+    snprintf(master->address.text, sizeof(master->address.text), "%s%s", port == 0 ? "unix:" : "",
+             host);
     snprintf(master->url, sizeof(master->url), "redis:%s", host);
     return master;
 }
@@ -70,8 +73,8 @@ static void ignore_event(void *arg, struct event *event)
     (void)arg, (void)event;
 }
 
-static void ignore_command(void *arg, uint8_t group, uint8_t master, enum op op, enum redis_outcome outcome,
-                           int64_t latency_us)
+static void ignore_command(void *arg, uint8_t group, uint8_t master, enum op op,
+                           enum redis_outcome outcome, int64_t latency_us)
 {
     (void)arg, (void)group, (void)master, (void)op, (void)outcome, (void)latency_us;
 }
@@ -81,7 +84,8 @@ static void ignore_clock(void *arg, uint8_t group, int64_t offset_us)
     (void)arg, (void)group, (void)offset_us;
 }
 
-static void ignore_state(void *arg, uint8_t group, uint8_t master, enum redis_state state, const char *text)
+static void ignore_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                         const char *text)
 {
     (void)arg, (void)group, (void)master, (void)state, (void)text;
 }
@@ -98,8 +102,10 @@ static void open_world(void)
 
 static void start_world(void)
 {
-    static const struct redis_sink sink = {
-        .event = ignore_event, .observe = ignore_command, .state = ignore_state, .clock = ignore_clock};
+    static const struct redis_sink sink = {.event = ignore_event,
+                                           .observe = ignore_command,
+                                           .state = ignore_state,
+                                           .clock = ignore_clock};
     cr_assert_eq(uv_loop_init(&world.uv), 0);
     world.redis = redis_start(&world.uv, world.config, &sink);
     world.metrics = metrics_new(world.config);
@@ -163,9 +169,11 @@ static const char *value_of(const char *series)
 {
     static char value[64];
     size_t len = strlen(series);
-    for (const char *line = world.page.bytes; line != NULL && *line != '\0'; line = strchr(line, '\n') + 1) {
+    for (const char *line = world.page.bytes; line != NULL && *line != '\0';
+         line = strchr(line, '\n') + 1) {
         if (strncmp(line, series, len) == 0 && line[len] == ' ') {
-            snprintf(value, sizeof(value), "%.*s", (int)strcspn(line + len + 1, "\n"), line + len + 1);
+            snprintf(value, sizeof(value), "%.*s", (int)strcspn(line + len + 1, "\n"),
+                     line + len + 1);
             return value;
         }
     }
@@ -195,7 +203,8 @@ static void expect_promtool_content(void)
 {
     char said[4096];
     int page = memfd_create("page", 0), ends[2], status = 0;
-    cr_assert(page >= 0 && write(page, world.page.bytes, world.page.len) == (ssize_t)world.page.len);
+    cr_assert(page >= 0 &&
+              write(page, world.page.bytes, world.page.len) == (ssize_t)world.page.len);
     cr_assert(lseek(page, 0, SEEK_SET) == 0 && pipe(ends) == 0);
     pid_t promtool = fork();
     if (promtool == 0) {
@@ -207,7 +216,8 @@ static void expect_promtool_content(void)
     }
     close(ends[1]);
     size_t len = 0;
-    for (ssize_t more; len < sizeof(said) - 1 && (more = read(ends[0], said + len, sizeof(said) - 1 - len)) > 0;)
+    for (ssize_t more;
+         len < sizeof(said) - 1 && (more = read(ends[0], said + len, sizeof(said) - 1 - len)) > 0;)
         len += (size_t)more;
     said[len] = '\0';
     close(ends[0]);
@@ -232,31 +242,41 @@ static void answer(enum answer answer, uint16_t policy, int64_t waited_us)
 /* Every counting function, with every value that it can be given. */
 static void make_traffic(void)
 {
-    static const enum answer decided[] = {ANSWER_GRANTED, ANSWER_LOCK_HELD, ANSWER_QUORUM_UNAVAILABLE,
-                                          ANSWER_VALIDITY_EXPIRED};
-    static const enum answer answered[] = {
-        ANSWER_GRANTED,          ANSWER_LOCK_HELD, ANSWER_WAIT_TIMEOUT,   ANSWER_QUORUM_UNAVAILABLE,
-        ANSWER_REENTERED,        ANSWER_REPEATED,  ANSWER_SUPERSEDED,     ANSWER_IDEMPOTENCY_MISMATCH,
-        ANSWER_VALIDITY_EXPIRED, ANSWER_BAD_TTL,   ANSWER_TOO_MANY_LOCKS, ANSWER_TOO_MANY_WAITERS,
-        ANSWER_DRAINING};
+    static const enum answer decided[] = {ANSWER_GRANTED, ANSWER_LOCK_HELD,
+                                          ANSWER_QUORUM_UNAVAILABLE, ANSWER_VALIDITY_EXPIRED};
+    static const enum answer answered[] = {ANSWER_GRANTED,          ANSWER_LOCK_HELD,
+                                           ANSWER_WAIT_TIMEOUT,     ANSWER_QUORUM_UNAVAILABLE,
+                                           ANSWER_REENTERED,        ANSWER_REPEATED,
+                                           ANSWER_SUPERSEDED,       ANSWER_IDEMPOTENCY_MISMATCH,
+                                           ANSWER_VALIDITY_EXPIRED, ANSWER_BAD_TTL,
+                                           ANSWER_TOO_MANY_LOCKS,   ANSWER_TOO_MANY_WAITERS,
+                                           ANSWER_OVERLOADED,       ANSWER_DRAINING};
     for (int64_t round = 0, us = 1; round < 40; round++, us = us * 2 + 1) {
         uint16_t policy = (uint16_t)(round % 3);
         us = us > 1LL << 36 ? 1 : us;
-        trace((struct effect_trace){
-            .kind = TRACE_ATTEMPT, .policy = policy, .answer = decided[round % 4], .elapsed_us = us});
+        trace((struct effect_trace){.kind = TRACE_ATTEMPT,
+                                    .policy = policy,
+                                    .answer = decided[round % 4],
+                                    .elapsed_us = us,
+                                    .queued_us = us});
         trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = policy, .adopted = round % 2});
-        trace((struct effect_trace){.kind = TRACE_RENEWED, .policy = policy, .margin_us = us, .ttl_ms = 30000});
-        trace((struct effect_trace){.kind = TRACE_RENEW_FAILED, .policy = policy});
         trace((struct effect_trace){
-            .kind = TRACE_LOST, .policy = policy, .reason = 1 + round % (REASON_COUNT - 1), .elapsed_us = us});
+            .kind = TRACE_RENEWED, .policy = policy, .margin_us = us, .ttl_ms = 30000});
+        trace((struct effect_trace){.kind = TRACE_RENEW_FAILED, .policy = policy});
+        trace((struct effect_trace){.kind = TRACE_LOST,
+                                    .policy = policy,
+                                    .reason = (enum reason)(1 + round % (REASON_COUNT - 1)),
+                                    .elapsed_us = us});
         trace((struct effect_trace){.kind = TRACE_RELEASED, .policy = policy, .elapsed_us = us});
-        trace((struct effect_trace){.kind = TRACE_DEBT_DROPPED, .group = round % 2});
+        trace((struct effect_trace){.kind = TRACE_DEBT_DROPPED, .group = (uint8_t)(round % 2)});
         trace((struct effect_trace){.kind = TRACE_FOREIGN, .master = (uint8_t)(round % 5)});
         trace((struct effect_trace){.kind = TRACE_STALLED, .elapsed_us = us});
         answer(answered[round % 9], policy, us);
         for (enum redis_outcome outcome = 0; outcome < REDIS_OUTCOME_COUNT; outcome++)
-            metrics_command(world.metrics, 0, (uint8_t)(round % 5), (enum op)(round % OP_COUNT), outcome, us);
-        metrics_http(world.metrics, routes[round % 3], round % 2 ? "POST" : "GET", 200 + (unsigned)round % 4 * 100, us);
+            metrics_command(world.metrics, 0, (uint8_t)(round % 5), (enum op)(round % OP_COUNT),
+                            outcome, us);
+        metrics_http(world.metrics, routes[round % 3], round % 2 ? "POST" : "GET",
+                     200 + (unsigned)round % 4 * 100, us);
         metrics_loop_lag(world.metrics, us);
         metrics_http_connections(world.metrics, round);
         metrics_reloaded(world.metrics, round % 2, 1795255200123456 + round);
@@ -286,22 +306,27 @@ Test(metrics, every_known_series_is_there_from_the_start)
     for (enum family_id id = 0; id < FAMILY_COUNT; id++) {
         char text[256];
         const struct family *family = &metric_families[id];
-        snprintf(text, sizeof(text), "\n%s%s", family->name, family->type == TYPE_HISTOGRAM ? "_count" : "");
+        snprintf(text, sizeof(text), "\n%s%s", family->name,
+                 family->type == TYPE_HISTOGRAM ? "_count" : "");
         cr_expect(strstr(page, text) != NULL, "no series of %s", family->name);
     }
     expect("lockagent_build_info{version=\"" LOCKAGENT_VERSION "\"}", "1");
-    expect("lockagent_acquire_attempts_total{policy=\"jobs/*\",outcome=\"quorum_unavailable\"}", "0");
+    expect("lockagent_acquire_attempts_total{policy=\"jobs/*\",outcome=\"quorum_unavailable\"}",
+           "0");
     expect("lockagent_acquire_requests_total{policy=\"*\",outcome=\"wait_timeout\"}", "0");
     expect("lockagent_renewals_total{policy=\"*\",outcome=\"failed\"}", "0");
     expect("lockagent_locks_lost_total{policy=\"*\",reason=\"taken\"}", "0");
     expect("lockagent_acquire_duration_seconds_bucket{policy=\"*\",le=\"0.0001\"}", "0");
     expect("lockagent_acquire_duration_seconds_bucket{policy=\"*\",le=\"+Inf\"}", "0");
     expect("lockagent_acquire_duration_seconds_sum{policy=\"*\"}", "0");
-    expect("lockagent_master_commands_total{group=\"main\",master=\"127.0.0.1:2\",op=\"repair\",outcome=\"lost\"}",
+    expect("lockagent_master_commands_total{group=\"main\",master=\"127.0.0.1:2\",op=\"repair\","
+           "outcome=\"lost\"}",
            "0");
-    expect("lockagent_master_error_replies_total{group=\"main\",master=\"[::1]:1\",class=\"oom\"}", "0");
+    expect("lockagent_master_error_replies_total{group=\"main\",master=\"[::1]:1\",class=\"oom\"}",
+           "0");
     expect("lockagent_master_up{group=\"main\",master=\"/nowhere/redis.sock\"}", "0");
-    expect("lockagent_http_requests_total{route=\"/locks/{key}\",method=\"POST\",status=\"5xx\"}", "0");
+    expect("lockagent_http_requests_total{route=\"/locks/{key}\",method=\"POST\",status=\"5xx\"}",
+           "0");
     expect("lockagent_config_last_reload_successful", "1");
     expect("lockagent_loop_lag_seconds_count", "0");
     cr_expect_eq(series_with("lockagent_locks_lost_total"), 3 * (REASON_COUNT - 1));
@@ -336,7 +361,8 @@ Test(metrics, histograms_never_fall_and_end_in_their_count)
         last = value;
         if (strncmp(le, "le=\"+Inf\"", 9) == 0) {
             const char *count = strchr(strchr(end + 1, '\n') + 1, ' ');
-            cr_expect_eq(value, strtod(count, NULL), "not its count: %.*s", (int)(end - line), line);
+            cr_expect_eq(value, strtod(count, NULL), "not its count: %.*s", (int)(end - line),
+                         line);
             last = 0, ends++;
         }
     }
@@ -346,37 +372,45 @@ Test(metrics, histograms_never_fall_and_end_in_their_count)
 
 Test(metrics, an_observation_falls_into_the_bucket_that_bounds_it)
 {
-    metrics_command(world.metrics, 0, 0, OP_ACQUIRE, REDIS_OUTCOME_OK, 100);     /* on the bound: inside */
-    metrics_command(world.metrics, 0, 0, OP_ACQUIRE, REDIS_OUTCOME_OK, 101);     /* above it: the next one */
+    /* on the bound: inside */
+    metrics_command(world.metrics, 0, 0, OP_ACQUIRE, REDIS_OUTCOME_OK, 100);
+    /* above it: the next one */
+    metrics_command(world.metrics, 0, 0, OP_ACQUIRE, REDIS_OUTCOME_OK, 101);
     metrics_command(world.metrics, 0, 0, OP_ACQUIRE, REDIS_OUTCOME_OK, 1000001); /* above all */
     render();
-#define BUCKET(le)                                                                                                     \
-    "lockagent_master_command_duration_seconds_bucket{group=\"main\",master=\"127.0.0.1:1\",le=\"" le "\"}"
+#define BUCKET(le)                                                                                 \
+    "lockagent_master_command_duration_seconds_bucket{group=\"main\",master=\"127.0.0.1:1\",le="   \
+    "\"" le "\"}"
     expect(BUCKET("0.0001"), "1");
     expect(BUCKET("0.00025"), "2");
     expect(BUCKET("1"), "2");
     expect(BUCKET("+Inf"), "3");
-    expect("lockagent_master_command_duration_seconds_sum{group=\"main\",master=\"127.0.0.1:1\"}", "1.000202");
-    expect("lockagent_master_command_duration_seconds_sum{group=\"main\",master=\"127.0.0.1:2\"}", "0");
+    expect("lockagent_master_command_duration_seconds_sum{group=\"main\",master=\"127.0.0.1:1\"}",
+           "1.000202");
+    expect("lockagent_master_command_duration_seconds_sum{group=\"main\",master=\"127.0.0.1:2\"}",
+           "0");
 #undef BUCKET
 }
 
 /* Millionths are printed exactly, and read back as the double that is nearest to them. */
 Test(metrics, numbers_survive_being_printed)
 {
-    static const int64_t micros[] = {0,  1,        10,  999999,  1000000,  1000001,          -1,       -1500000,
-                                     -5, 12345678, 100, 1000100, 60000000, 1795255200123456, INT64_MAX};
+    static const int64_t micros[] = {
+        0,  1,        10,  999999,  1000000,  1000001,          -1,       -1500000,
+        -5, 12345678, 100, 1000100, 60000000, 1795255200123456, INT64_MAX};
     int64_t *offset = world.metrics->families[FAMILY_CLOCK_OFFSET].cells;
     for (size_t i = 0; i < sizeof(micros) / sizeof(micros[0]); i++) {
         *offset = micros[i];
         buffer_free(&world.page);
         exposition_render(world.metrics, &world.page);
-        const char *text = value_of("lockagent_master_clock_offset_seconds{group=\"main\",master=\"127.0.0.1:1\"}");
+        const char *text = value_of(
+            "lockagent_master_clock_offset_seconds{group=\"main\",master=\"127.0.0.1:1\"}");
         cr_assert(text != NULL);
         char expected[64];
         snprintf(expected, sizeof(expected), "%.6Lf", (long double)micros[i] / 1000000.0L);
         cr_expect_eq(strtod(text, NULL), strtod(expected, NULL), "%s for %s", text, expected);
-        cr_expect(strchr(text, '.') == NULL || text[strlen(text) - 1] != '0', "%s ends in zeros", text);
+        cr_expect(strchr(text, '.') == NULL || text[strlen(text) - 1] != '0', "%s ends in zeros",
+                  text);
     }
     *world.metrics->families[FAMILY_RELEASES].cells = INT64_MAX;
     render();
@@ -385,13 +419,17 @@ Test(metrics, numbers_survive_being_printed)
 
 Test(metrics, what_the_core_traces_is_counted)
 {
-    trace((struct effect_trace){
-        .kind = TRACE_ATTEMPT, .answer = ANSWER_LOCK_HELD, .cause = CAUSE_MESSAGE, .elapsed_us = 1500});
+    trace((struct effect_trace){.kind = TRACE_ATTEMPT,
+                                .answer = ANSWER_LOCK_HELD,
+                                .cause = CAUSE_MESSAGE,
+                                .elapsed_us = 1500});
     trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = 2, .adopted = true});
     trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = 2});
-    trace((struct effect_trace){.kind = TRACE_RENEWED, .policy = 2, .margin_us = 7500000, .ttl_ms = 30000});
+    trace((struct effect_trace){
+        .kind = TRACE_RENEWED, .policy = 2, .margin_us = 7500000, .ttl_ms = 30000});
     trace((struct effect_trace){.kind = TRACE_RENEW_FAILED, .policy = 2});
-    trace((struct effect_trace){.kind = TRACE_LOST, .policy = 2, .reason = REASON_QUORUM_LOST, .elapsed_us = 2000000});
+    trace((struct effect_trace){
+        .kind = TRACE_LOST, .policy = 2, .reason = REASON_QUORUM_LOST, .elapsed_us = 2000000});
     trace((struct effect_trace){.kind = TRACE_RELEASED, .policy = 2, .elapsed_us = 500000});
     trace((struct effect_trace){.kind = TRACE_DEBT_DROPPED, .group = 1});
     trace((struct effect_trace){.kind = TRACE_FOREIGN, .group = 0, .master = 1});
@@ -429,8 +467,9 @@ Test(metrics, answers_to_acquires_are_counted_and_others_are_not)
 
 Test(metrics, commands_are_counted_by_what_came_of_them)
 {
-#define COMMANDS(outcome)                                                                                              \
-    "lockagent_master_commands_total{group=\"side\",master=\"127.0.0.1:4/3\",op=\"renew\",outcome=\"" outcome "\"}"
+#define COMMANDS(outcome)                                                                          \
+    "lockagent_master_commands_total{group=\"side\",master=\"127.0.0.1:4/"                         \
+    "3\",op=\"renew\",outcome=\"" outcome "\"}"
     metrics_command(world.metrics, 1, 0, OP_RENEW, REDIS_OUTCOME_OK, 200);
     metrics_command(world.metrics, 1, 0, OP_RENEW, REDIS_OUTCOME_MISCONF, 200);
     metrics_command(world.metrics, 1, 0, OP_RENEW, REDIS_OUTCOME_OTHER, 200);
@@ -441,10 +480,18 @@ Test(metrics, commands_are_counted_by_what_came_of_them)
     expect(COMMANDS("error"), "2");
     expect(COMMANDS("lost"), "1");
     expect(COMMANDS("not_sent"), "1");
-    expect("lockagent_master_error_replies_total{group=\"side\",master=\"127.0.0.1:4/3\",class=\"misconf\"}", "1");
-    expect("lockagent_master_error_replies_total{group=\"side\",master=\"127.0.0.1:4/3\",class=\"other\"}", "1");
-    expect("lockagent_master_error_replies_total{group=\"side\",master=\"127.0.0.1:4/3\",class=\"oom\"}", "0");
-    expect("lockagent_master_command_duration_seconds_count{group=\"side\",master=\"127.0.0.1:4/3\"}", "4");
+    expect("lockagent_master_error_replies_total{group=\"side\",master=\"127.0.0.1:4/"
+           "3\",class=\"misconf\"}",
+           "1");
+    expect("lockagent_master_error_replies_total{group=\"side\",master=\"127.0.0.1:4/"
+           "3\",class=\"other\"}",
+           "1");
+    expect("lockagent_master_error_replies_total{group=\"side\",master=\"127.0.0.1:4/"
+           "3\",class=\"oom\"}",
+           "0");
+    expect(
+        "lockagent_master_command_duration_seconds_count{group=\"side\",master=\"127.0.0.1:4/3\"}",
+        "4");
 #undef COMMANDS
 }
 
@@ -456,15 +503,18 @@ Test(metrics, http_requests_are_counted_by_route_method_and_class)
     metrics_http(world.metrics, NULL, NULL, 503, -1);
     metrics_http_connections(world.metrics, 17);
     render();
-    expect("lockagent_http_requests_total{route=\"/locks/{key}\",method=\"POST\",status=\"2xx\"}", "1");
-    expect("lockagent_http_requests_total{route=\"/locks/{key}\",method=\"POST\",status=\"4xx\"}", "1");
+    expect("lockagent_http_requests_total{route=\"/locks/{key}\",method=\"POST\",status=\"2xx\"}",
+           "1");
+    expect("lockagent_http_requests_total{route=\"/locks/{key}\",method=\"POST\",status=\"4xx\"}",
+           "1");
     expect("lockagent_http_requests_total{route=\"other\",method=\"other\",status=\"4xx\"}", "1");
     expect("lockagent_http_requests_total{route=\"other\",method=\"other\",status=\"5xx\"}", "1");
     expect("lockagent_http_request_duration_seconds_sum{route=\"/locks/{key}\"}", "0.0018");
     expect("lockagent_http_request_duration_seconds_sum{route=\"other\"}", "0.00002");
     expect("lockagent_http_connections", "17");
     expect("lockagent_http_connections_limit", "4096");
-    cr_expect(strstr(world.page.bytes, "passwd") == NULL && strstr(world.page.bytes, "BREW") == NULL);
+    cr_expect(strstr(world.page.bytes, "passwd") == NULL &&
+              strstr(world.page.bytes, "BREW") == NULL);
 }
 
 Test(metrics, reloads_tell_whether_and_when)
@@ -532,7 +582,7 @@ Test(metrics, series_are_bounded)
 {
     make_traffic();
     render();
-    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 80);
+    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 83);
     cr_expect_leq(series_with("{policy=\"jobs/*\""), 130);
     size_t before = series_with("");
     for (int i = 0; i < 1000; i++) {
@@ -542,7 +592,7 @@ Test(metrics, series_are_bounded)
     }
     render();
     cr_expect_eq(series_with(""), before);
-    cr_expect_leq(before, 1100);
+    cr_expect_leq(before, 1100, "%zu series", before);
 }
 
 Test(metrics, counting_allocates_nothing)
@@ -554,17 +604,18 @@ Test(metrics, counting_allocates_nothing)
     cr_expect_eq(before.uordblks, after.uordblks);
 }
 
-Test(metrics, the_table_for_the_readme_has_a_row_for_each_family)
+Test(metrics, the_table_for_docs_has_a_row_for_each_family)
 {
     struct buffer out = {0};
     size_t rows = 0;
-    metrics_print_markdown(&out);
+    exposition_print_markdown(&out);
     for (const char *at = out.bytes; (at = strchr(at, '\n')) != NULL; at++)
         rows++;
     cr_expect_eq(rows, FAMILY_COUNT + 2);
     cr_expect(strstr(out.bytes, "| `lockagent_locks_lost_total` | counter | `policy`, `reason` | "
                                 "Holds that ended without a release, by reason. |\n") != NULL);
-    cr_expect(strstr(out.bytes, "| `lockagent_master_state` | gauge | `group`, `master`, `state` | ") != NULL);
+    cr_expect(strstr(out.bytes,
+                     "| `lockagent_master_state` | gauge | `group`, `master`, `state` | ") != NULL);
     buffer_free(&out);
 }
 
@@ -577,7 +628,8 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-Test(metrics_alone, a_scrape_of_fifteen_masters_takes_a_fraction_of_5_ms, .fini = close_world, .timeout = 60)
+Test(metrics_alone, a_scrape_of_fifteen_masters_takes_a_fraction_of_5_ms, .fini = close_world,
+     .timeout = 60)
 {
     enum { SCRAPES = 50 };
     open_world();
@@ -596,7 +648,8 @@ Test(metrics_alone, a_scrape_of_fifteen_masters_takes_a_fraction_of_5_ms, .fini 
     cr_expect_lt(each, 5e-3);
 }
 
-/* The largest configuration that the limits allow: all cells are there, and none is written beside. */
+/* The largest configuration that the limits allow: all cells are there, and none is written
+ * beside. */
 Test(metrics_alone, the_largest_configuration_fits, .fini = close_world, .timeout = 60)
 {
     open_world();
@@ -616,9 +669,12 @@ Test(metrics_alone, the_largest_configuration_fits, .fini = close_world, .timeou
         add_policy(pattern, (uint8_t)(p % LIMIT_GROUPS), ALGORITHM_REDLOCK);
     }
     start_world();
-    trace((struct effect_trace){.kind = TRACE_FOREIGN, .group = LIMIT_GROUPS - 1, .master = LIMIT_MASTERS - 1});
     trace((struct effect_trace){
-        .kind = TRACE_LOST, .policy = LIMIT_POLICIES - 1, .reason = REASON_DRAINED, .elapsed_us = INT64_MAX / 4});
+        .kind = TRACE_FOREIGN, .group = LIMIT_GROUPS - 1, .master = LIMIT_MASTERS - 1});
+    trace((struct effect_trace){.kind = TRACE_LOST,
+                                .policy = LIMIT_POLICIES - 1,
+                                .reason = REASON_DRAINED,
+                                .elapsed_us = INT64_MAX / 4});
     render();
     expect("lockagent_master_foreign_keys_total{group=\"g7\",master=\"127.0.0.1:15\"}", "1");
     expect_promtool_content();
@@ -631,8 +687,9 @@ static pid_t start_redis(const char *folder, const char *socket)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(1);
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--save", "",
-               "--appendonly", "no", "--logfile", "redis.log", "--maxmemory-policy", "noeviction", (char *)NULL);
+        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", socket, "--dir",
+               folder, "--save", "", "--appendonly", "no", "--logfile", "redis.log",
+               "--maxmemory-policy", "noeviction", (char *)NULL);
         _exit(127);
     }
     return child;
@@ -660,8 +717,10 @@ Test(metrics_alone, a_real_master_comes_and_goes, .fini = close_world, .timeout 
     start_world();
     char up[128], state[160], reconnects[128];
     snprintf(up, sizeof(up), "lockagent_master_up{group=\"main\",master=\"%s\"}", socket);
-    snprintf(state, sizeof(state), "lockagent_master_state{group=\"main\",master=\"%s\",state=\"up\"}", socket);
-    snprintf(reconnects, sizeof(reconnects), "lockagent_master_reconnects_total{group=\"main\",master=\"%s\"}", socket);
+    snprintf(state, sizeof(state),
+             "lockagent_master_state{group=\"main\",master=\"%s\",state=\"up\"}", socket);
+    snprintf(reconnects, sizeof(reconnects),
+             "lockagent_master_reconnects_total{group=\"main\",master=\"%s\"}", socket);
 
     run_until(REDIS_UP);
     render();
@@ -669,7 +728,7 @@ Test(metrics_alone, a_real_master_comes_and_goes, .fini = close_world, .timeout 
     expect(state, "1");
     expect("lockagent_quorum_available{group=\"main\"}", "1");
     expect_promtool_content();
-    double before = strtod(value_of(reconnects), NULL);
+    uint64_t before = strtoull(value_of(reconnects), NULL, 10);
 
     kill(redis, SIGKILL);
     waitpid(redis, NULL, 0);
@@ -682,20 +741,8 @@ Test(metrics_alone, a_real_master_comes_and_goes, .fini = close_world, .timeout 
     expect(up, "0");
     expect(state, "0");
     expect("lockagent_quorum_available{group=\"main\"}", "0");
-    cr_expect_gt(strtod(value_of(reconnects), NULL), before);
+    cr_expect_gt(strtoull(value_of(reconnects), NULL, 10), before);
     unlink(socket);
     unlink(log);
     cr_expect_eq(rmdir(folder), 0);
-}
-
-Test(buffer, what_can_not_grow_is_cut_and_says_so)
-{
-    struct buffer out = {0};
-    buffer_printf(&out, "%s-%d", "a", 1);
-    buffer_add(&out, "x", SIZE_MAX / 2);
-    cr_expect(out.failed);
-    buffer_add(&out, "y", 1);
-    cr_expect_str_eq(out.bytes, "a-1");
-    buffer_free(&out);
-    cr_expect(out.bytes == NULL && out.len == 0);
 }

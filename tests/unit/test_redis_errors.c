@@ -1,7 +1,8 @@
-/* Every class of error reply (D5.5), as real redis-servers give it, and what the Redis room makes of it. */
+/* Every class of error reply (D5.5), as real redis-servers give it, and what the Redis room
+ * makes of it. */
 #include <sys/stat.h>
 
-#include "agent/redis/room.h"
+#include "agent/redis/replies.h"
 #include "redis_rig.h"
 
 static struct server one;
@@ -31,7 +32,8 @@ static void assert_refused(enum op op, struct send_item item, enum redis_outcome
     unsigned before = rig.outcomes[outcome];
     struct record got = exchange(op, 0, item);
     cr_assert_eq(got.vote, VOTE_REFUSED, "%s: %s", op_name(op), vote_name(got.vote));
-    cr_assert_eq(rig.outcomes[outcome], before + 1, "%s: not %s", op_name(op), redis_outcome_name(outcome));
+    cr_assert_eq(rig.outcomes[outcome], before + 1, "%s: not %s", op_name(op),
+                 redis_outcome_name(outcome));
     cr_assert(is_up(0));
 }
 
@@ -69,9 +71,9 @@ Test(errors, misconf_and_noreplicas_and_readonly_refuse)
     cr_assert_eq(mkdir(missing, 0700), 0); /* the snapshot can not be put there */
     ask(&one, "CONFIG SET save %s", "1000 1000");
     ask(&one, "BGSAVE");
-    for (int i = 0; i < 400 && !strstr(ask(&one, "INFO persistence"), "rdb_last_bgsave_status:err"); i++) {
+    for (int i = 0; i < 400 && !strstr(ask(&one, "INFO persistence"), "rdb_last_bgsave_status:err");
+         i++)
         usleep(5000);
-    }
     assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_MISCONF);
     assert_refused(OP_RENEW, item, REDIS_OUTCOME_MISCONF);
     assert_refused(OP_RELEASE, item, REDIS_OUTCOME_MISCONF);
@@ -88,7 +90,8 @@ Test(errors, misconf_and_noreplicas_and_readonly_refuse)
     end(&one);
 }
 
-/* An error that marks the master: refused, down with its reason, up again on the same connection in the same epoch. */
+/* An error that marks the master: refused, down with its reason, up again on the same connection
+ * in the same epoch. */
 static void assert_marked(struct send_item item, enum redis_outcome outcome, const char *reason)
 {
     unsigned downs = count_of(EVENT_MASTER_DOWN, 0);
@@ -138,14 +141,18 @@ Test(errors, a_command_that_the_acl_forbids_marks_the_master)
 {
     begin(&one, NULL);
     ask(&one, "ACL SETUSER default -set");
-    assert_marked(item_of("k", 1, BIG), REDIS_OUTCOME_NOPERM, "noperm"); /* inside EVAL it comes as -ERR */
+    /* inside EVAL it comes as -ERR */
+    assert_marked(item_of("k", 1, BIG), REDIS_OUTCOME_NOPERM, "noperm");
     ask(&one, "ACL SETUSER default +set");
     RUN_UNTIL(is_up(0), 1000);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     ask(&one, "ACL SETUSER default -pexpire");
     cr_assert_eq(exchange(OP_RENEW, 0,
-                          (struct send_item){
-                              .key = {"k", 1}, .token = item_of("k", 1, BIG).token, .ttl_ms = 50000, .fencing = true})
+                          (struct send_item){.key = {"k", 1},
+                                             .token = item_of("k", 1, BIG).token,
+                                             .agent = 0xa1,
+                                             .ttl_ms = 50000,
+                                             .fencing = true})
                      .vote,
                  VOTE_REFUSED);
     cr_assert(is_down_with(0, "noperm"));
@@ -163,22 +170,25 @@ Test(errors, a_key_that_the_acl_forbids_leaves_the_master_up)
     end(&one);
 }
 
-/* The least that the agent needs: what the README says. */
-Test(errors, the_acl_of_the_readme_is_enough)
+/* The least that the agent needs: what docs/masters.md says. */
+Test(errors, the_documented_acl_is_enough)
 {
     server_start(&one, NULL);
-    ask(&one, "ACL SETUSER agent on >p ~lock:* ~lockagent:* resetchannels -@all +get +set +del +pexpire +pttl +evalsha "
-              "+script|load +ping +info +time +client|setname +client|id +client|kill");
+    ask(&one,
+        "ACL SETUSER agent on >p ~lock:* ~lockagent:* resetchannels -@all +get +mget +set +del "
+        "+pexpire +pttl +evalsha "
+        "+script|load +ping +info +time +client|setname +client|id +client|kill");
     rig_configure();
     rig_master(0, &one, false);
     strcpy(rig.config->groups[0].masters[0].username, "agent");
     strcpy(rig.config->groups[0].masters[0].password, "p");
     rig_start();
     RUN_UNTIL(is_up(0), 2000);
-    static const enum op ops[] = {OP_ACQUIRE, OP_RAISE, OP_RENEW, OP_REPAIR, OP_ADOPT, OP_READ, OP_RELEASE};
-    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-        cr_assert_eq(exchange(ops[i], 0, item_of("k", 1, BIG)).vote, VOTE_YES, "%s", op_name(ops[i]));
-    }
+    static const enum op ops[] = {OP_ACQUIRE, OP_RAISE, OP_RENEW,  OP_REPAIR,
+                                  OP_ADOPT,   OP_READ,  OP_RELEASE};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        cr_assert_eq(exchange(ops[i], 0, item_of("k", 1, BIG)).vote, VOTE_YES, "%s",
+                     op_name(ops[i]));
     cr_assert_eq(rig.outcomes[REDIS_OUTCOME_OK], 7);
     end(&one);
 }
@@ -197,25 +207,29 @@ Test(errors, classes_with_and_without_what_eval_adds)
         const char *text;
         enum redis_outcome outcome;
     } cases[] = {
-        {"OOM command not allowed when used memory > 'maxmemory'. script: 0123, on @user_script:9.", REDIS_OUTCOME_OOM},
+        {"OOM command not allowed when used memory > 'maxmemory'. script: 0123, on @user_script:9.",
+         REDIS_OUTCOME_OOM},
         {"-OOM command not allowed when used memory > 'maxmemory'.", REDIS_OUTCOME_OOM},
         {"@user_script: 12: OOM command not allowed", REDIS_OUTCOME_OOM},
-        {"ERR The user executing the script can't run this command or subcommand script: 01", REDIS_OUTCOME_NOPERM},
-        {"@user_script: 1: The user executing the script can't access at least one of the keys", REDIS_OUTCOME_NOPERM},
+        {"ERR The user executing the script can't run this command or subcommand script: 01",
+         REDIS_OUTCOME_NOPERM},
+        {"@user_script: 1: The user executing the script can't access at least one of the keys",
+         REDIS_OUTCOME_NOPERM},
         {"NOPERM this user has no permissions to run the 'evalsha' command", REDIS_OUTCOME_NOPERM},
         {"ERR max number of clients reached", REDIS_OUTCOME_MAXCLIENTS},
         {"ERR max number of clients + cluster connections reached", REDIS_OUTCOME_MAXCLIENTS},
         {"NOSCRIPT No matching script. Please use EVAL.", REDIS_OUTCOME_NOSCRIPT},
-        {"NOREPLICAS Not enough good replicas to write. script: 01, on @user_script:1.", REDIS_OUTCOME_NOREPLICAS},
+        {"NOREPLICAS Not enough good replicas to write. script: 01, on @user_script:1.",
+         REDIS_OUTCOME_NOREPLICAS},
         {"BUSYKEY Target key name already exists.", REDIS_OUTCOME_OTHER},
         {"ERR value is not an integer", REDIS_OUTCOME_OTHER},
         {"", REDIS_OUTCOME_OTHER},
     };
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         cr_assert_eq(outcome_of_error(cases[i].text), cases[i].outcome, "%s", cases[i].text);
-    }
     char says[160];
-    outcome_describe(REDIS_OUTCOME_OTHER, "ERR unknown command 'X', with args beginning with: 'secret'\n", says,
+    outcome_describe(REDIS_OUTCOME_OTHER,
+                     "ERR unknown command 'X', with args beginning with: 'secret'\n", says,
                      sizeof(says));
     cr_assert_str_eq(says, "unexpected answer: ERR unknown command 'X'");
 }
@@ -223,26 +237,31 @@ Test(errors, classes_with_and_without_what_eval_adds)
 /* Of what nobody has promised nothing is known: it may have been done. */
 Test(errors, a_reply_of_an_unknown_shape_is_unknown)
 {
-    redisReply word = {.type = REDIS_REPLY_STRING, .str = (char *)"held", .len = 4};
+    char held[] = "held", ok[] = "OK", stranger[] = "foreign";
+    redisReply word = {.type = REDIS_REPLY_STRING, .str = held, .len = 4};
     redisReply number = {.type = REDIS_REPLY_INTEGER, .integer = 5};
     redisReply minus = {.type = REDIS_REPLY_INTEGER, .integer = -2};
     redisReply absent = {.type = REDIS_REPLY_INTEGER, .integer = -1};
     redisReply nil = {.type = REDIS_REPLY_NIL};
-    redisReply status = {.type = REDIS_REPLY_STATUS, .str = (char *)"OK", .len = 2};
+    redisReply status = {.type = REDIS_REPLY_STATUS, .str = ok, .len = 2};
     redisReply *parts[] = {&word, &number, &nil};
     redisReply empty = {.type = REDIS_REPLY_ARRAY, .elements = 0};
     redisReply cut = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
     redisReply unlabelled = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = parts};
-    redisReply foreign = {.type = REDIS_REPLY_STRING, .str = (char *)"foreign", .len = 7};
-    redisReply *beyond_expiry_parts[] = {&foreign, &minus}; /* -1 says that there is no expiry, and -2 nothing */
-    redisReply beyond_expiry = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = beyond_expiry_parts};
+    redisReply foreign = {.type = REDIS_REPLY_STRING, .str = stranger, .len = 7};
+    /* -1 says that there is no expiry, and -2 nothing */
+    redisReply *beyond_expiry_parts[] = {&foreign, &minus};
+    redisReply beyond_expiry = {
+        .type = REDIS_REPLY_ARRAY, .elements = 2, .element = beyond_expiry_parts};
     static const enum op ops[] = {OP_ACQUIRE, OP_RENEW, OP_READ};
-    redisReply *shapes[] = {&minus, &nil, &status, &word, &empty, &cut, &unlabelled, &beyond_expiry};
+    redisReply *shapes[] = {&minus, &nil, &status,     &word,
+                            &empty, &cut, &unlabelled, &beyond_expiry};
     for (unsigned o = 0; o < 3; o++) {
         struct item_reply got;
         for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
             item_reply_read(ops[o], shapes[i], &got);
-            cr_assert(got.vote == VOTE_UNKNOWN && got.outcome == REDIS_OUTCOME_OTHER, "%u %u", o, i);
+            cr_assert(got.vote == VOTE_UNKNOWN && got.outcome == REDIS_OUTCOME_OTHER, "%u %u", o,
+                      i);
         }
         item_reply_read(ops[o], ops[o] == OP_ACQUIRE ? &absent : &word, &got);
         cr_assert_eq(got.vote, VOTE_UNKNOWN);

@@ -60,8 +60,8 @@ static void begin_queue(void)
     begin(&one, NULL);
     struct send_item holder = attempt(9, 0x99, 1);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, holder).vote, VOTE_YES);
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)).vote, VOTE_HELD);
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)).vote, VOTE_TAKEN);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_TAKEN);
 }
 
 Test(fair_scripts, r9_the_lowest_ticket_is_granted_and_taken_off)
@@ -72,7 +72,7 @@ Test(fair_scripts, r9_the_lowest_ticket_is_granted_and_taken_off)
     cr_assert_gt(ask_number(&one, "PTTL", TICKETS), 2000);
     exchange(OP_RELEASE, 0, deleting(9, 0x99));
     struct record got = exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7));
-    cr_assert_eq(got.vote, VOTE_HELD);
+    cr_assert_eq(got.vote, VOTE_TAKEN);
     cr_assert_eq(got.ticket, BIG + 7);
     cr_assert_str_eq(got.holder, "");
     cr_assert(got.pttl_ms > 0 && got.pttl_ms <= TICKET_TTL_MS);
@@ -81,7 +81,7 @@ Test(fair_scripts, r9_the_lowest_ticket_is_granted_and_taken_off)
     cr_assert_eq(got.vote, VOTE_YES);
     cr_assert_gt(got.fence, BIG);
     expect_ticket(BERT_TEXT, NULL);
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_TAKEN);
     exchange(OP_RELEASE, 0, deleting(2, BERT));
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_YES);
     cr_assert_str_eq(ask(&one, "EXISTS " TICKETS), "0");
@@ -95,7 +95,7 @@ Test(fair_scripts, r9_equal_numbers_are_served_by_the_agents_names)
     exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 5));
     exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5));
     exchange(OP_RELEASE, 0, deleting(9, 0x99));
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 5)).vote, VOTE_TAKEN);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 5)).vote, VOTE_YES);
     end(&one);
 }
@@ -110,7 +110,8 @@ Test(fair_scripts, r9_a_fresh_ticket_is_above_the_last_one)
     late.ticket.fresh = false; /* shown again: it is what the agent says */
     cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 3);
     expect_ticket("000000000000000c", "1760000000000003:");
-    exchange(OP_ACQUIRE, 0, attempt(4, 0xd, 1000000000)); /* of a wrong clock: nobody is put behind it */
+    /* of a wrong clock: nobody is put behind it */
+    exchange(OP_ACQUIRE, 0, attempt(4, 0xd, 1000000000));
     late.ticket.fresh = true;
     cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 8);
     end(&one);
@@ -125,7 +126,7 @@ Test(fair_scripts, r9_a_ticket_runs_out)
     exchange(OP_ACQUIRE, 0, dead);
     exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7));
     exchange(OP_RELEASE, 0, deleting(9, 0x99));
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_TAKEN);
     usleep(160 * 1000);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_YES);
     end(&one);
@@ -138,7 +139,7 @@ Test(fair_scripts, r9_who_does_not_wait_is_refused_while_somebody_does_and_leave
     struct send_item once = attempt(3, 0xc, 0);
     once.ticket.number = 0;
     once.ticket.ttl_ms = 0;
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, once).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, once).vote, VOTE_TAKEN);
     cr_assert_str_eq(ask(&one, "HLEN " TICKETS), "2");
     exchange(OP_WITHDRAW, 0, deleting(1, ANNA));
     exchange(OP_WITHDRAW, 0, deleting(2, BERT));
@@ -156,7 +157,7 @@ Test(fair_scripts, r9_a_hand_over_goes_to_the_lowest_or_is_a_release)
     struct send_item next = attempt(4, 0x99, 6);
     memset(next.previous.random, 3, sizeof(next.previous.random));
     struct record got = exchange(OP_HANDOVER, 0, next);
-    cr_assert_eq(got.vote, VOTE_HELD);
+    cr_assert_eq(got.vote, VOTE_TAKEN);
     cr_assert_eq(got.ticket, BIG + 6);
     cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
     expect_ticket("0000000000000099", "1760000000000006:");
@@ -179,7 +180,8 @@ Test(fair_scripts, a_doubled_attempt_is_a_grant)
     end(&one);
 }
 
-/* Back, where an attempt is undone; or that of the next one at the same agent, who had none of its own before. */
+/* Back, where an attempt is undone; or that of the next one at the same agent, who had none of
+ * its own before. */
 Test(fair_scripts, r9_a_release_puts_a_ticket_there)
 {
     begin_queue();
@@ -189,11 +191,10 @@ Test(fair_scripts, r9_a_release_puts_a_ticket_there)
     redisContext *line = listen_to(&one);
     struct record got = exchange(OP_RELEASE, 0, attempt(2, BERT, 6));
     cr_assert_eq(got.vote, VOTE_YES);
-    cr_assert_gt(got.fence, BIG);
     expect_message(line, "1 " BERT_TEXT);
     expect_ticket(BERT_TEXT, "1760000000000006:");
     cr_assert_gt(ask_number(&one, "PTTL", TICKETS), 2000);
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_TAKEN);
     exchange(OP_WITHDRAW, 0, deleting(2, BERT));
     cr_assert_eq(exchange(OP_RELEASE, 0, attempt(2, BERT, 6)).vote, VOTE_ABSENT);
     expect_ticket(BERT_TEXT, NULL); /* nothing is deleted, nothing is put there */
@@ -201,14 +202,14 @@ Test(fair_scripts, r9_a_release_puts_a_ticket_there)
     end(&one);
 }
 
-/* The release of a hold takes it off, also where another one has the key by now; what names no agent leaves it: a stranger's
- * release, or what is still owed of an attempt. */
+/* The release of a hold takes it off, also where another one has the key by now; what names no
+ * agent leaves it: a stranger's release, or what is still owed of an attempt. */
 Test(fair_scripts, r9_whose_release_takes_a_ticket_off)
 {
     begin_queue();
     exchange(OP_RELEASE, 0, deleting(1, 0));
     expect_ticket(ANNA_TEXT, "1760000000000007:");
-    cr_assert_eq(exchange(OP_RELEASE, 0, deleting(1, ANNA)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_RELEASE, 0, deleting(1, ANNA)).vote, VOTE_TAKEN);
     expect_ticket(ANNA_TEXT, NULL);
     expect_ticket(BERT_TEXT, "1760000000000005:");
     cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, BERT)).vote, VOTE_YES);
@@ -228,7 +229,7 @@ Test(fair_scripts, r9_messages_say_whose_turn_it_is)
     exchange(OP_ACQUIRE, 0, attempt(2, BERT, 8));
     struct send_item heir = attempt(3, ANNA, 9);
     memset(heir.previous.random, 1, sizeof(heir.previous.random));
-    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_TAKEN);
     expect_message(line, "1 " BERT_TEXT);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 8)).vote, VOTE_YES);
     exchange(OP_WITHDRAW, 0, deleting(1, ANNA)); /* the key is held: nobody need know */
@@ -245,7 +246,8 @@ Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
     cr_assert_eq(exchange(OP_ACQUIRE, 0, holder).vote, VOTE_YES);
     ask(&one, "SET " TICKETS " x");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2)).vote, VOTE_FOREIGN);
-    cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, 0x99)).vote, VOTE_YES); /* what is held can be released */
+    /* what is held can be released */
+    cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, 0x99)).vote, VOTE_YES);
     cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2)).vote, VOTE_FOREIGN);
     cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");

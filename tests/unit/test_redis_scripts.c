@@ -1,4 +1,7 @@
 /* The scripts of the Redis room, each path of them, on a real redis-server. */
+#include <time.h>
+
+#include "agent/redis/scripts.h"
 #include "redis_rig.h"
 
 static struct server one;
@@ -9,12 +12,12 @@ Test(scripts, acquire_grants_once_and_refuses_with_label_and_ttl)
     struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
     cr_assert_eq(got.vote, VOTE_YES);
     cr_assert_eq(got.fence, BIG);
-    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 ":me");
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT "me");
     cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000000"); /* R12: exact */
     cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 9000);
     cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3590000);
     got = exchange(OP_ACQUIRE, 0, item_of("k", 2, BIG + 5));
-    cr_assert_eq(got.vote, VOTE_HELD);
+    cr_assert_eq(got.vote, VOTE_TAKEN);
     cr_assert_str_eq(got.holder, "me");
     cr_assert(got.pttl_ms > 9000 && got.pttl_ms <= 10000);
     cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000000");
@@ -41,11 +44,15 @@ Test(scripts, fencing_numbers_rise_also_when_the_proposals_fall)
         cr_assert_eq(got.vote, VOTE_YES);
         cr_assert_gt(got.fence, last);
         last = got.fence;
+        item.token.fence = last;
+        item.numbered = true;
         got = exchange(OP_RELEASE, 0, item);
         cr_assert_eq(got.vote, VOTE_YES);
         cr_assert_eq(got.fence, last);
     }
     cr_assert_eq(last, BIG + 199);
+    /* two agents may propose the same microsecond */
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 2, last)).fence, last + 1);
     end(&one);
 }
 
@@ -57,7 +64,7 @@ Test(scripts, without_fencing_no_fence_key_is_touched)
     cr_assert_eq(exchange(OP_RENEW, 0, item).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_YES);
     cr_assert_str_eq(ask(&one, "DBSIZE"), "1");
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, plain_of("k", 2)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, plain_of("k", 2)).vote, VOTE_TAKEN);
     cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_REPAIRED);
     cr_assert_str_eq(ask(&one, "DBSIZE"), "1");
@@ -68,7 +75,8 @@ Test(scripts, a_key_of_another_type_is_foreign_everywhere)
 {
     begin(&one, NULL);
     ask(&one, "LPUSH lock:k x");
-    static const enum op ops[] = {OP_ACQUIRE, OP_RAISE, OP_RENEW, OP_REPAIR, OP_ADOPT, OP_RELEASE, OP_READ};
+    static const enum op ops[] = {OP_ACQUIRE, OP_RAISE,   OP_RENEW, OP_REPAIR,
+                                  OP_ADOPT,   OP_RELEASE, OP_READ};
     for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         struct record got = exchange(ops[i], 0, item_of("k", 1, BIG));
         cr_assert_eq(got.vote, VOTE_FOREIGN, "%s: %s", op_name(ops[i]), vote_name(got.vote));
@@ -87,11 +95,11 @@ Test(scripts, a_foreign_fence_key_fails_the_acquire_before_anything_is_written)
     ask(&one, "SET lockagent:fence:lock:c 99999999999999999999");
     static const char *const keys[] = {"a", "b", "c"};
     for (unsigned i = 0; i < 3; i++) {
-        cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of(keys[i], 1, BIG)).vote, VOTE_FOREIGN);
-        cr_assert_eq(exchange(OP_REPAIR, 0, item_of(keys[i], 1, BIG)).vote, VOTE_FOREIGN);
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of(keys[i], 1, BIG)).vote, VOTE_SPOILED);
+        cr_assert_eq(exchange(OP_REPAIR, 0, item_of(keys[i], 1, BIG)).vote, VOTE_SPOILED);
         cr_assert_null(ask(&one, "GET lock:%s", keys[i]));
     }
-    ask(&one, "SET lock:a %s:me PX 1000", A40); /* the lease is what counts in a renewal */
+    ask(&one, "SET lock:a %sme PX 1000", A40 AGENT); /* the lease is what counts in a renewal */
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_ADOPT, 0, item_of("a", 1, BIG)).vote, VOTE_MISNUMBERED);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
@@ -103,8 +111,31 @@ Test(scripts, nothing_but_the_label_is_told_of_other_holders)
     begin(&one, NULL);
     static const struct {
         const char *value, *label;
-    } cases[] = {{B40 ":web-1:x", "web-1:x"}, {B40 ":", ""}, {B40, ""},      {"abc:def", ""},
-                 {"x" B40 ":y", ""},          {"", ""},      {":secret", ""}};
+    } cases[] = {
+        {B40 ":0123abcd:web-1:x", "web-1:x"},
+        {B40 ":0123abcd:", ""},
+        {B40 ":0123abcd", ""},
+        {B40 ":web-1", ""},
+        {B40 ":0123abcx:y", ""},
+        {B40 ":0123abcd0:y", ""},
+        {B40 ":0123abc:y", ""},
+        {B40, ""},
+        {"abc:def", ""},
+        {"x" B40 ":0123abcd:y", ""},
+        {"0" B40 ":0123abcd:y", ""},
+        {"", ""},
+        {":secret", ""},
+        {B40 ":0123abcd:caf\xc3\xa9", "caf\xc3\xa9"},
+        {B40 ":0123abcd:0123456789012345678901234567890123456789012345678901234567890123",
+         "0123456789012345678901234567890123456789012345678901234567890123"},
+        /* What no caller could have given as a label is no label: something else of
+                  * theirs lies there. */
+        {B40 ":0123abcd:0123456789012345678901234567890123456789012345678901234567890123-", ""},
+        {B40 ":0123abcd:password=sesame\n", ""},
+        {B40 ":0123abcd:\xff\xfe", ""},
+        {B40 ":0123abcd:caf\xc3", ""},
+        {B40 ":0123abcd:\xc2\x85", ""},
+        {B40 ":0123abcd:\x7f", ""}};
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         ask(&one, "SET lock:k %s", cases[i].value);
         struct record got = exchange(OP_READ, 0, item_of("k", 1, 0));
@@ -112,7 +143,7 @@ Test(scripts, nothing_but_the_label_is_told_of_other_holders)
         cr_assert_eq(got.pttl_ms, -1);
         cr_assert_str_eq(got.holder, cases[i].label);
         got = exchange(OP_RELEASE, 0, item_of("k", 1, 0));
-        cr_assert_eq(got.vote, VOTE_HELD);
+        cr_assert_eq(got.vote, VOTE_TAKEN);
         cr_assert_str_eq(got.holder, cases[i].label);
     }
     ask(&one, "DEL lock:k");
@@ -127,11 +158,11 @@ Test(scripts, no_renewal_shortens_a_lease_or_a_fence)
     static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_ADOPT};
     for (unsigned i = 0; i < 3; i++) {
         struct send_item item = item_of("k", 1, 7);
-        ask(&one, "SET lock:k %s:me PX 60000", A40);
+        ask(&one, "SET lock:k %sme PX 60000", A40 AGENT);
         ask(&one, "SET lockagent:fence:lock:k 7 PX 9000000");
         struct record got = exchange(ops[i], 0, item);
         cr_assert_eq(got.vote, VOTE_YES);
-        cr_assert_eq(got.fence, 7);
+        cr_assert_eq(got.fence, ops[i] == OP_RENEW ? 0 : 7, "a renewal does not look at it");
         cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 50000);
         cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 8000000);
         item.ttl_ms = 100000;
@@ -158,9 +189,9 @@ Test(scripts, raise_only_lifts_and_only_where_the_token_is)
     cr_assert(got.vote == VOTE_YES && got.fence == BIG + 1);
     cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000001");
     cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3590000);
-    got = exchange(OP_RAISE, 0, item_of("k", 1, 5));
+    got = exchange(OP_RAISE, 0, item_of("k", 1, BIG - 5));
     cr_assert(got.vote == VOTE_YES && got.fence == BIG + 1);
-    cr_assert_eq(exchange(OP_RAISE, 0, item_of("k", 2, BIG + 9)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_RAISE, 0, item_of("k", 2, BIG + 9)).vote, VOTE_TAKEN);
     cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000001");
     end(&one);
 }
@@ -170,14 +201,14 @@ Test(scripts, repair_creates_what_is_missing_and_never_lowers_a_number)
     begin(&one, NULL);
     struct record got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG));
     cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
-    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 ":me");
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT "me");
     ask(&one, "DEL lock:k");
     got = exchange(OP_REPAIR, 0, item_of("k", 1, 50));
     cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
     ask(&one, "DEL lockagent:fence:lock:k"); /* the number alone was lost */
     got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG + 3));
     cr_assert(got.vote == VOTE_YES && got.fence == BIG + 3);
-    cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 2, BIG + 4)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 2, BIG + 4)).vote, VOTE_TAKEN);
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("absent", 2, BIG)).vote, VOTE_ABSENT);
     cr_assert_null(ask(&one, "GET lock:absent"));
     end(&one);
@@ -199,7 +230,7 @@ Test(scripts, adopt_needs_exactly_the_stored_number)
     got = exchange(OP_ADOPT, 0, item);
     cr_assert(got.vote == VOTE_YES && got.fence == BIG);
     cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 80000);
-    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("k", 2, BIG)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("k", 2, BIG)).vote, VOTE_TAKEN);
     cr_assert_eq(exchange(OP_ADOPT, 0, item_of("no", 1, BIG)).vote, VOTE_ABSENT);
     end(&one);
 }
@@ -211,27 +242,82 @@ Test(scripts, one_bad_item_does_not_spoil_a_batch)
     char keys[LIMIT_BATCH][600];
     for (unsigned i = 0; i < LIMIT_BATCH; i++) {
         memset(keys[i], 'k', LIMIT_KEY_BYTES);
-        snprintf(keys[i] + LIMIT_KEY_BYTES - 3, 4, "%03u", i); /* the longest keys: the largest command */
+        /* the longest keys: the largest command */
+        snprintf(keys[i] + LIMIT_KEY_BYTES - 3, 4, "%03u", i);
         items[i] = i % 3 == 2 ? plain_of(keys[i], 1) : item_of(keys[i], 1, BIG);
         exchange(OP_ACQUIRE, 0, items[i]);
     }
     ask(&one, "DEL lock:%s", keys[0]);
-    ask(&one, "SET lock:%s %s:you PX 5000", keys[1], B40);
+    ask(&one, "SET lock:%s %syou PX 5000", keys[1], B40 AGENT);
     ask(&one, "DEL plain:%s", keys[2]);
     ask(&one, "LPUSH plain:%s x", keys[2]);
     static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_RELEASE};
     for (unsigned o = 0; o < 3; o++) {
         uint32_t first = rig_send(ops[o], 1, items, LIMIT_BATCH);
         RUN_UNTIL(reply_to(first + LIMIT_BATCH - 1, 0), 3000);
-        enum vote want = ops[o] == OP_REPAIR ? VOTE_REPAIRED : ops[o] == OP_RENEW ? VOTE_ABSENT : VOTE_YES;
+        enum vote want = ops[o] == OP_REPAIR  ? VOTE_REPAIRED
+                         : ops[o] == OP_RENEW ? VOTE_ABSENT
+                                              : VOTE_YES;
         cr_assert_eq(reply_to(first, 0)->vote, want);
-        cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_HELD);
+        cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_TAKEN);
         cr_assert_str_eq(reply_to(first + 1, 0)->holder, "you");
         cr_assert_eq(reply_to(first + 2, 0)->vote, VOTE_FOREIGN);
         for (unsigned i = 3; i < LIMIT_BATCH; i++) {
             cr_assert_eq(reply_to(first + i, 0)->vote, VOTE_YES);
-            cr_assert_eq(reply_to(first + i, 0)->fence, i % 3 == 2 ? 0 : BIG);
+            bool looks = ops[o] == OP_REPAIR && i % 3 != 2;
+            cr_assert_eq(reply_to(first + i, 0)->fence, looks ? BIG : 0);
         }
+    }
+    end(&one);
+}
+
+/* R1: each of them is numbered, or refused, for itself. */
+Test(scripts, one_bad_item_does_not_spoil_an_acquire_of_many)
+{
+    begin(&one, NULL);
+    struct send_item items[LIMIT_BATCH];
+    char keys[LIMIT_BATCH][8];
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "k%u", i);
+        items[i] = i % 7 == 5 ? plain_of(keys[i], 1) : item_of(keys[i], 1, BIG);
+    }
+    ask(&one, "LPUSH lock:k0 x");
+    ask(&one, "SET lock:k1 %syou PX 5000", B40 AGENT);
+    ask(&one, "SET lockagent:fence:lock:k2 9007199254740991");
+    ask(&one, "SADD lockagent:fence:lock:k3 x");
+    ask(&one, "SET lockagent:fence:lock:k4 %llu", (unsigned long long)BIG + 6);
+    ask(&one, "SET lockagent:fence:lock:k6 7");
+    uint32_t first = rig_send(OP_ACQUIRE, 1, items, LIMIT_BATCH);
+    RUN_UNTIL(reply_to(first + LIMIT_BATCH - 1, 0), 3000);
+    cr_assert_eq(reply_to(first, 0)->vote, VOTE_FOREIGN);
+    cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_TAKEN);
+    cr_assert_str_eq(reply_to(first + 1, 0)->holder, "you");
+    cr_assert_eq(reply_to(first + 2, 0)->vote, VOTE_SPOILED);
+    cr_assert_eq(reply_to(first + 3, 0)->vote, VOTE_SPOILED);
+    cr_assert_null(ask(&one, "GET lock:k3"));
+    for (unsigned i = 4; i < LIMIT_BATCH; i++) {
+        const struct record *got = reply_to(first + i, 0);
+        cr_assert_eq(got->vote, VOTE_YES, "%u", i);
+        cr_assert_eq(got->fence, i % 7 == 5 ? 0 : i == 4 ? BIG + 7 : BIG, "%u", i);
+    }
+    cr_assert_str_eq(ask(&one, "GET lock:k49"), A40 AGENT "me");
+    end(&one);
+}
+
+/* D5.5: the server refuses the whole call, for what is the affair of one key. */
+Test(scripts, a_key_that_the_acl_refuses_leaves_the_others_to_be_asked_for_alone)
+{
+    begin(&one, NULL);
+    struct send_item items[] = {item_of("a", 1, BIG), item_of("b", 1, BIG)};
+    ask(&one, "ACL SETUSER default resetkeys ~lock:a ~lockagent:*");
+    static const enum op ops[] = {OP_ACQUIRE, OP_RENEW, OP_RELEASE};
+    for (unsigned o = 0; o < 3; o++) {
+        uint32_t first = rig_send(ops[o], 1, items, 2);
+        RUN_UNTIL(reply_to(first + 1, 0), 3000);
+        cr_assert_eq(reply_to(first, 0)->vote, VOTE_NOT_RUN);
+        cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_NOT_RUN);
+        cr_assert_eq(exchange(ops[o], 0, items[0]).vote, VOTE_YES);
+        cr_assert_eq(exchange(ops[o], 0, items[1]).vote, VOTE_REFUSED);
     }
     end(&one);
 }
@@ -241,10 +327,10 @@ Test(scripts, release_compares_the_whole_random_part)
 {
     begin(&one, NULL);
     ask(&one, "SET lock:k %sx:me", A40);
-    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_HELD);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_TAKEN);
     ask(&one, "SET lock:k %s", A40);
-    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_HELD);
-    ask(&one, "SET lock:k %s:another-label", A40);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_TAKEN);
+    ask(&one, "SET lock:k %sanother-label", A40 AGENT);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_ABSENT);
     end(&one);
@@ -293,7 +379,80 @@ Test(scripts, a_master_without_a_vote_says_for_how_long)
     end(&one);
 }
 
-/* R7: the marker's epoch comes with the word that a key is missing, and the core hears of it first. */
+/* The vote exists exactly while the master votes, so that an acquire need not count: it comes when
+ * the guard has ended, and goes with a longer lease, another epoch, and the marker. */
+Test(scripts, d5_3_the_vote_is_there_while_the_master_votes)
+{
+    begin_guarded(/* durable= */ false);
+    cr_assert_null(ask(&one, "GET lockagent:vote"));
+    ask(&one, "HSET lockagent:marker since 1"); /* the guard has ended, and nobody said so yet */
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("early", 1, BIG)).vote, VOTE_YES);
+    RUN_UNTIL(ask(&one, "GET lockagent:vote") != NULL, 3000);
+    char epoch[64];
+    snprintf(epoch, sizeof(epoch), "%s", ask(&one, "HGET lockagent:marker epoch"));
+    cr_assert_str_eq(ask(&one, "GET lockagent:vote"), epoch);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    ask(&one, "DEL lockagent:marker"); /* by hand: until the next look at it */
+    RUN_UNTIL(ask(&one, "GET lockagent:vote") == NULL, 3000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_GUARDED);
+    ask(&one, "SET lockagent:vote %s", epoch); /* as one that was left behind */
+    RUN_UNTIL(ask(&one, "GET lockagent:vote") == NULL, 3000);
+    ask(&one, "LPUSH lockagent:vote x"); /* a stranger's: the marker decides, and then goes on */
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_GUARDED);
+    ask(&one, "HSET lockagent:marker since 1");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_YES);
+    RUN_UNTIL(strcmp(ask(&one, "TYPE lockagent:vote"), "string") == 0, 3000);
+    end(&one);
+}
+
+static void ask_marker(const char *how, uint32_t max_ttl_ms)
+{
+    ask(&one, "EVALSHA %s 2 lockagent:marker lockagent:vote run 00000000000000bb %u %s ee bb",
+        redis_scripts[SCRIPT_MARKER].sha, max_ttl_ms, how);
+}
+
+/* Each way to a guard takes the vote off in the same call. */
+Test(scripts, d5_3_no_vote_outlives_what_it_was_for)
+{
+    static const struct {
+        const char *how, *run;
+        uint32_t max_ttl_ms;
+    } ways[] = {{"restart", "another", 1000}, /* with its old data, or as a promoted replica */
+                {"keep", NULL, 1000},         /* the marker alone is missing */
+                {"begin", NULL, 1000},
+                {"keep", "run", 86400000}}; /* somebody gives longer leases */
+    begin(&one, NULL);
+    for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        ask(&one, "FLUSHALL");
+        ask(&one, "SET lockagent:vote ee");
+        if (ways[i].run)
+            ask(&one, "HSET lockagent:marker epoch ee run %s since %lld000 max_ttl 1000 birth x",
+                ways[i].run, (long long)time(NULL) - 3600);
+        ask_marker(ways[i].how, ways[i].max_ttl_ms);
+        cr_assert_str_eq(ask(&one, "EXISTS lockagent:vote"), "0", "%u", i);
+    }
+    ask_marker("trust", 1000);
+    cr_assert_str_eq(ask(&one, "GET lockagent:vote"), "ee");
+    cr_assert_str_eq(ask(&one, "HGET lockagent:marker epoch"), "ee");
+    end(&one);
+}
+
+/* R12: a renewal leaves a fence key alone while most of its retention is left. */
+Test(scripts, r12_a_renewal_extends_a_fence_key_when_a_quarter_has_passed)
+{
+    begin(&one, NULL);
+    exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    ask(&one, "PEXPIRE lockagent:fence:lock:k 2800000"); /* of 3600000 */
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    cr_assert_leq(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 2800000);
+    ask(&one, "PEXPIRE lockagent:fence:lock:k 2600000");
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3500000);
+    end(&one);
+}
+
+/* R7: the marker's epoch comes with the word that a key is missing, and the core hears of it
+ * first. */
 Test(scripts, a_missing_key_comes_with_its_epoch)
 {
     begin_guarded(/* durable= */ true);

@@ -8,15 +8,14 @@ static void begin_with_journal(void)
     begin();
 }
 
-static struct event_restore a_hold(int64_t valid_ms)
+static struct noted_hold a_hold(int64_t valid_ms)
 {
-    struct event_restore hold = {
+    struct noted_hold hold = {
         .key = text("k"),
-        .label = text("me"),
         .token = {.fence = 77},
-        .renew = RENEW_AGENT,
-        .ttl_ms = 3000,
-        .count = 1,
+        .terms = {.renew = RENEW_AGENT, .ttl_ms = 3000, .count = 1},
+        .words = {.label = "me", .label_len = 2},
+        .delivered = true,
         .acquired_at = {rig.epoch_us - 1000},
         .valid_until = {rig.epoch_us + valid_ms * 1000},
         .max_hold_until = {rig.epoch_us + 600000000},
@@ -26,7 +25,7 @@ static struct event_restore a_hold(int64_t valid_ms)
     return hold;
 }
 
-static void restore(struct event_restore hold)
+static void restore(struct noted_hold hold)
 {
     step((struct event){.kind = EVENT_RESTORE, .restore = hold});
 }
@@ -48,15 +47,44 @@ Test(restore, r7_a_watchdog_hold_is_renewed_at_once_and_the_first_renewal_create
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x03, VOTE_ABSENT);
     reply(OP_RENEW, 0x1c, VOTE_YES);
-    cr_assert(!noted()->ended && noted()->view.valid_until.us > rig.epoch_us + 2000000);
+    cr_assert(!noted()->hold.ended && noted()->hold.valid_until.us > rig.epoch_us + 2000000);
     expect_nothing();
+    for (int i = 0; i < 2;
+         /* what was released elsewhere meanwhile is not created anew: it is 1 s until that is
+          * shown */
+         i++) {
+        let_time_pass_until(OP_RENEW, 1500);
+        expect_send(OP_RENEW, ALL);
+        reply(OP_RENEW, 0x03, VOTE_ABSENT);
+        reply(OP_RENEW, 0x1c, VOTE_YES);
+        expect_nothing();
+    }
     let_time_pass_until(OP_RENEW, 1500);
     expect_send(OP_RENEW, 0x1c);
-    expect_send(OP_REPAIR, 0x03); /* from the second on it is a hold like any other */
+    expect_send(OP_REPAIR, 0x03); /* from then on it is a hold like any other */
     struct token token = a_hold(0).token;
     release(1, "k", token);
     expect_send(OP_RELEASE, ALL);
-    cr_assert(noted()->ended);
+    cr_assert(noted()->hold.ended);
+}
+
+/* Three masters have it, but never at once, and forget it together: that the hold goes on, no
+ * quorum has shown (R7, C8). */
+Test(restore, r7_what_no_quorum_has_confirmed_is_not_created_where_a_majority_forgot)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(9000);
+    hold.terms.ttl_ms = 10000;
+    restore(hold), at_ms(1);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x03, VOTE_YES);
+    let_time_pass_until(OP_RENEW, 2000);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x04, VOTE_YES);
+    for (uint8_t m = 0; m < 3; m++)
+        master_is(m, EVENT_MASTER_UP, 9);
+    let_time_pass_until(OP_RENEW, 2000);
+    expect_send(OP_RENEW, ALL); /* and nowhere a repair */
 }
 
 Test(restore, r7_a_quorum_that_does_not_confirm_leaves_it_to_end)
@@ -91,13 +119,15 @@ Test(restore, the_masters_may_come_up_later)
 Test(restore, a_plain_lease_ends_when_it_was_to_end)
 {
     begin_with_journal();
-    struct event_restore hold = a_hold(2000);
-    hold.renew = RENEW_CALLER;
-    restore(hold), at_us(1999999);
+    struct noted_hold hold = a_hold(2000);
+    hold.terms.renew = RENEW_CALLER;
+    restore(hold), at_us(1994999);
     expect_nothing();
     cr_assert(is_listed("k"));
-    at_ms(2000);
+    at_us(1999999);
     expect_lost(REASON_EXPIRED);
+    expect_nothing();
+    at_ms(2000);
     expect_send(OP_RELEASE, ALL);
 }
 
@@ -122,7 +152,7 @@ Test(restore, what_is_over_is_released_also_where_masters_come_up_later)
 Test(restore, what_was_reported_lost_runs_out)
 {
     begin_with_journal();
-    struct event_restore hold = a_hold(2000);
+    struct noted_hold hold = a_hold(2000);
     hold.ended = true;
     restore(hold), at_ms(3000);
     cr_assert_eq(rig.count, 0);
@@ -133,7 +163,7 @@ Test(restore, what_was_reported_lost_runs_out)
 Test(restore, what_was_adopted_and_is_over_runs_out)
 {
     begin_with_journal();
-    struct event_restore hold = a_hold(5);
+    struct noted_hold hold = a_hold(5);
     hold.adopted = true;
     at_ms(10), restore(hold), at_ms(3000);
     cr_assert_eq(rig.count, 0);
@@ -157,7 +187,7 @@ Test(restore, r14_too_late_for_any_renewal_it_is_lost_at_once)
     begin_with_journal();
     restore(a_hold(200)); /* the margin is 300 ms */
     expect_lost(REASON_STALLED);
-    cr_assert(noted()->ended);
+    cr_assert(noted()->hold.ended);
     cr_assert_not(is_listed("k"));
 }
 
@@ -183,7 +213,7 @@ Test(restore, every_change_is_noted_before_it_is_answered)
         answer = rig.records[i].effect.kind == EFFECT_ANSWER ? i : answer;
     }
     cr_assert(note < answer && answer < RECORDS);
-    cr_assert_eq(noted()->lease_until.us, rig.epoch_us + 3000000);
+    cr_assert_eq(noted()->hold.lease_until.us, rig.epoch_us + 3000000);
 }
 
 Test(restore, without_a_journal_nothing_is_noted)
@@ -194,7 +224,7 @@ Test(restore, without_a_journal_nothing_is_noted)
         cr_assert_neq(rig.records[i].effect.kind, EFFECT_HOLD);
 }
 
-/* ---- what callers are to it -------------------------------------------------------------------------------------- */
+/* ---- what callers are to it ------------------------------------------------------------------ */
 
 static struct token granted(struct event_acquire with)
 {
@@ -205,21 +235,42 @@ static struct token granted(struct event_acquire with)
     return rig.answer.hold.token;
 }
 
+/* Two have it as the agent ends; one of them gives it back. The next process must not release what
+ * the other still has. */
+Test(restore, r11_a_share_given_back_after_the_end_is_no_release)
+{
+    prepare(5);
+    rig.config.journal = rig.policy.reentrant = true;
+    begin();
+    struct token token =
+        granted((struct event_acquire){.ttl_ms = 3000, .owner = text("0123456789abcdef")});
+    acquire_as(1, "k", .owner = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_REENTERED);
+    at_ms(100), step((struct event){.kind = EVENT_END});
+    at_ms(101);
+    cr_assert(noted()->hold.ended && !noted()->hold.released);
+    at_ms(200), release(2, "k", token);
+    expect_answer(2, ANSWER_LOCK_LOST);
+    cr_assert(noted()->hold.ended && !noted()->hold.released);
+    cr_assert(noted()->hold.valid_until.us > rig.epoch_us + 2000000);
+}
+
 Test(restore, r11_an_owner_goes_on_with_its_count)
 {
     prepare(5);
     rig.config.journal = rig.policy.reentrant = true;
     begin();
-    struct token token = granted((struct event_acquire){.ttl_ms = 3000, .owner = text("0123456789abcdef")});
-    cr_assert_eq(noted()->view.count, 1);
+    struct token token =
+        granted((struct event_acquire){.ttl_ms = 3000, .owner = text("0123456789abcdef")});
+    cr_assert_eq(noted()->hold.terms.count, 1);
     acquire_as(1, "k", .owner = text("0123456789abcdef"));
     expect_answer(1, ANSWER_REENTERED);
-    cr_assert_eq(noted()->view.count, 2);
-    const struct text owner = noted()->secrets.owner;
-    cr_assert(owner.len == 16 && memcmp(owner.at, "0123456789abcdef", 16) == 0);
+    cr_assert_eq(noted()->hold.terms.count, 2);
+    const struct secret owner = noted()->hold.words.owner;
+    cr_assert(owner.len == 16 && memcmp(owner.bytes, "0123456789abcdef", 16) == 0);
     release(2, "k", token);
     expect_answer(2, ANSWER_RELEASED);
-    cr_assert_eq(noted()->view.count, 1);
+    cr_assert_eq(noted()->hold.terms.count, 1);
 }
 
 Test(restore, r11_as_many_releases_as_before)
@@ -227,10 +278,10 @@ Test(restore, r11_as_many_releases_as_before)
     prepare(5);
     rig.config.journal = rig.policy.reentrant = true;
     begin();
-    struct event_restore hold = a_hold(2000);
-    hold.renew = RENEW_CALLER;
-    hold.count = 2;
-    hold.secrets.owner = text("0123456789abcdef");
+    struct noted_hold hold = a_hold(2000);
+    hold.terms.renew = RENEW_CALLER;
+    hold.terms.count = 2;
+    secret_take(&hold.words.owner, text("0123456789abcdef"));
     restore(hold), at_ms(1);
     acquire_as(1, "k", .owner = text("0123456789abcdef"));
     expect_answer(1, ANSWER_REENTERED);
@@ -248,12 +299,12 @@ Test(restore, d3_a_request_that_is_asked_again_after_a_restart)
 {
     begin_with_journal();
     granted((struct event_acquire){.ttl_ms = 3000, .idempotency = text("0123456789abcdef")});
-    struct event_restore hold = a_hold(2000);
-    hold.secrets.terms = noted()->secrets.terms;
-    cr_assert_eq(noted()->secrets.idempotency.len, 16);
+    struct noted_hold hold = a_hold(2000);
+    hold.words.asked = noted()->hold.words.asked;
+    cr_assert_eq(noted()->hold.words.idempotency.len, 16);
     begin_with_journal();
-    hold.secrets.idempotency = text("0123456789abcdef");
-    hold.renew = RENEW_CALLER;
+    secret_take(&hold.words.idempotency, text("0123456789abcdef"));
+    hold.terms.renew = RENEW_CALLER;
     restore(hold), at_ms(1);
     acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
     expect_answer(1, ANSWER_REPEATED);
@@ -267,18 +318,19 @@ Test(restore, a_bound_hold_is_a_plain_lease_from_then_on)
 {
     begin_with_journal();
     granted((struct event_acquire){.ttl_ms = 3000, .bound = true});
-    cr_assert_eq(noted()->view.renew, RENEW_CALLER);
+    cr_assert_eq(noted()->hold.terms.renew, RENEW_CALLER);
     cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
 }
 
-/* R15: what was not released keeps its key taken for the lock_delay, and what was released does not. */
+/* R15: what was not released keeps its key taken for the lock_delay, and what was released does
+ * not. */
 Test(restore, r15_only_a_release_ends_the_lock_delay)
 {
     prepare(5);
     rig.config.journal = true;
     rig.policy.lock_delay_ms = 5000;
     begin();
-    struct event_restore hold = a_hold(5);
+    struct noted_hold hold = a_hold(5);
     at_ms(10), restore(hold);
     expect_nothing();
     hold.ended = true;
@@ -287,4 +339,111 @@ Test(restore, r15_only_a_release_ends_the_lock_delay)
     hold.released = true;
     restore(hold);
     expect_send(OP_RELEASE, ALL);
+}
+
+/* ---- the mark that the answer was written ---------------------------------------------------- */
+
+static void delivered(struct lock_ref lock)
+{
+    step((struct event){.kind = EVENT_DELIVERED, .delivered.lock = lock});
+}
+
+static size_t notes(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < rig.count; i++)
+        count += rig.records[i].effect.kind == EFFECT_HOLD;
+    return count;
+}
+
+/* The process ended between the grant and the mark: nobody renews what nobody may have. Its keys
+ * stay while the validity that the answer would have promised lasts, for the answer may have gone
+ * out after all. */
+Test(restore, a_watchdog_hold_that_was_not_delivered_is_not_renewed)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(2000);
+    hold.delivered = false;
+    cr_assert(core_is_doubtful(&hold));
+    restore(hold), at_ms(1);
+    cr_assert(is_listed("k"));
+    cr_assert_eq(noted()->hold.terms.renew, RENEW_CALLER);
+    at_ms(1900);
+    expect_nothing();
+    at_ms(2000);
+    expect_trace(TRACE_LOST);
+    cr_assert_eq(rig.trace.reason, REASON_EXPIRED);
+    expect_send(OP_RELEASE, ALL);
+}
+
+Test(restore, a_put_shows_that_its_caller_has_it)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(2000);
+    hold.delivered = false;
+    restore(hold), at_ms(1);
+    renew_with(1, "k", hold.token, (struct event_renew){.ttl_ms = 3000, .renew = RENEW_AGENT});
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert(noted()->hold.delivered && noted()->hold.terms.renew == RENEW_AGENT);
+}
+
+/* D3: its caller asks again with the key, and finds its hold as it was. */
+Test(restore, what_can_be_asked_for_again_goes_on)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(2000);
+    hold.delivered = false;
+    secret_take(&hold.words.idempotency, text("0123456789abcdef"));
+    cr_assert(!core_is_doubtful(&hold));
+    restore(hold), at_ms(1);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    cr_assert(!noted()->hold.delivered && noted()->hold.terms.renew == RENEW_AGENT);
+}
+
+Test(restore, the_mark_is_noted_once)
+{
+    begin_with_journal();
+    struct token token = granted((struct event_acquire){.ttl_ms = 3000, .renew = RENEW_AGENT});
+    cr_assert(!noted()->hold.delivered);
+    size_t before = notes();
+    delivered(rig.answer.lock);
+    cr_assert(noted()->hold.delivered && token_same_random(&noted()->hold.token, &token));
+    cr_assert_eq(notes(), before + 1);
+    delivered(rig.answer.lock);
+    cr_assert_eq(notes(), before + 1);
+    release(1, "k", token);
+    before = notes();
+    delivered(rig.answer.lock); /* late: it is over */
+    cr_assert_eq(notes(), before);
+}
+
+/* No watchdog renews them for a caller that may not be there: a second write would be for
+ * nothing. */
+Test(restore, leases_and_bound_holds_need_no_mark)
+{
+    begin_with_journal();
+    granted((struct event_acquire){.ttl_ms = 3000});
+    size_t before = notes();
+    delivered(rig.answer.lock);
+    cr_assert_eq(notes(), before);
+    begin_with_journal();
+    granted((struct event_acquire){.ttl_ms = 3000, .bound = true});
+    before = notes();
+    delivered(rig.answer.lock);
+    cr_assert_eq(notes(), before);
+}
+
+/* Who adopts has the token already. */
+Test(restore, an_adopted_hold_is_marked_from_the_start)
+{
+    begin_with_journal();
+    struct token token = a_hold(0).token;
+    renew_with(1, "k", token, (struct event_renew){.ttl_ms = 3000, .renew = RENEW_AGENT});
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert(noted()->hold.delivered && noted()->hold.adopted);
 }

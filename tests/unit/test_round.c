@@ -2,9 +2,11 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "agent/core/glob.h"
+#include "agent/core/hash_table.h"
+#include "agent/core/names.h"
 #include "agent/core/random.h"
 #include "agent/core/round.h"
-#include "agent/core/state.h"
 #include "agent/core/timers.h"
 
 static const struct instant start = {1000000};
@@ -45,7 +47,7 @@ Test(round, r1_is_won_at_the_quorum_and_not_before)
 Test(round, r1_is_lost_as_soon_as_no_quorum_is_left)
 {
     struct round round = five(0x1f);
-    vote(&round, VOTE_HELD, "01");
+    vote(&round, VOTE_TAKEN, "01");
     cr_assert_eq(round_verdict(&round), VERDICT_OPEN);
     vote(&round, VOTE_UNKNOWN, "2");
     cr_assert_eq(round_verdict(&round), VERDICT_LOST);
@@ -55,9 +57,9 @@ Test(round, a_master_votes_once)
 {
     struct round round = five(0x1f);
     vote(&round, VOTE_YES, "000000");
-    vote(&round, VOTE_HELD, "0");
+    vote(&round, VOTE_TAKEN, "0");
     cr_assert_eq(round_tally(&round).granted, 1);
-    cr_assert_eq(round_tally(&round).held, 0);
+    cr_assert_eq(round_tally(&round).taken, 0);
 }
 
 Test(round, r3_a_master_known_to_be_down_counts_as_failed_at_once)
@@ -75,16 +77,17 @@ Test(round, r3_silence_at_the_deadline_is_unknown_and_never_no)
     cr_assert_eq(round.deadline.us, start.us + 50 * 1000);
     round_close(&round);
     cr_assert_eq(round_verdict(&round), VERDICT_LOST);
-    cr_assert_eq(round_tally(&round).held, 0);
+    cr_assert_eq(round_tally(&round).taken, 0);
     cr_assert_eq(round_tally(&round).failed, 3);
-    cr_assert_not(round_lost_to_holder(&round), "two granted and three silent is unavailable, not held");
+    cr_assert_not(round_lost_to_holder(&round),
+                  "two granted and three silent is unavailable, not held");
 }
 
 Test(round, granted_and_held_that_make_a_quorum_mean_held)
 {
     struct round round = five(0x1f);
     vote(&round, VOTE_YES, "0");
-    vote(&round, VOTE_HELD, "12");
+    vote(&round, VOTE_TAKEN, "12");
     vote(&round, VOTE_UNKNOWN, "34");
     cr_assert_eq(round_verdict(&round), VERDICT_LOST);
     cr_assert(round_lost_to_holder(&round));
@@ -94,7 +97,7 @@ Test(round, a_multilock_with_one_holder_is_held_though_four_are_still_pending)
 {
     struct round round = {0};
     round_begin(&round, OP_ACQUIRE, 5, 5, 0x1f, start, 50);
-    vote(&round, VOTE_HELD, "3");
+    vote(&round, VOTE_TAKEN, "3");
     cr_assert_eq(round_verdict(&round), VERDICT_LOST);
     cr_assert(round_lost_to_holder(&round));
 }
@@ -106,7 +109,7 @@ Test(round, r7_a_repaired_key_counts_from_the_next_renewal_on)
     vote(&round, VOTE_YES, "01");
     vote(&round, VOTE_REPAIRED, "234");
     cr_assert_eq(round_verdict(&round), VERDICT_LOST);
-    cr_assert_eq(round_tally(&round).held, 0);
+    cr_assert_eq(round_tally(&round).taken, 0);
 }
 
 Test(round, a_release_counts_every_definite_word)
@@ -116,16 +119,35 @@ Test(round, a_release_counts_every_definite_word)
     vote(&round, VOTE_YES, "0");
     vote(&round, VOTE_ABSENT, "1");
     cr_assert_eq(round_verdict(&round), VERDICT_OPEN);
-    vote(&round, VOTE_HELD, "2");
+    vote(&round, VOTE_TAKEN, "2");
     cr_assert_eq(round_verdict(&round), VERDICT_WON);
+}
+
+static enum taken take(struct round *round, uint8_t master, enum vote vote)
+{
+    struct event_reply reply = {
+        .master = master, .op = round->op, .ref = {.round = round->number}, .vote = vote};
+    return round_take(round, &reply);
+}
+
+Test(round, takes_no_late_reply_but_a_release)
+{
+    struct round round = five(0x1f);
+    struct event_reply late = {.op = OP_ACQUIRE, .ref = {.round = round.number - 1}};
+    cr_assert_eq(round_take(&round, &late), TAKEN_STALE);
+    late.op = OP_RELEASE;
+    cr_assert_eq(round_take(&round, &late), TAKEN_VOTE);
+    round.asked = 0;
+    cr_assert_eq(round_take(&round, &late), TAKEN_STALE);
 }
 
 Test(round, asks_again_once_where_nothing_was_run)
 {
     struct round round = five(0x1f);
-    cr_assert(round_wants_rerun(&round, 1, VOTE_NOT_RUN));
-    cr_assert_not(round_wants_rerun(&round, 1, VOTE_NOT_RUN));
-    cr_assert_not(round_wants_rerun(&round, 2, VOTE_REFUSED));
+    cr_assert_eq(take(&round, 1, VOTE_NOT_RUN), TAKEN_RERUN);
+    cr_assert_eq(take(&round, 1, VOTE_NOT_RUN), TAKEN_VOTE);
+    cr_assert_eq(take(&round, 2, VOTE_REFUSED), TAKEN_VOTE);
+    cr_assert_eq(round_tally(&round).failed, 2);
 }
 
 /* ---- R10: tokens ---- */
@@ -184,22 +206,25 @@ Test(timers, fire_in_order_of_time_then_of_arming)
 {
     enum { COUNT = 500 };
     static struct timer all[COUNT];
-    struct timer *heap[COUNT + 1];
+    struct timer_entry heap[COUNT + 1];
     struct timers timers;
     struct random random;
     random_seed(&random, 7);
-    timers_init(&timers, heap, COUNT);
+    timers_init(&timers, heap, COUNT, all);
     for (int i = 0; i < COUNT; i++)
         timers_set(&timers, &all[i], (struct instant){random_below(&random, 50)});
     for (int i = 0; i < COUNT; i += 3)
         timers_set(&timers, &all[i], (struct instant){random_below(&random, 50)});
     for (int i = 0; i < COUNT; i += 7)
         timers_clear(&timers, &all[i]);
-    struct timer last = {.at = {INT64_MIN}};
+    struct timer_entry last = {.at = {INT64_MIN}};
     uint32_t fired = 0;
     for (struct timer *timer; (timer = timers_first(&timers)) != NULL; fired++) {
-        cr_assert(last.at.us < timer->at.us || (last.at.us == timer->at.us && last.order < timer->order));
-        last = *timer;
+        struct timer_entry first = heap[1];
+        cr_assert(timers_know(&timers, timer) && first.at.us == timers_due(&timers).us);
+        cr_assert(last.at.us < first.at.us ||
+                  (last.at.us == first.at.us && last.order < first.order));
+        last = first;
         timers_clear(&timers, timer);
     }
     cr_assert_eq(fired, COUNT - (COUNT + 6) / 7);
@@ -207,12 +232,14 @@ Test(timers, fire_in_order_of_time_then_of_arming)
 
 Test(timers, never_disarms)
 {
-    struct timer timer = {0}, *heap[2];
+    struct timer timer = {0};
+    struct timer_entry heap[2];
     struct timers timers;
-    timers_init(&timers, heap, 1);
+    timers_init(&timers, heap, 1, &timer);
     timers_set(&timers, &timer, start);
     timers_set(&timers, &timer, INSTANT_NEVER);
     cr_assert_null(timers_first(&timers));
+    cr_assert_eq(timers_at(&timers, &timer).us, INSTANT_NEVER.us);
 }
 
 /* ---- policies, hashes, lists ---- */
@@ -246,8 +273,8 @@ Test(policy, a_hostile_pattern_is_not_exponential)
     cr_assert_not(matches("*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", key));
 }
 
-/* The reference vectors of SipHash are for 2-4; these pin our 1-3 so that agents of different builds agree on groups
- * (A4). */
+/* The reference vectors of SipHash are for 2-4; these pin our 1-3 so that agents of different
+ * builds agree on groups (A4). */
 Test(hash, is_the_same_on_every_build)
 {
     static const char bytes[] = "jobs/42 and some more";
@@ -263,10 +290,61 @@ Test(hash, spreads)
     for (uint32_t i = 0; i < 16000; i++)
         buckets[hash_bytes(3, 4, &i, sizeof(i)) & 15]++;
     for (int i = 0; i < 16; i++)
-        cr_assert(buckets[i] > 850 && buckets[i] < 1150, "bucket %d has %u of 1000 expected", i, buckets[i]);
+        cr_assert(buckets[i] > 850 && buckets[i] < 1150, "bucket %d has %u of 1000 expected", i,
+                  buckets[i]);
 }
 
 /* ---- time ---- */
+
+Test(hash, a_table_keeps_the_order_of_a_bucket_and_removes_from_anywhere)
+{
+    struct hash_link *buckets[16] = {NULL}, links[3] = {{NULL, NULL}};
+    struct hash_table table = {buckets, 16};
+    for (size_t i = 0; i < 3; i++)
+        hash_add(&table, &links[i], 5 + 16 * i);
+    cr_assert(hash_first(&table, 5) == &links[0] && links[1].next == &links[2]);
+    hash_remove(&links[1]);
+    hash_remove(&links[1]); /* it is in no table any more */
+    cr_assert(links[0].next == &links[2] && links[2].next == NULL);
+    hash_remove(&links[0]);
+    hash_add(&table, &links[1], 5);
+    cr_assert(hash_first(&table, 21) == &links[2] && links[2].next == &links[1]);
+    hash_remove(&links[2]);
+    hash_remove(&links[1]);
+    cr_assert_null(hash_first(&table, 5));
+}
+
+/* As many as there are keys, of any sizes, whatever names came before. */
+Test(names, none_is_refused_while_there_is_a_key)
+{
+    enum { KEYS = 40 };
+    static char memory[NAME_SIZES][KEYS * LIMIT_KEY_BYTES];
+    struct names names = {.taken = 0};
+    const char *taken[KEYS] = {NULL};
+    size_t lens[KEYS];
+    char name[LIMIT_KEY_BYTES];
+    struct random random;
+    random_seed(&random, 7);
+    for (unsigned size = 0; size < NAME_SIZES; size++)
+        names.sizes[size] =
+            (struct slots){.at = memory[size], .bytes = names_slot_bytes(size), .count = KEYS};
+    for (int turn = 0; turn < 20000; turn++) {
+        /* all short, all long, or anything: each size is once the only one */
+        int64_t longest = turn / 1000 % 3 == 0 ? 8 : LIMIT_KEY_BYTES,
+                shortest = turn / 1000 % 3 == 1 ? LIMIT_KEY_BYTES - 8 : 1;
+        size_t i = (size_t)random_below(&random, KEYS);
+        if (taken[i] != NULL) {
+            for (size_t at = 0; at < lens[i]; at++)
+                cr_assert_eq((unsigned char)taken[i][at], i, "name %zu was written over", i);
+            names_give(&names, taken[i], lens[i]);
+        }
+        lens[i] = (size_t)(shortest + random_below(&random, longest - shortest + 1));
+        memset(name, (int)i, lens[i]);
+        taken[i] = names_take(&names, (struct text){name, lens[i]});
+        cr_assert_leq(names.taken, KEYS);
+    }
+    cr_assert_eq(names.taken, KEYS);
+}
 
 Test(instant, saturates_instead_of_overflowing)
 {

@@ -1,7 +1,7 @@
 /* Waiting (R9) as timelines: the queue of a key, its contender, messages and hand-overs. */
 #include "core_rig.h"
 
-/* ---- the queue --------------------------------------------------------------------------------------------------- */
+/* ---- the queue ------------------------------------------------------------------------------- */
 
 Test(wait, ends_exactly_at_its_deadline)
 {
@@ -9,10 +9,10 @@ Test(wait, ends_exactly_at_its_deadline)
     at_ms(0), acquire_as(1, "k", .wait_ms = 333);
     for (int64_t t = 0; rig.now_us < 333000; t += 10) { /* somebody else has it all the time */
         for (size_t i = 0; i < rig.count; i++)
-            if (rig.records[i].effect.kind == EFFECT_SEND && rig.records[i].effect.send.op == OP_ACQUIRE &&
-                !rig.records[i].expected) {
+            if (rig.records[i].effect.kind == EFFECT_SEND &&
+                rig.records[i].effect.send.op == OP_ACQUIRE && !rig.records[i].expected) {
                 expect_send(OP_ACQUIRE, ALL);
-                reply(OP_ACQUIRE, 0x07, VOTE_HELD);
+                reply(OP_ACQUIRE, 0x07, VOTE_TAKEN);
                 expect_send(OP_RELEASE, 0x18);
                 if (t == 0)
                     expect_channel(EFFECT_WATCH);
@@ -84,7 +84,7 @@ Test(wait, tries_again_no_later_than_the_back_off)
     begin_five();
     at_ms(0), acquire_as(1, "k", .wait_ms = 60000);
     expect_send(OP_ACQUIRE, ALL);
-    reply(OP_ACQUIRE, ALL, VOTE_HELD); /* 700 ms are left there, the back-off is 50 ms */
+    reply(OP_ACQUIRE, ALL, VOTE_TAKEN); /* 700 ms are left there, the back-off is 50 ms */
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
     expect_nothing();
@@ -115,7 +115,7 @@ Test(wait, the_next_one_takes_over_when_the_first_goes_away)
     begin_five();
     at_ms(0), acquire_as(1, "k", .wait_ms = 60000);
     expect_send(OP_ACQUIRE, ALL);
-    reply(OP_ACQUIRE, ALL, VOTE_HELD);
+    reply(OP_ACQUIRE, ALL, VOTE_TAKEN);
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
     acquire_as(2, "k", .wait_ms = 60000);
@@ -140,33 +140,36 @@ Test(wait, a_grant_that_was_not_delivered_is_released)
     cr_assert_not(is_listed("k"));
 }
 
-/* Hundreds of callers, each waiting for another key, are due in one step, and the random bytes that are ready do not go round. */
+/* Hundreds of callers, each waiting for another key, are due in one step, and the random bytes that
+ * are ready do not go round. */
 Test(wait, attempts_that_are_due_together_wait_for_random_bytes)
 {
     enum { MANY = ENTROPY_BYTES / RANDOM_BYTES * 2 };
     char name[16];
     prepare(5);
     rig.config.locks_max = rig.config.requests_max = rig.config.waiters_max = MANY;
+    rig.config.rounds_min = LIMIT_ROUNDS;
     begin();
     for (uint32_t i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "k%u", i);
         rig.count = 0;
         acquire_as(i, name, .wait_ms = 60000);
         expect_send(OP_ACQUIRE, ALL);
-        reply(OP_ACQUIRE, 0x07, VOTE_HELD);
+        reply(OP_ACQUIRE, 0x07, VOTE_TAKEN);
     }
     rig.count = 0;
     stalled_until_ms(1000), step((struct event){.kind = EVENT_TIME});
     cr_assert_gt(rig.turns, 1);
     size_t asked = 0;
     for (size_t i = 0; i < rig.count; i++)
-        if (rig.records[i].effect.kind == EFFECT_SEND && rig.records[i].effect.send.op == OP_ACQUIRE)
+        if (rig.records[i].effect.kind == EFFECT_SEND &&
+            rig.records[i].effect.send.op == OP_ACQUIRE)
             asked += rig.records[i].effect.send.count;
     cr_assert_eq(asked, MANY, "%zu of %d ask again", asked, MANY);
     cr_assert_eq(core_stats(rig.core)->waiters, MANY);
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 enum { PAUSE_MS = 60000 }; /* no back-off ends within a test */
 
@@ -178,7 +181,7 @@ static void begin_waiting(void)
     begin();
     acquire_as(1, "k", .wait_ms = 300000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
     expect_nothing();
@@ -187,7 +190,7 @@ static void begin_waiting(void)
 static void refuse_again(void)
 {
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_send(OP_RELEASE, 0x18);
     expect_nothing();
 }
@@ -213,14 +216,14 @@ Test(messages, r9_a_subscription_that_is_confirmed_during_an_attempt_counts_afte
     begin();
     acquire_as(1, "k", .wait_ms = 300000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_channel(EFFECT_WATCH);
     expect_send(OP_RELEASE, 0x18);
     let_time_pass_until(OP_ACQUIRE, 200);
     expect_send(OP_ACQUIRE, ALL);
     channel("k", EVENT_SUBSCRIBED, ALL, 0);
     expect_nothing();
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_send(OP_RELEASE, 0x18);
     at_us(rig.now_us + 1);
     expect_send(OP_ACQUIRE, ALL);
@@ -248,7 +251,7 @@ Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
     expect_send(OP_ACQUIRE, ALL);
     channel("k", EVENT_MESSAGE, 0x07, 1); /* it had asked a moment before the release */
     expect_nothing();
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_send(OP_RELEASE, 0x18);
     at_us(rig.now_us + 1);
     expect_send(OP_ACQUIRE, ALL);
@@ -266,7 +269,7 @@ Test(messages, r9_agents_that_hear_the_same_message_spread)
         int64_t after_us = rig.now_us - heard_us;
         expect_send(OP_ACQUIRE, ALL);
         at_us(rig.now_us + 4000);
-        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
         expect_send(OP_RELEASE, 0x18);
         longest_us = after_us > longest_us ? after_us : longest_us;
         shortest_us = after_us < shortest_us ? after_us : shortest_us;
@@ -276,7 +279,8 @@ Test(messages, r9_agents_that_hear_the_same_message_spread)
     cr_assert_leq(shortest_us, 8000);
 }
 
-/* One of ten agents that has seen longer round trips than the others would lose to them for ever. */
+/* One of ten agents that has seen longer round trips than the others would lose to them for
+ * ever. */
 Test(messages, r9_who_loses_again_and_again_pauses_less)
 {
     begin_waiting();
@@ -284,21 +288,23 @@ Test(messages, r9_who_loses_again_and_again_pauses_less)
         channel("k", EVENT_MESSAGE, 0x07, 10);
         int64_t heard_us = rig.now_us;
         let_time_pass_until(OP_ACQUIRE, 100);
-        cr_assert(i < 40 || rig.now_us - heard_us <= 51000 / 16 + 1000, "%lld us", (long long)(rig.now_us - heard_us));
+        cr_assert(i < 40 || rig.now_us - heard_us <= 51000 / 16 + 1000, "%lld us",
+                  (long long)(rig.now_us - heard_us));
         expect_send(OP_ACQUIRE, ALL);
         at_us(rig.now_us + 4000);
-        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
         expect_send(OP_RELEASE, 0x18);
     }
 }
 
-/* A lost message costs the holder's remaining ttl at the most, and the back-off where that is less. */
+/* A lost message costs the holder's remaining ttl at the most, and the back-off where that is
+ * less. */
 Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
 {
     begin_waiting();
     at_ms(1), channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(2);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 700});
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 700});
     expect_send(OP_RELEASE, 0x18);
     at_ms(701);
     expect_nothing();
@@ -306,7 +312,49 @@ Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* Many waiters that listen are no polling storm; still, whoever releases without telling is found out after a while. */
+/* As two agents meet that both waited for the same lease to end: 10 ms of it are left on some
+ * masters, and another one has the other's key already, which is undone at once. */
+Test(messages, r9_the_key_of_another_contender_is_not_waited_for)
+{
+    begin_five();
+    at_ms(0), acquire_as(1, "k", .wait_ms = 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x03, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 10});
+    reply_with(OP_ACQUIRE, 0x04, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000});
+    expect_send(OP_RELEASE, 0x18); /* two are not heard, and one more makes a quorum */
+    expect_channel(EFFECT_WATCH);
+    at_us(10999);
+    expect_nothing();
+    at_us(11000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+}
+
+Test(messages, r9_who_has_not_answered_may_be_free)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 900});
+    reply(OP_ACQUIRE, 0x02, VOTE_YES);
+    reply(OP_ACQUIRE, 0x04, VOTE_SPOILED);
+    reply_with(OP_ACQUIRE, 0x08, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 400});
+    expect_answer(1, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.retry_after_ms, 400);
+
+    at_ms(100), acquire(2, "l"); /* who has not answered in time is not counted on */
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x02, VOTE_YES);
+    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 900});
+    reply_with(OP_ACQUIRE, 0x08, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 400});
+    at_ms(150);
+    expect_answer(2, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.retry_after_ms, 900);
+}
+
+/* Many waiters that listen are no polling storm; still, whoever releases without telling is found
+ * out after a while. */
 Test(messages, r9_who_listens_pauses_ever_longer)
 {
     int64_t longest_us = 0;
@@ -315,7 +363,7 @@ Test(messages, r9_who_listens_pauses_ever_longer)
     begin();
     acquire_as(1, "k", .wait_ms = 300000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
     channel("k", EVENT_SUBSCRIBED, ALL, 0), at_us(rig.now_us + 1);
@@ -327,7 +375,8 @@ Test(messages, r9_who_listens_pauses_ever_longer)
         refuse_again();
     }
     cr_assert_geq(longest_us, 1000000);
-    channel("k", EVENT_UNSUBSCRIBED, ALL, 0); /* and as soon as nothing will be heard, as often as that takes */
+    /* and as soon as nothing will be heard, as often as that takes */
+    channel("k", EVENT_UNSUBSCRIBED, ALL, 0);
     let_time_pass_until(OP_ACQUIRE, 2001);
     refuse_again();
     let_time_pass_until(OP_ACQUIRE, 101);
@@ -344,7 +393,7 @@ Test(messages, r9_the_subscription_ends_with_the_last_waiter)
     expect_channel(EFFECT_UNWATCH);
 }
 
-/* ---- hand-over --------------------------------------------------------------------------------------------------- */
+/* ---- hand-over ------------------------------------------------------------------------------- */
 
 /* "k" is held here, and requests 1, 2, ... wait for it. */
 static struct token begin_handing(uint32_t handover_max, uint32_t waiters)
@@ -365,7 +414,8 @@ static struct token begin_handing(uint32_t handover_max, uint32_t waiters)
 static void hand(master_set masters, uint32_t agents)
 {
     reply_with(OP_HANDOVER, masters,
-               (struct event_reply){.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .agents = agents});
+               (struct event_reply){
+                   .vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .agents = agents});
 }
 
 Test(handover, r9_a_release_gives_the_key_to_the_next_waiter_in_one_round_trip)
@@ -416,7 +466,7 @@ Test(handover, r9_what_another_holder_has_is_not_handed_over)
     struct token token = begin_handing(16, 1);
     at_ms(10), release(63, "k", token);
     expect_send(OP_HANDOVER, ALL);
-    reply_with(OP_HANDOVER, 0x07, (struct event_reply){.vote = VOTE_HELD, .pttl_ms = 50000});
+    reply_with(OP_HANDOVER, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_answer(63, ANSWER_RELEASED); /* the token is not there any more */
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
@@ -438,8 +488,8 @@ Test(handover, r9_a_script_that_was_flushed_is_asked_for_again)
     expect_answer(1, ANSWER_GRANTED);
 }
 
-/* R6. Found by the simulator: the heir's lease was over before a silent master's word on the hand-over came, and nobody thought of the
- * longer lease of the holder before. */
+/* R6. Found by the simulator: the heir's lease was over before a silent master's word on the
+ * hand-over came, and nobody thought of the longer lease of the holder before. */
 Test(handover, r6_the_old_token_is_owed_for_as_long_as_its_own_lease)
 {
     prepare(5);
@@ -507,6 +557,35 @@ Test(handover, r9_after_handover_max_the_others_have_their_chance)
     hand_on(rig.answer.hold.token, 4, 2); /* and the count begins anew */
 }
 
+/* A caller that tries once meanwhile, and finds the table of locks full, takes nobody's turn. */
+Test(handover, r9_who_sits_out_is_not_forgotten_where_the_core_is_full)
+{
+    prepare(5);
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = PAUSE_MS;
+    rig.policy.handover_max = 1;
+    rig.config.locks_max = 3;
+    begin();
+    struct token token = hold("k");
+    acquire_as(1, "k", .wait_ms = 300000), acquire_as(2, "k", .wait_ms = 300000);
+    token = hand_on(token, 1, 2);
+    at_ms(100), release(63, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(63, ANSWER_RELEASED);
+    expect_nothing(); /* it sits out */
+    acquire(10, "a"), acquire(11, "b"), acquire(12, "c"), acquire(13, "k");
+    expect_answer(13, ANSWER_TOO_MANY_LOCKS);
+    for (uint32_t request = 10; request <= 12; request++) {
+        expect_send(OP_ACQUIRE, ALL);
+        reply(OP_ACQUIRE, ALL, VOTE_TAKEN);
+        expect_answer(request, ANSWER_LOCK_HELD);
+    }
+    let_time_pass_until(OP_ACQUIRE, 100);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_GRANTED);
+}
+
 Test(handover, r9_where_nobody_else_waits_it_goes_on)
 {
     struct token token = begin_handing(2, 10);
@@ -524,7 +603,8 @@ Test(handover, a_draining_agent_hands_nothing_over)
     expect_nothing();
 }
 
-/* Its release is decided by a late reply to the hand-over, whose heir has ended long since and makes room for it. */
+/* Its release is decided by a late reply to the hand-over, whose heir has ended long since and
+ * makes room for it. */
 Test(handover, an_heir_that_is_forgotten_while_its_predecessor_ends)
 {
     enum { LOCKS = 4 };
@@ -543,9 +623,126 @@ Test(handover, an_heir_that_is_forgotten_while_its_predecessor_ends)
         rig.count = 0;
         acquire(10 + i, names[i]);
         expect_send(OP_ACQUIRE, ALL);
-        reply(OP_ACQUIRE, 0x07, VOTE_HELD); /* and two masters owe an answer */
+        reply(OP_ACQUIRE, 0x07, VOTE_TAKEN); /* and two masters owe an answer */
         expect_answer(10 + i, ANSWER_LOCK_HELD);
     }
-    reply(OP_HANDOVER, 0x07, VOTE_HELD);
+    reply(OP_HANDOVER, 0x07, VOTE_TAKEN);
     expect_answer(62, ANSWER_RELEASED);
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+/* Asks for another key until a round trip is known to be 16 ms. */
+static void learn_round_trip(void)
+{
+    for (uint32_t i = 0; i < 12; i++) {
+        acquire(40, "other");
+        expect_send(OP_ACQUIRE, ALL);
+        at_us(rig.now_us + 16000);
+        reply(OP_ACQUIRE, 0x07, VOTE_TAKEN);
+        expect_answer(40, ANSWER_LOCK_HELD);
+        expect_send(OP_RELEASE, 0x18);
+        reply(OP_RELEASE, 0x18, VOTE_ABSENT);
+    }
+}
+
+/* The contender's attempt finds that another agent has the key. */
+static void come_second(void)
+{
+    expect_send(OP_ACQUIRE, ALL);
+    at_us(rig.now_us + 16000);
+    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    expect_send(OP_RELEASE, 0x18);
+}
+
+/* One of three agents that wait for "k" all the time has had its turn; its requests 3 to 6 wait. */
+static void begin_behind_others(void)
+{
+    struct token token = begin_handing(2, 6);
+    token = hand_on(token, 1, 2), token = hand_on(token, 2, 2); /* it does not listen itself yet */
+    release(63, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(63, ANSWER_RELEASED);
+    let_time_pass_until(OP_ACQUIRE, 200);
+    come_second();
+    expect_channel(EFFECT_WATCH);
+    learn_round_trip();
+}
+
+/* The turn of another agent ends: how long this one waits until it tries, and comes second. */
+static int64_t pause_after_message_us(uint32_t agents)
+{
+    channel("k", EVENT_MESSAGE, 0x07, agents);
+    int64_t heard_us = rig.now_us;
+    let_time_pass_until(OP_ACQUIRE, 200);
+    int64_t pause_us = rig.now_us - heard_us;
+    come_second();
+    return pause_us;
+}
+
+enum { A_TURN_US = 30000, NO_TURN_US = 9000 };
+
+Test(turns, r9_who_has_waited_for_longest_comes_first)
+{
+    begin_behind_others();
+    cr_assert_geq(pause_after_message_us(3), A_TURN_US); /* one is ahead still */
+    for (int i = 0; i < 5; i++)
+        cr_assert_leq(pause_after_message_us(3), NO_TURN_US);
+}
+
+Test(turns, r9_the_line_is_as_long_as_there_are_agents)
+{
+    begin_behind_others();
+    channel("k", EVENT_MESSAGE, 0x07, 3);
+    let_time_pass_until(OP_ACQUIRE, 200);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_GRANTED);
+    struct token token = hand_on(rig.answer.hold.token, 4, 5);
+    token = hand_on(token, 5, 5);
+    release(63, "k", token); /* four listen beside this one, which stands behind them now */
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(63, ANSWER_RELEASED);
+    channel("k", EVENT_MESSAGE, 0x07, 5); /* this message is that of its own turn */
+    let_time_pass_until(OP_ACQUIRE, 300);
+    come_second();
+    learn_round_trip();
+    cr_assert_geq(pause_after_message_us(5), 3 * A_TURN_US);
+    cr_assert_geq(pause_after_message_us(5), 2 * A_TURN_US);
+    cr_assert_leq(pause_after_message_us(2), NO_TURN_US); /* the others have left */
+}
+
+/* A master may say what it likes of how many listen. */
+Test(turns, r9_nobody_sits_out_for_longer_than_two_seconds_and_some_round_trips)
+{
+    struct token token = begin_handing(2, 6);
+    token = hand_on(token, 1, 60000), token = hand_on(token, 2, 60000);
+    release(63, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(63, ANSWER_RELEASED);
+    at_us(rig.now_us + 2010000);
+    come_second();
+    expect_channel(EFFECT_WATCH);
+}
+
+/* Nobody keeps a place in the line for those who come later. */
+Test(turns, r9_where_nobody_waited_the_line_is_forgotten)
+{
+    int64_t longest_us = 0;
+    begin_behind_others();
+    pause_after_message_us(3); /* it is first now */
+    for (uint32_t request = 3; request <= 6; request++)
+        cancel(request);
+    expect_channel(EFFECT_UNWATCH);
+    acquire_as(7, "k", .wait_ms = 300000);
+    come_second();
+    expect_channel(EFFECT_WATCH);
+    for (int i = 0; i < 5; i++) {
+        int64_t pause_us = pause_after_message_us(10);
+        longest_us = pause_us > longest_us ? pause_us : longest_us;
+    }
+    cr_assert_gt(longest_us, A_TURN_US);
 }

@@ -1,0 +1,220 @@
+/* D3: one token at several living agents. The value on the masters names the agent that owns the
+ * hold, so an agent that was adopted from touches nothing by itself, and whatever the holder asks
+ * for works at any of them. */
+#include "harness.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+
+TestSuite(adoption, .init = world_open, .fini = world_close, .timeout = 60);
+
+/* where the agent's name stands in `<random>:<agent>:<label>` */
+enum { OWNER = 41, OWNER_DIGITS = 8 };
+
+static struct agent *first, *second;
+
+static void begin(const char *extra)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    first = agent_start(&(struct agent_options){.extra = extra});
+    second = agent_start(NULL);
+}
+
+/* On how many masters the value of the key begins so. */
+static size_t masters_that_store(const char *key, const char *begins)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < master_count(); i++) {
+        const char *value = master_get(i, format("lock:%s", key));
+        count += value != NULL && strncmp(value, begins, strlen(begins)) == 0;
+    }
+    return count;
+}
+
+/* The name of the agent that owns the key, as the first master has it. */
+static const char *owner_of(const char *key)
+{
+    const char *value = master_get(0, format("lock:%s", key));
+    cr_assert(value != NULL && strlen(value) >= OWNER + OWNER_DIGITS + 1, "no owner in the value");
+    return format("%.*s", OWNER_DIGITS, value + OWNER);
+}
+
+/* The stream says both in what it has told so far, or soon. */
+static void expect_event(int wire, const char *event, const char *reason)
+{
+    char told[8192];
+    size_t length = 0;
+    const int64_t until = boottime_ms() + PATIENCE_MS;
+    for (told[0] = '\0'; strstr(told, event) == NULL && boottime_ms() < until;
+         told[length] = '\0') {
+        const ssize_t got = recv(wire, told + length, sizeof(told) - 1 - length, MSG_DONTWAIT);
+        length += got > 0 ? (size_t)got : 0;
+        if (got <= 0)
+            sleep_ms(10);
+    }
+    cr_assert(strstr(told, event) != NULL && strstr(told, reason) != NULL, "%s", told);
+}
+
+static void adopted(const struct reply *reply)
+{
+    expect(reply, 200, NULL);
+    cr_assert(json_is_true(member(reply, "continuous")), "%s", reply->body);
+}
+
+/* The second agent's hold is as it was: on every master, and nobody gets the key. */
+static void expect_intact(const char *key, const char *token)
+{
+    expect(acquire(first, key, "ttl=2s"), 409, "lock_held");
+    cr_assert(held_here(second, key));
+    cr_assert_eq(masters_that_store(key, format("%.41s", format("%.40s:", token))), master_count());
+    expect(renew(second, key, token, NULL), 200, NULL);
+}
+
+Test(adoption, the_end_of_the_validity_at_the_earlier_agent_releases_nothing)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=2s&label=web-1");
+    expect(granted, 201, NULL);
+    const char *before = owner_of("k");
+    adopted(renew(second, "k", token(granted), "ttl=30s"));
+    cr_assert_str_neq(owner_of("k"), before, "the value does not name the adopter");
+    sleep_ms(2200);
+    cr_assert(!held_here(first, "k"));
+    expect_intact("k", token(granted));
+    const struct reply *refused = acquire(first, "k", "ttl=2s");
+    cr_assert_str_eq(string(refused, "holder"), "web-1", "%s", refused->body);
+}
+
+Test(adoption, an_earlier_agent_that_was_stopped_releases_nothing)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=2s");
+    expect(granted, 201, NULL);
+    agent_signal(first, SIGSTOP);
+    adopted(renew(second, "k", token(granted), "ttl=30s"));
+    sleep_ms(2200);
+    agent_signal(first, SIGCONT);
+    cr_assert(eventually(!held_here(first, "k")));
+    sleep_ms(200);
+    expect_intact("k", token(granted));
+}
+
+Test(adoption, the_earlier_agent_says_lost_and_a_put_there_adopts_back)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=3s&renew=agent");
+    expect(granted, 201, NULL);
+    const char *before = owner_of("k");
+    const int watch = wire_request(first, "GET", "/locks/k?watch", NULL);
+    cr_assert(eventually(!wire_is_silent(watch)));
+    adopted(renew(second, "k", token(granted), "ttl=30s"));
+    expect_event(watch, "\"event\":\"lost\"", "\"reason\":\"taken\"");
+    wire_close(watch);
+    expect_intact("k", token(granted));
+    adopted(renew(first, "k", token(granted), "ttl=30s"));
+    cr_assert_str_eq(owner_of("k"), before);
+    cr_assert(held_here(first, "k"));
+    expect(release(second, "k", token(granted)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
+}
+
+/* A PUT at the earlier agent, before that has noticed anything: callers behind one address that
+ * spreads them over agents. */
+Test(adoption, puts_and_a_delete_may_be_spread_over_agents)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=2s");
+    expect(granted, 201, NULL);
+    for (int i = 0; i < 10; i++) {
+        struct agent *agent = i % 2 == 0 ? second : first;
+        const struct reply *renewed = renew(agent, "k", token(granted), "ttl=2s");
+        expect(renewed, 200, NULL);
+        cr_assert_eq(number(renewed, "fencing_token"), number(granted, "fencing_token"));
+        sleep_ms(300);
+    }
+    expect(renew(second, "k", token(granted), "ttl=30s"), 200, NULL);
+    sleep_ms(2200); /* the first agent's validity is over, and it has tried to release */
+    adopted(renew(first, "k", token(granted), "ttl=30s"));
+    expect(renew(second, "k", token(granted), "ttl=30s"), 200, NULL);
+    expect(release(first, "k", token(granted)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
+}
+
+Test(adoption, a_delete_at_the_agent_where_it_has_expired_releases_it)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=1s");
+    expect(granted, 201, NULL);
+    adopted(renew(second, "k", token(granted), "ttl=30s"));
+    cr_assert(eventually(!held_here(first, "k")));
+    sleep_ms(200);
+    expect(release(first, "k", token(granted)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
+}
+
+Test(adoption, the_end_of_max_hold_at_the_earlier_agent_releases_nothing)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=5s&max_hold=2s");
+    expect(granted, 201, NULL);
+    adopted(renew(second, "k", token(granted), "ttl=30s"));
+    sleep_ms(2300);
+    expect_intact("k", token(granted));
+}
+
+Test(adoption, the_earlier_agents_end_releases_nothing)
+{
+    begin("shutdown: {grace: 500ms, unreleased: release}\n");
+    const struct reply *granted = acquire(first, "k", "ttl=30s"),
+                       *own = acquire(first, "own", "ttl=30s");
+    expect(granted, 201, NULL);
+    expect(own, 201, NULL);
+    adopted(renew(second, "k", token(granted), "ttl=30s"));
+    cr_assert_eq(agent_stop(first), 0);
+    cr_assert_eq(masters_with("lock:own"), 0u, "what is its own, it releases");
+    cr_assert(held_here(second, "k"));
+    cr_assert_eq(masters_with("lock:k"), master_count());
+}
+
+/* The agent's name outlives the process with the holds. */
+Test(adoption, a_journal_keeps_the_agents_name)
+{
+    begin(format("journal: {file: %s}\n", world_path("holds")));
+    const struct reply *granted = acquire(first, "k", "ttl=3s&renew=agent");
+    expect(granted, 201, NULL);
+    const char *before = owner_of("k");
+    agent_kill(first);
+    agent_restart(first);
+    cr_assert(held_here(first, "k"));
+    sleep_ms(3500);
+    cr_assert(held_here(first, "k"), "it can not renew what it held");
+    expect(acquire(first, "other", "ttl=30s"), 201, NULL);
+    cr_assert_str_eq(owner_of("other"), before);
+    adopted(renew(second, "k", token(granted), "ttl=30s"));
+    agent_kill(first);
+    agent_restart(first);
+    cr_assert(eventually(!held_here(first, "k")));
+    expect_intact("k", token(granted));
+}
+
+/* C4: found when the number was compared only after the key had been deleted. */
+Test(adoption, a_delete_with_a_wrong_number_changes_nothing)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=30s");
+    expect(granted, 201, NULL);
+    const int64_t fence = number(granted, "fencing_token");
+    const int64_t wrong[] = {fence - 1, fence + 1, 0, 1};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const char *other = format("%.40s.%lld", token(granted), (long long)wrong[i]);
+        expect(release(second, "k", other), 412, "token_mismatch");
+        expect(release(first, "k", other), 412, "token_mismatch");
+        expect(renew(second, "k", other, NULL), 412, "token_mismatch");
+        expect(renew(first, "k", other, NULL), 412, "token_mismatch");
+        cr_assert_eq(masters_with("lock:k"), master_count(), "number %lld", (long long)wrong[i]);
+        cr_assert(held_here(first, "k"));
+    }
+    expect(release(second, "k", token(granted)), 204, NULL);
+    cr_assert_eq(masters_with("lock:k"), 0u);
+}

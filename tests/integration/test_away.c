@@ -1,0 +1,83 @@
+/* Masters that are away for longer than a lease, one after another, with all that they know
+ * (R7). */
+#include "harness.h"
+
+#include <string.h>
+
+TestSuite(away, .init = world_open, .fini = world_close, .timeout = 120);
+
+enum { TTL_MS = 4000, AWAY_MS = 5000, NOBODY = WORLD_MASTERS };
+
+/* The hold is valid, and counts no master as confirmed that has no key. A frozen one can not be
+ * asked: `frozen_has` is what is known of it. */
+static void expect_held(struct agent *agent, size_t frozen, bool frozen_has)
+{
+    const struct reply *seen = get(agent, "/locks/k");
+    cr_assert(json_is_object(member(seen, "hold")), "%s\n%s", seen->body,
+              read_whole_file(agent->log));
+    int64_t keys = frozen_has;
+    for (size_t i = 0; i < master_count(); i++)
+        keys += i != frozen && master_get(i, "lock:k") != NULL;
+    cr_assert_leq(number(seen, "hold.confirmed"), keys, "master %zu is away: %s", frozen,
+                  seen->body);
+}
+
+static void watch_until(struct agent *agent, int64_t until_ms, size_t frozen,
+                        int64_t frozen_until_ms)
+{
+    while (boottime_ms() < until_ms) {
+        expect_held(agent, frozen, boottime_ms() < frozen_until_ms);
+        sleep_ms(50);
+    }
+}
+
+/* Each master stands still for longer than the ttl, so that its key runs out, and the next one as
+ * soon as this one goes on: at least three of five could carry the hold at every moment. */
+Test(away, in_turn_costs_no_hold)
+{
+    masters_start(5, MASTERS_DURABLE);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=4s&renew=agent");
+    expect(granted, 201, NULL);
+    cr_assert(eventually(number(get(agent, "/locks/k"), "hold.confirmed") == 5));
+    for (size_t m = 0; m < 3; m++) {
+        master_freeze(m);
+        const int64_t frozen_at = boottime_ms();
+        watch_until(agent, frozen_at + AWAY_MS, m, frozen_at + TTL_MS + 100);
+        master_thaw(m);
+    }
+    watch_until(agent, boottime_ms() + 2 * TTL_MS, NOBODY, 0);
+    cr_assert(eventually(number(get(agent, "/locks/k"), "hold.confirmed") == 5), "%s",
+              get(agent, "/locks/k")->body);
+    cr_assert_eq(masters_with("lock:k"), 5u);
+    expect(release(agent, "k", token(granted)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
+}
+
+/* A stranger's key that came onto one master while it was away is left alone, and the hold's own is
+ * there again once that is gone. */
+Test(away, another_holders_key_is_not_repaired_over)
+{
+    masters_start(5, MASTERS_DURABLE);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "ttl=4s&renew=agent"), 201, NULL);
+    cr_assert(eventually(number(get(agent, "/locks/k"), "hold.confirmed") == 5));
+    const char *ours = master_get(1, "lock:k"),
+               *theirs = "0123456789012345678901234567890123456789:them";
+    master_freeze(0);
+    sleep_ms(AWAY_MS);
+    master_thaw(0);
+    master_do(0, "SET lock:k %s", theirs);
+    /* on a slow machine the repair can come before the stranger */
+    cr_assert(eventually(number(get(agent, "/locks/k"), "hold.confirmed") == 4));
+    const int64_t until = boottime_ms() + TTL_MS;
+    while (boottime_ms() < until) {
+        expect_held(agent, 0, false);
+        cr_assert_str_eq(master_get(0, "lock:k"), theirs);
+        sleep_ms(50);
+    }
+    master_do(0, "DEL lock:k");
+    cr_assert(
+        eventually(master_get(0, "lock:k") != NULL && strcmp(master_get(0, "lock:k"), ours) == 0));
+    cr_assert(eventually(number(get(agent, "/locks/k"), "hold.confirmed") == 5));
+}

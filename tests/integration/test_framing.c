@@ -1,0 +1,219 @@
+/* Where one request ends and the next one begins must be plain (RFC 9112); and what exhausts
+ * libmicrohttpd's memory of a connection ends that connection, and nothing else. */
+#include "harness.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+TestSuite(framing, .init = world_open, .fini = world_close, .timeout = 60);
+
+/* Says all of it, closes the sending side, and hears what there is to hear. */
+static const struct reply *say_and_leave(const struct agent *agent, const char *bytes)
+{
+    const int wire = wire_open(agent);
+    wire_say(wire, bytes);
+    const struct reply *reply = wire_receive(wire, 100);
+    shutdown(wire, SHUT_WR);
+    if (reply->status <= 0)
+        reply = wire_receive(wire, PATIENCE_MS);
+    wire_close(wire);
+    return reply;
+}
+
+/* libmicrohttpd 0.9.75 closed such a connection between request line and header, without a word to
+ * us: that aborted the agent, before Host, Origin and token were looked at. */
+Test(framing, argument_floods)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.admin = true}), admin = *agent;
+    admin.port = agent->admin_port;
+    static const size_t counts[] = {1, 50, 150, 190, 200, 300, 1000, 3000};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+        const char *flood = repeat("&", counts[i]), *pairs = repeat("a=b&", counts[i]);
+        const char *request = format("GET /livez?%s HTTP/1.1\r\nHost: localhost\r\n\r\n", flood);
+        expect(say_and_leave(&admin, request), 200, NULL);
+        expect(say_and_leave(agent, request), 200, NULL);
+        const long status =
+            wire_ask(agent, "POST", format("/locks/k?%s", pairs), NULL, NULL)->status;
+        cr_assert(status == 400 || status == 414, "%zu pairs: %ld", counts[i], status);
+    }
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+}
+
+/* The other memory that arguments competed for: cookies, which nobody here reads, and a length that
+ * is none. */
+Test(framing, cookie_floods)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    static const size_t counts[] = {50, 150, 190, 200, 300, 1000, 1900, 2000, 2100, 3000};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+        const char *cookie = repeat("a=b;", counts[i]),
+                   *head = "GET /livez HTTP/1.1\r\nHost: localhost\r\nCookie:";
+        const long status = say_and_leave(agent, format("%s %s\r\n\r\n", head, cookie))->status;
+        cr_assert(status == 200 || status == 431, "%zu cookies: %ld", counts[i], status);
+        say_and_leave(agent, format("%s %s\r\nContent-Length: x\r\n\r\n", head, cookie));
+        say_and_leave(
+            agent, format("%s %s\r\nContent-Length: 99999999999999999999\r\n\r\n", head, cookie));
+        expect(get(agent, "/livez"), 200, NULL);
+    }
+}
+
+/* RFC 9112, 5 and 6: what leaves in doubt where a request ends is refused, and nothing behind it is
+ * read: a proxy before us might have seen two requests where we see one. */
+Test(framing, doubtful_ends)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.admin = true}), admin = *agent;
+    admin.port = agent->admin_port;
+#define HEAD " HTTP/1.1\r\nHost: localhost\r\n"
+#define FORM "Content-Type: application/x-www-form-urlencoded\r\n"
+#define BYTES(text)                                                                                \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    }
+    static const struct {
+        const char *bytes;
+        size_t length;
+    } doubtful[] = {
+        BYTES("POST /locks/k" HEAD FORM "Content-Length: 6\r\nContent-Length: 60\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k" HEAD FORM "Content-Length: 60\r\nContent-Length: 6\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k" HEAD FORM "Content-Length: 6\r\nContent-Length: 6\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k" HEAD FORM "Content-Length: 0\r\nContent-Length: 0\r\n\r\n"),
+        BYTES("GET /livez" HEAD "Content-Length: 0\r\nContent-Length: 0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM
+              "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM
+              "Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM
+              "Transfer-Encoding : chunked\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM
+              "Transfer-Encoding\t: chunked\r\nContent-Length: 6\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k" HEAD FORM "Content-Length : 6\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k" HEAD FORM
+              "Transfer-Encoding: chunked, chunked\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM "Transfer-Encoding: chunked\r\nTransfer-Encoding: "
+              "chunked\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM "Transfer-Encoding: chunked\r\nTransfer-Encoding: "
+              "identity\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM "Transfer-Encoding: identity\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k" HEAD FORM
+              "Transfer-Encoding: gzip, chunked\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM
+              "Transfer-Encoding: xchunked\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM "Transfer-Encoding:\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k HTTP/1.0\r\n" FORM
+              "Transfer-Encoding: chunked\r\n\r\n6\r\nttl=5s\r\n0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD "Lock-Token: a\0b\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD "X: a\0\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD "X: a\0\r\nY: b\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD "X: \0Content-Length: 6\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD "X: a\rTransfer-Encoding: chunked\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD "X: a\001b\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD "X: a\x7f"
+              "b\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM "X: 1\r\n Content-Length: 6\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD FORM "Content-: 6\r\n Length\r\n\r\nttl=5s"),
+        BYTES("POST /locks/k" HEAD "X@Y: a\r\n\r\n"),
+        BYTES("POST /locks/k" HEAD ": a\r\n\r\n"),
+        BYTES("POST /locks/a b" HEAD "\r\n"),
+        BYTES("POST /locks/a\tb" HEAD "\r\n"),
+        BYTES("POST /locks/k\0l" HEAD "\r\n"),
+        BYTES("POST /locks/k?ttl=5s\0&wait=5s" HEAD "\r\n"),
+    };
+#undef BYTES
+    for (size_t i = 0; i < sizeof(doubtful) / sizeof(*doubtful); i++) {
+        for (int listener = 0; listener < 2; listener++) {
+            const int wire = wire_open(listener == 0 ? agent : &admin);
+            wire_send(wire, doubtful[i].bytes, doubtful[i].length);
+            const struct reply *reply = wire_receive(wire, PATIENCE_MS);
+            cr_assert(reply->status == 400, "request %zu: %ld %s", i, reply->status, reply->body);
+            expect(reply, 400, "bad_request");
+            cr_assert_str_eq(header(reply, "Content-Type"), "application/problem+json");
+            cr_assert_str_eq(header(reply, "Connection"), "close", "request %zu", i);
+            wire_say(wire, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            cr_assert_eq(wire_receive(wire, PATIENCE_MS)->status, 0,
+                         "request %zu: the connection goes on", i);
+            wire_close(wire);
+        }
+    }
+    cr_assert_eq(masters_with("lock:k"), 0u);
+}
+
+/* What is plain, though not pretty, is taken. */
+Test(framing, plain_ends)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    static const char *const plain[] = {
+        "POST /locks/%d" HEAD FORM "Content-Length: 7\r\n\r\nttl=20s",
+        "POST /locks/%d" HEAD FORM "content-length:7\r\n\r\nttl=20s",
+        "POST /locks/%d" HEAD FORM "Transfer-Encoding: chunked\r\n\r\n7\r\nttl=20s\r\n0\r\n\r\n",
+        "POST /locks/%d" HEAD FORM "Transfer-Encoding:\t Chunked\r\n\r\n7\r\nttl=20s\r\n0\r\n\r\n",
+        "POST /locks/%d" HEAD FORM
+        "Transfer-Encoding: chunked\r\n\r\n7;x=y\r\nttl=20s\r\n0\r\nX-Trailer: 1\r\n\r\n",
+        "POST /locks/%d" HEAD "X:\r\nY: \r\nZ:\t\r\nCookie: a=b; c=\"d\"\r\nAccept: */*\r\n\r\n",
+        "POST /locks/%d" HEAD "X: caf\xc3\xa9 \t \r\n\r\n",
+        "POST /locks/%d HTTP/1.1\nHost: localhost\nX: y\n\n",
+        "\r\n\r\nPOST /locks/%d" HEAD "\r\n",
+        "POST /locks/%d HTTP/1.0\r\n\r\n",
+        "POST /locks/%d HTTP/1.0\r\nContent-Length: 0\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
+        char bytes[512];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(bytes, sizeof(bytes), plain[i], (int)i);
+#pragma GCC diagnostic pop
+        const struct reply *reply = wire_exchange(agent, bytes);
+        cr_assert_eq(reply->status, 201, "request %zu: %ld %s", i, reply->status, reply->body);
+    }
+}
+
+/* What libmicrohttpd answers by itself, before anybody else sees the request: as docs/api.md lists
+ * it. */
+Test(framing, errors_of_the_library)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+#define CHUNKED FORM "Transfer-Encoding: chunked\r\n\r\n"
+    const struct {
+        long status;
+        const char *request;
+    } own[] = {
+        {0, "GARBAGE\r\n\r\n"},
+        {400, "GET /livez\r\n\r\n"},
+        {400, "GET /livez HTTP/x\r\nHost: localhost\r\n\r\n"},
+        {400, "GET /livez" HEAD "no colon\r\n\r\n"},
+        {400, "POST /locks/k" HEAD FORM "Content-Length: abc\r\n\r\n"},
+        {400, "POST /locks/k" HEAD FORM "Content-Length: -5\r\n\r\n"},
+        {400, "POST /locks/k" HEAD FORM "Content-Length:\r\n\r\n"},
+        {400, "POST /locks/k" HEAD FORM "Content-Length: 6, 6\r\n\r\nttl=5s"},
+        {400, "POST /locks/k" HEAD CHUNKED "zz\r\nttl=5s\r\n0\r\n\r\n"},
+        {400, "POST /locks/k" HEAD CHUNKED "6\r\nttl=5sX0\r\n\r\n"},
+        {413, "POST /locks/k" HEAD FORM "Content-Length: 99999999999999999999\r\n\r\n"},
+        {413, "POST /locks/k" HEAD CHUNKED "fffffffffffffffff\r\nttl=5s\r\n"},
+        {414, format("GET /%s" HEAD "\r\n", repeat("x", 20000))},
+        {431, format("GET /livez" HEAD "X: %s\r\n\r\n", repeat("x", 20000))},
+        {431, format("GET /livez" HEAD "%s\r\n", repeat("X: y\r\n", 2000))},
+        {505, "GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n"},
+        {505, "GET /livez HTTP/0.9\r\n\r\n"},
+    };
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++) {
+        const int wire = wire_open(agent);
+        wire_say(wire, own[i].request);
+        const struct reply *reply = wire_receive(wire, PATIENCE_MS);
+        cr_assert_eq(reply->status, own[i].status, "request %zu: %ld %s", i, reply->status,
+                     reply->body);
+        cr_assert_eq(wire_receive(wire, PATIENCE_MS)->status, 0,
+                     "request %zu: the connection goes on", i);
+        wire_close(wire);
+    }
+    cr_assert_eq(masters_with("lock:k"), 0u);
+    /* Between what the agent takes and what the library takes, the agent answers. */
+    expect(wire_ask(agent, "GET", format("/locks/%s", repeat("x", 5000)), NULL, NULL), 414,
+           "uri_too_long");
+    expect(wire_ask(agent, "GET", "/livez", format("X: %s\r\n", repeat("x", 9000)), NULL), 431,
+           "headers_too_large");
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+}

@@ -1,0 +1,322 @@
+/* The process: what it is started with, what it is sent, what it is fed, and what others may see of
+ * it. */
+#include "world.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(process, .init = world_open, .fini = world_close, .timeout = 60);
+
+enum { NOBODY = 65534 };
+
+static const char *program(void)
+{
+    return format("%s/lockagent", getenv("LOCKAGENT_BUILD"));
+}
+
+static bool answers_over_unix(const struct agent *agent)
+{
+    return http(agent, &(struct call){.path = "/livez", .over_unix = true})->status == 200;
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static bool is_dev_null(pid_t pid, int fd)
+{
+    struct stat about, null;
+    return stat(format("/proc/%d/fd/%d", (int)pid, fd), &about) == 0 &&
+           stat("/dev/null", &null) == 0 && S_ISCHR(about.st_mode) && about.st_rdev == null.st_rdev;
+}
+
+/* Else the first file that it opens is its standard error, and the log is written into that. */
+Test(process, closed_standard_files_are_opened)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    const char *path = world_path("api.sock");
+    const char *config = agent_config(&(struct agent_options){.listen = format("unix:%s", path)});
+    const char *const arguments[] = {
+        "sh", "-c", format("exec %s serve -c %s <&- >&- 2>&-", program(), config), NULL};
+    struct agent agent = {.unix_path = path, .config = config};
+    agent.pid = spawn(arguments, NULL, world_path("out"), world_path("out"));
+    cr_assert(eventually(access(path, F_OK) == 0 && answers_over_unix(&agent)),
+              "it does not serve");
+    for (int fd = 0; fd <= 2 && geteuid() == 0; fd++) /* others may not look: see below */
+        cr_assert(is_dev_null(agent.pid, fd), "descriptor %d", fd);
+    int status;
+    kill(agent.pid, SIGTERM);
+    cr_assert(reap(agent.pid, PATIENCE_MS, &status));
+    cr_assert_eq(status, 0);
+    const char *out = world_path("links");
+    const char *script =
+        format("exec %s run -c %s k -- sh -c 'readlink /proc/$$/fd/0 /proc/$$/fd/2 >%s' <&- 2>&-",
+               program(), config, out);
+    cr_assert_eq(program_run("sh", (const char *const[]){"-c", script, NULL}, NULL).exit_status, 0);
+    cr_assert_str_eq(read_whole_file(out), "/dev/null\n/dev/null\n");
+}
+
+static void allow_files(rlim_t count)
+{
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){count, count}), 0);
+}
+
+/* What it may not open it does not promise: the last connections would take what it needs to reach
+ * its masters. */
+Test(process, a_low_limit_of_open_files_lowers_the_connections)
+{
+    enum { FILES = 600, OTHERS = 128 + 2 * 3 };
+    masters_start(3, MASTERS_FORGETFUL);
+    allow_files(FILES);
+    struct agent *agent = agent_start(NULL);
+    const char *line = agent_log_line(
+        agent, "limits.connections is lowered: fewer files may be open than it needs", NULL);
+    cr_assert_not_null(line);
+    cr_assert_not_null(strstr(line, "\"configured\":4096,"), "%s", line);
+    cr_assert_not_null(strstr(line, format("\"connections\":%d,", FILES - OTHERS)), "%s", line);
+    cr_assert_not_null(strstr(line, format("\"waiters\":%d,", FILES - OTHERS - 64)), "%s", line);
+    cr_assert_eq(metric(agent, "lockagent_http_connections_limit"), FILES - OTHERS);
+    cr_assert_eq(metric(agent, "lockagent_waiters_limit"), FILES - OTHERS - 64);
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration reloaded", NULL) == 1),
+              "the file has not changed");
+    cr_assert_eq(metric(agent, "lockagent_http_connections_limit"), FILES - OTHERS);
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+}
+
+Test(process, far_too_few_files_end_the_start)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    const char *config = agent_config(NULL);
+    allow_files(200);
+    const struct outcome outcome = agent_run((const char *const[]){"serve", "-c", config, NULL});
+    cr_assert_eq(outcome.exit_status, 1);
+    cr_assert_not_null(
+        strstr(outcome.err,
+               "too few files may be open: 200 (RLIMIT_NOFILE); at least 262 are needed"),
+        "%s", outcome.err);
+}
+
+/* ---- signals and children -------------------------------------------------------------------- */
+
+Test(process, signals_of_habit_do_nothing)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "ttl=20s&renew=agent"), 201, NULL);
+    for (int i = 0; i < 3; i++) {
+        agent_signal(agent, SIGUSR1);
+        agent_signal(agent, SIGUSR2);
+        agent_signal(agent, SIGPIPE);
+        sleep_ms(50);
+        cr_assert_eq(get(agent, "/livez")->status, 200);
+    }
+    cr_assert(held_here(agent, "k"));
+}
+
+/* As process 1 of a container, but with no container: a process to which orphans come, and one of
+ * them, that ends in a while. Its number goes to `orphan`. */
+static void get_an_orphan(const char *orphan)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t between = fork();
+    if (between == 0) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            sleep_ms(1000);
+            _exit(0);
+        }
+        FILE *file = fopen(orphan, "w");
+        fprintf(file, "%d\n", (int)pid);
+        fclose(file);
+        _exit(0);
+    }
+    waitpid(between, NULL, 0);
+}
+
+static pid_t start_with_orphan(const char *const *arguments, const char *orphan, const char *log)
+{
+    const pid_t parent = getpid(), pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (getppid() != parent || out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    unsetenv("LOCKAGENT_SOURCE");
+    unsetenv("LOCKAGENT_BUILD");
+    get_an_orphan(orphan);
+    execv(arguments[0], (char *const *)(uintptr_t)arguments);
+    _exit(127);
+}
+
+static bool is_gone(const char *orphan)
+{
+    return access(format("/proc/%d", atoi(read_whole_file(orphan))), F_OK) != 0;
+}
+
+static void expect_buried(const char *const *arguments)
+{
+    const char *orphan = world_path("orphan"), *log = world_path("orphans.log");
+    const pid_t pid = start_with_orphan(arguments, orphan, log);
+    cr_assert(eventually(strchr(read_whole_file(orphan), '\n') != NULL));
+    cr_assert(eventually(is_gone(orphan)), "%s:\n%s",
+              read_whole_file(format("/proc/%d/status", atoi(read_whole_file(orphan)))),
+              read_whole_file(log));
+    cr_assert_eq(waitpid(pid, NULL, WNOHANG), 0, "it has ended:\n%s", read_whole_file(log));
+    end_process(pid);
+}
+
+Test(process, an_agent_buries_orphans)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    expect_buried((const char *const[]){program(), "serve", "-c", agent_config(NULL), NULL});
+}
+
+Test(process, run_buries_orphans_while_it_waits)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    for (size_t i = 0; i < master_count(); i++)
+        master_do(i, "SET lock:k stranger");
+    expect_buried(
+        (const char *const[]){program(), "run", "-c", agent_config(NULL), "k", "--", "true", NULL});
+}
+
+Test(process, run_buries_orphans_while_its_command_runs)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    expect_buried((const char *const[]){program(), "run", "-c", agent_config(NULL), "k", "--",
+                                        "sleep", "60", NULL});
+}
+
+/* ---- what others may see --------------------------------------------------------------------- */
+
+/* Starts it as somebody who is not root: that one's other processes could read its memory. The
+ * configuration comes through the environment, because the folder of this test is not theirs. */
+static pid_t start_as_nobody(const char *const *arguments, const char *log)
+{
+    const int file = open(program(), O_RDONLY);
+    const char *environment[] = {format("LOCKAGENT_REDIS_GROUPS_MAIN_MASTERS=%s", master_url(0)),
+                                 "LOCKAGENT_REDIS_GROUPS_MAIN_GUARD=off",
+                                 "LOCKAGENT_LISTEN=127.0.0.1:0", "PATH=/usr/bin:/bin", NULL};
+    const pid_t parent = getpid(), pid = fork();
+    cr_assert(file >= 0 && pid >= 0);
+    if (pid != 0) {
+        close(file);
+        return pid;
+    }
+    const int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 || chdir("/") != 0)
+        _exit(126);
+    if (geteuid() == 0 &&
+        (setresgid(NOBODY, NOBODY, NOBODY) != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0))
+        _exit(126);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(126);
+    fexecve(file, (char *const *)(uintptr_t)arguments, (char *const *)(uintptr_t)environment);
+    _exit(127);
+}
+
+static uid_t owner_of_memory(pid_t pid)
+{
+    struct stat about = {.st_uid = NOBODY};
+    return stat(format("/proc/%d/mem", (int)pid), &about) == 0 ? about.st_uid : (uid_t)NOBODY;
+}
+
+/* The files of a process that is not dumpable belong to root: tokens and passwords stand in that
+ * memory. */
+Test(process, its_memory_is_nobody_elses)
+{
+    masters_start(1, MASTERS_FORGETFUL);
+    const char *log = world_path("log");
+    const pid_t pid = start_as_nobody((const char *const[]){"lockagent", "serve", NULL}, log);
+    cr_assert(eventually(strstr(read_whole_file(log), "lockagent started") != NULL), "%s",
+              read_whole_file(log));
+    cr_assert_neq(geteuid() == 0 ? NOBODY : geteuid(), 0u);
+    cr_assert_eq(owner_of_memory(pid), 0u);
+    end_process(pid);
+}
+
+/* What it is started for is what it would be without us. */
+Test(process, the_memory_of_a_command_is_its_own)
+{
+    masters_start(1, MASTERS_FORGETFUL);
+    const char *log = world_path("log");
+    const uid_t owner = geteuid() == 0 ? (uid_t)NOBODY : geteuid();
+    int status;
+    const pid_t pid =
+        start_as_nobody((const char *const[]){"lockagent", "run", "-q", "k", "--", "stat", "-c",
+                                              "%u", "/proc/self/mem", NULL},
+                        log);
+    cr_assert(reap(pid, PATIENCE_MS, &status));
+    cr_assert_eq(status, 0, "%d: %s", status, read_whole_file(log));
+    cr_assert_str_eq(read_whole_file(log), format("%u\n", owner));
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Nobody writes into it: whoever opens it as a file waits for ever, and a loop that waits renews
+ * nothing. */
+Test(process, a_pipe_is_no_configuration)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    cr_assert_eq(unlink(agent->config), 0);
+    cr_assert_eq(mkfifo(agent->config, 0600), 0);
+    const char *says = "can not be read: it is a pipe; allowed: a regular file";
+    const struct outcome check = agent_run((const char *const[]){"check", agent->config, NULL}),
+                         serve =
+                             agent_run((const char *const[]){"serve", "-c", agent->config, NULL});
+    cr_assert_eq(check.exit_status, 1);
+    cr_assert_not_null(strstr(check.err, says), "%s", check.err);
+    cr_assert_eq(serve.exit_status, 1);
+    cr_assert_not_null(strstr(serve.err, says), "%s", serve.err);
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration refused", says) == 1));
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+}
+
+static const char *file_with_nul(const char *name)
+{
+    static const char bytes[] = "0123456789abcdef\0ghij\n";
+    const char *path = write_file(name, "");
+    FILE *file = fopen(path, "wb");
+    cr_assert(file && fwrite(bytes, 1, sizeof(bytes) - 1, file) == sizeof(bytes) - 1);
+    fclose(file);
+    return path;
+}
+
+/* The part before it would be a shorter secret than was meant. */
+Test(process, a_secret_with_a_nul_byte_is_refused)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    const char *path = file_with_nul("secret");
+    const char *config =
+        agent_config(&(struct agent_options){.extra = format("api: {token_file: %s}\n", path)});
+    const struct outcome outcome = agent_run((const char *const[]){"serve", "-c", config, NULL});
+    cr_assert_eq(outcome.exit_status, 1);
+    cr_assert_not_null(strstr(outcome.err, "a NUL byte stands in it"), "%s", outcome.err);
+    struct agent *agent = agent_start(&(struct agent_options){
+        .group = format("      username: lockagent\n      password_file: %s\n", path),
+        .not_ready = true});
+    cr_assert(
+        eventually(agent_logged(agent, "master", "password_file: a NUL byte stands in it") >= 1));
+}
+
+/* 2^32 milliseconds are 50 days. */
+Test(process, a_ttl_beyond_all_measure_is_named_as_it_came)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *refused = acquire(agent, "k", "ttl=1200h");
+    expect(refused, 400, "bad_request");
+    cr_assert_not_null(strstr(string(refused, "detail"), "1200h came"), "%s", refused->body);
+}

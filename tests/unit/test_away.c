@@ -1,0 +1,335 @@
+/* Masters that were away for longer than the lease, as timelines (R7). */
+#include "core_rig.h"
+
+/* A lease of 10 s that was granted at 0 and not renewed since is over at 10,102 ms at the latest,
+ * and at 9,898 ms at the earliest. */
+enum { LATE_US = 10102000, EARLY_US = 9898000 };
+
+static uint32_t requests;
+static struct token token;
+
+static void begin_hold(void)
+{
+    requests = 0;
+    begin_five();
+    token = hold_as("k", .ttl_ms = 10000);
+}
+
+static uint8_t confirmed(void)
+{
+    struct hold_view view;
+    struct lock_ref ref;
+    cr_assert(core_find_hold(rig.core, text("k"), (struct instant){rig.epoch_us + rig.now_us},
+                             &view, &ref));
+    return view.confirmed;
+}
+
+/* A renewal in which `yes` confirm, `no` have not got the key, and the others are silent. None of
+ * them is asked to create it. */
+static void renewal(master_set yes, master_set no)
+{
+    renew(++requests, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, no, VOTE_ABSENT);
+    reply(OP_RENEW, yes, VOTE_YES);
+    expect_answer(requests, ANSWER_RENEWED);
+    expect_nothing();
+}
+
+/* One in which `repaired` are asked to create it. */
+static void repair(master_set repaired, enum vote vote)
+{
+    renew(++requests, "k", token);
+    expect_send(OP_RENEW, ALL & (master_set)~repaired);
+    expect_send(OP_REPAIR, repaired);
+    reply(OP_REPAIR, repaired, vote);
+    reply(OP_RENEW, ALL & (master_set)~repaired, VOTE_YES);
+    expect_answer(requests, ANSWER_RENEWED);
+    expect_nothing();
+}
+
+/* Master 0 is silent until its lease is over and a quorum has shown that the hold goes on. */
+static void be_away(void)
+{
+    for (int64_t ms = 3000; ms <= 12000; ms += 3000)
+        at_ms(ms), renewal(0x1e, 0);
+}
+
+Test(away, who_comes_back_is_repaired_and_counts_from_the_next_renewal)
+{
+    begin_hold();
+    be_away();
+    at_ms(13000), renew(30, "k", token);
+    expect_send(OP_RENEW, 0x1e);
+    expect_send(OP_REPAIR, 0x01);
+    cr_assert_eq(rig.sent[OP_REPAIR].token.fence, token.fence);
+    reply(OP_REPAIR, 0x01, VOTE_REPAIRED); /* not a vote yet */
+    reply(OP_RENEW, 0x06, VOTE_YES);
+    expect_nothing();
+    reply(OP_RENEW, 0x08, VOTE_YES);
+    expect_answer(30, ANSWER_RENEWED);
+    at_ms(14000), renew(31, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x07, VOTE_YES); /* and now it is of the quorum */
+    expect_answer(31, ANSWER_RENEWED);
+    cr_assert_eq(confirmed(), 5);
+}
+
+/* The next master may go as soon as this one counts again: the rounds which that takes do not wait
+ * for a third of the ttl each. */
+Test(away, a_watchdog_mends_without_waiting_for_its_turn)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .renew = RENEW_AGENT);
+    for (int i = 0; i < 4; i++) {
+        let_time_pass_until(OP_RENEW, 3334);
+        expect_send(OP_RENEW, ALL);
+        reply(OP_RENEW, 0x1c, VOTE_YES), reply(OP_RENEW, 0x02, VOTE_YES);
+    }
+    let_time_pass_until(OP_REPAIR, 3334);
+    expect_send(OP_RENEW, 0x1e);
+    expect_send(OP_REPAIR, 0x01);
+    reply(OP_RENEW, 0x1e, VOTE_YES), reply(OP_REPAIR, 0x01, VOTE_REPAIRED);
+    let_time_pass_until(OP_RENEW, 500);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    for (int64_t end_us = rig.now_us + 2500000; rig.now_us < end_us; at_us(rig.now_us + 1000))
+        expect_nothing(); /* all count: the next one is the usual one */
+    let_time_pass_until(OP_RENEW, 834);
+}
+
+/* A master that lost its key by itself is repaired as soon as that is safe: when the masters can
+ * show that nobody released the hold. */
+Test(away, a_watchdog_proves_as_soon_as_it_can)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .renew = RENEW_AGENT);
+    for (int i = 0; i < 3; i++) {
+        let_time_pass_until(OP_RENEW, 3334);
+        expect_send(OP_RENEW, ALL);
+        reply(OP_RENEW, 0x1e, VOTE_YES);
+    }
+    at_us(LATE_US + 10000), renew(1, "k", rig.answer.hold.token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x1e, VOTE_YES), reply(OP_RENEW, 0x01, VOTE_ABSENT);
+    expect_answer(1, ANSWER_RENEWED);
+    let_time_pass_until(OP_RENEW, 1500); /* it shows that the hold goes on */
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x1e, VOTE_YES), reply(OP_RENEW, 0x01, VOTE_ABSENT);
+    let_time_pass_until(OP_REPAIR, 500);
+    expect_send(OP_REPAIR, 0x01);
+}
+
+/* All of them, one after another: at every moment four could carry the hold. */
+Test(away, all_in_turn_cost_no_hold)
+{
+    begin_hold();
+    int64_t ms = 0;
+    for (uint8_t m = 0; m < 5; m++) {
+        for (int i = 0; i < 4; i++)
+            at_ms(ms += 3000), renewal(ALL & (master_set) ~(1u << m), 0);
+        at_ms(ms += 1000), repair((master_set)(1u << m), VOTE_REPAIRED);
+        at_ms(ms += 1000), renewal(ALL, 0);
+    }
+    cr_assert_eq(confirmed(), 5);
+}
+
+/* A denial is one while the lease can still run: counted from the reply, with the drift. */
+Test(away, a_denial_counts_until_the_lease_is_over_for_certain)
+{
+    begin_hold();
+    at_ms(5000), renewal(0x1e, 0);
+    at_us(LATE_US - 1), renewal(0x1c, 0x01); /* by the microsecond: */
+    at_us(LATE_US - 1), renew(30, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x06, VOTE_TAKEN); /* with 0 these are three of five */
+    expect_answer(30, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_TAKEN);
+}
+
+Test(away, a_denial_does_not_count_when_the_lease_is_over)
+{
+    begin_hold();
+    at_ms(5000), renewal(0x1e, 0);
+    at_us(LATE_US - 1), renewal(0x1c, 0x01);
+    at_us(LATE_US), renew(30, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x06, VOTE_TAKEN);
+    expect_nothing(); /* three have not said no */
+    reply(OP_RENEW, 0x18, VOTE_YES);
+    expect_nothing();
+    cr_assert(is_listed("k"));
+}
+
+/* A lease that a renewal extended is the longer one, also where it was answered late; a shorter ttl
+ * shortens nothing. */
+Test(away, the_lease_is_the_longest_that_was_confirmed)
+{
+    begin_hold();
+    at_ms(1000), renew_as(1, "k", token, .ttl_ms = 2000);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    at_us(LATE_US - 500000), renew(2, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x07, VOTE_ABSENT);
+    expect_answer(2, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_TAKEN);
+}
+
+/* What was released elsewhere must not come back (R7): before a key that may have been deleted is
+ * created anew, a quorum must have confirmed the token in a round that was sent after the lease was
+ * over, and after any release of that time was decided. */
+Test(away, nothing_is_repaired_before_a_quorum_has_shown_that_it_goes_on)
+{
+    begin_hold();
+    at_ms(9000), renewal(0x1e, 0);
+    at_ms(11000), renewal(0x1e, 0x01); /* the last quorum was of before */
+    at_ms(11102), renewal(0x1e, 0x01); /* sent 1 s after it was over: a renewal's time */
+    at_ms(11103), repair(0x01, VOTE_REPAIRED);
+}
+
+Test(away, a_quorum_of_too_early_a_round_shows_nothing)
+{
+    begin_hold();
+    at_ms(9000), renewal(0x1e, 0);
+    at_us(LATE_US + 999999), renewal(0x1e, 0x01);
+    at_us(LATE_US + 1200000), renewal(0x1e, 0x01);
+    at_us(LATE_US + 1300000), repair(0x01, VOTE_REPAIRED);
+}
+
+/* A definite no may be the first that is heard of a release elsewhere: whoever lost its key by then
+ * may have lost it by that. */
+Test(away, nothing_is_repaired_while_another_master_denies)
+{
+    begin_hold();
+    for (int64_t ms = 3000; ms <= 9000; ms += 3000)
+        at_ms(ms), renewal(0x1e, 0);
+    at_ms(12000), renewal(0x1c, 0x02); /* 1 confirmed at 9 s: a no until 19,102 ms */
+    at_ms(15000), renewal(0x1c, 0x03);
+    at_us(LATE_US + 8999999), renewal(0x1c, 0x03);
+    at_us(LATE_US + 9000000), renew(30, "k", token);
+    expect_send(OP_RENEW, 0x1e); /* of 1 no quorum has shown anything yet */
+    expect_send(OP_REPAIR, 0x01);
+    reply(OP_RENEW, 0x1c, VOTE_YES);
+    expect_answer(30, ANSWER_RENEWED);
+}
+
+/* Another holder's key that came while it was away counts the same way: asked again, repaired once
+ * it is gone. */
+Test(away, another_holders_key_is_asked_again)
+{
+    begin_hold();
+    be_away();
+    at_ms(13000), repair(0x01, VOTE_TAKEN);
+    at_ms(16000), repair(0x01, VOTE_FOREIGN);
+    cr_assert_eq(confirmed(), 4);
+    at_ms(19000), repair(0x01, VOTE_REPAIRED);
+    at_ms(19001), renewal(ALL, 0);
+    cr_assert_eq(confirmed(), 5);
+}
+
+/* A renewal that was done but whose answer was lost has left the key there: that is no loss
+ * either. */
+Test(away, a_key_that_is_there_after_all_counts_at_once)
+{
+    begin_hold();
+    be_away();
+    at_ms(13000), renew(30, "k", token);
+    expect_send(OP_RENEW, 0x1e);
+    expect_send(OP_REPAIR, 0x01);
+    reply(OP_REPAIR, 0x01, VOTE_YES);
+    reply(OP_RENEW, 0x06, VOTE_YES);
+    expect_answer(30, ANSWER_RENEWED);
+}
+
+Test(away, confirmed_counts_no_master_that_denies)
+{
+    begin_hold();
+    cr_assert_eq(confirmed(), 5);
+    at_ms(1000), renew(30, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x01, VOTE_ABSENT);
+    cr_assert_eq(confirmed(), 4);
+    reply(OP_RENEW, 0x02, VOTE_TAKEN);
+    cr_assert_eq(confirmed(), 3);
+    reply(OP_RENEW, 0x1c, VOTE_YES);
+    expect_answer(30, ANSWER_RENEWED);
+    read_key(31, "k");
+    expect_send(OP_READ, ALL);
+    reply(OP_READ, ALL, VOTE_YES);
+    expect_answer(31, ANSWER_STATE);
+    cr_assert_eq(rig.answer.hold.confirmed, 3);
+}
+
+/* Whoever is silent may have lost the key by itself: counted from the sending, and with a fast
+ * clock there. */
+Test(away, confirmed_counts_a_silent_master_no_longer_than_its_lease)
+{
+    begin_hold();
+    at_ms(8000), renewal(0x1e, 0);
+    at_us(EARLY_US - 1000);
+    cr_assert_eq(confirmed(), 5);
+    at_us(EARLY_US);
+    cr_assert_eq(confirmed(), 4);
+}
+
+/* A yes that came late is of a lease that began as early as any other's. */
+Test(away, confirmed_counts_from_the_sending)
+{
+    begin_hold();
+    at_ms(8000), renew(30, "k", token);
+    expect_send(OP_RENEW, ALL);
+    at_ms(8900), reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(30, ANSWER_RENEWED);
+    at_ms(12000), renewal(0x1e, 0);
+    at_us(8000000 + EARLY_US - 1000);
+    cr_assert_eq(confirmed(), 5);
+    at_us(8000000 + EARLY_US);
+    cr_assert_eq(confirmed(), 4);
+}
+
+/* In a new epoch the key is gone, whatever the lease was, since this agent heard of it at the
+ * latest (R7). */
+Test(away, a_new_epoch_is_repaired_when_a_quorum_has_shown_that_the_hold_goes_on)
+{
+    begin_hold();
+    at_ms(1000), renewal(0x1e, 0x01);
+    at_ms(1100), master_is(0, EVENT_MASTER_UP, 2);
+    rig.count = 0;
+    at_us(2099999), renewal(0x1e, 0x01);
+    at_ms(2100), renewal(0x1e, 0x01);
+    at_ms(2200), repair(0x01, VOTE_REPAIRED);
+    at_ms(2300), renewal(ALL, 0);
+    cr_assert_eq(confirmed(), 5);
+}
+
+/* The watchdog by itself: a master that was killed and restarted with its data, longer than the
+ * lease ago. */
+Test(away, the_watchdog_repairs_by_itself)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    bool repaired = false;
+    for (int64_t ms = 0; ms < 12000 && !repaired; ms++) {
+        at_ms(ms);
+        if (ms == 100)
+            master_is(0, EVENT_MASTER_DOWN, 0);
+        if (ms == 6000)
+            master_is(0, EVENT_MASTER_UP, 1);
+        for (size_t i = 0; i < rig.count; i++) {
+            struct record *r = &rig.records[i];
+            if (r->expected || r->effect.kind != EFFECT_SEND)
+                continue;
+            cr_assert(r->effect.send.op == OP_RENEW || ms >= 6000, "%s",
+                      op_name(r->effect.send.op));
+            repaired = repaired || r->effect.send.op == OP_REPAIR;
+            expect_send(r->effect.send.op, r->effect.send.masters);
+            reply(r->effect.send.op, r->effect.send.masters,
+                  r->effect.send.op == OP_REPAIR ? VOTE_REPAIRED : VOTE_YES);
+        }
+        rig.count = 0;
+        cr_assert(is_listed("k"));
+    }
+    cr_assert(repaired);
+}

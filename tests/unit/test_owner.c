@@ -1,0 +1,502 @@
+/* Who owns a hold (D3), as timelines: what the agent does of itself counts only where it is the
+ * owner, what the holder asks for counts at any agent; and what is asked again until it is done
+ * (R6). */
+#include "core_rig.h"
+
+enum { QUORUM = 0x07, REST = 0x18 };
+
+static const struct token old_token = {.random = {1, 2, 3, 4, 5}, .fence = 1699999999000000};
+
+static void expect_release(master_set masters, bool asked, bool numbered)
+{
+    expect_send(OP_RELEASE, masters);
+    cr_assert_eq(rig.sent[OP_RELEASE].asked, asked);
+    cr_assert_eq(rig.sent[OP_RELEASE].numbered, numbered);
+    cr_assert_eq(rig.sent[OP_RELEASE].agent, rig.config.agent);
+}
+
+static void begin_named(void)
+{
+    prepare(5);
+    rig.config.agent = 0xa1b2c3d4;
+    begin();
+}
+
+static void master_returns(uint8_t master)
+{
+    master_is(master, EVENT_MASTER_DOWN, 0);
+    master_is(master, EVENT_MASTER_UP, 1);
+}
+
+/* ---- whose releases count where -------------------------------------------------------------- */
+
+Test(owner, a_delete_counts_at_any_agent_and_all_else_at_its_own)
+{
+    begin_named();
+    struct token token = hold("asked");
+    release(1, "asked", token);
+    expect_release(ALL, /* asked= */ true, /* numbered= */ false);
+    hold_as("expires", .ttl_ms = 1000);
+    at_ms(988);
+    expect_lost(REASON_EXPIRED);
+    expect_release(ALL, false, false);
+    hold("undelivered");
+    step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = rig.answer.lock});
+    expect_release(ALL, false, false);
+    acquire(2, "undone");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x07, VOTE_TAKEN);
+    expect_answer(2, ANSWER_LOCK_HELD);
+    expect_release(REST, false, false);
+    hold("drained");
+    step((struct event){.kind = EVENT_END, .end.release = true});
+    step((struct event){.kind = EVENT_TIME});
+    expect_release(ALL, false, false);
+}
+
+Test(owner, a_delete_of_a_strangers_hold_compares_the_number)
+{
+    begin_named();
+    release(1, "k", old_token);
+    expect_release(ALL, /* asked= */ true, /* numbered= */ true);
+    reply_with(OP_RELEASE, ALL, (struct event_reply){.vote = VOTE_MISNUMBERED, .fence = 9});
+    expect_answer(1, ANSWER_TOKEN_MISMATCH);
+    at_ms(2000);
+    expect_nothing();
+}
+
+Test(owner, a_hand_over_is_asked_for_if_its_release_is)
+{
+    prepare(5);
+    rig.policy.handover_max = 5;
+    begin();
+    struct token token = hold("k");
+    acquire_as(1, "k", .wait_ms = 60000), acquire_as(2, "k", .wait_ms = 60000);
+    release(3, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert(rig.sent[OP_HANDOVER].asked);
+    reply(OP_HANDOVER, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = rig.answer.lock});
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_not(rig.sent[OP_HANDOVER].asked);
+}
+
+/* What this agent believes to hold may have been released elsewhere, and the key granted there
+ * since: the masters know. */
+Test(owner, a_token_that_is_not_the_one_held_here_is_asked_of_the_masters)
+{
+    begin_named();
+    struct token stale = hold("k"), later = stale;
+    later.random[0] ^= 1;
+    later.fence += 1000;
+    release(1, "k", later);
+    expect_release(ALL, /* asked= */ true, /* numbered= */ true);
+    reply_with(OP_RELEASE, ALL, (struct event_reply){.vote = VOTE_YES, .fence = later.fence});
+    expect_answer(1, ANSWER_RELEASED);
+
+    renew_as(2, "k", later, .ttl_ms = 3000);
+    expect_send(OP_ADOPT, ALL);
+    reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = later.fence});
+    expect_lost(REASON_TAKEN);
+    expect_answer(2, ANSWER_RENEWED);
+    cr_assert(rig.answer.adopted && token_same_random(&rig.answer.hold.token, &later));
+
+    renew_as(3, "k", stale, .ttl_ms = 3000);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_TAKEN);
+    expect_answer(3, ANSWER_LOCK_LOST);
+}
+
+/* Masters that deny it let somebody else have it: whoever waits here asks them at once, and not
+ * when the validity would have ended. */
+Test(owner, what_was_released_elsewhere_is_not_refused_here_for_its_validity)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 6000, .renew = RENEW_AGENT);
+    acquire_as(1, "k", .wait_ms = 60000);
+    expect_nothing();
+    let_time_pass_until(OP_RENEW, 2100);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_ABSENT);
+    expect_lost(REASON_TAKEN);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+}
+
+/* ---- adopted elsewhere ----------------------------------------------------------------------- */
+
+/* The votes of an adoption may be older than they look: the token was released after them, and the
+ * key granted here. */
+static void grant_while_adopting(uint64_t fence)
+{
+    struct token token = old_token;
+    token.fence = fence;
+    renew_as(1, "k", token, .ttl_ms = 3000);
+    expect_send(OP_ADOPT, ALL);
+    reply_with(OP_ADOPT, 0x03, (struct event_reply){.vote = VOTE_YES, .fence = fence});
+    at_ms(10), acquire(2, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_GRANTED);
+    at_ms(20), reply_with(OP_ADOPT, 0x1c, (struct event_reply){.vote = VOTE_YES, .fence = fence});
+    expect_answer(1, ANSWER_TOKEN_MISMATCH);
+    cr_assert(is_listed("k"));
+    expect_nothing();
+}
+
+Test(owner, an_adoption_does_not_take_what_was_granted_here_after_its_votes)
+{
+    begin_named();
+    grant_while_adopting(old_token.fence);
+}
+
+Test(owner, an_adoption_without_numbers_does_not_take_what_was_granted_here_after_its_votes)
+{
+    prepare(5);
+    rig.policy.fencing = false;
+    begin();
+    grant_while_adopting(0);
+}
+
+/* All masters restarted with what they had, and so in another epoch, where no lease of before
+ * counts. */
+static void all_restart(void)
+{
+    for (uint8_t m = 0; m < 5; m++)
+        master_is(m, EVENT_MASTER_UP, 9);
+}
+
+/* `moved` is a word of the present whatever the epoch: what the other agent has now is not repaired
+ * here, nor when it was released there. */
+Test(owner, moved_is_a_denial_in_a_new_epoch_too)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    all_restart();
+    let_time_pass_until(OP_REPAIR, 1100);
+    expect_send(OP_REPAIR, ALL);
+    reply(OP_REPAIR, QUORUM, VOTE_MOVED);
+    expect_lost(REASON_TAKEN);
+    at_ms(20000);
+    expect_nothing();
+}
+
+Test(owner, where_it_had_moved_it_is_not_created_anew_without_proof)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    all_restart();
+    let_time_pass_until(OP_REPAIR, 1100);
+    expect_send(OP_REPAIR, ALL);
+    reply(OP_REPAIR, 0x03, VOTE_MOVED);
+    reply(OP_REPAIR, 0x1c, VOTE_REPAIRED);
+    let_time_pass_until(OP_RENEW, 1100);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x03, VOTE_ABSENT);
+}
+
+Test(owner, who_is_denied_says_taken_and_touches_nothing)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    let_time_pass_until(OP_RENEW, 1100);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x03, VOTE_MOVED);
+    expect_nothing();
+    reply(OP_RENEW, 0x04, VOTE_MOVED);
+    expect_lost(REASON_TAKEN);
+    at_ms(20000);
+    expect_nothing();
+}
+
+/* The PUT of callers behind one address: the agent has not noticed yet that another one adopted the
+ * token. */
+Test(owner, a_put_of_what_another_agent_has_adopts_it_back)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 2000);
+    at_ms(500), renew_as(1, "k", token, .ttl_ms = 4000);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, QUORUM, VOTE_MOVED);
+    expect_send(OP_ADOPT, ALL);
+    cr_assert_eq(rig.sent[OP_ADOPT].token.fence, token.fence);
+    cr_assert_eq(rig.sent[OP_ADOPT].ttl_ms, 4000);
+    reply(OP_ADOPT, 0x03, VOTE_YES);
+    expect_nothing();
+    at_ms(501), reply(OP_ADOPT, 0x04, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(valid_until_us(), 500000 + 4000000 - 42000);
+    at_us(valid_until_us());
+    expect_lost(REASON_EXPIRED);
+    at_ms(10000);
+    expect_nothing(); /* the other agent may have promised more: its keys run out */
+}
+
+/* Fewer than a quorum had confirmed the token here, so it is not taken, only not renewed. */
+Test(owner, a_put_adopts_back_also_what_is_not_quite_taken)
+{
+    begin_named();
+    acquire_as(1, "k", .ttl_ms = 2000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, QUORUM, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    reply(OP_ACQUIRE, REST, VOTE_REFUSED);
+    at_ms(500), renew(1, "k", token);
+    expect_send(OP_RENEW, QUORUM);
+    expect_send(OP_REPAIR, REST);
+    reply(OP_RENEW, 0x03, VOTE_YES);
+    reply(OP_RENEW, 0x04, VOTE_MOVED);
+    reply(OP_REPAIR, REST, VOTE_MOVED);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    expect_nothing();
+}
+
+Test(owner, what_can_not_be_adopted_back_is_lost)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 2000);
+    at_ms(500), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, QUORUM, VOTE_MOVED);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, QUORUM, VOTE_TAKEN); /* it was released there, and granted to another */
+    expect_answer(1, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_TAKEN);
+    expect_lost(REASON_TAKEN);
+}
+
+/* Found by the simulator: some masters had heard of the adoption that failed here, and the release
+ * at the end deleted their keys. */
+Test(owner, an_adoption_back_that_failed_leaves_the_keys_to_run_out)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 2000);
+    at_ms(500), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, QUORUM, VOTE_MOVED);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, 0x03, VOTE_YES);
+    at_ms(700);
+    expect_answer(1, ANSWER_RENEW_FAILED);
+    at_ms(5000);
+    expect_lost(REASON_EXPIRED);
+    expect_nothing();
+}
+
+Test(owner, a_put_of_a_lost_hold_adopts_it_back)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 1000);
+    at_ms(988);
+    expect_lost(REASON_EXPIRED);
+    expect_release(ALL, false, false);
+    reply(OP_RELEASE, 0x0f, VOTE_MOVED);
+    master_is(4, EVENT_MASTER_DOWN, 0);
+    /* it may still run, and would delete what bears this agent's name again */
+    reply(OP_RELEASE, 0x10, VOTE_UNKNOWN);
+    master_is(4, EVENT_MASTER_UP, 1);
+    let_time_pass_until(OP_RELEASE, 10);
+    expect_release(0x10, false, false);
+    reply(OP_RELEASE, 0x10, VOTE_UNKNOWN);
+    at_ms(1200), renew_as(1, "k", token, .ttl_ms = 2000);
+    expect_send(OP_ADOPT, 0x0f);
+    reply(OP_ADOPT, QUORUM, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert(rig.answer.adopted && rig.answer.continuous);
+    cr_assert(is_listed("k"));
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 0, "a release of what is held again is owed");
+    master_returns(4);
+    at_ms(1800);
+    expect_nothing();
+    renew(2, "k", token); /* the hold is found, not what it was before */
+    expect_send(OP_RENEW, ALL);
+}
+
+Test(owner, what_this_agent_ended_by_itself_does_not_come_back)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 10000, .max_hold_ms = 1000);
+    at_ms(1000);
+    expect_lost(REASON_MAX_HOLD);
+    renew(1, "k", token);
+    expect_answer(1, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_MAX_HOLD);
+    expect_nothing();
+}
+
+Test(owner, a_delete_of_a_lost_hold_reaches_whoever_has_it)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 1000);
+    at_ms(988);
+    expect_lost(REASON_EXPIRED);
+    expect_release(ALL, false, false);
+    reply(OP_RELEASE, ALL, VOTE_MOVED);
+    release(1, "k", token);
+    expect_release(ALL, /* asked= */ true, /* numbered= */ true);
+    reply(OP_RELEASE, QUORUM, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+    release(2, "k", token);
+    expect_release(ALL, true, true);
+    reply(OP_RELEASE, ALL, VOTE_ABSENT);
+    expect_answer(2, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_EXPIRED);
+}
+
+/* ---- C4: numbers ----------------------------------------------------------------------------- */
+
+Test(owner, c4_a_wrong_number_of_a_known_hold_is_refused_here)
+{
+    begin_named();
+    struct token token = hold("k");
+    for (int i = -1; i <= 1; i += 2) {
+        struct token wrong = token;
+        wrong.fence += (uint64_t)(int64_t)i;
+        renew(1, "k", wrong);
+        expect_answer(1, ANSWER_TOKEN_MISMATCH);
+        release(2, "k", wrong);
+        expect_answer(2, ANSWER_TOKEN_MISMATCH);
+        expect_nothing(); /* no master was asked */
+        cr_assert(is_listed("k"));
+    }
+    renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+}
+
+Test(owner, c4_no_grant_has_the_number_0)
+{
+    begin_named();
+    struct token token = old_token;
+    token.fence = 0;
+    renew(1, "k", token);
+    expect_answer(1, ANSWER_TOKEN_MISMATCH);
+    release(2, "k", token);
+    expect_answer(2, ANSWER_TOKEN_MISMATCH);
+    expect_nothing();
+}
+
+Test(owner, c4_a_delete_with_another_number_does_not_end_an_adoption)
+{
+    begin_named();
+    renew(1, "k", old_token);
+    expect_send(OP_ADOPT, ALL);
+    struct token wrong = old_token;
+    wrong.fence++;
+    release(2, "k", wrong);
+    expect_release(ALL, true, true);
+    reply(OP_ADOPT, QUORUM, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    reply(OP_RELEASE, QUORUM, VOTE_MISNUMBERED);
+    expect_answer(2, ANSWER_TOKEN_MISMATCH);
+    cr_assert(is_listed("k"));
+}
+
+/* ---- R6: until it is done -------------------------------------------------------------------- */
+
+/* What masters 3 and 4 did not confirm is asked for again until they have. */
+static void expect_retries(uint32_t request)
+{
+    reply(OP_RELEASE, QUORUM, VOTE_YES);
+    expect_answer(request, ANSWER_RELEASED);
+    reply(OP_RELEASE, REST, VOTE_REFUSED);
+    for (int i = 0; i < 3; i++) {
+        let_time_pass_until(OP_RELEASE, 501);
+        expect_send(OP_RELEASE, REST);
+        cr_assert(rig.sent[OP_RELEASE].asked);
+        reply(OP_RELEASE, REST, VOTE_REFUSED);
+    }
+    let_time_pass_until(OP_RELEASE, 501);
+    expect_send(OP_RELEASE, REST);
+    reply(OP_RELEASE, REST, VOTE_YES);
+    at_us(rig.now_us + 2000000);
+    expect_nothing();
+}
+
+Test(owner, r6_a_delete_of_an_adopted_hold_is_retried_until_it_is_done)
+{
+    begin_named();
+    renew_as(1, "k", old_token, .ttl_ms = 30000);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    release(2, "k", old_token);
+    expect_release(ALL, true, false);
+    expect_retries(2);
+}
+
+Test(owner, r6_a_delete_of_a_strangers_hold_is_retried_until_it_is_done)
+{
+    begin_named();
+    release(2, "k", old_token);
+    expect_release(ALL, true, true);
+    expect_retries(2);
+}
+
+Test(owner, r6_a_master_that_comes_back_is_asked_at_once_while_the_release_is_undecided)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(10), release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_YES);
+    for (uint8_t m = 2; m < 5; m++) {
+        master_is(m, EVENT_MASTER_DOWN, 0);
+        if (m < 4)
+            reply(OP_RELEASE, (master_set)(1 << m), VOTE_UNKNOWN);
+    }
+    at_ms(20), master_is(2, EVENT_MASTER_UP, 1);
+    at_ms(21);
+    expect_send(OP_RELEASE, 0x04);
+    at_ms(22), reply(OP_RELEASE, 0x04, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+}
+
+Test(owner, r6_its_time_is_not_longer_because_it_is_asked_again)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(10), release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_YES);
+    master_is(2, EVENT_MASTER_DOWN, 0);
+    reply(OP_RELEASE, 0x04, VOTE_UNKNOWN);
+    at_ms(900), master_is(2, EVENT_MASTER_UP, 1);
+    at_us(1009999);
+    expect_send(OP_RELEASE, 0x04);
+    expect_nothing();
+    at_ms(1010);
+    expect_answer(1, ANSWER_RELEASE_PENDING);
+}
+
+/* ---- R9 -------------------------------------------------------------------------------------- */
+
+/* The subscription is another one: what the masters confirmed of the one before says nothing of
+ * it. */
+Test(owner, r9_unwatch_watch_and_confirm_leads_to_an_attempt)
+{
+    prepare(5);
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = 60000;
+    begin();
+    for (uint32_t request = 1; request <= 2; request++) {
+        acquire_as(request, "k", .wait_ms = 300000);
+        expect_send(OP_ACQUIRE, ALL);
+        reply_with(OP_ACQUIRE, ALL, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        expect_channel(EFFECT_WATCH);
+        rig.count = 0;
+        channel("k", EVENT_SUBSCRIBED, 0x03, 0);
+        at_us(rig.now_us + 1000000);
+        expect_nothing();
+        channel("k", EVENT_SUBSCRIBED, 0x04, 0);
+        let_time_pass_until(OP_ACQUIRE, 10);
+        expect_send(OP_ACQUIRE, ALL);
+        reply_with(OP_ACQUIRE, ALL, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        cancel(request);
+        expect_channel(EFFECT_UNWATCH);
+        rig.count = 0;
+    }
+}

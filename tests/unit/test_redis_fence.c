@@ -1,0 +1,144 @@
+/* Fencing numbers that nobody can have granted, on a real redis-server: what each script makes
+ * of them (R12). */
+#include "redis_rig.h"
+
+static struct server one;
+
+#define FENCE "lockagent:fence:lock:k"
+static const uint64_t day_us = 24ull * 3600 * 1000 * 1000;
+
+/* No number, or none that a double tells from its neighbours. */
+static const char *const nonsense[] = {
+    "0176000000000000",
+    "9007199254740992",
+    "9007199254740993",
+    "9999999999999999",
+    "10000000000000000",
+    "18446744073709551616",
+    "-1",
+    "1e15",
+    "1760000000000000.0",
+    "0x6",
+    "01760000000000000",
+    "12x4",
+    "1760000000000000x",
+};
+enum { NONSENSE = sizeof(nonsense) / sizeof(nonsense[0]) };
+
+static void store(const char *number)
+{
+    ask(&one, "FLUSHALL");
+    ask(&one, "SET %s %s", FENCE, number);
+}
+
+static void expect_untouched(const char *number)
+{
+    cr_assert_str_eq(ask(&one, "GET " FENCE), number);
+    cr_assert_eq(ask_number(&one, "PTTL", FENCE), -1);
+}
+
+Test(fence, no_script_counts_on_with_what_is_no_number)
+{
+    begin(&one, NULL);
+    for (unsigned i = 0; i < NONSENSE; i++) {
+        store(nonsense[i]);
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED, "%s",
+                     nonsense[i]);
+        cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED, "%s",
+                     nonsense[i]);
+        cr_assert_null(ask(&one, "GET lock:k"));
+        ask(&one, "SET lock:k %s:000000a1:me PX 9000", A40);
+        cr_assert_eq(exchange(OP_RAISE, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED, "%s",
+                     nonsense[i]);
+        struct record got = exchange(OP_ADOPT, 0, item_of("k", 1, strtoull(nonsense[i], NULL, 10)));
+        cr_assert(got.vote == VOTE_MISNUMBERED && got.fence == 0, "%s", nonsense[i]);
+        got = exchange(OP_RENEW, 0, item_of("k", 1, BIG)); /* the lease is what counts */
+        cr_assert(got.vote == VOTE_YES && got.fence == 0, "%s", nonsense[i]);
+        expect_untouched(nonsense[i]);
+        cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES, "%s",
+                     nonsense[i]);
+        expect_untouched(nonsense[i]);
+    }
+    end(&one);
+}
+
+Test(fence, a_fence_key_of_another_type_is_no_number)
+{
+    begin(&one, NULL);
+    static const char *const others[] = {"HSET", "RPUSH", "SADD"};
+    for (unsigned i = 0; i < 3; i++) {
+        ask(&one, "FLUSHALL");
+        ask(&one, "%s %s field 1", others[i], FENCE);
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED, "%s",
+                     others[i]);
+        cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED, "%s",
+                     others[i]);
+        cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+        ask(&one, "SET lock:k %s:000000a1:me PX 9000", A40);
+        cr_assert_eq(exchange(OP_RAISE, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED, "%s",
+                     others[i]);
+        cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES, "%s", others[i]);
+        cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES, "%s", others[i]);
+    }
+    end(&one);
+}
+
+/* Two days ahead of the proposal, to the microsecond: below that the number rises by one, from
+ * there on it is nobody's. */
+Test(fence, two_days_ahead_is_the_bound)
+{
+    begin(&one, NULL);
+    char text[32];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)(BIG + 2 * day_us - 1));
+    store(text);
+    struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG + 2 * day_us);
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)(BIG + 2 * day_us));
+    cr_assert_str_eq(ask(&one, "GET " FENCE), text);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    store(text);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED);
+    expect_untouched(text);
+    got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG + 1)); /* and time goes on */
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG + 2 * day_us + 1);
+    end(&one);
+}
+
+/* The largest that a double tells from its neighbours is counted exactly, with a proposal to
+ * match. */
+Test(fence, numbers_are_exact_up_to_the_last)
+{
+    begin(&one, NULL);
+    static const uint64_t last = 9007199254740991;
+    store("9007199254740989");
+    struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, last - 2 * day_us));
+    cr_assert(got.vote == VOTE_YES && got.fence == last - 1);
+    cr_assert_str_eq(ask(&one, "GET " FENCE), "9007199254740990");
+    end(&one);
+}
+
+/* A hand-over does nothing either: the holder's release stays owed, and is asked for again. */
+Test(fence, a_hand_over_leaves_the_key_to_the_release)
+{
+    begin(&one, NULL);
+    exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    ask(&one, "SET " FENCE " 9999999999999999");
+    struct send_item item = item_of("k", 2, BIG + 1);
+    item.previous = item_of("k", 1, 0).token;
+    cr_assert_eq(exchange(OP_HANDOVER, 0, item).vote, VOTE_SPOILED);
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 ":000000a1:me");
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    end(&one);
+}
+
+Test(fence, a_missing_key_and_zero_are_zero)
+{
+    begin(&one, NULL);
+    store("0");
+    struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG);
+    ask(&one, "FLUSHALL");
+    got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG);
+    end(&one);
+}

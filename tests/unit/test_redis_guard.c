@@ -1,0 +1,245 @@
+/* What the Redis room does around the guard of a master (D5.3) and around what an old connection
+ * left behind (R5). */
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/un.h>
+
+#include "redis_rig.h"
+
+static struct server one;
+
+static void begin_guarded(bool durable, bool started)
+{
+    if (!started)
+        server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig.config->groups[0].guard = true;
+    rig.config->groups[0].durable = durable;
+    rig.config->max_ttl_ms = 1000;
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+}
+
+static struct redis_master_view view(void)
+{
+    return redis_master(rig.redis, 0, 0);
+}
+
+/* A master that refuses its marker may be of before a restart: nobody knows whether it forgot.
+ * It serves holders all the same. */
+Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
+{
+    server_start(&one, NULL);
+    ask(&one, "REPLICAOF 127.0.0.1 1"); /* READONLY */
+    begin_guarded(/* durable= */ false, /* started= */ true);
+    cr_assert_eq(view().state, REDIS_GUARDED);
+    cr_assert(strstr(view().reason, "its marker can not be written"), "%s", view().reason);
+    cr_assert_eq(view().guarded_ms, -1);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_NOT_SENT);
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_NOT_SENT], 1u);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_NOT_SENT], 1u, "a renewal is asked for");
+    ask(&one, "REPLICAOF NO ONE");
+    RUN_UNTIL(view().guarded_ms > 0, 3000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_GUARDED);
+    RUN_UNTIL(view().votes, 4000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    end(&one);
+}
+
+static unsigned place_of_reply(uint32_t slot)
+{
+    unsigned i = 0;
+    while (i < rig.count && !(rig.records[i].kind == EVENT_REPLY && rig.records[i].slot == slot))
+        i++;
+    cr_assert_lt(i, rig.count);
+    return i;
+}
+
+/* R7: the core counts a vote for the epoch that it knows of, so it must have heard of the new
+ * one before. */
+static void expect_epoch_first(uint16_t *epoch)
+{
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_RENEW, 1, &item, 1);
+    RUN_UNTIL(reply_to(slot, 0), 3000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_ABSENT);
+    unsigned reply = place_of_reply(slot), up = reply;
+    while (up > 0 && rig.records[up].kind != EVENT_MASTER_UP)
+        up--;
+    cr_assert_eq(rig.records[up].kind, EVENT_MASTER_UP);
+    cr_assert_neq(rig.records[up].epoch, *epoch, "the vote came before its epoch");
+    *epoch = rig.records[up].epoch;
+}
+
+Test(redis_guard, r7_votes_never_come_before_their_epoch)
+{
+    begin_guarded(/* durable= */ true, /* started= */ false);
+    RUN_UNTIL(view().votes, 2000);
+    uint16_t epoch = last_of(EVENT_MASTER_UP, 0)->epoch;
+    ask(&one, "FLUSHALL");
+    expect_epoch_first(&epoch);
+    RUN_UNTIL(ask_number(&one, "EXISTS", "lockagent:marker") == 1, 3000);
+    RUN_UNTIL(view().guarded_ms > 0, 3000);
+    epoch = last_of(EVENT_MASTER_UP, 0)->epoch;
+    ask(&one, "HSET lockagent:marker epoch 00000000000000aa"); /* as by another agent */
+    expect_epoch_first(&epoch);
+    end(&one);
+}
+
+/* ---- what an old connection left behind (R5) ---- */
+
+/* Leaves an acquire in flight on a connection that the room gives up. */
+static void leave_in_flight(void)
+{
+    kill(one.pid, SIGSTOP);
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    RUN_UNTIL(reply_to(slot, 0), 4000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_UNKNOWN);
+}
+
+static bool was_asked_to_kill(void)
+{
+    return strstr(ask(&one, "INFO commandstats"), "cmdstat_client|kill:") != NULL;
+}
+
+Test(redis_guard, r5_a_client_is_killed_in_the_same_run_of_the_server)
+{
+    begin(&one, NULL);
+    leave_in_flight();
+    kill(one.pid, SIGCONT);
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert(was_asked_to_kill());
+    end(&one);
+}
+
+/* Another run counts its clients anew: the number would be a stranger's. */
+Test(redis_guard, r5_no_client_is_killed_in_another_run_of_the_server)
+{
+    begin(&one, NULL);
+    leave_in_flight();
+    server_kill(&one);
+    unlink(one.socket);
+    server_run(&one, NULL);
+    server_control(&one);
+    RUN_UNTIL(is_up(0), 5000);
+    cr_assert_not(was_asked_to_kill());
+    end(&one);
+}
+
+/* A relay in front of the server: passes on what comes, or swallows what the room says, and ends
+ * the connection when it is told to, or instead of passing on a KILL. */
+static struct relay {
+    pthread_t thread;
+    int listener;
+    char path[108], server[108];
+    atomic_bool swallows, cuts, stops;
+    atomic_int kills, kills_to_cut;
+} relay;
+
+static int connect_to_server(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", relay.server);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    return fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ? fd : -1;
+}
+
+/* False where the connection is to end. */
+static bool pass_on(int from, int to, bool up)
+{
+    char bytes[65536];
+    ssize_t len = read(from, bytes, sizeof(bytes));
+    if (len <= 0)
+        return false;
+    if (up && memmem(bytes, (size_t)len, "\r\nKILL\r\n", 8)) {
+        atomic_fetch_add(&relay.kills, 1);
+        if (atomic_fetch_sub(&relay.kills_to_cut, 1) > 0)
+            return false;
+    }
+    return (up && atomic_load(&relay.swallows)) || write(to, bytes, (size_t)len) == len;
+}
+
+static void serve_one(int agent)
+{
+    int server = connect_to_server();
+    bool goes_on = server >= 0;
+    while (goes_on && !atomic_load(&relay.stops) && !atomic_exchange(&relay.cuts, false)) {
+        struct pollfd fds[] = {{.fd = agent, .events = POLLIN}, {.fd = server, .events = POLLIN}};
+        poll(fds, 2, 10);
+        goes_on = (!fds[0].revents || pass_on(agent, server, true)) &&
+                  (!fds[1].revents || pass_on(server, agent, false));
+    }
+    close(agent);
+    close(server);
+}
+
+static void *serve(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&relay.stops)) {
+        struct pollfd fd = {.fd = relay.listener, .events = POLLIN};
+        int agent = poll(&fd, 1, 10) == 1 ? accept(relay.listener, NULL, NULL) : -1;
+        if (agent >= 0)
+            serve_one(agent);
+    }
+    return NULL;
+}
+
+static void relay_start(void)
+{
+    snprintf(relay.path, sizeof(relay.path), "%.100s.r", one.socket);
+    snprintf(relay.server, sizeof(relay.server), "%s", one.socket);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", relay.path);
+    relay.listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(bind(relay.listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    cr_assert_eq(listen(relay.listener, 8), 0);
+    cr_assert_eq(pthread_create(&relay.thread, NULL, serve, NULL), 0);
+}
+
+static void relay_stop(void)
+{
+    atomic_store(&relay.stops, true);
+    pthread_join(relay.thread, NULL);
+    close(relay.listener);
+    unlink(relay.path);
+}
+
+/* The client stays in doubt until the master has answered: a connection that ends meanwhile has
+ * killed nobody. */
+Test(redis_guard, r5_the_doubtful_client_is_forgotten_only_when_the_kill_was_answered)
+{
+    server_start(&one, NULL);
+    relay_start();
+    rig_configure();
+    rig_master(0, &one, false);
+    snprintf(rig.config->groups[0].masters[0].address.host,
+             sizeof(rig.config->groups[0].masters[0].address.host), "%s", relay.path);
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert_eq(atomic_load(&relay.kills), 0);
+    atomic_store(&relay.swallows, true);
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    uint64_t until = uv_hrtime() + 50000000;
+    RUN_UNTIL(uv_hrtime() > until, 1000);
+    atomic_store(&relay.kills_to_cut, 2);
+    atomic_store(&relay.swallows, false);
+    atomic_store(&relay.cuts, true);
+    RUN_UNTIL(reply_to(slot, 0), 3000);
+    RUN_UNTIL(is_up(0), 5000);
+    cr_assert_eq(atomic_load(&relay.kills), 3, "%d", atomic_load(&relay.kills));
+    cr_assert(was_asked_to_kill());
+    /* ... and then it is: who was killed is not killed again. */
+    atomic_store(&relay.cuts, true);
+    RUN_UNTIL(!is_up(0), 3000);
+    RUN_UNTIL(is_up(0), 5000);
+    cr_assert_eq(atomic_load(&relay.kills), 3);
+    rig_stop();
+    relay_stop();
+    server_remove(&one);
+}

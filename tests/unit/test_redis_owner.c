@@ -1,0 +1,169 @@
+/* The owner's name in the value (D3), and the number that a stranger's release compares (C4), on
+ * a real redis-server. */
+#include "redis_rig.h"
+
+#define OTHER ":000000b2:"
+
+static struct server one;
+
+static struct send_item by_other(struct send_item item)
+{
+    item.agent = 0xb2;
+    return item;
+}
+
+/* A hold of item_of("k", 1, BIG), by its own agent. */
+static void begin_held(void)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+}
+
+static void expect_stored(const char *value, const char *number)
+{
+    const char *stored = ask(&one, "GET lock:k");
+    cr_assert(stored != NULL, "the key was deleted");
+    cr_assert_str_eq(stored, value);
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), number);
+}
+
+Test(redis_owner, adoption_writes_the_adopters_name_and_keeps_the_label)
+{
+    begin_held();
+    struct send_item item = by_other(item_of("k", 1, BIG));
+    item.label = (struct text){"", 0};
+    struct record got = exchange(OP_ADOPT, 0, item);
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG);
+    expect_stored(A40 OTHER "me", "1760000000000000");
+    got = exchange(OP_READ, 0, item);
+    cr_assert_str_eq(got.holder, "me");
+    end(&one);
+}
+
+/* R7: nothing shortens, and what never ends does not begin to. */
+Test(redis_owner, adoption_keeps_the_longer_lease)
+{
+    begin_held();
+    struct send_item item = by_other(item_of("k", 1, BIG));
+    item.ttl_ms = 90000;
+    exchange(OP_ADOPT, 0, item);
+    cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 80000);
+    item = item_of("k", 1, BIG);
+    item.ttl_ms = 1000;
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_YES);
+    cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 80000);
+    ask(&one, "PERSIST lock:k");
+    cr_assert_eq(exchange(OP_ADOPT, 0, by_other(item)).vote, VOTE_YES);
+    cr_assert_eq(ask_number(&one, "PTTL", "lock:k"), -1);
+    expect_stored(A40 OTHER "me", "1760000000000000");
+    end(&one);
+}
+
+/* A master out of memory refuses to set keys; who restarts then must not lose what it holds. */
+Test(redis_owner, adoption_works_where_memory_is_full)
+{
+    begin_held();
+    ask(&one, "CONFIG SET maxmemory 1");
+    cr_assert_eq(exchange(OP_ADOPT, 0, by_other(item_of("k", 1, BIG))).vote, VOTE_YES);
+    expect_stored(A40 OTHER "me", "1760000000000000");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_REFUSED);
+    end(&one);
+}
+
+Test(redis_owner, what_another_agent_owns_is_moved_and_stays_as_it_is)
+{
+    begin_held();
+    static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_RAISE, OP_RELEASE};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct send_item item = by_other(item_of("k", 1, BIG + 7));
+        item.ttl_ms = 90000;
+        struct record got = exchange(ops[i], 0, item);
+        cr_assert_eq(got.vote, VOTE_MOVED, "%s: %s", op_name(ops[i]), vote_name(got.vote));
+        cr_assert_str_eq(got.holder, "me");
+        cr_assert(got.pttl_ms > 0 && got.pttl_ms <= 10000);
+        expect_stored(A40 AGENT "me", "1760000000000000");
+        cr_assert_leq(ask_number(&one, "PTTL", "lock:k"), 10000);
+    }
+    end(&one);
+}
+
+Test(redis_owner, what_the_holder_asks_for_is_deleted_whoever_owns_it)
+{
+    begin_held();
+    struct send_item item = by_other(item_of("k", 1, BIG));
+    item.asked = true;
+    item.token.random[RANDOM_BYTES - 1] ^= 1; /* a near miss is not the token */
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_TAKEN);
+    item.token.random[RANDOM_BYTES - 1] ^= 1;
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
+    cr_assert_null(ask(&one, "GET lock:k"));
+    end(&one);
+}
+
+Test(redis_owner, a_hand_over_takes_the_key_from_its_owner_or_as_the_holder_asked)
+{
+    begin_held();
+    struct send_item heir = by_other(item_of("k", 2, BIG + 1));
+    memset(heir.previous.random, 1, RANDOM_BYTES);
+    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_TAKEN);
+    expect_stored(A40 AGENT "me", "1760000000000000");
+    heir.asked = true;
+    cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_YES);
+    expect_stored(B40 OTHER "me", "1760000000000001");
+    struct send_item next = by_other(item_of("k", 1, BIG + 2));
+    memset(next.previous.random, 2, RANDOM_BYTES);
+    cr_assert_eq(exchange(OP_HANDOVER, 0, next).vote, VOTE_YES);
+    expect_stored(A40 OTHER "me", "1760000000000002");
+    end(&one);
+}
+
+/* C4: found when the number was compared only after the key had been deleted. */
+Test(redis_owner, a_strangers_release_needs_exactly_the_stored_number)
+{
+    begin_held();
+    struct send_item item = by_other(item_of("k", 1, BIG));
+    item.asked = item.numbered = true;
+    const uint64_t wrong[] = {BIG - 1, BIG + 1, 0, 1, UINT64_MAX};
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        item.token.fence = wrong[i];
+        struct record got = exchange(OP_RELEASE, 0, item);
+        cr_assert(got.vote == VOTE_MISNUMBERED && got.fence == BIG, "number %llu: %s",
+                  (unsigned long long)wrong[i], vote_name(got.vote));
+        expect_stored(A40 AGENT "me", "1760000000000000");
+    }
+    item.token.fence = BIG;
+    struct record got = exchange(OP_RELEASE, 0, item);
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG);
+    cr_assert_null(ask(&one, "GET lock:k"));
+    end(&one);
+}
+
+/* Number 0 is that of a fence key which is not there: it proves nothing. */
+Test(redis_owner, the_number_0_is_nobodys)
+{
+    begin_held();
+    ask(&one, "DEL lockagent:fence:lock:k");
+    struct send_item item = by_other(item_of("k", 1, 0));
+    item.asked = item.numbered = true;
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_MISNUMBERED);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_MISNUMBERED);
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT "me");
+    end(&one);
+}
+
+/* In a batch each item has its own owner, number and way of asking. */
+Test(redis_owner, items_of_a_batch_are_compared_one_by_one)
+{
+    begin_held();
+    exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)), exchange(OP_ACQUIRE, 0, plain_of("m", 1));
+    struct send_item items[] = {by_other(item_of("k", 1, BIG)), item_of("l", 1, BIG),
+                                by_other(plain_of("m", 1))};
+    /* where the policy does not fence there is no number to compare */
+    items[2].asked = items[2].numbered = true;
+    uint32_t first = rig_send(OP_RELEASE, 1, items, 3);
+    RUN_UNTIL(reply_to(first + 2, 0), 3000);
+    cr_assert_eq(reply_to(first, 0)->vote, VOTE_MOVED);
+    cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_YES);
+    cr_assert_eq(reply_to(first + 2, 0)->vote, VOTE_YES);
+    end(&one);
+}

@@ -1,0 +1,311 @@
+/* Replies -> votes, to the letter: what nobody knows stays unknown, one bad item spoils no
+ * other, no number wraps. */
+#include "agent/redis/master.h"
+#include "agent/redis/operations.h"
+#include "agent/redis/replies.h"
+#include "redis_rig.h"
+
+static struct server one;
+
+static redisReply text_of(int type, const char *text)
+{
+    return (redisReply){.type = type, .str = (char *)(uintptr_t)text, .len = strlen(text)};
+}
+
+static redisReply number_of(long long number)
+{
+    return (redisReply){.type = REDIS_REPLY_INTEGER, .integer = number};
+}
+
+/* What a list of a word, a number and up to two more elements is read as. */
+static struct item_reply read_list_of(enum op op, const char *word, long long number,
+                                      redisReply *third, redisReply *fourth)
+{
+    redisReply first = text_of(REDIS_REPLY_STRING, word), second = number_of(number);
+    redisReply *elements[] = {&first, &second, third, fourth};
+    redisReply list = {.type = REDIS_REPLY_ARRAY,
+                       .elements = 2u + (third != NULL) + (fourth != NULL),
+                       .element = elements};
+    struct item_reply item;
+    item_reply_read(op, &list, &item);
+    return item;
+}
+
+/* ---- unknown stays unknown ---- */
+
+static const char *const unknown_errors[] = {
+    "ERR something went wrong",
+    "WEIRD nobody has heard of this",
+    "CROSSSLOT Keys in request don't hash to the same slot",
+    "",
+    "-",
+    "OOM",
+    "refused",
+    "no",
+    "EXECABORT Transaction discarded because of previous errors.",
+};
+enum { UNKNOWN_ERRORS = sizeof(unknown_errors) / sizeof(unknown_errors[0]) };
+
+/* It may have been done, or not: neither a refusal, after which nothing is there, nor a no. */
+Test(replies, an_unknown_error_is_unknown_to_every_command)
+{
+    for (unsigned i = 0; i < UNKNOWN_ERRORS; i++) {
+        for (enum op op = 0; op < OP_COUNT; op++) {
+            redisReply error = text_of(REDIS_REPLY_ERROR, unknown_errors[i]);
+            struct item_reply item;
+            item_reply_read(op, &error, &item);
+            cr_assert_eq(item.vote, VOTE_UNKNOWN, "%s: %s is %s", op_name(op), unknown_errors[i],
+                         vote_name(item.vote));
+            cr_assert_eq(item.outcome, REDIS_OUTCOME_OTHER);
+        }
+    }
+    cr_assert_eq(vote_of_outcome(REDIS_OUTCOME_OTHER), VOTE_UNKNOWN);
+    cr_assert_eq(vote_of_outcome(REDIS_OUTCOME_LOST), VOTE_UNKNOWN);
+    cr_assert_eq(vote_of_outcome(REDIS_OUTCOME_NOT_SENT), VOTE_NOT_SENT);
+    for (enum redis_outcome outcome = REDIS_OUTCOME_OOM; outcome < REDIS_OUTCOME_OTHER; outcome++)
+        cr_assert_neq(vote_of_outcome(outcome), VOTE_UNKNOWN, "%s is known",
+                      redis_outcome_name(outcome));
+}
+
+/* As a reply to `count` items, given to the room as its connection would. */
+static uint32_t hear(enum op op, unsigned count, const redisReply *reply)
+{
+    struct command *command = command_new(&rig.redis->pool, operations_heard, (uint16_t)count);
+    uint32_t first = rig.next_slot;
+    command->op = op;
+    command->references = 1;
+    for (unsigned i = 0; i < count; i++)
+        command->refs[i].slot = rig.next_slot++;
+    rig.expected += count;
+    operations_heard(&rig.redis->masters[0], command, reply, true);
+    command_release(&rig.redis->pool, command);
+    return first;
+}
+
+/* What the usual case of a script answers for all items at once; other scripts have none. */
+Test(replies, one_zero_stands_for_a_batch_of_them)
+{
+    begin(&one, NULL);
+    redisReply zero = number_of(0), seven = number_of(7);
+    uint32_t slot = hear(OP_RENEW, LIMIT_BATCH, &zero);
+    for (unsigned i = 0; i < LIMIT_BATCH; i++)
+        cr_assert_eq(reply_to(slot + i, 0)->vote, VOTE_YES);
+    cr_assert_eq(reply_to(hear(OP_RELEASE, 1, &zero), 0)->vote, VOTE_YES);
+    cr_assert(reply_is_possible(OP_RELEASE, 3, &zero));
+    cr_assert_not(reply_is_possible(OP_RELEASE, 3, &seven));
+    cr_assert_not(reply_is_possible(OP_REPAIR, 3, &zero));
+    cr_assert_not(reply_is_possible(OP_ADOPT, 1, &zero));
+    end(&one);
+}
+
+/* R12: as text, it is what a master stores; anything else is no grant. */
+Test(replies, r12_the_number_of_a_grant_may_come_as_text)
+{
+    begin(&one, NULL);
+    redisReply text = text_of(REDIS_REPLY_STRING, "1760000000000001");
+    const struct record *got = reply_to(hear(OP_ACQUIRE, 1, &text), 0);
+    cr_assert(got->vote == VOTE_YES && got->fence == BIG + 1);
+    static const char *const others[] = {
+        "",   "x",   "17600000000000x",     "-1",
+        " 1", "1.5", "9223372036854775808", "99999999999999999999"};
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct item_reply item;
+        redisReply other = text_of(REDIS_REPLY_STRING, others[i]);
+        item_reply_read(OP_ACQUIRE, &other, &item);
+        cr_assert_eq(item.vote, VOTE_UNKNOWN, "%s", others[i]);
+    }
+    struct item_reply item;
+    char cut[] = "1760000000000001\0 and more";
+    redisReply longer = {.type = REDIS_REPLY_STRING, .str = cut, .len = sizeof(cut) - 1};
+    item_reply_read(OP_ACQUIRE, &longer, &item);
+    cr_assert_eq(item.vote, VOTE_UNKNOWN, "what stands behind a zero byte counts");
+    cr_assert_not(reply_is_possible(OP_READ, 1, &text));
+    end(&one);
+}
+
+Test(replies, an_unknown_error_to_a_whole_batch_is_unknown_for_each_item)
+{
+    begin(&one, NULL);
+    redisReply error = text_of(REDIS_REPLY_ERROR, unknown_errors[0]);
+    uint32_t slot = hear(OP_RENEW, LIMIT_BATCH, &error);
+    for (unsigned i = 0; i < LIMIT_BATCH; i++)
+        cr_assert_eq(reply_to(slot + i, 0)->vote, VOTE_UNKNOWN);
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_OTHER], 1);
+    cr_assert(is_up(0), "an error of one call says nothing of the master");
+    end(&one);
+}
+
+/* ---- one of many ---- */
+
+Test(replies, one_item_of_fifty_that_fails_spoils_no_other)
+{
+    static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_RELEASE};
+    enum { BAD = 25 };
+    begin(&one, NULL);
+    for (unsigned o = 0; o < 3; o++) {
+        redisReply good = number_of((long long)BIG),
+                   bad = text_of(REDIS_REPLY_ERROR, unknown_errors[0]);
+        redisReply *elements[LIMIT_BATCH];
+        for (unsigned i = 0; i < LIMIT_BATCH; i++)
+            elements[i] = i == BAD ? &bad : &good;
+        redisReply list = {.type = REDIS_REPLY_ARRAY, .elements = LIMIT_BATCH, .element = elements};
+        uint32_t slot = hear(ops[o], LIMIT_BATCH, &list);
+        for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+            const struct record *got = reply_to(slot + i, 0);
+            cr_assert_eq(got->vote, i == BAD ? VOTE_UNKNOWN : VOTE_YES, "%s %u: %s",
+                         op_name(ops[o]), i, vote_name(got->vote));
+            cr_assert_eq(got->fence, i == BAD ? 0 : BIG);
+        }
+    }
+    cr_assert_eq(rig.outcomes[REDIS_OUTCOME_OTHER], 3);
+    end(&one);
+}
+
+/* The same by the real script: a stranger's set stands where the 25th lock should be. */
+Test(replies, a_foreign_key_among_fifty_leaves_the_others_renewed)
+{
+    enum { BAD = 24 };
+    char keys[LIMIT_BATCH][8];
+    struct send_item items[LIMIT_BATCH];
+    begin(&one, NULL);
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "k%u", i);
+        items[i] = item_of(keys[i], 1, BIG);
+        items[i].ttl_ms = 5000;
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, items[i]).vote, VOTE_YES);
+        items[i].ttl_ms = 50000;
+    }
+    ask(&one, "DEL lock:k%d", BAD);
+    ask(&one, "SADD lock:k%d x", BAD);
+    uint32_t slot = rig_send(OP_RENEW, 1, items, LIMIT_BATCH);
+    RUN_UNTIL(reply_to(slot + LIMIT_BATCH - 1, 0), 3000);
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "lock:k%u", i);
+        cr_assert_eq(reply_to(slot + i, 0)->vote, i == BAD ? VOTE_FOREIGN : VOTE_YES, "%u", i);
+        cr_assert(i == BAD || ask_number(&one, "PTTL", key) > 40000, "%u was not renewed", i);
+    }
+    end(&one);
+}
+
+/* ---- a reply that is none to what was asked ends the connection ---- */
+
+Test(replies, an_impossible_reply_ends_the_connection_and_is_counted_once)
+{
+    begin(&one, NULL);
+    redisReply status = text_of(REDIS_REPLY_STATUS, "OK");
+    uint32_t first = hear(OP_ACQUIRE, 1, &status), second = hear(OP_READ, 1, &status);
+    cr_assert_eq(reply_to(first, 0)->vote, VOTE_UNKNOWN);
+    cr_assert_eq(reply_to(second, 0)->vote, VOTE_UNKNOWN);
+    RUN_UNTIL(is_down_with(0, "an answer that makes no sense"), 1000);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).faults[REDIS_FAULT_MALFORMED], 1);
+    uint64_t from = uv_hrtime();
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert_geq((uv_hrtime() - from) / 1000000, BACKOFF_MS_MAX / 2 - 50,
+                  "it comes back at the slowest pace");
+    end(&one);
+}
+
+Test(replies, a_batch_with_an_item_too_few_or_too_many_is_impossible)
+{
+    begin(&one, NULL);
+    redisReply good = number_of(5), *elements[] = {&good, &good, &good, &good};
+    redisReply list = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = elements};
+    uint32_t slot = hear(OP_RENEW, 3, &list);
+    list.elements = 4;
+    uint32_t more = hear(OP_RENEW, 3, &list);
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_eq(reply_to(slot + i, 0)->vote, VOTE_UNKNOWN);
+        cr_assert_eq(reply_to(more + i, 0)->vote, VOTE_UNKNOWN);
+    }
+    RUN_UNTIL(is_down_with(0, "an answer that makes no sense"), 1000);
+    end(&one);
+}
+
+/* ---- numbers ---- */
+
+Test(replies, negative_numbers_are_told_apart)
+{
+    static const long long numbers[] = {-2, -3, -1000, INT32_MIN, INT64_MIN};
+    redisReply label = text_of(REDIS_REPLY_STRING, "me");
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        for (enum op op = 0; op < OP_COUNT; op++) {
+            redisReply number = number_of(numbers[i]);
+            struct item_reply item;
+            item_reply_read(op, &number, &item);
+            cr_assert_eq(item.vote, VOTE_UNKNOWN, "%s %lld", op_name(op), numbers[i]);
+            cr_assert(item.fence == 0 && item.pttl_ms == -1);
+            cr_assert_eq(read_list_of(op, "held", numbers[i], &label, NULL).vote, VOTE_UNKNOWN);
+            cr_assert_eq(read_list_of(op, "foreign", numbers[i], NULL, NULL).vote, VOTE_UNKNOWN);
+            cr_assert_eq(read_list_of(op, "guarded", numbers[i], NULL, NULL).vote, VOTE_UNKNOWN);
+            cr_assert_eq(read_list_of(op, "handed", numbers[i], &number, NULL).vote, VOTE_UNKNOWN);
+            cr_assert_eq(read_list_of(op, "repaired", numbers[i], NULL, NULL).vote, VOTE_UNKNOWN);
+            cr_assert_eq(read_list_of(op, "misnumbered", numbers[i], NULL, NULL).vote,
+                         VOTE_UNKNOWN);
+        }
+    }
+    cr_assert_eq(read_list_of(OP_HANDOVER, "handed", -1, NULL, NULL).vote, VOTE_UNKNOWN);
+    cr_assert_eq(read_list_of(OP_REPAIR, "repaired", -1, NULL, NULL).vote, VOTE_UNKNOWN);
+    cr_assert_eq(read_list_of(OP_ADOPT, "misnumbered", -1, NULL, NULL).vote, VOTE_UNKNOWN);
+    cr_assert_eq(read_list_of(OP_ACQUIRE, "held", -1, &label, NULL).pttl_ms, -1);
+    cr_assert_eq(read_list_of(OP_ACQUIRE, "guarded", -1, NULL, NULL).vote, VOTE_GUARDED);
+    redisReply ticket = number_of(INT64_MIN);
+    cr_assert_eq(read_list_of(OP_ACQUIRE, "held", 5, &label, &ticket).ticket, 0);
+}
+
+Test(replies, giant_numbers_neither_wrap_nor_overflow_a_time)
+{
+    redisReply label = text_of(REDIS_REPLY_STRING, "me"), giant = number_of(INT64_MAX),
+               wraps = number_of(1LL << 32 | 7), number = number_of(INT64_MAX);
+    struct item_reply item = read_list_of(OP_ACQUIRE, "held", INT64_MAX, &label, &giant);
+    cr_assert(item.vote == VOTE_TAKEN && item.pttl_ms == REPLY_MS_MAX && item.ticket == INT64_MAX);
+    item = read_list_of(OP_ACQUIRE, "held", REPLY_MS_MAX, &label, NULL);
+    cr_assert_eq(item.pttl_ms, REPLY_MS_MAX);
+    item = read_list_of(OP_ACQUIRE, "held", REPLY_MS_MAX - 1, &label, NULL);
+    cr_assert_eq(item.pttl_ms, REPLY_MS_MAX - 1);
+    item = read_list_of(OP_ACQUIRE, "guarded", INT64_MAX, NULL, NULL);
+    cr_assert(item.vote == VOTE_GUARDED && item.pttl_ms == REPLY_MS_MAX);
+    item = read_list_of(OP_READ, "foreign", INT64_MAX, NULL, NULL);
+    cr_assert(item.vote == VOTE_FOREIGN && item.pttl_ms == REPLY_MS_MAX);
+    item = read_list_of(OP_HANDOVER, "handed", 5, &wraps, NULL);
+    cr_assert(item.vote == VOTE_YES && item.fence == 5 && item.agents == AGENTS_MAX);
+    redisReply few = number_of(3);
+    cr_assert_eq(read_list_of(OP_HANDOVER, "handed", 5, &few, NULL).agents, 3);
+    redisReply minus = number_of(-3);
+    cr_assert_eq(read_list_of(OP_HANDOVER, "handed", 5, &minus, NULL).agents, 0);
+    item_reply_read(OP_ACQUIRE, &number, &item);
+    cr_assert_eq(item.fence, INT64_MAX); /* exact: whether it is believed is not decided here */
+}
+
+Test(replies, what_is_published_is_read_to_the_letter)
+{
+    static const struct {
+        const char *text;
+        uint32_t agents;
+        uint64_t next;
+    } cases[] = {
+        {"0", 0, 0},
+        {"5", 5, 0},
+        {"65535", 65535, 0},
+        {"65536", 65535, 0},
+        {"99999999999999999999999", 65535, 0},
+        {"3 00000000000000ff", 3, 0xff},
+        {"3 ffffffffffffffff", 3, UINT64_MAX},
+        {"3 ff", 3, 0},
+        {"", 0, 0},
+        {"-1", 0, 0},
+        {"+5", 0, 0},
+        {" 5", 0, 0},
+        {"5x", 0, 0},
+        {"5 -0000000000000ff", 0, 0},
+        {"5 00000000000000ff ", 0, 0},
+        {"x", 0, 0},
+        {"3 1ffffffffffffffff", 3, 0},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint64_t next;
+        uint32_t agents = message_read(cases[i].text, &next);
+        cr_assert_eq(agents, cases[i].agents, "%s: %u", cases[i].text, agents);
+        cr_assert_eq(next, cases[i].next, "%s: %llx", cases[i].text, (unsigned long long)next);
+    }
+}

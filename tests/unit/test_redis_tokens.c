@@ -1,0 +1,125 @@
+/* Whom the scripts take for the holder, on a real redis-server: nobody whose token differs in
+ * one digit, and no hand-over passes the guard but the holder's own; what a doubled acquire
+ * leaves alone; and what a repair gives a fence key. */
+#include "redis_rig.h"
+
+#define FENCE "lockagent:fence:lock:k"
+#define TICKETS "lockagent:ticket:lock:k"
+
+static struct server one;
+
+static struct send_item handover(uint8_t token, uint8_t previous)
+{
+    struct send_item item = item_of("k", token, BIG);
+    memset(item.previous.random, previous, RANDOM_BYTES);
+    return item;
+}
+
+static struct send_item fair(struct send_item item)
+{
+    item.fair = true;
+    item.ticket = (struct ticket){.agent = 0xa};
+    return item;
+}
+
+/* Token 1 asks for what one with another digit holds. */
+static void expect_refusals(const char *value)
+{
+    struct send_item item = item_of("k", 1, BIG);
+    item.ttl_ms = 100000;
+    const struct {
+        enum op op;
+        struct send_item item;
+    } cases[] = {{OP_RAISE, item},
+                 {OP_RENEW, item},
+                 {OP_REPAIR, item},
+                 {OP_ADOPT, item},
+                 {OP_RELEASE, item},
+                 {OP_RELEASE, fair(item)},
+                 {OP_HANDOVER, handover(2, 1)},
+                 {OP_HANDOVER, fair(handover(2, 1))}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct record got = exchange(cases[i].op, 0, cases[i].item);
+        cr_assert_eq(got.vote, VOTE_TAKEN, "%s: %s where %s is stored", op_name(cases[i].op),
+                     vote_name(got.vote), value);
+        cr_assert_str_eq(ask(&one, "GET lock:k"), value, "%s", op_name(cases[i].op));
+        cr_assert_leq(ask_number(&one, "PTTL", "lock:k"), 60000, "%s", op_name(cases[i].op));
+        cr_assert_str_eq(ask(&one, "GET " FENCE), "7", "%s", op_name(cases[i].op));
+    }
+}
+
+/* R7, R10, R12, D3 */
+Test(tokens, one_digit_of_forty_makes_another_holder)
+{
+    begin(&one, NULL);
+    for (unsigned digit = 0; digit < 40; digit++) {
+        char value[] = A40 ":me";
+        value[digit] = digit % 3 == 0 ? 'f' : value[digit] == '0' ? '1' : '0';
+        ask(&one, "SET lock:k %s PX 60000", value);
+        ask(&one, "SET " FENCE " 7");
+        expect_refusals(value);
+    }
+    end(&one);
+}
+
+/* D5.3, R9: it is an acquire wherever it does not find the holder's key. */
+Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig.config->groups[0].guard = true;
+    rig.config->max_ttl_ms = 60000;
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+    struct record got = exchange(OP_HANDOVER, 0, handover(2, 1));
+    cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
+    cr_assert_gt(got.pttl_ms, 50000);
+    cr_assert_str_eq(ask(&one, "EXISTS lock:k " FENCE), "0");
+    ask(&one, "SET lock:k %s:else PX 60000", B40);
+    got = exchange(OP_HANDOVER, 0, handover(3, 1));
+    cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
+    cr_assert_str_eq(ask(&one, "GET lock:k"), B40 ":else");
+    ask(&one, "SET lock:k %s:000000a1:me PX 60000", A40);
+    /* the holder's own: it has forgotten nothing of this key */
+    got = exchange(OP_HANDOVER, 0, handover(2, 1));
+    cr_assert_eq(got.vote, VOTE_YES, "%s", vote_name(got.vote));
+    cr_assert_str_eq(ask(&one, "GET lock:k"), B40 ":000000a1:me");
+    ask(&one, "DEL lockagent:marker lock:k"); /* nor does one without a marker vote */
+    got = exchange(OP_HANDOVER, 0, handover(2, 1));
+    cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
+    end(&one);
+}
+
+/* R9: it was granted before, and what was put there since is the agent's next waiter's. */
+Test(tokens, a_doubled_acquire_keeps_the_ticket)
+{
+    begin(&one, NULL);
+    struct send_item item = fair(item_of("k", 1, BIG));
+    item.ticket = (struct ticket){.agent = 0xa, .number = BIG + 7, .ttl_ms = 3000};
+    struct record first = exchange(OP_ACQUIRE, 0, item);
+    cr_assert_eq(first.vote, VOTE_YES);
+    cr_assert_str_eq(ask(&one, "EXISTS " TICKETS), "0");
+    ask(&one, "HSET " TICKETS " 000000000000000a 1760000000000009:9000000000000");
+    struct record second = exchange(OP_ACQUIRE, 0, item);
+    cr_assert(second.vote == VOTE_YES && second.fence == first.fence);
+    cr_assert_str_eq(ask(&one, "HGET " TICKETS " 000000000000000a"),
+                     "1760000000000009:9000000000000");
+    end(&one);
+}
+
+/* R12: fence keys live for the retention past the last grant or renewal. */
+Test(tokens, a_fence_key_without_expiry_gets_one_by_a_repair)
+{
+    begin(&one, NULL);
+    ask(&one, "SET " FENCE " 7");
+    /* where the lock is missing */
+    struct record got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG));
+    cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
+    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3590000);
+    ask(&one, "SET " FENCE " 7");
+    got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG)); /* and where the number alone is */
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG);
+    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3590000);
+    end(&one);
+}
