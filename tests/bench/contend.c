@@ -1,4 +1,5 @@
-/* Callers that want one key, each at one of the agents: POST with a wait, hold, DELETE, over and over. */
+/* Callers that want one key, each at one of the agents: POST with a wait, hold, DELETE, over and
+ * over. */
 #include "tests/bench/contest.h"
 #include "tests/bench/http.h"
 
@@ -20,7 +21,8 @@ struct caller {
     struct http http;
 };
 
-static struct contest contest = {.window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}};
+static struct contest contest = {
+    .window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}};
 static struct caller *callers[CALLERS_MAX];
 static int ports[AGENTS_MAX], port_count, busy, epoll_fd;
 static uint64_t refused;
@@ -37,18 +39,19 @@ static void ask(struct caller *caller, int64_t now)
     busy += caller->state == IDLE;
     caller->state = WAITING;
     contest_wants(&contest, caller->number, now);
-    int length = snprintf(request, sizeof request,
-                          "POST /locks/%s?wait=60s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-                          contest.window.prefix);
+    int length =
+        snprintf(request, sizeof request,
+                 "POST /locks/%s?wait=60s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+                 contest.window.prefix);
     http_send(&caller->http, request, (size_t)length);
 }
 
 static void release(struct caller *caller, int64_t now)
 {
     char request[512];
-    int length =
-        snprintf(request, sizeof request, "DELETE /locks/%s HTTP/1.1\r\nHost: localhost\r\nLock-Token: %s\r\n\r\n",
-                 contest.window.prefix, caller->token);
+    int length = snprintf(request, sizeof request,
+                          "DELETE /locks/%s HTTP/1.1\r\nHost: localhost\r\nLock-Token: %s\r\n\r\n",
+                          contest.window.prefix, caller->token);
 
     caller->state = RELEASING;
     contest_released(&contest, now);
@@ -157,6 +160,7 @@ int main(int argc, char **argv)
     if (epoll_fd < 0)
         die("contend: no epoll: %s", strerror(errno));
     run();
+    window_requires(contest.grants, "contend", "grant");
     contest_print(&contest);
     printf(" refused=%llu unanswered=%d\n", (unsigned long long)refused, busy);
     return 0;

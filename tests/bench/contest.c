@@ -36,7 +36,8 @@ static void count_hand_over(struct contest *contest, int caller, int place, int6
 {
     contest->grants++;
     contest->same_caller += caller == contest->last_holder;
-    histogram_add(place == contest->last_place ? &contest->within : &contest->between, now - contest->released_ns);
+    histogram_add(place == contest->last_place ? &contest->within : &contest->between,
+                  now - contest->released_ns);
 }
 
 void contest_granted(struct contest *contest, int caller, int place, int64_t now)
@@ -57,6 +58,7 @@ void contest_released(struct contest *contest, int64_t now)
 {
     if (contest->window.phase == PHASE_OPEN)
         contest->held_ns += now - contest->granted_ns;
+    window_paired(&contest->window, contest->granted_ns, now);
     contest->holder = NOBODY;
     contest->released_ns = now;
 }
@@ -66,11 +68,13 @@ int64_t contest_hold_ends(const struct contest *contest)
     return contest->holder == NOBODY ? INT64_MAX : contest->granted_ns + contest->hold_ns;
 }
 
-/* Who never got the key counts too: a histogram of grants alone would flatter a client that starves its callers. */
+/* Who never got the key counts too: a histogram of grants alone would flatter a client that starves
+ * its callers. */
 static void count_unserved(struct contest *contest, int64_t now)
 {
     for (int i = 0; i < contest->window.callers; i++)
-        if (contest->waiting_since_ns[i] && now - contest->waiting_since_ns[i] > contest->unserved_ns)
+        if (contest->waiting_since_ns[i] &&
+            now - contest->waiting_since_ns[i] > contest->unserved_ns)
             contest->unserved_ns = now - contest->waiting_since_ns[i];
 }
 
@@ -94,17 +98,19 @@ void contest_print(const struct contest *contest)
 {
     const struct histogram *wait = &contest->window.acquire;
     double seconds = (double)(contest->window.closed_ns - contest->window.opened_ns) / 1e9;
-    double grants = contest->grants ? (double)contest->grants : 1, longest_us = histogram_us(wait, 1);
+    double grants = contest->grants ? (double)contest->grants : 1,
+           longest_us = histogram_us(wait, 1);
 
     if ((double)contest->unserved_ns / 1000 > longest_us)
         longest_us = (double)contest->unserved_ns / 1000;
     window_print(&contest->window);
     printf(" grants=%llu grants_per_s=%.1f all_grants=%llu", (unsigned long long)contest->grants,
            (double)contest->grants / seconds, (unsigned long long)contest->all_grants);
-    printf(" wait_p50_us=%.1f wait_p99_us=%.1f wait_longest_us=%.1f", histogram_us(wait, .5), histogram_us(wait, .99),
-           longest_us);
-    printf(" held_us=%.1f same_caller_share=%.4f between_share=%.4f", (double)contest->held_ns / 1000 / grants,
-           (double)contest->same_caller / grants, (double)contest->between.count / grants);
+    printf(" wait_p50_us=%.1f wait_p99_us=%.1f wait_longest_us=%.1f", histogram_us(wait, .5),
+           histogram_us(wait, .99), longest_us);
+    printf(" held_us=%.1f same_caller_share=%.4f between_share=%.4f",
+           (double)contest->held_ns / 1000 / grants, (double)contest->same_caller / grants,
+           (double)contest->between.count / grants);
     printf(" within_p50_us=%.1f within_p99_us=%.1f", histogram_us(&contest->within, .5),
            histogram_us(&contest->within, .99));
     printf(" between_p50_us=%.1f between_p99_us=%.1f", histogram_us(&contest->between, .5),

@@ -1,5 +1,6 @@
-/* What the clients of the waiting benchmark share: callers that want one key over and over, how long each holds it, and who
- * got it after whom. One process drives all callers, so it sees every grant in order, and two holders at once end it. */
+/* What the clients of the waiting benchmark share: callers that want one key over and over, how
+ * long each holds it, and who got it after whom. One process drives all callers, so it sees every
+ * grant in order, and two holders at once end it. */
 #ifndef LOCKAGENT_BENCH_CONTEST_H
 #define LOCKAGENT_BENCH_CONTEST_H
 
@@ -8,7 +9,7 @@
 enum { NOBODY = -1 };
 
 struct contest {
-    struct window window; /* its `acquire` is the wait for a grant */
+    struct window window; /* its `acquire` is the wait for a grant, its `pair` a hold */
     int64_t hold_ns;
     int timer_fd;
 
@@ -16,11 +17,13 @@ struct contest {
     int holder, last_holder, last_place;
     int64_t granted_ns, released_ns;
 
-    uint64_t grants;                  /* inside the window */
-    uint64_t all_grants, same_caller; /* warm-up and draining included; to who had it before, inside the window */
-    int64_t held_ns;                  /* the sum over the grants inside the window */
-    int64_t unserved_ns;              /* the longest wait that the end of the window cut off */
-    struct histogram within, between; /* release to next grant: at the same place (agent), and at another one */
+    uint64_t grants; /* inside the window */
+    /* warm-up and draining included; to who had it before, inside the window */
+    uint64_t all_grants, same_caller;
+    int64_t held_ns;     /* the sum over the grants inside the window */
+    int64_t unserved_ns; /* the longest wait that the end of the window cut off */
+    /* release to next grant: at the same place (agent), and at another one */
+    struct histogram within, between;
 };
 
 #define CONTEST_USAGE "[--hold MS] " WINDOW_USAGE
@@ -38,8 +41,8 @@ void contest_released(struct contest *contest, int64_t now);
 /* When the holder's time is over; INT64_MAX when there is none. */
 int64_t contest_hold_ends(const struct contest *contest);
 
-/* Moves on to the present phase, and has epoll wake at `due` or the end of the phase: by a timer, which is exact to
- * microseconds where epoll's own is to milliseconds. False when all is over. */
+/* Moves on to the present phase, and has epoll wake at `due` or the end of the phase: by a timer,
+ * which is exact to microseconds where epoll's own is to milliseconds. False when all is over. */
 bool contest_advance(struct contest *contest, int64_t due);
 /* Prints the window's line and its own words, without a newline. */
 void contest_print(const struct contest *contest);

@@ -1,4 +1,5 @@
-/* Just enough of HTTP/1.1 to read the agent's answers: a status, three fields, a body of known length. */
+/* Just enough of HTTP/1.1 to read the agent's answers: a status, three fields, a body of known
+ * length. */
 #include "tests/bench/http.h"
 
 #include "tests/bench/measure.h"
@@ -27,7 +28,8 @@ void http_open(struct http *http, int port, int epoll_fd, void *owner)
     if (http->fd < 0 || connect(http->fd, (struct sockaddr *)&address, sizeof address) != 0)
         die("cannot connect to 127.0.0.1:%d: %s", port, strerror(errno));
     setsockopt(http->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (fcntl(http->fd, F_SETFL, O_NONBLOCK) != 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, http->fd, &event) != 0)
+    if (fcntl(http->fd, F_SETFL, O_NONBLOCK) != 0 ||
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, http->fd, &event) != 0)
         die("cannot watch a connection: %s", strerror(errno));
 }
 
@@ -68,7 +70,8 @@ static bool parse_answer(struct http *http, struct answer *answer)
     char *end = strstr(http->answer, "\r\n\r\n");
     if (!end)
         return false;
-    *answer = (struct answer){.status = strncmp(http->answer, "HTTP/1.1 ", 9) ? 0 : atoi(http->answer + 9)};
+    *answer = (struct answer){
+        .status = strncmp(http->answer, "HTTP/1.1 ", 9) ? 0 : atoi(http->answer + 9)};
     if (answer->status < 100 || answer->status >= STATUS_MAX)
         die("not an answer: %.60s", http->answer);
     for (char *line = strstr(http->answer, "\r\n") + 2; line < end + 2;) {

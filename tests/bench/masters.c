@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
-enum { RING = 1 << 16 };
+enum { RING = 1 << 18, BYTES_DRAWN = RANDOM_CHARS / 2 };
 
 /* Whose reply comes next on a connection. */
 struct pending {
@@ -29,11 +29,15 @@ static struct master *masters[MASTERS_MAX];
 static int count;
 static masters_reply_fn *reply_to;
 
+const char compare_and_delete[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then return "
+                                  "redis.call('DEL', KEYS[1]) else return 0 end";
+
 void masters_add(const char *text)
 {
     int port = atoi(text);
 
-    if (count == MASTERS_MAX || port < 1 || port > 65535 || !(masters[count] = calloc(1, sizeof(struct master))))
+    if (count == MASTERS_MAX || port < 1 || port > 65535 ||
+        !(masters[count] = calloc(1, sizeof(struct master))))
         die("bad port, or more than %d masters", MASTERS_MAX);
     masters[count++]->port = port;
 }
@@ -53,7 +57,8 @@ void masters_connect(int epoll_fd, masters_reply_fn *on_reply)
         if (!master->redis || master->redis->err)
             die("no master on port %d", master->port);
         struct pollfd ready = {.fd = master->redis->fd, .events = POLLOUT};
-        if (poll(&ready, 1, 1000) != 1 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, master->redis->fd, &event) != 0)
+        if (poll(&ready, 1, 1000) != 1 ||
+            epoll_ctl(epoll_fd, EPOLL_CTL_ADD, master->redis->fd, &event) != 0)
             die("cannot watch the master on port %d", master->port);
     }
 }
@@ -73,18 +78,24 @@ void masters_load(const char *script, char ret_sha[SHA_CHARS + 1])
     }
 }
 
-void masters_send(uint16_t caller, uint32_t operation, char *bytes, int length)
+void masters_send(uint16_t caller, uint32_t operation, const char *bytes, size_t length)
 {
-    if (length < 0)
-        die("out of memory");
     for (int i = 0; i < count; i++) {
         struct master *master = masters[i];
         if (master->tail - master->head == RING)
             die("the master on port %d owes %d replies", master->port, RING);
-        master->ring[master->tail++ % RING] = (struct pending){.caller = caller, .operation = operation};
+        master->ring[master->tail++ % RING] =
+            (struct pending){.caller = caller, .operation = operation};
         master->dirty = true;
-        redisAppendFormattedCommand(master->redis, bytes, (size_t)length);
+        redisAppendFormattedCommand(master->redis, bytes, length);
     }
+}
+
+void masters_send_formatted(uint16_t caller, uint32_t operation, char *bytes, int length)
+{
+    if (length < 0)
+        die("out of memory");
+    masters_send(caller, operation, bytes, (size_t)length);
     redisFreeCommand(bytes);
 }
 
@@ -133,13 +144,13 @@ void fresh_random(char ret_random[RANDOM_CHARS + 1])
     static uint8_t pool[4096];
     static size_t left;
 
-    if (left < RANDOM_BYTES) {
+    if (left < BYTES_DRAWN) {
         if (getrandom(pool, sizeof pool, 0) != sizeof pool)
             die("no random bytes");
         left = sizeof pool;
     }
-    left -= RANDOM_BYTES;
-    for (int i = 0; i < RANDOM_BYTES; i++) {
+    left -= BYTES_DRAWN;
+    for (size_t i = 0; i < BYTES_DRAWN; i++) {
         ret_random[2 * i] = "0123456789abcdef"[pool[left + i] >> 4];
         ret_random[2 * i + 1] = "0123456789abcdef"[pool[left + i] & 15];
     }

@@ -1,5 +1,5 @@
-/* The connections of a client that speaks to the masters itself: one to each, ordered, with the commands of all callers
- * pipelined on it. */
+/* The connections of a client that speaks to the masters itself: one to each, ordered, with the
+ * commands of all callers pipelined on it. */
 #ifndef LOCKAGENT_BENCH_MASTERS_H
 #define LOCKAGENT_BENCH_MASTERS_H
 
@@ -7,13 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MASTERS_MAX = 15, SHA_CHARS = 40, RANDOM_BYTES = 20, RANDOM_CHARS = 2 * RANDOM_BYTES };
+enum { MASTERS_MAX = 15, SHA_CHARS = 40, RANDOM_CHARS = 40 };
 
 struct master;
 
-/* Told of each reply, with what was given to masters_send(). A reply to an operation that has been decided meanwhile is the
- * owner's to ignore. */
-typedef void masters_reply_fn(uint16_t caller, uint32_t operation, const redisReply *reply, int64_t now);
+/* Told of each reply, with what was given to masters_send(). A reply to an operation that has been
+ * decided meanwhile is the owner's to ignore. */
+typedef void masters_reply_fn(uint16_t caller, uint32_t operation, const redisReply *reply,
+                              int64_t now);
 
 /* Takes the port of one more master, before masters_connect(). */
 void masters_add(const char *port);
@@ -22,12 +23,17 @@ int master_count(void);
 void masters_connect(int epoll_fd, masters_reply_fn *on_reply);
 /* Loads a script into all masters. */
 void masters_load(const char *script, char ret_sha[SHA_CHARS + 1]);
-/* Hands the same bytes, as redisFormatCommand() made them, to every master, and frees them; they go out once per master and
+/* Hands the same bytes, which stay the caller's, to every master; they go out once per master and
  * turn of the loop, in masters_flush(). */
-void masters_send(uint16_t caller, uint32_t operation, char *bytes, int length);
+void masters_send(uint16_t caller, uint32_t operation, const char *bytes, size_t length);
+/* The same for what redisFormatCommand() made and returned `length` of, which it frees. */
+void masters_send_formatted(uint16_t caller, uint32_t operation, char *bytes, int length);
 void masters_read(struct master *master);
 /* True when everything went out; else the loop comes back at once. */
 bool masters_flush(void);
+
+/* Deletes KEYS[1] where it has the value ARGV[1], and returns how many keys that were. */
+extern const char compare_and_delete[];
 
 /* The random part of a token. */
 void fresh_random(char ret_random[RANDOM_CHARS + 1]);

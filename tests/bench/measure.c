@@ -68,24 +68,15 @@ double histogram_us(const struct histogram *histogram, double quantile)
     return 0;
 }
 
-/* utime + stime from /proc/PID/stat, in ticks of 10 ms; -1 when the process is gone. The name in it may hold anything,
- * so the fields are counted from its last `)`. */
+/* Of all its threads, exact to nanoseconds; -1 when the process is gone. */
 static int64_t cpu_us(pid_t pid)
 {
-    char path[64], text[1024];
-    unsigned long user, system;
+    clockid_t clock;
+    struct timespec spent;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &spent) != 0)
         return -1;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = 0;
-    const char *fields = strrchr(text, ')');
-    if (!fields || sscanf(fields, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-        return -1;
-    return (int64_t)(user + system) * (1000000 / sysconf(_SC_CLK_TCK));
+    return spent.tv_sec * INT64_C(1000000) + spent.tv_nsec / 1000;
 }
 
 static int64_t own_cpu_us(void)
@@ -93,8 +84,8 @@ static int64_t own_cpu_us(void)
     struct rusage usage;
 
     getrusage(RUSAGE_SELF, &usage);
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000) + usage.ru_utime.tv_usec +
-           usage.ru_stime.tv_usec;
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000) +
+           usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
 }
 
 static bool parse_pid(const char *text, pid_t *ret_pid)
@@ -125,7 +116,8 @@ static bool add_fault(struct window *window, const char *text)
 {
     struct fault *fault = &window->faults[window->fault_count];
 
-    if (window->fault_count == FAULTS_MAX || (strncmp(text, "STOP:", 5) != 0 && strncmp(text, "KILL:", 5) != 0) ||
+    if (window->fault_count == FAULTS_MAX ||
+        (strncmp(text, "STOP:", 5) != 0 && strncmp(text, "KILL:", 5) != 0) ||
         !parse_pid(text + 5, &fault->pid))
         return false;
     fault->signal = text[0] == 'S' ? SIGSTOP : SIGKILL;
@@ -182,24 +174,28 @@ static void open_window(struct window *window)
         window->watched[i].us_before = cpu_us(window->watched[i].pid);
     for (int i = 0; i < window->fault_count; i++)
         if (kill(window->faults[i].pid, window->faults[i].signal) != 0)
-            die("cannot send signal %d to process %d", window->faults[i].signal, (int)window->faults[i].pid);
+            die("cannot send signal %d to process %d", window->faults[i].signal,
+                (int)window->faults[i].pid);
     window->self_us = own_cpu_us();
     window->opened_ns = now_ns();
     window->phase_ends_ns = window->opened_ns + (int64_t)(window->seconds * 1e9);
     window->phase = PHASE_OPEN;
 }
 
-/* A process that was killed inside the window can not be read any more and counts as 0: it was killed in its first
- * instant. */
+/* A process that was killed inside the window can not be read any more and counts as 0: it was
+ * killed in its first instant. */
 static void close_window(struct window *window)
 {
     window->closed_ns = now_ns();
     window->self_us = own_cpu_us() - window->self_us;
     for (int i = 0; i < window->watched_count; i++) {
         int64_t us = cpu_us(window->watched[i].pid);
-        window->watched[i].us = us < window->watched[i].us_before ? 0 : us - window->watched[i].us_before;
+        window->watched[i].us =
+            us < window->watched[i].us_before ? 0 : us - window->watched[i].us_before;
     }
-    window->phase_ends_ns = window->closed_ns + DRAIN_MS * INT64_C(1000000);
+    /* where nothing has ended so far there is no result to wait for */
+    window->phase_ends_ns =
+        window->closed_ns + (window->pair.count ? DRAIN_MS * INT64_C(1000000) : 0);
     window->phase = PHASE_DRAINING;
 }
 
@@ -209,6 +205,9 @@ enum phase window_advance(struct window *window, int64_t now)
         return window->phase;
     if (window->phase == PHASE_CLOSED)
         open_window(window);
+    else if (window->phase == PHASE_OPEN && window->pair.count == 0 &&
+             window->prolonged++ < PROLONGED_MAX)
+        window->phase_ends_ns = now + (int64_t)(window->seconds * 1e9);
     else if (window->phase == PHASE_OPEN)
         close_window(window);
     else
@@ -234,8 +233,10 @@ void window_acquired(struct window *window, int64_t began, int64_t now)
 
 void window_paired(struct window *window, int64_t began, int64_t now)
 {
-    if (window->phase == PHASE_OPEN)
-        histogram_add(&window->pair, now - began);
+    if (window->phase != PHASE_OPEN)
+        return;
+    histogram_add(&window->pair, now - began);
+    window->first_pairs += now - window->opened_ns < FIRST_MS * INT64_C(1000000);
 }
 
 static bool is_first_of_name(const struct window *window, int index)
@@ -251,9 +252,13 @@ void window_print(const struct window *window)
     double seconds = (double)(window->closed_ns - window->opened_ns) / 1e9;
     double pairs = (double)window->pair.count, divisor = pairs > 0 ? pairs : 1;
 
+    double first_s = seconds < FIRST_MS / 1e3 ? seconds : FIRST_MS / 1e3;
+
     printf("pairs=%.0f seconds=%.3f pairs_per_s=%.1f", pairs, seconds, pairs / seconds);
-    printf(" acquire_p50_us=%.1f acquire_p99_us=%.1f acquire_max_us=%.1f", histogram_us(&window->acquire, .5),
-           histogram_us(&window->acquire, .99), histogram_us(&window->acquire, 1));
+    printf(" first_pairs_per_s=%.1f", (double)window->first_pairs / first_s);
+    printf(" acquire_p50_us=%.1f acquire_p99_us=%.1f acquire_max_us=%.1f",
+           histogram_us(&window->acquire, .5), histogram_us(&window->acquire, .99),
+           histogram_us(&window->acquire, 1));
     printf(" pair_p50_us=%.1f pair_p99_us=%.1f pair_max_us=%.1f", histogram_us(&window->pair, .5),
            histogram_us(&window->pair, .99), histogram_us(&window->pair, 1));
     printf(" client_cpu_us=%.2f", (double)window->self_us / divisor);
@@ -262,7 +267,14 @@ void window_print(const struct window *window)
         if (!is_first_of_name(window, i))
             continue;
         for (int j = i; j < window->watched_count; j++)
-            us += strcmp(window->watched[j].name, window->watched[i].name) ? 0 : window->watched[j].us;
+            us += strcmp(window->watched[j].name, window->watched[i].name) ? 0
+                                                                           : window->watched[j].us;
         printf(" %s_cpu_us=%.2f", window->watched[i].name, (double)us / divisor);
     }
+}
+
+void window_requires(uint64_t count, const char *who, const char *what)
+{
+    if (count == 0)
+        die("%s: not one %s in the window: nothing was measured", who, what);
 }

@@ -1,5 +1,6 @@
-/* What both clients of the benchmark share: the window in which they measure, a histogram of latencies, the CPU time
- * of other processes, faults to inject, and the one line in which they report. */
+/* What the clients of the benchmark share: the window in which they measure, a histogram of
+ * latencies, the CPU time of other processes, faults to inject, and the one line in which they
+ * report. */
 #ifndef LOCKAGENT_BENCH_MEASURE_H
 #define LOCKAGENT_BENCH_MEASURE_H
 
@@ -8,13 +9,15 @@
 #include <sys/types.h>
 
 enum {
-    CALLERS_MAX = 1024,
+    CALLERS_MAX = 4096,
     PREFIX_BYTES_MAX = 64,
-    WATCHED_MAX = 32, /* processes whose CPU time is read */
-    FAULTS_MAX = 15,  /* signals sent when the window opens */
-    OCTAVES = 36,     /* of nanoseconds: the last one is beyond a minute */
-    STEPS = 64,       /* per octave: a bucket is at most 1.6 % wide */
-    DRAIN_MS = 3000,  /* what is still under way when the window closes may take this long to end */
+    PROLONGED_MAX = 9, /* times that a window is prolonged in which no pair has ended yet */
+    WATCHED_MAX = 32,  /* processes whose CPU time is read */
+    FAULTS_MAX = 15,   /* signals sent when the window opens */
+    OCTAVES = 36,      /* of nanoseconds: the last one is beyond a minute */
+    STEPS = 64,        /* per octave: a bucket is at most 1.6 % wide */
+    FIRST_MS = 1000,   /* of the window, counted by themselves: the time in which a fault strikes */
+    DRAIN_MS = 3000, /* what is still under way when the window closes may take this long to end */
 };
 
 /* Latencies in nanoseconds, in buckets of constant relative width. */
@@ -24,10 +27,12 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *histogram, int64_t ns);
-/* The latency that the share `quantile` of all stayed below, in microseconds; 0 when there are none. */
+/* The latency that the share `quantile` of all stayed below, in microseconds; 0 when there are
+ * none. */
 double histogram_us(const struct histogram *histogram, double quantile);
 
-/* A process whose CPU time is read when the window opens and when it closes; times of one name are summed. */
+/* A process whose CPU time is read when the window opens and when it closes; times of one name are
+ * summed. */
 struct watched {
     char name[16];
     pid_t pid;
@@ -39,8 +44,8 @@ struct fault {
     pid_t pid;
 };
 
-/* CLOSED (warming up) -> OPEN (measuring) -> DRAINING -> OVER; window_advance() is the only way from one to the next.
- */
+/* CLOSED (warming up) -> OPEN (measuring) -> DRAINING -> OVER; window_advance() is the only way
+ * from one to the next. */
 enum phase { PHASE_CLOSED, PHASE_OPEN, PHASE_DRAINING, PHASE_OVER };
 
 struct window {
@@ -54,23 +59,27 @@ struct window {
 
     enum phase phase;
     int64_t phase_ends_ns, opened_ns, closed_ns;
+    int prolonged;
     int64_t self_us; /* CPU time of this process inside the window */
 
     struct histogram acquire, pair; /* acquire alone; acquire and release together */
+    uint64_t first_pairs;           /* of the first FIRST_MS */
 };
 
 int64_t now_ns(void);
 
-/* The options that both clients know. A fault is sent in the instant in which the window opens, under full load. */
-#define WINDOW_OPTIONS                                                                                                 \
-    {"callers", required_argument, NULL, 'c'}, {"prefix", required_argument, NULL, 'k'},                               \
-        {"seconds", required_argument, NULL, 's'}, {"warmup", required_argument, NULL, 'w'},                           \
-        {"watch", required_argument, NULL, 'W'},                                                                       \
-    {                                                                                                                  \
-        "fault", required_argument, NULL, 'F'                                                                          \
+/* The options that all clients know. A fault is sent in the instant in which the window opens,
+ * under full load. */
+#define WINDOW_OPTIONS                                                                             \
+    {"callers", required_argument, NULL, 'c'}, {"prefix", required_argument, NULL, 'k'},           \
+        {"seconds", required_argument, NULL, 's'}, {"warmup", required_argument, NULL, 'w'},       \
+        {"watch", required_argument, NULL, 'W'},                                                   \
+    {                                                                                              \
+        "fault", required_argument, NULL, 'F'                                                      \
     }
-#define WINDOW_USAGE                                                                                                   \
-    "[--callers N] [--prefix KEY] [--seconds S] [--warmup S] [--watch NAME:PID]... [--fault STOP|KILL:PID]..."
+#define WINDOW_USAGE                                                                               \
+    "[--callers N] [--prefix KEY] [--seconds S] [--warmup S] [--watch NAME:PID]... [--fault "      \
+    "STOP|KILL:PID]..."
 /* Takes one of them; false when it is none of these or its argument is bad. */
 bool window_option(struct window *window, int option, const char *argument);
 
@@ -86,6 +95,9 @@ void window_acquired(struct window *window, int64_t began, int64_t now);
 void window_paired(struct window *window, int64_t began, int64_t now);
 /* Prints `pairs=... pairs_per_s=...` and so on without a newline: the caller adds its own words. */
 void window_print(const struct window *window);
+/* A run in which nothing happened is no measurement: ends the program, by die(), where `count` is
+ * none. `who` is the program, `what` it counts, for people. */
+void window_requires(uint64_t count, const char *who, const char *what);
 
 /* Prints to stderr and exits with 2: a benchmark that can not measure says so. */
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,5 +1,6 @@
-/* The classic recipes: SET NX, and where that fails again after a pause, or at once. With one master it is the lock of most
- * tutorials, with several the Redlock of a plain library: undo what was granted, pause, try again. */
+/* The classic recipes: SET NX, and where that fails again after a pause, or at once. With one
+ * master it is the lock of most tutorials, with several the Redlock of a plain library: undo what
+ * was granted, pause, try again. */
 #include "tests/bench/contest.h"
 #include "tests/bench/masters.h"
 
@@ -23,13 +24,10 @@ struct caller {
     char key[KEY_BYTES];
 };
 
-static const char compare_and_delete[] =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
-
-static struct contest contest = {.window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}};
+static struct contest contest = {
+    .window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}};
 static struct caller callers[CALLERS_MAX];
 static int64_t pause_ns;
-static bool own_keys; /* each caller wants a key of its own, which somebody else holds for the whole time */
 static int quorum, busy, epoll_fd;
 static char delete_sha[SHA_CHARS + 1];
 
@@ -52,25 +50,28 @@ static void ask(struct caller *caller)
     caller->operation++;
     caller->yes = caller->no = 0;
     fresh_random(caller->random);
-    int length = redisFormatCommand(&bytes, "SET %s %s NX PX %d", caller->key, caller->random, TTL_MS);
-    masters_send(number_of(caller), caller->operation, bytes, length);
+    int length =
+        redisFormatCommand(&bytes, "SET %s %s NX PX %d", caller->key, caller->random, TTL_MS);
+    masters_send_formatted(number_of(caller), caller->operation, bytes, length);
 }
 
 static void send_delete(struct caller *caller)
 {
     char *bytes;
-    int length = redisFormatCommand(&bytes, "EVALSHA %s 1 %s %s", delete_sha, caller->key, caller->random);
+    int length =
+        redisFormatCommand(&bytes, "EVALSHA %s 1 %s %s", delete_sha, caller->key, caller->random);
 
     caller->operation++;
     caller->yes = caller->no = 0;
-    masters_send(number_of(caller), caller->operation, bytes, length);
+    masters_send_formatted(number_of(caller), caller->operation, bytes, length);
 }
 
-/* On one master the pause is constant, as in the recipe; on several it is spread by half, for Redlock asks for a random
- * delay: else callers that once split the votes would do so for ever. */
+/* On one master the pause is constant, as in the recipe; on several it is spread by half, for
+ * Redlock asks for a random delay: else callers that once split the votes would do so for ever. */
 static void pause_before_asking(struct caller *caller, int64_t now)
 {
-    int64_t pause = master_count() == 1 ? pause_ns : pause_ns / 2 + (int64_t)(drand48() * (double)pause_ns);
+    int64_t pause =
+        master_count() == 1 ? pause_ns : pause_ns / 2 + (int64_t)(drand48() * (double)pause_ns);
 
     caller->state = PAUSING;
     caller->asks_again_ns = now + pause;
@@ -104,8 +105,8 @@ static void on_decided(struct caller *caller, bool yes, int64_t now)
     }
 }
 
-/* An undo waits for all masters, as libraries do: else the slowest one would be owed more and more by callers without a
- * pause. */
+/* An undo waits for all masters, as libraries do: else the slowest one would be owed more and more
+ * by callers without a pause. */
 static void on_vote(struct caller *caller, bool yes, int64_t now)
 {
     caller->yes += yes;
@@ -125,11 +126,13 @@ static void on_reply(uint16_t number, uint32_t operation, const redisReply *repl
     if (reply->type == REDIS_REPLY_ERROR)
         die("naive: %s", reply->str);
     bool asks = caller->state == ASKING;
-    if (caller->operation == operation && (asks || caller->state == UNDOING || caller->state == RELEASING))
+    if (caller->operation == operation &&
+        (asks || caller->state == UNDOING || caller->state == RELEASING))
         on_vote(caller, asks ? reply->type == REDIS_REPLY_STATUS : reply->integer == 1, now);
 }
 
-/* Releases whose time has come, asks again where a pause is over; returns when the next such thing is due. */
+/* Releases whose time has come, asks again where a pause is over; returns when the next such thing
+ * is due. */
 static int64_t act_on_time(void)
 {
     int64_t now = now_ns(), due;
@@ -161,10 +164,7 @@ static void run(void)
     masters_load(compare_and_delete, delete_sha);
     contest_start(&contest, epoll_fd);
     for (int i = 0; i < contest.window.callers; i++) {
-        if (own_keys)
-            snprintf(callers[i].key, KEY_BYTES, "lock:%s%d", contest.window.prefix, i);
-        else
-            snprintf(callers[i].key, KEY_BYTES, "lock:%s", contest.window.prefix);
+        snprintf(callers[i].key, KEY_BYTES, "lock:%s", contest.window.prefix);
         want(&callers[i], now_ns());
     }
     while (contest_advance(&contest, due) && busy > 0) {
@@ -192,7 +192,6 @@ static void parse_arguments(int argc, char **argv)
         {"master", required_argument, NULL, 'm'},
         {"hold", required_argument, NULL, 'h'},
         {"pause", required_argument, NULL, 'P'},
-        {"own-keys", no_argument, NULL, 'o'},
         WINDOW_OPTIONS,
         {NULL, 0, NULL, 0},
     };
@@ -205,13 +204,11 @@ static void parse_arguments(int argc, char **argv)
             good = parse_hold(&contest, optarg);
         else if (option == 'P')
             good = parse_pause(optarg);
-        else if (option == 'o')
-            own_keys = true;
         else
             good = window_option(&contest.window, option, optarg);
     }
     if (!good || optind != argc || !master_count())
-        die("usage: naive --master PORT... [--pause MS] [--own-keys] " CONTEST_USAGE);
+        die("usage: naive --master PORT... [--pause MS] " CONTEST_USAGE);
     quorum = master_count() / 2 + 1;
 }
 
@@ -222,6 +219,7 @@ int main(int argc, char **argv)
     if (epoll_fd < 0)
         die("naive: no epoll: %s", strerror(errno));
     run();
+    window_requires(contest.grants, "naive", "grant");
     contest_print(&contest);
     printf(" refused=0 unanswered=%d\n", busy);
     return 0;

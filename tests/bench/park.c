@@ -1,6 +1,7 @@
-/* Callers that wait and are never granted, each for a key of its own that somebody else holds. What they cost is read from
- * outside, so this one goes by its standard input: `connected` is printed once every connection has had an answer to GET
- * /livez, the first line read sends the waiting requests, and the end of the input ends it. */
+/* Callers that wait and are never granted, each for a key of its own that somebody else holds. What
+ * they cost is read from outside, so this one goes by its standard input: `connected` is printed
+ * once every connection has had an answer to GET /livez, the first line read sends the waiting
+ * requests, and the end of the input ends it. */
 #include "tests/bench/http.h"
 #include "tests/bench/measure.h"
 
@@ -52,9 +53,10 @@ static void wait_all(void)
     char request[512];
 
     for (int i = 0; i < window.callers; i++) {
-        int length = snprintf(request, sizeof request,
-                              "POST /locks/%s%d?wait=300s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-                              window.prefix, i);
+        int length = snprintf(
+            request, sizeof request,
+            "POST /locks/%s%d?wait=300s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+            window.prefix, i);
         http_send(connections[i], request, (size_t)length);
     }
 }

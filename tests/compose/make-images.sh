@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Makes the images that the composition starts from, out of Debian's packages, where no registry can be reached.
+# Makes the images that the composition starts from, out of Debian's packages, where no registry can
+# be reached.
 #
-# An image that is here already, or that can be pulled, is left as it is. The names come from Dockerfile and
-# docker-compose.yml, so there is one place for each. Needs root (debootstrap) and a running docker daemon.
+# An image that is here already, or that can be pulled, is left as it is. The names come from
+# Dockerfile and docker-compose.yml, so there is one place for each. Needs root (debootstrap) and a
+# running docker daemon.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
@@ -26,8 +28,8 @@ have() { # have IMAGE: it is here, or a registry gives it
     docker image inspect "$1" >/dev/null 2>&1 || timeout 120 docker pull -q "$1" >/dev/null 2>&1
 }
 
-# The same cuts as Debian's own slim images: no manual pages, no translations, no documentation but the copyright files, no
-# package lists, and services that a package brings are not started.
+# The same cuts as Debian's own slim images: no manual pages, no translations, no documentation but
+# the copyright files, no package lists, and services that a package brings are not started.
 trim() { # trim ROOT
     local root=$1
     cat >"$root/etc/dpkg/dpkg.cfg.d/slim" <<'CONF'
@@ -46,8 +48,8 @@ CONF
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
     chmod +x "$root/usr/sbin/policy-rc.d"
     find "$root/usr/share/doc" -mindepth 2 ! -name copyright ! -type d -delete
-    rm -rf "$root"/usr/share/{man,info,locale,lintian}/* "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* \
-        "$root"/var/log/*.log "$root"/var/log/apt/* "$root"/var/cache/ldconfig/* "$root"/var/cache/debconf/*-old
+    rm -rf "$root"/usr/share/{man,info,locale,lintian}/* "$root"/var/log/{*.log,apt/*} \
+        "$root"/var/lib/apt/lists/* "$root"/var/cache/{apt/*,ldconfig/*,debconf/*-old}
     : >"$root/etc/resolv.conf"
 }
 
@@ -86,8 +88,8 @@ build() { # build IMAGE: the Dockerfile comes on stdin
 make_redis() {
     build "$redis" <<CONF
 FROM $base
-RUN apt-get update -q && apt-get install -yq --no-install-recommends redis-server && rm -rf /var/lib/apt/lists/* \
- && install -d -o redis -g redis /data
+RUN apt-get update -q && apt-get install -yq --no-install-recommends redis-server \
+ && rm -rf /var/lib/apt/lists/* && install -d -o redis -g redis /data
 USER redis
 WORKDIR /data
 VOLUME /data
@@ -99,7 +101,8 @@ CONF
 make_curl() {
     build "$curl" <<CONF
 FROM $base
-RUN apt-get update -q && apt-get install -yq --no-install-recommends ca-certificates curl && rm -rf /var/lib/apt/lists/*
+RUN apt-get update -q && apt-get install -yq --no-install-recommends ca-certificates curl \
+ && rm -rf /var/lib/apt/lists/*
 USER nobody
 ENTRYPOINT ["curl"]
 CONF

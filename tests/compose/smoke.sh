@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Brings up docker-compose.yml and uses it as an app would: locks, two masters lost, a third, and all of them back.
+# Brings up docker-compose.yml and uses it as an app would: locks, two masters lost, a third, and
+# all of them back.
 #
-# Runs under a project name of its own and takes everything down again, also when it fails. Prints `N passed, N failed` at the end.
+# Runs under a project name of its own and takes everything down again, also when it fails. Prints
+# `N passed, N failed` at the end.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 passed=0 failed=0
@@ -128,7 +130,8 @@ if command -v promtool >/dev/null; then
     expect "promtool check metrics" "" "$(promtool check metrics <<<"$metrics" 2>&1)"
 fi
 expect "no lock calls on the admin listener" 404 \
-    "$(curl -s -m 5 -o /dev/null -w '%{http_code}' -X POST "http://$(compose port lockagent 9090)/locks/smoke/admin")"
+    "$(curl -s -m 5 -o /dev/null -w '%{http_code}' -X POST \
+        "http://$(compose port lockagent 9090)/locks/smoke/admin")"
 
 if [ "$failed" -gt 0 ]; then
     echo "--- the agent said:"
@@ -137,7 +140,8 @@ fi
 down
 mine="label=com.docker.compose.project=$project"
 expect "nothing is left behind" "" \
-    "$(docker ps -aq --filter "$mine")$(docker volume ls -q --filter "$mine")$(docker network ls -q --filter "$mine")"
+    "$(docker ps -aq --filter "$mine"; docker volume ls -q --filter "$mine";
+        docker network ls -q --filter "$mine")"
 
 [ "$failed" -eq 0 ]
 finish $?

@@ -1,17 +1,25 @@
-/* The callers of the fault suite: each takes locks from its agent, writes to the register of the key while it holds one,
- * renews, looks, releases, forgets to, or vanishes; and whatever they are told goes to the history.
+/* The callers of the fault suite: each takes locks from its agent, writes to the register of the
+ * key while it holds one, renews, looks, releases, forgets to, or vanishes; and whatever they are
+ * told goes to the history.
  *
- *   callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY PORT...      (the ports of the agents)
+ *   callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY [stray=PERMILLE] PORT...
  *
- * Contenders share a few keys; a soloist has a key of its own, so that only a fault can keep the lock from it. One process
- * with one loop: a register is a plain variable, and what the callers do has one order. On `stop` on stdin each gives back
- * what it holds and the program ends; at the end of stdin it ends at once.
+ * with the ports of the agents.
+ *
+ * `stray`: so many of a contender's renewals and releases go to another agent than its last
+ * question did. Contenders share a few keys; a soloist has a key of its own, so that only a fault
+ * can keep the lock from it. One process with one loop: a register is a plain variable, and what
+ * the callers do has one order. On `stop` on stdin each gives back what it holds and the program
+ * ends; at the end of stdin it ends at once.
  *
  *   state -> state [by]
  *   RESTING -> ASKING [a POST]      ASKING -> HOLDING [201], RESTING [anything else]
  *   HOLDING -> WRITING [a register's read] -> HOLDING [its write, some ms later]
  *   HOLDING -> ASKING [PUT, GET, DELETE, a probe] -> HOLDING or RESTING [the answer]
- *   HOLDING -> RESTING [the validity has ended, or the caller vanishes] */
+ *   HOLDING -> RESTING [the validity has ended, or the caller vanishes]
+ *
+ * A watchdog's lock that its caller believes gone may be renewed all the same, until max_hold: so
+ * it is given back, and that until an answer comes. */
 #include "tests/faults/callers.h"
 
 #include <inttypes.h>
@@ -44,10 +52,11 @@ struct caller {
     enum state state;
     enum question question;
     int64_t due_us; /* of the next deed, or the end of the patience for an answer */
-    int64_t began_us;
+    int64_t began_us, wait_ms;
     struct conversation conversation;
     /* of the hold */
     bool watchdog, adopts;
+    bool over; /* it is believed gone, and only given back */
     enum ending ending;
     char token[TOKEN_BYTES], spent[TOKEN_BYTES], probed[TOKEN_BYTES];
     int64_t fence, until_us, leave_us, renew_us, look_us, probe_us, write_us, saw;
@@ -59,7 +68,7 @@ static struct shared_register registers[KEYS_MAX];
 static char keys[KEYS_MAX][KEY_BYTES];
 static int agent_ports[AGENTS_MAX], agent_count;
 static int64_t ttl_us, stopped_us;
-static long vanish_permille;
+static long vanish_permille, stray_permille;
 static uint64_t random_state;
 
 static int64_t draw(int64_t least, int64_t most)
@@ -90,18 +99,37 @@ static void rest(struct caller *caller, int64_t least_us, int64_t most_us)
 {
     caller->state = RESTING;
     caller->token[0] = '\0';
+    caller->over = false;
     caller->due_us = boottime_us() + draw(least_us, most_us);
     if (!caller->solo)
         caller->key = (int)draw(0, CONTESTED_KEYS - 1);
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static void turn_to(struct caller *caller, int agent)
+{
+    if (caller->agent == agent)
+        return;
+    conversation_close(&caller->conversation);
+    caller->agent = agent;
+    caller->conversation.port = agent_ports[agent];
+}
+
+/* To any other agent, as an address does that stands for all of them. */
+static void stray(struct caller *caller)
+{
+    if (!caller->solo && agent_count > 1 && chance(stray_permille))
+        turn_to(caller, (caller->agent + (int)draw(1, agent_count - 1)) % agent_count);
+}
 
 /* False when the agent is not there; then nothing was asked. */
-static bool ask(struct caller *caller, enum question question, const char *method, const char *path, const char *token)
+static bool ask(struct caller *caller, enum question question, const char *method, const char *path,
+                const char *token)
 {
     caller->began_us = boottime_us();
-    if (!conversation_open(&caller->conversation) || !conversation_ask(&caller->conversation, method, path, token)) {
+    if (!conversation_open(&caller->conversation) ||
+        !conversation_ask(&caller->conversation, method, path, token)) {
         conversation_close(&caller->conversation);
         caller->due_us = boottime_us() + RETRY_US;
         return false;
@@ -118,6 +146,7 @@ static void ask_for_the_lock(struct caller *caller)
     const int wait_ms = caller->solo ? 1000 : waits_ms[draw(0, 2)];
     const int64_t ttl_ms = ttl_us / 1000;
     char path[256];
+    turn_to(caller, caller->number % agent_count);
     caller->ending = BY_RELEASE;
     if (!caller->solo && chance(vanish_permille))
         caller->ending = BY_VANISHING;
@@ -126,29 +155,36 @@ static void ask_for_the_lock(struct caller *caller)
     caller->watchdog = !caller->solo && caller->ending != BY_FORGETTING && chance(150);
     caller->adopts = false;
     /* Who vanishes from a watchdog's lock says how long that one may go on alone. */
-    snprintf(path, sizeof(path), "/locks/%s?ttl=%" PRId64 "ms&wait=%dms&renew=%s&max_hold=%" PRId64 "ms&label=c%d",
+    snprintf(path, sizeof(path),
+             "/locks/%s?ttl=%" PRId64 "ms&wait=%dms&renew=%s&max_hold=%" PRId64 "ms&label=c%d",
              keys[caller->key], ttl_ms, wait_ms, caller->watchdog ? "agent" : "caller",
              caller->ending == BY_VANISHING ? ttl_ms : 10 * ttl_ms, caller->number);
     if (!ask(caller, ACQUIRE, "POST", path, ""))
         return;
+    caller->wait_ms = wait_ms;
     caller->due_us += wait_ms * 1000;
     /* Some of those who vanish do so while they wait for the answer. */
     if (caller->ending == BY_VANISHING && chance(300))
         caller->due_us = caller->began_us + draw(0, 20000);
 }
 
-static bool ask_about_hold(struct caller *caller, enum question question, const char *method, const char *suffix)
+static bool ask_about_hold(struct caller *caller, enum question question, const char *method,
+                           const char *suffix)
 {
     char path[256];
     snprintf(path, sizeof(path), "/locks/%s%s", keys[caller->key], suffix);
+    if (question == RENEW || question == RELEASE)
+        stray(caller);
     const char *token = question == LOOK ? "" : question == PROBE ? caller->probed : caller->token;
     return ask(caller, question, method, path, token);
 }
 
-/* A token that must not work: one that this caller has given back, or its own with another digit in the random part. */
+/* A token that must not work: one that this caller has given back, or its own with another digit in
+ * the random part. */
 static bool probe(struct caller *caller)
 {
-    const bool spent = caller->spent[0] != '\0' && strcmp(caller->spent, caller->token) != 0 && chance(500);
+    const bool spent =
+        caller->spent[0] != '\0' && strcmp(caller->spent, caller->token) != 0 && chance(500);
     snprintf(caller->probed, sizeof(caller->probed), "%s", spent ? caller->spent : caller->token);
     if (!spent) {
         char *digit = &caller->probed[draw(0, 39)];
@@ -158,7 +194,7 @@ static bool probe(struct caller *caller)
     return ask_about_hold(caller, PROBE, chance(500) ? "PUT" : "DELETE", "");
 }
 
-/* ---- a hold ----------------------------------------------------------------------------------------------------- */
+/* ---- a hold ---------------------------------------------------------------------------------- */
 
 static void hold_on(struct caller *caller)
 {
@@ -173,8 +209,10 @@ static void granted(struct caller *caller, const struct answer *answer)
     snprintf(caller->token, sizeof(caller->token), "%s", answer->token);
     caller->fence = answer->fence;
     caller->until_us = answer->until_ms * 1000;
-    const bool is_long = !caller->solo && chance(150);
-    caller->leave_us = now + (caller->solo ? 0 : is_long ? draw(ttl_us, 2 * ttl_us) : draw(ttl_us / 50, ttl_us / 5));
+    const bool is_long = !caller->solo && chance(stray_permille > 0 ? 400 : 150);
+    caller->leave_us = now + (caller->solo ? 0
+                              : is_long    ? draw(ttl_us, 2 * ttl_us)
+                                           : draw(ttl_us / 50, ttl_us / 5));
     caller->renew_us = caller->ending == BY_FORGETTING ? INT64_MAX : now + ttl_us / 3;
     caller->look_us = now + ttl_us / 5;
     caller->probe_us = now + draw(0, 4 * ttl_us);
@@ -191,13 +229,33 @@ static void vanish(struct caller *caller)
     rest(caller, 10000, 100000);
 }
 
+/* From the first DELETE on the lock is not used any more, whatever becomes of the DELETE. */
+static void give_back(struct caller *caller)
+{
+    caller->write_us = INT64_MAX;
+    caller->leave_us = 0;
+    ask_about_hold(caller, RELEASE, "DELETE", "");
+}
+
+/* Whoever hears or sees that its lock is gone stops at once. */
+static void let_go(struct caller *caller)
+{
+    if (!caller->watchdog) {
+        rest(caller, 5000, 50000);
+        return;
+    }
+    caller->over = true;
+    hold_on(caller);
+    give_back(caller);
+}
+
 static void expired(struct caller *caller)
 {
     struct operation over = operation(caller, "expire");
     over.began_us = over.ended_us;
     over.note = caller->ending == BY_RELEASE ? NULL : "meant";
     history_add(&over);
-    rest(caller, 5000, 50000);
+    let_go(caller);
 }
 
 static void begin_write(struct caller *caller)
@@ -227,14 +285,6 @@ static void end_write(struct caller *caller)
     hold_on(caller);
 }
 
-/* From the first DELETE on the lock is not used any more, whatever becomes of the DELETE. */
-static void give_back(struct caller *caller)
-{
-    caller->write_us = INT64_MAX;
-    caller->leave_us = 0;
-    ask_about_hold(caller, RELEASE, "DELETE", "");
-}
-
 static void leave(struct caller *caller)
 {
     if (caller->ending == BY_VANISHING && stopped_us == 0)
@@ -248,13 +298,19 @@ static void leave(struct caller *caller)
 static void go_on_holding(struct caller *caller)
 {
     const int64_t now = boottime_us();
-    if (now >= caller->until_us) {
+    if (caller->over) {
+        give_back(caller);
+    } else if (now >= caller->until_us) {
         expired(caller);
     } else if (stopped_us != 0 || (now >= caller->leave_us && caller->write_us > now)) {
         leave(caller);
-    } else if (caller->adopts || (!caller->watchdog && now >= caller->renew_us)) {
+    } else if (caller->adopts ||
+               ((!caller->watchdog || stray_permille > 0) && now >= caller->renew_us)) {
         caller->renew_us = now + ttl_us / 3;
-        ask_about_hold(caller, RENEW, "PUT", caller->watchdog ? "?renew=agent" : "");
+        /* An adoption begins a new max_hold, which PUT can not name: who means to vanish asks for
+         * no watchdog. */
+        ask_about_hold(caller, RENEW, "PUT",
+                       caller->watchdog && caller->ending != BY_VANISHING ? "?renew=agent" : "");
     } else if (caller->watchdog && now >= caller->look_us) {
         caller->look_us = now + ttl_us / 5;
         ask_about_hold(caller, LOOK, "GET", "");
@@ -267,7 +323,7 @@ static void go_on_holding(struct caller *caller)
     }
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static const char *const question_names[] = {"acquire", "renew", "look", "release", "probe"};
 
@@ -283,6 +339,7 @@ static void record(struct caller *caller, enum outcome outcome, const struct ans
     if (caller->question == ACQUIRE) {
         asked.hold = answer != NULL ? answer->token : "";
         asked.note = caller->solo ? "solo" : NULL;
+        asked.wait_ms = caller->wait_ms;
     }
     history_add(&asked);
 }
@@ -296,14 +353,15 @@ static void renewed(struct caller *caller, const struct answer *answer)
     if (is_ours || answer->status == 503)
         hold_on(caller);
     else
-        rest(caller, 5000, 50000); /* lost: whoever hears so stops at once */
+        let_go(caller);
 }
 
 static void answered(struct caller *caller, const struct answer *answer)
 {
     const bool good = answer->status >= 200 && answer->status < 300;
     /* A look that finds no hold of this fencing number has found that the hold is gone. */
-    const bool ok = caller->question == LOOK ? answer->is_hold && answer->fence == caller->fence : good;
+    const bool ok =
+        caller->question == LOOK ? answer->is_hold && answer->fence == caller->fence : good;
     record(caller, ok ? OUTCOME_OK : OUTCOME_FAIL, answer);
     switch (caller->question) {
     case ACQUIRE:
@@ -356,7 +414,7 @@ static void hear(struct caller *caller)
     }
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void act(struct caller *caller)
 {
@@ -379,7 +437,8 @@ static void act(struct caller *caller)
     }
 }
 
-/* An answer that is on its way when the caller goes is a lock that nobody gives back: the agent renews it until max_hold. */
+/* An answer that is on its way when the caller goes is a lock that nobody gives back: the agent
+ * renews it until max_hold. */
 static bool may_go_unanswered(const struct caller *caller)
 {
     return caller->question == ACQUIRE && (!caller->watchdog || caller->ending == BY_VANISHING);
@@ -390,7 +449,8 @@ static void stop(void)
 {
     stopped_us = boottime_us();
     for (size_t i = 0; i < caller_count; i++)
-        if (callers[i].state != WRITING && (callers[i].state != ASKING || may_go_unanswered(&callers[i])))
+        if (callers[i].state != WRITING &&
+            (callers[i].state != ASKING || may_go_unanswered(&callers[i])))
             callers[i].due_us = stopped_us;
 }
 
@@ -412,20 +472,24 @@ static void read_command(void)
         stop();
 }
 
-/* Polls stdin and every connection; returns after the first of them is readable or the next deed is due. */
+/* Polls stdin and every connection; returns after the first of them is readable or the next deed is
+ * due. */
 static void wait_for_something(void)
 {
     struct pollfd polled[CALLERS_MAX + 1];
     int64_t next_us = INT64_MAX;
     for (size_t i = 0; i < caller_count; i++) {
-        polled[i] =
-            (struct pollfd){.fd = callers[i].state == ASKING ? callers[i].conversation.fd : -1, .events = POLLIN};
+        polled[i] = (struct pollfd){
+            .fd = callers[i].state == ASKING ? callers[i].conversation.fd : -1, .events = POLLIN};
         if (callers[i].due_us < next_us)
             next_us = callers[i].due_us;
     }
     polled[caller_count] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     const int64_t left_us = next_us - boottime_us();
-    poll(polled, caller_count + 1, left_us <= 0 ? 0 : left_us > 100000 ? 100 : (int)(left_us / 1000) + 1);
+    poll(polled, caller_count + 1,
+         left_us <= 0       ? 0
+         : left_us > 100000 ? 100
+                            : (int)(left_us / 1000) + 1);
     if (polled[caller_count].revents != 0)
         read_command();
     for (size_t i = 0; i < caller_count; i++)
@@ -436,7 +500,8 @@ static void wait_for_something(void)
 static void add_caller(bool solo)
 {
     struct caller *caller = &callers[caller_count];
-    *caller = (struct caller){.number = (int)caller_count, .agent = (int)caller_count % agent_count, .solo = solo};
+    *caller = (struct caller){
+        .number = (int)caller_count, .agent = (int)caller_count % agent_count, .solo = solo};
     if (solo) {
         caller->key = CONTESTED_KEYS + caller->number;
         snprintf(keys[caller->key], KEY_BYTES, "solo/%d", caller->number);
@@ -448,16 +513,22 @@ static void add_caller(bool solo)
 
 int main(int argc, char **argv)
 {
-    if (argc < 8 || argc - 7 > AGENTS_MAX || !history_open(argv[6])) {
-        fprintf(stderr, "usage: callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY PORT...\n");
+    static const char strays[] = "stray=";
+    const bool may_stray = argc > 7 && strncmp(argv[7], strays, sizeof(strays) - 1) == 0;
+    const int ports = may_stray ? 8 : 7; /* the first of them */
+    if (argc <= ports || argc - ports > AGENTS_MAX || !history_open(argv[6])) {
+        fprintf(stderr, "usage: callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY "
+                        "[stray=PERMILLE] PORT...\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
     random_state = strtoull(argv[1], NULL, 10);
     ttl_us = strtoll(argv[2], NULL, 10) * 1000;
     vanish_permille = strtol(argv[5], NULL, 10);
-    for (; agent_count < argc - 7; agent_count++)
-        agent_ports[agent_count] = (int)strtol(argv[7 + agent_count], NULL, 10);
+    if (may_stray)
+        stray_permille = strtol(argv[7] + sizeof(strays) - 1, NULL, 10);
+    for (; agent_count < argc - ports; agent_count++)
+        agent_ports[agent_count] = (int)strtol(argv[ports + agent_count], NULL, 10);
     const long contenders = strtol(argv[3], NULL, 10), soloists = strtol(argv[4], NULL, 10);
     if (contenders < 0 || soloists < 0 || contenders + soloists > KEYS_MAX - CONTESTED_KEYS)
         return 2;

@@ -1,5 +1,6 @@
-/* What the parts of the callers share: the HTTP conversation with an agent, the register that locks protect, and the
- * history that the checker reads. All times are microseconds of CLOCK_BOOTTIME, the clock of the agents' promises. */
+/* What the parts of the callers share: the HTTP conversation with an agent, the register that locks
+ * protect, and the history that the checker reads. All times are microseconds of CLOCK_BOOTTIME,
+ * the clock of the agents' promises. */
 #ifndef LOCKAGENT_TESTS_FAULTS_CALLERS_H
 #define LOCKAGENT_TESTS_FAULTS_CALLERS_H
 
@@ -19,7 +20,7 @@ enum {
 
 int64_t boottime_us(void);
 
-/* ---- conversation ---------------------------------------------------------------------------------------------- */
+/* ---- conversation ---------------------------------------------------------------------------- */
 
 struct conversation {
     int fd; /* -1: not connected */
@@ -42,13 +43,15 @@ struct answer {
 bool conversation_open(struct conversation *conversation);
 void conversation_close(struct conversation *conversation);
 /* One request without a body; `token` may be "". False when the connection is gone. */
-bool conversation_ask(struct conversation *conversation, const char *method, const char *path, const char *token);
+bool conversation_ask(struct conversation *conversation, const char *method, const char *path,
+                      const char *token);
 /* Reads what has come. The connection is closed when it broke or the agent closes it. */
 enum answer_state conversation_hear(struct conversation *conversation, struct answer *ret_answer);
 
-/* ---- register -------------------------------------------------------------------------------------------------- */
+/* ---- register -------------------------------------------------------------------------------- */
 
-/* One per key: read with a fencing number, later written with it. It refuses numbers below the largest that it has seen. */
+/* One per key: read with a fencing number, later written with it. It refuses numbers below the
+ * largest that it has seen. */
 struct shared_register {
     int64_t value, largest_fence;
 };
@@ -56,7 +59,7 @@ struct shared_register {
 bool register_read(struct shared_register *shared, int64_t fence, int64_t *ret_value);
 bool register_write(struct shared_register *shared, int64_t fence, int64_t value);
 
-/* ---- history --------------------------------------------------------------------------------------------------- */
+/* ---- history --------------------------------------------------------------------------------- */
 
 /* What became of an operation; info: no answer came, it may have happened. */
 enum outcome { OUTCOME_OK, OUTCOME_FAIL, OUTCOME_INFO };
@@ -71,6 +74,7 @@ struct operation {
     const struct answer *answer; /* NULL: none */
     const char *note;            /* of a probe: wrong or spent; of an acquire: solo; NULL: none */
     int64_t fence, saw, wrote;   /* of a write */
+    int64_t wait_ms;             /* of an acquire */
 };
 
 /* Writes to `path`, a whole line at a time, so that a reader never sees half of one. */

@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
-"""Holds the promises of DESIGN 1 over a history of real operations: checker.py HISTORY...
+"""Holds the promises of D1 over a history of real operations: checker.py HISTORY...
 
-A history is JSON lines. Those of the callers (history.c) say who asked what when (t0) and was told what when (t1), in microseconds of the boot
-clock that all of them share, with the outcome ok, fail or info (no answer: it may have happened). Those of the runner say when a
-fault began (`fault`) and ended (`heal`), and which keys were on the masters at the end (`keys`).
+A history is JSON lines. Those of the callers (history.c) say who asked what when (t0) and was
+told what when (t1), in microseconds of the boot clock that all of them share, with the outcome
+ok, fail or info (no answer: it may have happened). Those of the runner say when a fault began
+(`fault`) and ended (`heal`), which callers were killed, and with them their connections
+(`killed`), and which keys were on the masters at the end (`keys`).
 
   C1  at most one holder per key inside the validity that was reported
   C2  the fencing numbers of a key's grants rise, and no number is given twice
   C3  a register that refuses smaller fencing numbers than it has seen never loses a write
   C4  no wrong token ever succeeds
   C5  nothing is reported held after its validity, nor after it was reported lost
-  C6  after healing every agent grants again within a bound, and no key without a holder outlives its ttl by a second
+  C6  after healing every agent grants again within a bound, and no key without a holder outlives
+      its ttl by a second
+  C11  with order: fair nobody is granted a lock before one that has waited for it for longer, at
+       any agent
 
-A window begins when the caller has read the answer and ends with the validity that it was told, or when it asks for the release. It
-does not matter whether the agent has said `lost` meanwhile: nobody else may have the lock before the window is over.
+A window begins when the caller has read the answer and ends with the validity that it was told,
+or when it asks for the release. It does not matter whether the agent has said `lost` meanwhile:
+nobody else may have the lock before the window is over.
 """
 import collections
 import json
@@ -33,7 +39,9 @@ class Verdict:
         self.solo_asked = self.solo_granted = 0  # between fault and heal
 
     def violated(self, rule, event, text):
-        self.violations.append(f"{rule} {event.get('key', '')} at {event.get('t1', event.get('t0'))}: {text}")
+        self.violations.append(
+            f"{rule} {event.get('key', '')} at {event.get('t1', event.get('t0'))}: {text}"
+        )
 
 
 def short(token):
@@ -41,19 +49,42 @@ def short(token):
 
 
 def reports_hold(event):
-    return event["outcome"] == "ok" and event.get("until_ms") and event["op"] in ("acquire", "renew", "look")
+    return (
+        event["outcome"] == "ok"
+        and event.get("until_ms")
+        and event["op"] in ("acquire", "renew", "look")
+    )
 
 
-def windows_by_key(operations):
-    """key -> [(from, until, token)], sorted. The first attempt to release ends all windows of a hold."""
-    given_back = {}
+def ends_of_killed(operations, marks):
+    """(key, token) -> when its caller was killed."""
+    ends = {}
+    for mark in marks:
+        if mark["op"] == "killed":
+            ends.update(
+                {
+                    (event["key"], event["hold"]): mark["t0"]
+                    for event in operations
+                    if event["op"] == "acquire" and mark["first"] <= event["caller"] <= mark["last"]
+                }
+            )
+    return ends
+
+
+def windows_by_key(operations, marks):
+    """key -> [(from, until, token)], sorted. The first attempt to release ends all windows of a
+    hold, and so does the end of a bound caller."""
+    given_back = ends_of_killed(operations, marks)
     for event in operations:
         if event["op"] == "release":
-            given_back.setdefault((event["key"], event["hold"]), event["t0"])
+            hold = event["key"], event["hold"]
+            given_back[hold] = min(event["t0"], given_back.get(hold, sys.maxsize))
     windows = collections.defaultdict(list)
     for event in operations:
         if reports_hold(event):
-            until = min(event["until_ms"] * 1000, given_back.get((event["key"], event["hold"]), sys.maxsize))
+            until = min(
+                event["until_ms"] * 1000, given_back.get((event["key"], event["hold"]), sys.maxsize)
+            )
             if event["t1"] < until:
                 windows[event["key"]].append((event["t1"], until, event["hold"]))
     for each in windows.values():
@@ -61,28 +92,39 @@ def windows_by_key(operations):
     return windows
 
 
-def check_exclusion(operations, verdict):
-    """C1. Of the windows before, only the one that ends last matters, but for those of the same hold: so keep one end per hold."""
-    for key, windows in windows_by_key(operations).items():
+def check_exclusion(operations, marks, verdict):
+    """C1. Of the windows before, only the one that ends last matters, but for those of the same
+    hold: so keep one end per hold."""
+    for key, windows in windows_by_key(operations, marks).items():
         ends = {}
         for start, until, hold in windows:
             for other, end in list(ends.items()):
                 if end <= start:
                     del ends[other]
                 elif other != hold:
-                    verdict.violated("C1", {"key": key, "t0": start},
-                                     f"{short(hold)} holds it, and {short(other)} is valid for {(end - start) / 1000:.1f} ms more")
+                    verdict.violated(
+                        "C1",
+                        {"key": key, "t0": start},
+                        f"{short(hold)} holds it, and {short(other)} is valid for "
+                        f"{(end - start) / 1000:.1f} ms more",
+                    )
             ends[hold] = max(until, ends.get(hold, 0))
 
 
 def check_fencing(operations, verdict, apart_us):
     """C2. Grants in the order of their answers; one that was read after its end proves no order."""
     largest, given = {}, {}
-    grants = [event for event in operations if event["op"] == "acquire" and event["outcome"] == "ok"]
+    grants = [
+        event for event in operations if event["op"] == "acquire" and event["outcome"] == "ok"
+    ]
     for event in sorted(grants, key=lambda event: event["t1"]):
         key, fence = event["key"], event.get("fence", 0)
         if (key, fence) in given:
-            verdict.violated("C2", event, f"{fence} was given to {short(given[key, fence])} and to {short(event['hold'])}")
+            verdict.violated(
+                "C2",
+                event,
+                f"{fence} was given to {short(given[key, fence])} and to {short(event['hold'])}",
+            )
         given[key, fence] = event["hold"]
         if event["t1"] >= event["until_ms"] * 1000:
             continue
@@ -92,26 +134,39 @@ def check_fencing(operations, verdict, apart_us):
 
 
 def check_register(operations, verdict):
-    """C3. Every write that was taken saw the one before it. The callers are one process: their lines are in the order of their deeds."""
+    """C3. Every write that was taken saw the one before it. The callers are one process: their
+    lines are in the order of their deeds."""
     last, writer = collections.defaultdict(int), {}
     for event in operations:
         if event["op"] != "write" or event["outcome"] != "ok":
             continue
         key = event["key"]
         if event["saw"] != last[key]:
-            verdict.violated("C3", event, f"{short(event['hold'])} wrote over {last[key]} of {short(writer.get(key, ''))}, it had seen {event['saw']}")
+            verdict.violated(
+                "C3",
+                event,
+                f"{short(event['hold'])} wrote over {last[key]} of {short(writer.get(key, ''))}, "
+                f"it had seen {event['saw']}",
+            )
         last[key], writer[key] = event["wrote"], event["hold"]
 
 
 def check_tokens(operations, verdict):
     """C4. 202 is no success: the agent says that it does not know yet."""
     for event in operations:
-        if event["op"] == "probe" and event["outcome"] == "ok" and event.get("status") in (200, 201, 204):
-            verdict.violated("C4", event, f"a {event.get('note')} token was answered {event.get('status')}")
+        if (
+            event["op"] == "probe"
+            and event["outcome"] == "ok"
+            and event.get("status") in (200, 201, 204)
+        ):
+            verdict.violated(
+                "C4", event, f"a {event.get('note')} token was answered {event.get('status')}"
+            )
 
 
 def check_validity(operations, verdict):
-    """C5. An answer says until when and for how long: the difference is when it was written, and lies between question and answer."""
+    """C5. An answer says until when and for how long: the difference is when it was written, and
+    lies between question and answer."""
     lost = {}
     for event in operations:
         hold = (event["key"], event["hold"], event["agent"])
@@ -121,11 +176,20 @@ def check_validity(operations, verdict):
             continue
         written = (event["until_ms"] - event["for_ms"]) * 1000
         if event["for_ms"] <= 0:
-            verdict.violated("C5", event, f"{short(event['hold'])} is reported held for {event['for_ms']} ms")
+            verdict.violated(
+                "C5", event, f"{short(event['hold'])} is reported held for {event['for_ms']} ms"
+            )
         if not event["t0"] - ROUNDING_US <= written <= event["t1"] + ROUNDING_US:
-            verdict.violated("C5", event, f"what is reported was true {(event['t0'] - written) / 1000:.1f} ms before the question")
+            verdict.violated(
+                "C5",
+                event,
+                f"what is reported was true {(event['t0'] - written) / 1000:.1f} ms "
+                "before the question",
+            )
         if event["t0"] > lost.get(hold, sys.maxsize):
-            verdict.violated("C5", event, f"{short(event['hold'])} is reported held after it was reported lost")
+            verdict.violated(
+                "C5", event, f"{short(event['hold'])} is reported held after it was reported lost"
+            )
 
 
 def check_recovery(operations, marks, verdict):
@@ -134,20 +198,64 @@ def check_recovery(operations, marks, verdict):
         if mark["op"] == "keys":
             verdict.orphans += len(mark["keys"])
             for key in mark["keys"]:
-                verdict.violated("C6", {"key": key, "t0": mark["t0"]}, f"is still on master {mark['master']}")
+                verdict.violated(
+                    "C6", {"key": key, "t0": mark["t0"]}, f"is still on master {mark['master']}"
+                )
         if mark["op"] != "heal":
             continue
         for agent in mark["agents"]:
-            took = min((event["t1"] - mark["t0"] for event in operations if event["op"] == "acquire" and event["outcome"] == "ok"
-                        and event["agent"] == agent and event["t1"] >= mark["t0"]), default=None)
+            took = min(
+                (
+                    event["t1"] - mark["t0"]
+                    for event in operations
+                    if event["op"] == "acquire"
+                    and event["outcome"] == "ok"
+                    and event["agent"] == agent
+                    and event["t1"] >= mark["t0"]
+                ),
+                default=None,
+            )
             if took is None or took > mark["within_ms"] * 1000:
-                verdict.violated("C6", mark, f"agent {agent} granted nothing within {mark['within_ms']} ms of healing")
+                verdict.violated(
+                    "C6",
+                    mark,
+                    f"agent {agent} granted nothing within {mark['within_ms']} ms of healing",
+                )
             else:
                 verdict.recovery_ms = max(verdict.recovery_ms or 0, took / 1000)
 
 
+def check_order(operations, fair_us, verdict):
+    """C11. Who asked at least `fair_us` earlier, and was still waiting well after the grant, was
+    overtaken."""
+    waits = collections.defaultdict(list)
+    for event in operations:
+        if (
+            event["op"] == "acquire"
+            and event.get("wait_ms")
+            and event["outcome"] != "info"
+            and event.get("code", "") in ("", "wait_timeout")
+        ):
+            waits[event["key"]].append(event)
+    for key, events in waits.items():
+        for granted in events:
+            if granted["outcome"] != "ok":
+                continue
+            for other in events:
+                waited = min(other["t1"], other["t0"] + other["wait_ms"] * 1000)
+                if other["t0"] + fair_us <= granted["t0"] and waited >= granted["t1"] + fair_us:
+                    verdict.violated(
+                        "C11",
+                        {"key": key, "t0": granted["t1"]},
+                        f"{short(granted['hold'])} came "
+                        f"{(granted['t0'] - other['t0']) / 1000:.1f} ms "
+                        f"after {short(other['hold'])}",
+                    )
+
+
 def count(operations, marks, verdict):
-    """The figures. A take-over is a grant after a holder that did not release; a loss is one that did not expect its end."""
+    """The figures. A take-over is a grant after a holder that did not release; a loss is one that
+    did not expect its end."""
     began = min((mark["t0"] for mark in marks if mark["op"] == "fault"), default=sys.maxsize)
     ended = min((mark["t0"] for mark in marks if mark["op"] == "heal"), default=sys.maxsize)
     released, last = set(), {}
@@ -157,7 +265,11 @@ def count(operations, marks, verdict):
         verdict.unknown += event["outcome"] == "info"
         if op == "release" and ok:
             released.add(event["hold"])
-        if op in ("renew", "look") and event["outcome"] == "fail" and event.get("code") != "renew_failed":
+        if (
+            op in ("renew", "look")
+            and event["outcome"] == "fail"
+            and event.get("code") != "renew_failed"
+        ):
             verdict.losses += event.get("status") != 503
         if op == "expire" and event.get("note") != "meant":
             verdict.losses += 1
@@ -172,14 +284,23 @@ def count(operations, marks, verdict):
             last[event["key"]] = event["hold"]
 
 
-def check(history, apart_us=0):
-    """`history`: the events as dicts, those of the callers in the order in which they were written. `apart_us`: for agents that keep their numbers
-    apart (A4); such numbers are times, and of two holders at once the one that asked first may be answered last, so much later."""
-    marks = [event for event in history if event["op"] in ("fault", "heal", "keys")]
-    operations = [event for event in history if event["op"] not in ("fault", "heal", "keys")]
+MARKS = ("fault", "heal", "killed", "keys")
+
+
+def check(history, apart_us=0, fair_us=None):
+    """`history`: the events as dicts, those of the callers in the order in which they were written.
+    `apart_us`: for agents that keep their numbers apart (A4); such numbers are times, and of two
+    holders at once the one that asked first may be answered last, so much later. `fair_us`: the
+    agents keep one line, and this is how much earlier one must have come who may not be
+    overtaken."""
+    marks = [event for event in history if event["op"] in MARKS]
+    operations = [event for event in history if event["op"] not in MARKS]
     verdict = Verdict()
-    for rule in (check_exclusion, check_register, check_tokens, check_validity):
+    check_exclusion(operations, marks, verdict)
+    for rule in (check_register, check_tokens, check_validity):
         rule(operations, verdict)
+    if fair_us is not None:
+        check_order(operations, fair_us, verdict)
     check_fencing(operations, verdict, apart_us)
     check_recovery(operations, marks, verdict)
     count(operations, marks, verdict)
@@ -195,8 +316,11 @@ def main():
     verdict = check([event for path in sys.argv[1:] for event in read(path)])
     for violation in verdict.violations:
         print(violation)
-    print(f"{verdict.operations} operations, {verdict.grants} grants, {verdict.take_overs} take-overs, {verdict.losses} losses, "
-          f"{len(verdict.violations)} violations")
+    print(
+        f"{verdict.operations} operations, {verdict.grants} grants, "
+        f"{verdict.take_overs} take-overs, {verdict.losses} losses, "
+        f"{len(verdict.violations)} violations"
+    )
     return 1 if verdict.violations else 0
 
 

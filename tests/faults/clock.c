@@ -1,5 +1,8 @@
-/* A wall clock that can be set, for a redis-server alone: preloaded into it, this adds the number of milliseconds that the file named by
- * FAULT_CLOCK begins with (an int64_t) to whatever time the process is told. The file is mapped, so a change holds at once. */
+/* A wall clock that can be set, for a redis-server alone: preloaded into it, this adds the number
+ * of milliseconds that the file named by FAULT_CLOCK begins with (an int64_t) to whatever time the
+ * process is told. With STILL_CLOCK instead the file has the microseconds that it is told, and the
+ * clock stands still until they are changed. The file is mapped, so a change holds at once. Other
+ * clocks go on. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,53 +12,60 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *offset_ms;
+static const volatile int64_t *offset_ms, *still_us;
 
-__attribute__((constructor)) static void open_offset(void)
+static const volatile int64_t *map_file(const char *path)
 {
-    const char *path = getenv("FAULT_CLOCK");
     const int file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *mapped = file >= 0 ? mmap(NULL, sizeof(*offset_ms), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+    const void *mapped =
+        file >= 0 ? mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
     if (mapped == MAP_FAILED)
         abort();
-    offset_ms = mapped;
     close(file);
+    return mapped;
 }
 
-static int shifted(clockid_t clock, struct timespec *now)
+__attribute__((constructor)) static void open_clock(void)
 {
-    const int failed = (int)syscall(SYS_clock_gettime, clock, now);
-    if (failed || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE) || offset_ms == NULL)
-        return failed;
-    const int64_t ms = *offset_ms;
-    now->tv_sec += ms / 1000;
-    now->tv_nsec += ms % 1000 * 1000000;
-    if (now->tv_nsec < 0)
-        now->tv_sec--, now->tv_nsec += 1000000000;
-    else if (now->tv_nsec >= 1000000000)
-        now->tv_sec++, now->tv_nsec -= 1000000000;
-    return 0;
+    const char *still = getenv("STILL_CLOCK");
+    if (still != NULL)
+        still_us = map_file(still);
+    else
+        offset_ms = map_file(getenv("FAULT_CLOCK"));
+}
+
+static void set_wall_clock(struct timespec *now, int64_t us)
+{
+    *now = (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
-    return shifted(clock, now);
+    const int failed = (int)syscall(SYS_clock_gettime, clock, now);
+    if (failed || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
+        return failed;
+    if (still_us != NULL)
+        set_wall_clock(now, *still_us);
+    else if (offset_ms != NULL)
+        set_wall_clock(now,
+                       (int64_t)now->tv_sec * 1000000 + now->tv_nsec / 1000 + *offset_ms * 1000);
+    return 0;
 }
 
 int gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
-    struct timespec real;
+    struct timespec told;
     (void)zone;
-    shifted(CLOCK_REALTIME, &real);
-    *now = (struct timeval){.tv_sec = real.tv_sec, .tv_usec = real.tv_nsec / 1000};
+    clock_gettime(CLOCK_REALTIME, &told);
+    *now = (struct timeval){.tv_sec = told.tv_sec, .tv_usec = told.tv_nsec / 1000};
     return 0;
 }
 
 time_t time(time_t *ret_now)
 {
-    struct timespec real;
-    shifted(CLOCK_REALTIME, &real);
+    struct timespec told;
+    clock_gettime(CLOCK_REALTIME, &told);
     if (ret_now != NULL)
-        *ret_now = real.tv_sec;
-    return real.tv_sec;
+        *ret_now = told.tv_sec;
+    return told.tv_sec;
 }

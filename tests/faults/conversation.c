@@ -1,4 +1,5 @@
-/* HTTP as the callers speak it: one request at a time on a kept connection, and what an answer says of a lock. */
+/* HTTP as the callers speak it: one request at a time on a kept connection, and what an answer says
+ * of a lock. */
 #include "tests/faults/callers.h"
 
 #include <arpa/inet.h>
@@ -42,16 +43,18 @@ void conversation_close(struct conversation *conversation)
     conversation->filled = 0;
 }
 
-bool conversation_ask(struct conversation *conversation, const char *method, const char *path, const char *token)
+bool conversation_ask(struct conversation *conversation, const char *method, const char *path,
+                      const char *token)
 {
     char request[768];
-    const int length = snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%s%s\r\n", method,
-                                path, token[0] != '\0' ? "Lock-Token: " : "", token, token[0] != '\0' ? "\r\n" : "",
-                                strcmp(method, "GET") != 0 ? "Content-Length: 0\r\n" : "");
+    const int length = snprintf(
+        request, sizeof(request), "%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%s%s\r\n", method, path,
+        token[0] != '\0' ? "Lock-Token: " : "", token, token[0] != '\0' ? "\r\n" : "",
+        strcmp(method, "GET") != 0 ? "Content-Length: 0\r\n" : "");
     return send(conversation->fd, request, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT) == length;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void copy_string(char *to, size_t size, const json_t *from)
 {
@@ -64,7 +67,8 @@ static int64_t integer(const json_t *from)
     return json_is_integer(from) ? json_integer_value(from) : 0;
 }
 
-/* A grant and a renewal report the hold themselves, a look has it as a member, a problem has none. */
+/* A grant and a renewal report the hold themselves, a look has it as a member, a problem has
+ * none. */
 static void understand(const char *body, size_t length, struct answer *answer)
 {
     json_t *root = json_loadb(body, length, 0, NULL);
@@ -73,7 +77,8 @@ static void understand(const char *body, size_t length, struct answer *answer)
     copy_string(answer->token, sizeof(answer->token), json_object_get(root, "token"));
     if (hold == NULL)
         hold = root;
-    answer->is_hold = answer->status < 300 && json_object_get(hold, "valid_until_boottime_ms") != NULL;
+    answer->is_hold =
+        answer->status < 300 && json_object_get(hold, "valid_until_boottime_ms") != NULL;
     answer->fence = integer(json_object_get(hold, "fencing_token"));
     answer->until_ms = integer(json_object_get(hold, "valid_until_boottime_ms"));
     answer->for_ms = integer(json_object_get(hold, "valid_for_ms"));
@@ -93,7 +98,8 @@ static bool is_whole(struct conversation *conversation, struct answer *ret_answe
     if (end == NULL)
         return false;
     end[2] = '\0';
-    const size_t header = (size_t)(end + 4 - conversation->bytes), body = body_length(conversation->bytes);
+    const size_t header = (size_t)(end + 4 - conversation->bytes),
+                 body = body_length(conversation->bytes);
     const bool closes = strcasestr(conversation->bytes, "\r\nconnection: close") != NULL;
     end[2] = '\r';
     if (conversation->filled < header + body)
@@ -108,8 +114,9 @@ static bool is_whole(struct conversation *conversation, struct answer *ret_answe
 
 enum answer_state conversation_hear(struct conversation *conversation, struct answer *ret_answer)
 {
-    const ssize_t length = recv(conversation->fd, conversation->bytes + conversation->filled,
-                                sizeof(conversation->bytes) - 1 - conversation->filled, MSG_DONTWAIT);
+    const ssize_t length =
+        recv(conversation->fd, conversation->bytes + conversation->filled,
+             sizeof(conversation->bytes) - 1 - conversation->filled, MSG_DONTWAIT);
     *ret_answer = (struct answer){0};
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return ANSWER_NONE_YET;

@@ -1,4 +1,5 @@
-/* The history of what callers did and were told, one JSON object per line, and the register that they write to. */
+/* The history of what callers did and were told, one JSON object per line, and the register that
+ * they write to. */
 #include "tests/faults/callers.h"
 
 #include <inttypes.h>
@@ -41,22 +42,26 @@ void history_add(const struct operation *operation)
 {
     static const char *const outcomes[] = {"ok", "fail", "info"};
     const struct answer *answer = operation->answer;
-    /* Nothing in here needs escaping: tokens, our own keys, and codes of the agent's fixed table. */
-    fprintf(history,
-            "{\"op\":\"%s\",\"caller\":%d,\"agent\":%d,\"key\":\"%s\",\"hold\":\"%s\",\"t0\":%" PRId64
-            ",\"t1\":%" PRId64 ",\"outcome\":\"%s\"",
-            operation->name, operation->caller, operation->agent, operation->key, operation->hold, operation->began_us,
-            operation->ended_us, outcomes[operation->outcome]);
+    /* Nothing in here needs escaping: tokens, our own keys, and codes of the agent's fixed
+     * table. */
+    fprintf(
+        history,
+        "{\"op\":\"%s\",\"caller\":%d,\"agent\":%d,\"key\":\"%s\",\"hold\":\"%s\",\"t0\":%" PRId64
+        ",\"t1\":%" PRId64 ",\"outcome\":\"%s\"",
+        operation->name, operation->caller, operation->agent, operation->key, operation->hold,
+        operation->began_us, operation->ended_us, outcomes[operation->outcome]);
     if (operation->note != NULL)
         fprintf(history, ",\"note\":\"%s\"", operation->note);
+    if (operation->wait_ms != 0)
+        fprintf(history, ",\"wait_ms\":%" PRId64, operation->wait_ms);
     if (answer != NULL)
         fprintf(history, ",\"status\":%d,\"code\":\"%s\"", answer->status, answer->code);
     if (answer != NULL && answer->is_hold)
-        fprintf(history, ",\"fence\":%" PRId64 ",\"until_ms\":%" PRId64 ",\"for_ms\":%" PRId64, answer->fence,
-                answer->until_ms, answer->for_ms);
+        fprintf(history, ",\"fence\":%" PRId64 ",\"until_ms\":%" PRId64 ",\"for_ms\":%" PRId64,
+                answer->fence, answer->until_ms, answer->for_ms);
     if (operation->fence != 0)
-        fprintf(history, ",\"fence\":%" PRId64 ",\"saw\":%" PRId64 ",\"wrote\":%" PRId64, operation->fence,
-                operation->saw, operation->wrote);
+        fprintf(history, ",\"fence\":%" PRId64 ",\"saw\":%" PRId64 ",\"wrote\":%" PRId64,
+                operation->fence, operation->saw, operation->wrote);
     fputs("}\n", history);
 }
 

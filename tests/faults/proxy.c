@@ -1,16 +1,21 @@
-/* The fault proxy: one process, one epoll loop, one TCP listener per link between an agent and a master, and on each link
- * what a network can do to it.
+/* The fault proxy: one process, one epoll loop, one TCP listener per link between an agent and a
+ * master, and on each link what a network can do to it.
  *
- *   proxy SOCKET...     the unix sockets of the masters, one per link; prints `ports P...`, the TCP port of each link
+ *   proxy SOCKET...     the unix sockets of the masters, one per link; prints `ports P...`, the TCP
+ *                       port of each link
  *
- * Commands come on stdin, one per line, each answered by `ok` or `error ...` once it is in force; the end of stdin ends the
- * proxy. A command is `LINKS NAME=VALUE...`, where LINKS is `all` or numbers with commas, and a name of the table below holds
- * for both directions, or after `up.` (agent to master) or `down.` for one. Besides these: `refuse=1` refuses connections,
- * `cut=1` resets those that are there.
+ * Commands come on stdin, one per line, each answered by `ok` or `error ...` once it is in force;
+ * the end of stdin ends the proxy. A command is `LINKS NAME=VALUE...`, where LINKS is `all` or
+ * numbers with commas, and a name of the table below holds for both directions, or after `up.`
+ * (agent to master) or `down.` for one. Besides these: `refuse=1` refuses connections, `cut=1`
+ * resets those that are there, and `lie...=` makes the master a hostile one (lies.h). `lies`,
+ * alone, is answered by `ok` and the number of lies that were told.
  *
- * The model is that of TCP: bytes are late, or the connection breaks, but none is dropped from the middle. So loss is a
- * stall until the retransmission that gets through, and a hole delivers what was sent into it when it is over, also
- * on connections that one side has long given up. */
+ * The model is that of TCP: bytes are late, or the connection breaks, but none is dropped from the
+ * middle. So loss is a stall until the retransmission that gets through, and a hole delivers what
+ * was sent into it when it is over, also on connections that one side has long given up. */
+#include "tests/faults/lies.h"
+
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -34,9 +39,12 @@ enum {
     READ_BYTES = 16384,
     QUEUED_BYTES_MAX = 1 << 20,
     EVENTS_MAX = 128,
+    FLOOD_BYTES = 65536, /* of a lie without an end that are queued at once */
+    UNASKED_MS = 10,
     RETRANSMIT_MS = 200, /* of the first retransmission, twice as long for each further one */
     RETRANSMIT_MS_MAX = 1600,
-    FIRST_PORT = 12000, /* below the range that the kernel hands out, so that nobody takes a port while it refuses */
+    /* below the range that the kernel hands out, so that nobody takes a port while it refuses */
+    FIRST_PORT = 12000,
     PORTS = 20000,
 };
 
@@ -84,21 +92,31 @@ struct stream {
     bool watched; /* its source is in the epoll set */
     bool drained; /* the source has ended */
     bool ended;   /* ... and its end was delivered */
+    struct framing framing;
+    enum lie_mode fate; /* of the reply that has begun */
+    bool mute;          /* nothing more is heard of this side */
+    int64_t flood;      /* tails still to come */
 };
 
 struct link {
     int listener;
     struct sockaddr_un master;
     struct weather weather[DIRECTIONS];
+    struct lie lie;
     bool refuses;
 };
 
-/* Stream d reads from fds[d] and writes to fds[!d]: fds[UP] is the agent's connection, fds[DOWN] the master's. */
+/* Stream d reads from fds[d] and writes to fds[!d]: fds[UP] is the agent's connection, fds[DOWN]
+ * the master's. */
 struct pair {
     struct link *link; /* NULL: unused */
     int fds[DIRECTIONS];
     struct stream streams[DIRECTIONS];
     bool is_reset;
+    /* it is a subscriber's connection: what is said there need not be asked for */
+    bool subscribes;
+    int64_t unanswered; /* commands */
+    int64_t spoke_ns;   /* when anything last came from either side, or a lie was told unasked */
 };
 
 static struct link links[LINKS_MAX];
@@ -106,6 +124,7 @@ static size_t link_count;
 static struct pair pairs[PAIRS_MAX];
 static int epoll;
 static uint64_t random_state = 88172645463325252u;
+static uint64_t lies_told;
 
 static _Noreturn void die(const char *what)
 {
@@ -134,7 +153,7 @@ static bool chance(int64_t permille)
     return draw(1000) < permille;
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static uint64_t pair_event(const struct pair *pair, enum direction direction)
 {
@@ -170,8 +189,8 @@ static int64_t due_ns(const struct stream *stream, const struct weather *weather
     return due;
 }
 
-static void enqueue(struct pair *pair, enum direction direction, enum parcel_kind kind, const char *bytes,
-                    size_t length)
+static void enqueue(struct pair *pair, enum direction direction, enum parcel_kind kind,
+                    const char *bytes, size_t length)
 {
     struct stream *stream = &pair->streams[direction];
     struct parcel *parcel = malloc(sizeof(*parcel) + length);
@@ -186,6 +205,133 @@ static void enqueue(struct pair *pair, enum direction direction, enum parcel_kin
     stream->queued_bytes += length;
 }
 
+/* ---- lies ------------------------------------------------------------------------------------ */
+
+static bool may_lie(const struct pair *pair)
+{
+    const struct lie *lie = &pair->link->lie;
+    if (lie->mode == LIE_NEVER || pair->streams[DOWN].flood > 0 ||
+        pair->streams[DOWN].framing.broken)
+        return false;
+    return lie->to == LIE_TO_ALL || pair->subscribes == (lie->to == LIE_TO_SUBSCRIBER);
+}
+
+static void tell_lie(struct pair *pair)
+{
+    const struct lie *lie = &pair->link->lie;
+    size_t length;
+    const char *text = lie_text(lie, (uint64_t)draw(LIE_TEXTS * 1024), &length);
+    enqueue(pair, DOWN, PARCEL_DATA, text, length);
+    pair->streams[DOWN].flood = lie->tail_length > 0 ? lie->tail_times : 0;
+}
+
+/* Goes on with a lie that is too long to be queued at once. */
+static void flood(struct pair *pair)
+{
+    char bytes[FLOOD_BYTES];
+    struct stream *stream = &pair->streams[DOWN];
+    const struct lie *lie = &pair->link->lie;
+    size_t length = 0;
+    if (lie->mode == LIE_NEVER || lie->tail_length == 0)
+        stream->flood = 0;
+    for (; stream->flood > 0 && length + lie->tail_length <= sizeof(bytes);
+         stream->flood--, length += lie->tail_length)
+        memcpy(bytes + length, lie->tail, lie->tail_length);
+    if (length > 0)
+        enqueue(pair, DOWN, PARCEL_DATA, bytes, length);
+}
+
+static enum lie_mode draw_fate(const struct pair *pair)
+{
+    const enum lie_mode mode = pair->link->lie.mode;
+    const bool lies = mode != LIE_UNASKED && may_lie(pair) && chance(pair->link->lie.permille);
+    lies_told += lies;
+    return lies ? mode : LIE_NEVER;
+}
+
+/* The end of the reply and of what is said in its place. */
+static void reply_is_whole(struct pair *pair)
+{
+    struct stream *stream = &pair->streams[DOWN];
+    pair->unanswered -= pair->unanswered > 0;
+    if (stream->fate == LIE_INSTEAD || stream->fate == LIE_BESIDE)
+        tell_lie(pair);
+    stream->fate = LIE_NEVER;
+}
+
+/* Part of a reply, as far as its fate lets it through. What ends or falls silent half way does so
+ * for good. */
+static void pass_reply(struct pair *pair, const char *bytes, size_t length)
+{
+    struct stream *stream = &pair->streams[DOWN];
+    const size_t half = (length + 1) / 2;
+    if (stream->fate == LIE_NEVER || stream->fate == LIE_BESIDE)
+        enqueue(pair, DOWN, PARCEL_DATA, bytes, length);
+    if (stream->fate == LIE_HALF || stream->fate == LIE_HALF_AND_END || stream->fate == LIE_TORN)
+        enqueue(pair, DOWN, PARCEL_DATA, bytes, half);
+    if (stream->fate == LIE_TORN)
+        stream->fate = LIE_INSTEAD; /* the rest of it is lost; there is no text */
+    if (stream->fate == LIE_HALF || stream->fate == LIE_HALF_AND_END)
+        stream->mute = true;
+    if (stream->fate == LIE_HALF_AND_END)
+        enqueue(pair, DOWN, PARCEL_END, NULL, 0);
+}
+
+/* What a master says, reply by reply; all at once while it is honest. */
+static void pass_down(struct pair *pair, const char *bytes, size_t length)
+{
+    struct stream *stream = &pair->streams[DOWN];
+    size_t begins = 0, taken = 0; /* [begins, taken): honest, and not yet passed on */
+    while (taken < length && !stream->mute) {
+        bool whole;
+        const bool was_honest = stream->fate == LIE_NEVER;
+        if (was_honest && stream->framing.elements == 0)
+            stream->fate = draw_fate(pair);
+        if (stream->fate != LIE_NEVER && taken > begins)
+            enqueue(pair, DOWN, PARCEL_DATA, bytes + begins, taken - begins);
+        const size_t part = framing_take(&stream->framing, bytes + taken, length - taken, &whole);
+        if (stream->fate != LIE_NEVER) {
+            pass_reply(pair, bytes + taken, part);
+            begins = taken + part;
+        }
+        taken += part;
+        if (whole)
+            reply_is_whole(pair);
+    }
+    if (taken > begins && !stream->mute)
+        enqueue(pair, DOWN, PARCEL_DATA, bytes + begins, taken - begins);
+}
+
+static void pass_up(struct pair *pair, const char *bytes, size_t length)
+{
+    static const char subscribe[] = "\r\nSUBSCRIBE\r\n";
+    pair->subscribes |= memmem(bytes, length, subscribe, sizeof(subscribe) - 1) != NULL;
+    for (size_t taken = 0; taken < length;) {
+        bool whole;
+        taken += framing_take(&pair->streams[UP].framing, bytes + taken, length - taken, &whole);
+        pair->unanswered += whole;
+    }
+    enqueue(pair, UP, PARCEL_DATA, bytes, length);
+}
+
+/* Says something to an agent that waits for nothing, and that has been silent for a moment, so that
+ * nothing is on its way either. */
+static void lie_unasked(struct pair *pair, int64_t now)
+{
+    const struct stream *stream = &pair->streams[DOWN];
+    if (pair->link->lie.mode != LIE_UNASKED || now - pair->spoke_ns < UNASKED_MS * 1000000 ||
+        !may_lie(pair) || stream->framing.elements != 0 || stream->drained || stream->mute ||
+        (pair->unanswered > 0 && !pair->subscribes))
+        return;
+    pair->spoke_ns = now;
+    if (chance(pair->link->lie.permille)) {
+        lies_told++;
+        tell_lie(pair);
+    }
+}
+
+/* ---- reading and delivering ------------------------------------------------------------------ */
+
 static void source_is_readable(struct pair *pair, enum direction direction)
 {
     char bytes[READ_BYTES];
@@ -197,7 +343,9 @@ static void source_is_readable(struct pair *pair, enum direction direction)
         return;
     if (length > 0) {
         const bool breaks = chance(pair->link->weather[direction].reset_permille);
-        enqueue(pair, direction, PARCEL_DATA, bytes, breaks ? ((size_t)length + 1) / 2 : (size_t)length);
+        pair->spoke_ns = now_ns();
+        (direction == UP ? pass_up : pass_down)(pair, bytes,
+                                                breaks ? ((size_t)length + 1) / 2 : (size_t)length);
         if (!breaks) {
             watch(pair, direction, stream->queued_bytes < QUEUED_BYTES_MAX);
             return;
@@ -205,7 +353,10 @@ static void source_is_readable(struct pair *pair, enum direction direction)
     }
     stream->drained = true;
     watch(pair, direction, false);
-    enqueue(pair, direction, length == 0 ? PARCEL_END : PARCEL_RESET, NULL, 0);
+    if (stream->mute)
+        pair->is_reset = true;
+    else
+        enqueue(pair, direction, length == 0 ? PARCEL_END : PARCEL_RESET, NULL, 0);
 }
 
 static void drop_first(struct stream *stream)
@@ -216,17 +367,20 @@ static void drop_first(struct stream *stream)
     free(parcel);
 }
 
-/* Sends a piece of the first parcel; false when the other side takes no more for now. A side that has gone takes everything. */
-static bool send_data(const struct pair *pair, enum direction direction, struct parcel *parcel)
+/* Sends a piece of the first parcel; false when the other side takes no more for now. A side that
+ * has gone takes everything. */
+static bool send_data(struct pair *pair, enum direction direction, struct parcel *parcel)
 {
     const int64_t slice_us = pair->link->weather[direction].slice_us;
     const size_t left = parcel->length - parcel->sent;
-    const ssize_t sent =
-        send(pair->fds[!direction], parcel->bytes + parcel->sent, slice_us > 0 ? 1 : left, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = send(pair->fds[!direction], parcel->bytes + parcel->sent,
+                              slice_us > 0 ? 1 : left, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
         parcel->due_ns = now_ns() + 1000000;
         return false;
     }
+    if (sent < 0)
+        pair->streams[direction].flood = 0;
     parcel->sent += sent < 0 ? left : (size_t)sent;
     parcel->due_ns += slice_us * 1000;
     return true;
@@ -235,7 +389,8 @@ static bool send_data(const struct pair *pair, enum direction direction, struct 
 static void deliver(struct pair *pair, enum direction direction, int64_t now)
 {
     struct stream *stream = &pair->streams[direction];
-    while (stream->first != NULL && stream->first->due_ns <= now && !pair->link->weather[direction].hole) {
+    while (stream->first != NULL && stream->first->due_ns <= now &&
+           !pair->link->weather[direction].hole) {
         struct parcel *parcel = stream->first;
         if (parcel->kind == PARCEL_DATA && !send_data(pair, direction, parcel))
             return;
@@ -247,12 +402,14 @@ static void deliver(struct pair *pair, enum direction direction, int64_t now)
             stream->ended = true;
         }
         drop_first(stream);
+        if (stream->first == NULL && stream->flood > 0)
+            flood(pair);
     }
     if (!stream->drained && stream->queued_bytes < QUEUED_BYTES_MAX / 2)
         watch(pair, direction, true);
 }
 
-/* ---- connections ------------------------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static void close_hard(int fd)
 {
@@ -274,7 +431,8 @@ static void close_pair(struct pair *pair)
     *pair = (struct pair){0};
 }
 
-/* A blocking connect to a unix socket could wait for a stopped master: a full queue there is a refusal. */
+/* A blocking connect to a unix socket could wait for a stopped master: a full queue there is a
+ * refusal. */
 static int connect_to_master(const struct link *link)
 {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -317,7 +475,10 @@ static int sweep(void)
     for (struct pair *pair = pairs; pair < pairs + PAIRS_MAX; pair++) {
         if (pair->link == NULL)
             continue;
-        for (int direction = UP; direction < DIRECTIONS; direction++) {
+        lie_unasked(pair, now);
+        if (pair->link->lie.mode == LIE_UNASKED && now + UNASKED_MS * 1000000 < next)
+            next = now + UNASKED_MS * 1000000;
+        for (enum direction direction = UP; direction < DIRECTIONS; direction++) {
             deliver(pair, direction, now);
             const struct parcel *parcel = pair->streams[direction].first;
             if (parcel != NULL && !pair->link->weather[direction].hole && parcel->due_ns < next)
@@ -365,13 +526,14 @@ static void open_link(struct link *link, const char *master)
     setsockopt(link->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     do
         address.sin_port = htons((uint16_t)(FIRST_PORT + draw(PORTS)));
-    while (bind(link->listener, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == EADDRINUSE);
+    while (bind(link->listener, (struct sockaddr *)&address, sizeof(address)) != 0 &&
+           errno == EADDRINUSE);
     link->refuses = true;
     refuse(link, false);
     printf(" %d", ntohs(address.sin_port));
 }
 
-/* ---- commands --------------------------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static bool set_weather(struct link *link, const char *name, int64_t value)
 {
@@ -389,14 +551,16 @@ static bool set_weather(struct link *link, const char *name, int64_t value)
     return false;
 }
 
-static bool change(struct link *link, const char *name, int64_t value)
+static bool change(struct link *link, const char *name, const char *value)
 {
+    if (strncmp(name, "lie", 3) == 0)
+        return lie_set(&link->lie, name, value);
     if (strcmp(name, "refuse") == 0)
-        refuse(link, value != 0);
+        refuse(link, atoi(value) != 0);
     else if (strcmp(name, "cut") == 0)
         cut(link);
     else
-        return set_weather(link, name, value);
+        return set_weather(link, name, strtoll(value, NULL, 10));
     return true;
 }
 
@@ -414,6 +578,11 @@ static bool is_named(const char *list, size_t number)
 
 static const char *obey(char *line)
 {
+    static char count[32];
+    if (strcmp(line, "lies") == 0) {
+        snprintf(count, sizeof(count), "ok %llu", (unsigned long long)lies_told);
+        return count;
+    }
     char *place = NULL, *list = strtok_r(line, " ", &place), *word;
     while (list != NULL && (word = strtok_r(NULL, " ", &place)) != NULL) {
         char *value = strchr(word, '=');
@@ -421,7 +590,7 @@ static const char *obey(char *line)
             return "error: NAME=VALUE is wanted";
         *value++ = '\0';
         for (size_t i = 0; i < link_count; i++)
-            if (is_named(list, i) && !change(&links[i], word, strtoll(value, NULL, 10)))
+            if (is_named(list, i) && !change(&links[i], word, value))
                 return "error: no such setting, or its value is out of range";
     }
     return "ok";
@@ -429,7 +598,7 @@ static const char *obey(char *line)
 
 static void commands_are_readable(void)
 {
-    static char text[4096];
+    static char text[8192];
     static size_t filled;
     const ssize_t length = read(STDIN_FILENO, text + filled, sizeof(text) - 1 - filled);
     if (length <= 0)
@@ -454,7 +623,8 @@ static void handle(uint64_t source)
     else if (source < LINKS_MAX)
         listener_is_readable(&links[source]);
     else
-        source_is_readable(&pairs[(source - LINKS_MAX) / DIRECTIONS], (source - LINKS_MAX) % DIRECTIONS);
+        source_is_readable(&pairs[(source - LINKS_MAX) / DIRECTIONS],
+                           (source - LINKS_MAX) % DIRECTIONS);
 }
 
 int main(int argc, char **argv)
@@ -462,7 +632,8 @@ int main(int argc, char **argv)
     struct epoll_event events[EVENTS_MAX] = {{.events = EPOLLIN, .data.u64 = UINT64_MAX}};
     random_state ^= (uint64_t)now_ns() * 2654435761u;
     epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0 || argc < 2 || argc - 1 > LINKS_MAX || epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, events) != 0)
+    if (epoll < 0 || argc < 2 || argc - 1 > LINKS_MAX ||
+        epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, events) != 0)
         die("usage: proxy SOCKET...");
     printf("ports");
     for (; link_count < (size_t)argc - 1; link_count++)

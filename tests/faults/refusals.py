@@ -1,4 +1,5 @@
-"""Every class of error reply (D5.5), and what Redis does to its clients, provoked on a real master: how it begins, and how it ends."""
+"""Every class of error reply (D5.5), and what Redis does to its clients, provoked on a real master:
+how it begins, and how it ends."""
 import os
 import socket
 import subprocess
@@ -8,7 +9,8 @@ from world import ADMIN, Failure
 
 
 class Refusal:
-    """`begin` and `end` take the world and a master; `guarded`: the master has forgotten everything."""
+    """`begin` and `end` take the world and a master; `guarded`: the master has forgotten
+    everything."""
 
     def __init__(self, name, begin, end, guarded=False, **world):
         self.name, self.begin, self.end, self.guarded, self.world = name, begin, end, guarded, world
@@ -16,10 +18,12 @@ class Refusal:
 
 def asks(*commands):
     """What asks a master these commands; each is one string of words."""
+
     def ask(world, master):
         for command in commands:
             if world.ask_master(master, *command.split()) is None:
                 raise Failure(f"master {master} refused {command}")
+
     return ask
 
 
@@ -45,7 +49,9 @@ def misconf_ends(world, master):
 
 
 def in_background(world, master, *command):
-    return subprocess.Popen([*world.client(master), *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [*world.client(master), *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def busy_begins(world, master):
@@ -94,8 +100,14 @@ def foreign_begins(world, master):
 
 
 def foreign_ends(world, master):
-    world.ask_master(master, "EVAL", "for _, key in ipairs(KEYS) do if redis.call('TYPE', key).ok == 'list' then redis.call('DEL', key) end end",
-                     str(len(FOREIGN)), *FOREIGN)
+    world.ask_master(
+        master,
+        "EVAL",
+        "for _, key in ipairs(KEYS) do if redis.call('TYPE', key).ok == 'list' then "
+        "redis.call('DEL', key) end end",
+        str(len(FOREIGN)),
+        *FOREIGN,
+    )
 
 
 def again_and_again(command):
@@ -103,6 +115,7 @@ def again_and_again(command):
         for _ in range(5):
             world.ask_master(master, *command.split())
             time.sleep(0.05)
+
     return ask
 
 
@@ -110,14 +123,35 @@ ALL = [
     Refusal("OOM", asks("CONFIG SET maxmemory 1"), asks("CONFIG SET maxmemory 0")),
     Refusal("MISCONF", misconf_begins, misconf_ends),
     Refusal("READONLY", asks(NOBODY), asks("REPLICAOF NO ONE")),
-    Refusal("NOREPLICAS", asks("CONFIG SET min-replicas-to-write 1"), asks("CONFIG SET min-replicas-to-write 0")),
+    Refusal(
+        "NOREPLICAS",
+        asks("CONFIG SET min-replicas-to-write 1"),
+        asks("CONFIG SET min-replicas-to-write 0"),
+    ),
     Refusal("LOADING", loading_begins, loading_ends),
     Refusal("BUSY", busy_begins, asks("SCRIPT KILL")),
-    Refusal("MASTERDOWN", asks("CONFIG SET replica-serve-stale-data no", NOBODY), asks("REPLICAOF NO ONE")),
-    Refusal("NOAUTH", asks("CONFIG SET requirepass secret", CUT), lambda world, master: world.ask_master(master, "CONFIG", "SET", "requirepass", "")),
-    Refusal("WRONGPASS", asks("ACL SETUSER agent resetpass >other", CUT), asks("ACL SETUSER agent resetpass >secret"), user="agent"),
-    Refusal("NOPERM", asks("ACL SETUSER default -evalsha -eval"), asks("ACL SETUSER default +@all")),
-    Refusal("NOPERM inside EVAL", asks("ACL SETUSER default -set"), asks("ACL SETUSER default +@all")),
+    Refusal(
+        "MASTERDOWN",
+        asks("CONFIG SET replica-serve-stale-data no", NOBODY),
+        asks("REPLICAOF NO ONE"),
+    ),
+    Refusal(
+        "NOAUTH",
+        asks("CONFIG SET requirepass secret", CUT),
+        lambda world, master: world.ask_master(master, "CONFIG", "SET", "requirepass", ""),
+    ),
+    Refusal(
+        "WRONGPASS",
+        asks("ACL SETUSER agent resetpass >other", CUT),
+        asks("ACL SETUSER agent resetpass >secret"),
+        user="agent",
+    ),
+    Refusal(
+        "NOPERM", asks("ACL SETUSER default -evalsha -eval"), asks("ACL SETUSER default +@all")
+    ),
+    Refusal(
+        "NOPERM inside EVAL", asks("ACL SETUSER default -set"), asks("ACL SETUSER default +@all")
+    ),
     Refusal("maxclients", full_begins, full_ends),
     Refusal("WRONGTYPE", foreign_begins, foreign_ends),
     Refusal("NOSCRIPT", again_and_again("SCRIPT FLUSH"), lambda world, master: None),

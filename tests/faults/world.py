@@ -1,6 +1,8 @@
-"""The stage of the fault suite: five redis-servers, the proxy, three agents that reach the masters through it, and the callers.
+"""The stage of the fault suite: five redis-servers, the proxy, three agents that reach the masters
+through it, and the callers.
 
-Everything lives in a folder of its own and dies with this process (PR_SET_PDEATHSIG), whatever ends it; what was started is ended by its pid."""
+Everything lives in a folder of its own and dies with this process (PR_SET_PDEATHSIG), whatever
+ends it; what was started is ended by its pid."""
 import contextlib
 import ctypes
 import http.client
@@ -11,16 +13,23 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
 MASTERS, AGENTS = 5, 3
 TTL_MS = 1000
-GUARD_MS = 2000 + TTL_MS + 1000  # a missing marker is waited for, then whatever was forgotten must run out (D5.3)
-NODE_TIMEOUT_MS = 250  # the most that the shortest ttl allows, for a machine that does other things too
-RECOVERY_MS = TTL_MS + 3000  # ttl, a second of silence until a reconnect, half a second of back-off, and as much again
+# a missing marker is noticed, then whatever was forgotten must run out (D5.3)
+GUARD_MS = 2000 + TTL_MS + 1000
+# the most that the shortest ttl allows, for a machine that does other things too
+NODE_TIMEOUT_MS = 250
+# ttl, a second of silence until a reconnect, half a second of back-off, and as much again
+RECOVERY_MS = TTL_MS + 3000
 CONTENDERS, SOLOISTS = 24, 6
 PATIENCE_S = 15
+ALIVE_S = 2  # for an answer that asks no master
+# more than an agent had before: bounded replies, and what more callers in more trouble take
+MEMORY_KIB = 24 << 10
 
 ADMIN = ["admin", "on", "nopass", "~*", "&*", "+@all"]
 
@@ -33,7 +42,8 @@ def boottime_us():
 
 
 def free_ports(count):
-    """Different ones, outside the range that the kernel hands out, so that they stay free while their server is down."""
+    """Different ones, outside the range that the kernel hands out, so that they stay free while
+    their server is down."""
     with contextlib.ExitStack() as probes:
         ports = []
         while len(ports) < count:
@@ -63,9 +73,14 @@ class Net:
         made = self.ip("netns", "add", self.name)
         if made.returncode != 0:
             raise Skipped(f"ip netns add: {made.stderr.strip()}")
-        for command in (f"link add {self.wire} type veth peer name {self.far}", f"link set {self.far} netns {self.name}",
-                        f"addr add {self.subnet}.1/30 dev {self.wire}", f"link set {self.wire} up",
-                        f"-n {self.name} addr add {self.subnet}.2/30 dev {self.far}", f"-n {self.name} link set {self.far} up"):
+        for command in (
+            f"link add {self.wire} type veth peer name {self.far}",
+            f"link set {self.far} netns {self.name}",
+            f"addr add {self.subnet}.1/30 dev {self.wire}",
+            f"link set {self.wire} up",
+            f"-n {self.name} addr add {self.subnet}.2/30 dev {self.far}",
+            f"-n {self.name} link set {self.far} up",
+        ):
             done = self.ip(*command.split())
             if done.returncode != 0:
                 self.close()
@@ -79,7 +94,19 @@ class Net:
         return f"{self.subnet}.2:{7001 + master}"
 
     def listen(self, master):
-        return ["ip", "netns", "exec", self.name, "redis-server", "--port", str(7001 + master), "--bind", f"{self.subnet}.2", "--protected-mode", "no"]
+        return [
+            "ip",
+            "netns",
+            "exec",
+            self.name,
+            "redis-server",
+            "--port",
+            str(7001 + master),
+            "--bind",
+            f"{self.subnet}.2",
+            "--protected-mode",
+            "no",
+        ]
 
     def cut(self):
         self.ip("link", "set", self.wire, "down")
@@ -108,15 +135,53 @@ class Skipped(Exception):
 
 
 class World:
-    """`durable`: the masters keep their data on disk. `clocks`: their wall clocks can be set. `behind_net`: so many of them are in a network
-    namespace of their own, which the agents reach without the proxy. `group`: more YAML for the agents' group, `prefixes`: of each agent's
-    keys. `user`: whom the agents log in as, with the password `secret`."""
+    """`durable`: the masters keep their data on disk. `clocks`: their wall clocks can be set.
+    `behind_net`: so many of them are in a network namespace of their own, which the agents reach
+    without the proxy. `group`: more YAML for the agents' group, `policy`: for their policy,
+    `prefixes`: of each agent's keys. `user`: whom the agents log in as, with the password
+    `secret`. `journal`: the agents keep one. `deadly`: they can be killed before an answer.
+    `stray_permille`: of the contenders' renewals and releases go to another agent. `contenders`:
+    for the shared keys."""
 
-    def __init__(self, build, seed, durable=False, clocks=False, vanish_permille=30, limits=None, group="durable: true", prefixes=None, behind_net=0,
-                 user=None):
-        self.build, self.random, self.durable, self.clocks = build, random.Random(seed), durable, clocks
-        self.group, self.prefixes, self.behind_net, self.net = group, prefixes or ["lock:"] * AGENTS, behind_net, None
+    def __init__(
+        self,
+        build,
+        seed,
+        durable=False,
+        clocks=False,
+        vanish_permille=30,
+        limits=None,
+        group="durable: true",
+        prefixes=None,
+        behind_net=0,
+        user=None,
+        policy="",
+        journal=False,
+        deadly=False,
+        stray_permille=0,
+        contenders=CONTENDERS,
+    ):
+        self.build, self.random, self.durable, self.clocks = (
+            build,
+            random.Random(seed),
+            durable,
+            clocks,
+        )
+        self.group, self.prefixes, self.behind_net, self.net = (
+            group,
+            prefixes or ["lock:"] * AGENTS,
+            behind_net,
+            None,
+        )
         self.user, self.helpers, self.keepers = user, [], {}
+        self.policy, self.journal, self.deadly, self.stray_permille, self.bound = (
+            policy,
+            journal,
+            deadly,
+            stray_permille,
+            0,
+        )
+        self.contenders = contenders
         self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
         self.processes, self.marks, self.ports = {}, [], free_ports(AGENTS)
         self.history = self.path("history")
@@ -126,6 +191,8 @@ class World:
             self.close()
             raise
 
+    memory_kib = MEMORY_KIB
+
     def open(self, seed, vanish_permille, limits):
         if self.behind_net:
             self.net = Net()
@@ -134,20 +201,44 @@ class World:
             self.set_clock(master, 0)
             self.launch_master(master)
         sockets = [self.socket(master) for _ in range(AGENTS) for master in range(MASTERS)]
-        self.start("proxy", [f"{self.build}/tests/faults/fault-proxy", *sockets], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.start(
+            "proxy",
+            [f"{self.build}/tests/faults/fault-proxy", *sockets],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         links = self.processes["proxy"].stdout.readline().split()[1:]
         for agent in range(AGENTS):
-            ports = links[agent * MASTERS:(agent + 1) * MASTERS]
-            self.configure(agent, [self.net.address(master) if master < self.behind_net else f"127.0.0.1:{port}"
-                                   for master, port in enumerate(ports)], limits)
+            ports = links[agent * MASTERS : (agent + 1) * MASTERS]
+            self.configure(
+                agent,
+                [
+                    self.net.address(master) if master < self.behind_net else f"127.0.0.1:{port}"
+                    for master, port in enumerate(ports)
+                ],
+                limits,
+            )
         for master in range(MASTERS):
             self.await_master(master)
         for agent in range(AGENTS):
             self.launch_agent(agent)
         for agent in range(AGENTS):
             self.await_agent(agent)
-        self.start("callers", [f"{self.build}/tests/faults/fault-callers", str(seed), str(TTL_MS), str(CONTENDERS), str(SOLOISTS),
-                               str(vanish_permille), self.history, *map(str, self.ports)], stdin=subprocess.PIPE)
+        self.start(
+            "callers",
+            [
+                f"{self.build}/tests/faults/fault-callers",
+                str(seed),
+                str(TTL_MS),
+                str(self.contenders),
+                str(SOLOISTS),
+                str(vanish_permille),
+                self.history,
+                f"stray={self.stray_permille}",
+                *map(str, self.ports),
+            ],
+            stdin=subprocess.PIPE,
+        )
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -164,10 +255,19 @@ class World:
         with open(self.path(f"{name}.log"), "ab") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **streams}
             # What configures this suite must not configure the agents.
-            environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKAGENT_")}
+            environment = {
+                key: value for key, value in os.environ.items() if not key.startswith("LOCKAGENT_")
+            }
             environment.update(more_environment)
             # A session of its own: Ctrl-C is for this process, which then ends the others.
-            self.processes[name] = subprocess.Popen(arguments, start_new_session=True, preexec_fn=with_us, env=environment, text=True, **streams)
+            self.processes[name] = subprocess.Popen(
+                arguments,
+                start_new_session=True,
+                preexec_fn=with_us,
+                env=environment,
+                text=True,
+                **streams,
+            )
 
     def signal(self, name, number):
         self.processes[name].send_signal(number)
@@ -205,23 +305,67 @@ class World:
         return self.path(f"master{master}.sock")
 
     def launch_master(self, master):
-        clock = {"LD_PRELOAD": f"{self.build}/tests/faults/fault-clock.so", "FAULT_CLOCK": self.path(f"clock{master}")}
-        listen = self.net.listen(master) if master < self.behind_net else ["redis-server", "--port", "0"]
-        self.start(f"master{master}", [*listen, "--unixsocket", self.socket(master), "--dir", self.path(f"master{master}"),
-                                       "--save", "", "--appendonly", "yes" if self.durable else "no", "--appendfsync", "always",
-                                       "--maxmemory-policy", "noeviction", "--enable-debug-command", "yes", "--busy-reply-threshold", "50",
-                                       "--loading-process-events-interval-bytes", "1024", "--user", *ADMIN, *self.login()], more_environment=clock if self.clocks else {})
+        clock = {
+            "LD_PRELOAD": f"{self.build}/tests/faults/fault-clock.so",
+            "FAULT_CLOCK": self.path(f"clock{master}"),
+        }
+        listen = (
+            self.net.listen(master) if master < self.behind_net else ["redis-server", "--port", "0"]
+        )
+        self.start(
+            f"master{master}",
+            [
+                *listen,
+                "--unixsocket",
+                self.socket(master),
+                "--dir",
+                self.path(f"master{master}"),
+                "--save",
+                "",
+                "--appendonly",
+                "yes" if self.durable else "no",
+                "--appendfsync",
+                "always",
+                "--maxmemory-policy",
+                "noeviction",
+                "--enable-debug-command",
+                "yes",
+                "--busy-reply-threshold",
+                "50",
+                "--loading-process-events-interval-bytes",
+                "1024",
+                "--user",
+                *ADMIN,
+                *self.login(),
+            ],
+            more_environment=clock if self.clocks else {},
+        )
 
     def set_clock(self, master, offset_ms):
-        with open(self.path(f"clock{master}"), "r+b" if os.path.exists(self.path(f"clock{master}")) else "wb") as clock:
+        with open(
+            self.path(f"clock{master}"),
+            "r+b" if os.path.exists(self.path(f"clock{master}")) else "wb",
+        ) as clock:
             clock.write(offset_ms.to_bytes(8, "little", signed=True))
 
     def client(self, master):
         """A command line that may do all, whatever the agents may."""
-        return ["redis-cli", "-e", "-s", self.socket(master), "--user", ADMIN[0], "--pass", "any", "--no-auth-warning"]
+        return [
+            "redis-cli",
+            "-e",
+            "-s",
+            self.socket(master),
+            "--user",
+            ADMIN[0],
+            "--pass",
+            "any",
+            "--no-auth-warning",
+        ]
 
     def ask_master(self, master, *command):
-        done = subprocess.run([*self.client(master), *command], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*self.client(master), *command], capture_output=True, text=True, check=False
+        )
         return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
 
     def await_master(self, master):
@@ -256,6 +400,23 @@ class World:
             self.await_master(master)
             self.weather(self.links(masters=[master]), refuse=0)
 
+    def masters_with(self, key):
+        return [
+            master
+            for master in range(MASTERS)
+            if self.ask_master(master, "EXISTS", f"lock:{key}") == ["1"]
+        ]
+
+    def await_keys(self, master, keys, patience_s):
+        """That master locks them, again."""
+        missing = [
+            key
+            for key in keys
+            if not eventually(lambda key=key: master in self.masters_with(key), patience_s)
+        ]
+        if missing:
+            raise Failure(f"master {master} does not get back {', '.join(missing)}")
+
     def lock_keys(self):
         return {master: self.ask_master(master, "KEYS", "lock:*") for master in range(MASTERS)}
 
@@ -266,26 +427,133 @@ class World:
 
     def configure(self, agent, masters, limits):
         """max_ttl is as small as may be, so that a guard is over soon."""
+        urls = [f"redis://{self.credentials()}{master}" for master in masters]
         with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
-            config.write(f"listen: 127.0.0.1:{self.ports[agent]}\n"
-                         f"redis: {{groups: {{main: {{masters: [{', '.join(f'redis://{self.credentials()}{master}' for master in masters)}], "
-                         f"node_timeout: {NODE_TIMEOUT_MS}ms, {self.group}}}}}}}\n"
-                         f"policies: [{{match: '*', prefix: '{self.prefixes[agent]}', ttl: {TTL_MS}ms, retry: {{max: 100ms}}}}]\n"
-                         f"limits: {json.dumps({'max_ttl': f'{TTL_MS}ms', **limits})}\nlog: {{level: info, format: json}}\nshutdown: {{grace: 100ms}}\n")
+            config.write(
+                f"listen: 127.0.0.1:{self.ports[agent]}\n"
+                f"redis: {{groups: {{main: {{masters: [{', '.join(urls)}], "
+                f"node_timeout: {NODE_TIMEOUT_MS}ms, {self.group}}}}}}}\n"
+                f"policies: [{{match: '*', prefix: '{self.prefixes[agent]}', ttl: {TTL_MS}ms, "
+                "retry: {max: 100ms}"
+                f"{self.policy and ', ' + self.policy}}}]\n{self.journal_of(agent)}"
+                f"limits: {json.dumps({'max_ttl': f'{TTL_MS}ms', **limits})}\n"
+                "log: {level: info, format: json}\nshutdown: {grace: 100ms}\n"
+            )
+
+    def journal_of(self, agent):
+        return f"journal: {{file: {self.path(f'journal{agent}')}}}\n" if self.journal else ""
 
     def launch_agent(self, agent):
-        self.start(f"agent{agent}", [f"{self.build}/lockagent", "serve", "--config", self.path(f"agent{agent}.yaml")])
+        deadly = {
+            "LD_PRELOAD": f"{self.build}/tests/faults/fault-deadly.so",
+            "FAULT_DEADLY": self.path(f"deadly{agent}"),
+        }
+        self.start(
+            f"agent{agent}",
+            [f"{self.build}/lockagent", "serve", "--config", self.path(f"agent{agent}.yaml")],
+            more_environment=deadly if self.deadly else {},
+        )
+
+    def kill_before_granting(self, agent, key):
+        """It is killed when it has granted `key` and is about to say so; returns when it was.
+        Nobody is left who has the token."""
+        with open(self.path(f"deadly{agent}.new"), "w", encoding="ascii") as deadly:
+            deadly.write(f"/locks/{key}\r\n")
+        os.rename(deadly.name, self.path(f"deadly{agent}"))
+        self.ask(agent, "POST", f"/locks/{key}?ttl={TTL_MS}ms&renew=agent&max_hold=60s")
+        process = self.processes[f"agent{agent}"]
+        if (
+            not eventually(lambda: process.poll() is not None, 2)
+            or process.returncode != -signal.SIGKILL
+        ):
+            raise Failure(f"agent {agent} was not killed before it answered: {process.returncode}")
+        self.kill(f"agent{agent}")
+
+    def ask(self, agent, method, path, token=None):
+        """Status and what came with it; None and nothing where no answer came."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[agent], timeout=5)
+        with contextlib.closing(connection), contextlib.suppress(
+            OSError, http.client.HTTPException
+        ):
+            connection.request(method, path, headers={"Lock-Token": token} if token else {})
+            response = connection.getresponse()
+            body = response.read()
+            return response.status, json.loads(body) if body.startswith(b"{") else body.decode()
+        return None, {}
+
+    def hold(self, agent, key, ttl_ms):
+        """A watchdog's lock that is kept until it is released; no caller knows of its key."""
+        status, answer = self.ask(
+            agent, "POST", f"/locks/{key}?ttl={ttl_ms}ms&renew=agent&max_hold=60s&wait=3s"
+        )
+        if status != 201:
+            raise Failure(f"agent {agent} does not grant {key}: {status} {answer}")
+        return answer["token"]
+
+    def expect_held(self, agent, key, token):
+        status, answer = self.ask(agent, "PUT", f"/locks/{key}", token)
+        if status != 200 or "continuous" in answer:
+            raise Failure(f"agent {agent} does not hold {key} any more: {status} {answer}")
+
+    def let_go(self, agent, key, token):
+        self.expect_held(agent, key, token)
+        status, answer = self.ask(agent, "DELETE", f"/locks/{key}", token)
+        if status != 204:
+            raise Failure(f"agent {agent} does not release {key}: {status} {answer}")
+
+    def metric(self, agent, name):
+        _, text = self.ask(agent, "GET", "/metrics")
+        return next(
+            (
+                float(line.split()[-1])
+                for line in str(text).split("\n")
+                if line.startswith(name + " ")
+            ),
+            0,
+        )
+
+    def status(self, agent, path, patience_s=5):
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[agent], timeout=patience_s)
+        with contextlib.closing(connection), contextlib.suppress(
+            OSError, http.client.HTTPException
+        ):
+            connection.request("GET", path)
+            return connection.getresponse().status
+        return None
 
     def is_ready(self, agent):
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[agent], timeout=5)
-        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
-        return False
+        return self.status(agent, "/readyz") == 200
 
     def await_agent(self, agent):
         if not eventually(lambda: self.is_ready(agent)):
             raise Failure(f"agent {agent} is not ready:\n{self.log(f'agent{agent}')}")
+
+    def expect_alive(self):
+        """Each agent is the process that was started, and says that it lives."""
+        for agent in range(AGENTS):
+            ended = self.processes[f"agent{agent}"].poll()
+            if ended is not None:
+                raise Failure(f"agent {agent} ended with {ended}:\n{self.log(f'agent{agent}')}")
+            if self.status(agent, "/livez", ALIVE_S) != 200:
+                raise Failure(f"agent {agent} does not say that it lives")
+
+    def peaks_kib(self):
+        """The most memory that each agent ever had resident."""
+        peaks = []
+        for agent in range(AGENTS):
+            with open(
+                f"/proc/{self.processes[f'agent{agent}'].pid}/status", encoding="ascii"
+            ) as status:
+                peaks += [int(line.split()[1]) for line in status if line.startswith("VmHWM:")]
+        return peaks
+
+    def expect_bounded(self, before_kib):
+        for agent, (before, after) in enumerate(zip(before_kib, self.peaks_kib(), strict=True)):
+            if after - before > self.memory_kib:
+                raise Failure(
+                    f"agent {agent} grew from {before} to {after} KiB, "
+                    f"which is more than {self.memory_kib} KiB"
+                )
 
     def agent(self):
         return self.random.randrange(AGENTS)
@@ -301,6 +569,55 @@ class World:
         connection = socket.create_connection(("127.0.0.1", self.ports[agent]), timeout=PATIENCE_S)
         return connection
 
+    # ---- callers that hold by a connection
+
+    def launch_bound(self, ttl_ms):
+        """Returns when one of them holds a lock."""
+        self.bound += 1
+        history = self.history + ".bound"
+        self.start(
+            "bound",
+            [
+                sys.executable,
+                os.path.join(os.path.dirname(__file__), "bound.py"),
+                str(self.random.randrange(1 << 30)),
+                str(self.bound * 1000),
+                str(ttl_ms),
+                history,
+                *map(str, self.ports),
+            ],
+        )
+        if not eventually(
+            lambda: os.path.exists(history)
+            and any(
+                event["caller"] >= self.bound * 1000 and event["outcome"] == "ok"
+                for event in self.events(history)
+            )
+        ):
+            raise Failure(f"nothing is granted to callers that are bound:\n{self.log('bound')}")
+
+    def kill_bound(self):
+        """Their end is the release of all that they hold. Returns what that was, as (key, random
+        part of the token)."""
+        self.mark("killed", first=self.bound * 1000, last=self.bound * 1000 + 999)
+        self.kill("bound")
+        held = {}
+        for event in self.events(self.history + ".bound"):
+            if event["op"] == "acquire" and event["outcome"] == "ok":
+                held[event["hold"]] = (event["key"], event["hold"][:40])
+            elif event["op"] != "look" or event["outcome"] != "ok":
+                held.pop(event["hold"], None)
+        return set(held.values())
+
+    def still_held(self, holds):
+        """Those of them that any master still has."""
+        return {
+            (key, hold)
+            for key, hold in holds
+            for master in range(MASTERS)
+            if (self.ask_master(master, "GET", f"lock:{key}") or [""])[0].startswith(hold)
+        }
+
     # ---- the network
 
     @staticmethod
@@ -309,18 +626,49 @@ class World:
 
     def weather(self, links, **settings):
         """`up_hole=1` is the proxy's up.hole=1."""
-        words = [f"{name.replace('up_', 'up.').replace('down_', 'down.')}={value}" for name, value in settings.items()]
+        words = [
+            f"{name.replace('up_', 'up.').replace('down_', 'down.')}={value}"
+            for name, value in settings.items()
+        ]
+        self.ask_proxy(f"{links} {' '.join(words)}")
+
+    def ask_proxy(self, command):
         proxy = self.processes["proxy"]
-        proxy.stdin.write(f"{links} {' '.join(words)}\n")
+        proxy.stdin.write(f"{command}\n")
         proxy.stdin.flush()
         answer = proxy.stdout.readline().strip()
-        if answer != "ok":
+        if not answer.startswith("ok"):
             raise Failure(f"proxy: {answer}")
+        return answer
 
     def clear_weather(self):
-        self.weather("all", delay_us=0, jitter_us=0, loss_permille=0, rate_bytes=0, slice_us=0, reset_permille=0, hole=0, refuse=0)
+        self.weather(
+            "all",
+            delay_us=0,
+            jitter_us=0,
+            loss_permille=0,
+            rate_bytes=0,
+            slice_us=0,
+            reset_permille=0,
+            hole=0,
+            refuse=0,
+            lie="never",
+        )
 
     # ---- the history
+
+    @staticmethod
+    def events(path):
+        with open(path, encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines if line.endswith("}\n")]
+
+    def whole_history(self):
+        bound = self.history + ".bound"
+        return (
+            self.events(self.history)
+            + (self.events(bound) if os.path.exists(bound) else [])
+            + self.marks
+        )
 
     def mark(self, op, **more):
         self.marks.append({"op": op, "t0": boottime_us(), **more})
@@ -357,7 +705,11 @@ class World:
         """What is still there a ttl and a second after the last caller went."""
         eventually(lambda: not any(self.lock_keys().values()), TTL_MS / 1000 + 1)
         for master, found in self.lock_keys().items():
-            self.mark("keys", master=master, keys=["not there"] if found is None else [key for key in found if key])
+            self.mark(
+                "keys",
+                master=master,
+                keys=["not there"] if found is None else [key for key in found if key],
+            )
 
     def stop_agents(self):
         for agent in range(AGENTS):
@@ -366,4 +718,6 @@ class World:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE_S)
             if process.returncode != 0:
-                raise Failure(f"agent {agent} ended with {process.returncode}:\n{self.log(f'agent{agent}')}")
+                raise Failure(
+                    f"agent {agent} ended with {process.returncode}:\n{self.log(f'agent{agent}')}"
+                )

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""The benchmark's tools fail where they do nothing: tools_test.py BUILD_DIR.
+
+Each of them is set on a server that refuses, lies, hangs up or keeps silent, and must end with an
+error that says so. A tool that printed figures then would make a row of noise, or of zeros.
+"""
+import asyncio
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import bench
+import plot
+import report
+import stage
+
+SHA = b"$40\r\n" + 40 * b"a" + b"\r\n"
+YES, NO, NIL, ERROR = b"+OK\r\n", b":0\r\n", b"$-1\r\n", b"-ERR refused\r\n"
+
+# What a master answers to SCRIPT LOAD, SET and EVALSHA; None: nothing.
+MASTERS = {
+    "refuses its script": (ERROR, YES, NO),
+    "is held by others": (SHA, NIL, NO),
+    "releases nothing": (SHA, YES, NO),
+    "breaks in its script": (SHA, YES, ERROR),
+    "is silent": (SHA, None, None),
+}
+# What an agent answers to everything; None: nothing, b"": it closes.
+AGENTS = {
+    "refuses": b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
+    "is held by others": b"HTTP/1.1 409 No\r\nContent-Length: 0\r\n\r\n",
+    "gives no token": b"HTTP/1.1 201 Yes\r\nContent-Length: 0\r\n\r\n",
+    "hangs up": b"",
+    "is silent": None,
+}
+CASES = (
+    ("bare", "refuses its script", "cannot load a script: ERR refused"),
+    ("bare", "is held by others", "bare: not one pair in the window"),
+    ("bare", "releases nothing", "bare: not one pair in the window"),
+    ("bare", "breaks in its script", "bare: ERR refused"),
+    ("bare", "is silent", "bare: not one pair in the window"),
+    ("naive", "refuses its script", "cannot load a script: ERR refused"),
+    ("naive", "is held by others", "naive: not one grant in the window"),
+    ("naive", "breaks in its script", "naive: ERR refused"),
+    ("naive", "is silent", "naive: not one grant in the window"),
+    ("redis-py", "is held by others", "redis-py: not one pair in the window"),
+    ("redis-py", "releases nothing", "redis-py: not one pair in the window"),
+    ("load", "refuses", "load: not one pair in the window"),
+    ("load", "gives no token", "load: a 201 without Lock-Token"),
+    ("load", "hangs up", "load: not one pair in the window"),
+    ("load", "is silent", "load: not one pair in the window"),
+    ("contend", "is silent", "contend: not one grant in the window"),
+    ("contend", "hangs up", "contend: a connection was closed on us"),
+    ("hold", "is held by others", "hold: 104 refusals for 3 locks, the last one with 409"),
+    ("hold", "gives no token", "hold: a 201 without Lock-Token"),
+    ("hold", "hangs up", "hold: a connection was closed on us"),
+    ("park", "refuses", "park: a connection is of no use"),
+    ("park", "hangs up", "park: a connection is of no use"),
+)
+
+
+async def serve_master(replies, reader, writer):
+    """Answers each command of an array of bulk strings by its name."""
+    script, set_nx, evalsha = replies
+    named = {b"SCRIPT": script, b"SET": set_nx, b"EVALSHA": evalsha}
+    while head := await reader.readline():
+        words = []
+        for _ in range(int(head[1:])):
+            length = int((await reader.readline())[1:])
+            words.append((await reader.readexactly(length + 2))[:-2])
+        reply = named.get(words[0].upper(), YES)
+        if reply is not None:
+            writer.write(reply)
+
+
+async def serve_agent(answer, reader, writer):
+    while await reader.readline():
+        while (await reader.readline()).strip():
+            pass
+        if answer == b"":
+            writer.close()
+            return
+        if answer is not None:
+            writer.write(answer)
+
+
+async def listen(serve, replies):
+    async def on_connection(reader, writer):
+        try:
+            await serve(replies, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+
+    server = await asyncio.start_server(on_connection, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1]
+
+
+async def check_tool(build, redis_py, slots, case):
+    """What is wrong with it; None when it fails as it must."""
+    tool, server_does, wanted = case
+    on_master = tool in ("bare", "naive", "redis-py")
+    if on_master:
+        server, port = await listen(serve_master, MASTERS[server_does])
+    else:
+        server, port = await listen(serve_agent, AGENTS[server_does])
+    program = redis_py if tool == "redis-py" else [str(build / "tests/bench" / tool)]
+    arguments = ["--master" if on_master else "--port", str(port), "--callers", "1"]
+    arguments += ["--held", "3"] if tool == "hold" else ["--seconds", "0.1", "--warmup", "0"]
+    async with slots:
+        process = await asyncio.create_subprocess_exec(
+            *map(str, program), *arguments, stdin=-3, stdout=-1, stderr=-1
+        )
+        try:
+            out, said = await asyncio.wait_for(process.communicate(), 60)
+        except asyncio.TimeoutError:
+            process.kill()
+            return f"{tool}, {server_does}: does not end"
+    server.close()
+    said = said.decode()
+    if process.returncode == 0 or wanted not in said or out.strip():
+        return f"{tool}, {server_does}: exit code {process.returncode}, {said!r}, {out!r}"
+    return None
+
+
+async def check_tools(build):
+    redis_py = bench.Peers.find_redis_py(bench.Peers(build, wanted=False))
+    cases = [case for case in CASES if redis_py or case[0] != "redis-py"]
+    slots = asyncio.Semaphore(8)
+    found = await asyncio.gather(*(check_tool(build, redis_py, slots, case) for case in cases))
+    return len(cases), list(filter(None, found))
+
+
+def check_driver(build):
+    """An agent that ends at once is no row of zeros."""
+    script = pathlib.Path(bench.__file__)
+    with tempfile.TemporaryDirectory() as folder:
+        fake = pathlib.Path(folder) / "agent"
+        fake.write_text("#!/bin/sh\necho no agent >&2\n")
+        fake.chmod(0o755)
+        command = [sys.executable, script, build, "--quick", "--only", "start"]
+        ran = subprocess.run(
+            command, env={**os.environ, "AGENT": str(fake)}, capture_output=True, text=True
+        )
+    if ran.returncode == 0 or "the agent ended: no agent" not in ran.stderr:
+        return [f"bench.py with an agent that ends: {ran.returncode}, {ran.stderr!r}"]
+    return []
+
+
+def check_rows():
+    """A row that failed is kept as a failure, under its name, and not as a result."""
+    theatre = stage.Stage("/nonexistent")
+    measured = bench.Bench(theatre, None, None)
+    with measured.row("pairs", 64, "bare"):
+        raise stage.Failure("it did nothing")
+    if measured.records or measured.failures != ["pairs, 64, bare, round 0: it did nothing"]:
+        return [f"a row that did nothing: {measured.records}, {measured.failures}"]
+    return []
+
+
+def check_report():
+    about = {"few": 16, "rounds": 3, "seconds": 1, "machine": "a machine", "appendonly": "no"}
+    about |= {"peers": {}, "skipped": {"redsync": "Go is missing"}, "quick": False}
+    records = [
+        {
+            "section": "pairs",
+            "row": "64",
+            "who": who,
+            "round": n,
+            "pairs_per_s": rate * n,
+            "foreign": 0,
+        }
+        for n in (1, 2, 3)
+        for who, rate in (("lockagent", 400), ("redsync", 100))
+    ]
+    text = report.markdown({"about": about, "records": records, "failures": []})
+    wanted = ("| pairs/s at 64 callers | 800 | 200 (redsync) | 4.00 | at least 3.50 | yes |",)
+    wanted += ("| pairs/s at 16 callers | - | - (redsync) | - | at least 2.00 | not measured |",)
+    wanted += ("Skipped: redsync, Go is missing.", "| 64 | 800 | 200 | 4.00 | - |")
+    picture = plot.svg([("lockagent", "lockagent", [(1, 100), (64, 800)])])
+    found = [f"not in the report: {line}" for line in wanted if line not in text]
+    return found + ([] if picture.count("<circle") == 3 else ["the plot lacks points"])
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    tools, found = asyncio.run(check_tools(build))
+    for check in check_rows, check_report, lambda: check_driver(build):
+        found += check()
+    print(*found, f"{tools + 3 - len(found)} passed, {len(found)} failed", sep="\n")
+    sys.exit(len(found) > 0)
+
+
+if __name__ == "__main__":
+    main()
