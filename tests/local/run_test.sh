@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tries `make run` as its user would, and that it leaves nothing behind however it ends: run_test.sh TOP LOCKAGENT
+# Tries `make run` as its user would, and that it leaves nothing behind however it ends: run_test.sh
+# TOP LOCKAGENT
 set -uo pipefail
 run=$1/deploy/local/run.sh agent=$2
 passed=0 failed=0
@@ -33,15 +34,17 @@ free_port() { # of 20 tries in the range where no system gives out ports by itse
     echo "$port"
 }
 
-start() { # start: run.sh in a session and process group of its own, as a terminal would have it; sets `leader` and `url`
+# start: run.sh in a session and process group of its own, as a terminal would have it; sets
+# `leader` and `url`
+start() {
     local port
     port=$(free_port)
     url=http://127.0.0.1:$port/locks/demo
     metrics=http://127.0.0.1:$port/metrics
     rm -f "$work/out"
     # A background job of a script ignores SIGINT, and so would all that it starts.
-    LISTEN=127.0.0.1:$port REDIS_PORT=$(free_port) setsid env --default-signal=INT,QUIT "$run" "$agent" \
-        >"$work/out" 2>&1 </dev/null &
+    LISTEN=127.0.0.1:$port REDIS_PORT=$(free_port) \
+        setsid env --default-signal=INT,QUIT "$run" "$agent" >"$work/out" 2>&1 </dev/null &
     leader=$!
     for ((try = 0; try < 300; try++)); do
         grep -qs 'Ctrl-C stops everything' "$work/out" && return
@@ -50,7 +53,9 @@ start() { # start: run.sh in a session and process group of its own, as a termin
     done
 }
 
-processes() { # what run.sh has started: it is named after the folder, or lives in it (redis-server rewrites its command line)
+# what run.sh has started: it is named after the folder, or lives in it (redis-server rewrites its
+# command line)
+processes() {
     local pid line
     for pid in /proc/[0-9]*; do
         line=$(tr '\0' ' ' <"$pid/cmdline")
@@ -83,7 +88,8 @@ start
 expect "five masters run" 5 "$(grep -c redis-server <<<"$(processes)")"
 expect "take" 201 "$(request -X POST "$url")"
 token=$(jq -r .token "$work/body")
-expect "the answer" true "$(jq '(.token | length > 20) and .fencing_token > 0 and .valid_for_ms > 0' "$work/body")"
+expect "the answer" true \
+    "$(jq '(.token | length > 20) and .fencing_token > 0 and .valid_for_ms > 0' "$work/body")"
 expect "take again" 409 "$(request -X POST "$url")"
 expect "Retry-After" 1 "$(grep -ciE '^retry-after: [0-9]+' "$work/headers")"
 expect "renew" 200 "$(request -X PUT -H "Lock-Token: $token" "$url")"

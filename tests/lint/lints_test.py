@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Shows of the lints of names, sizes and circles that each can fail, and fails only then."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import circles
+import names
+import sizes
+
+
+class Lints(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = folder.name
+
+    def write(self, path, text):
+        os.makedirs(os.path.dirname(os.path.join(self.top, path)), exist_ok=True)
+        with open(os.path.join(self.top, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def build(self):
+        """Compiles what was written, as a build folder of Meson's would have it."""
+        build = os.path.join(self.top, "build")
+        commands = []
+        for path in circles.sources.files(self.top):
+            if path.endswith(".c"):
+                output = path.replace("/", "_") + ".o"
+                os.makedirs(build, exist_ok=True)
+                source, target = os.path.join(self.top, path), os.path.join(build, output)
+                subprocess.check_call(
+                    [os.environ.get("CC", "cc"), "-I", self.top, "-c", source, "-o", target]
+                )
+                commands.append({"directory": build, "file": "../" + path, "output": output})
+        with open(os.path.join(build, "compile_commands.json"), "w", encoding="utf-8") as file:
+            json.dump(commands, file)
+        return circles.findings(self.top, build)
+
+    # ---- names ----
+
+    def test_a_tree_without_sources_is_not_well(self):
+        self.assertEqual(names.findings(self.top), ["no sources found"])
+        self.assertEqual(sizes.findings(self.top), ["no sources found"])
+
+    def test_a_static_function_in_two_rooms_is_refused(self):
+        self.write("agent/core/a.c", "static int\n*decide(int x,\n        int y)\n{\n}\n")
+        self.write("api/b.c", "/* { */\n\nstatic void decide(void)\n{\n}\n")
+        self.assertEqual(names.findings(self.top), ["function decide: agent/core/a.c:1, api/b.c:3"])
+
+    def test_a_struct_that_is_defined_twice_is_refused(self):
+        self.write("agent/a.h", "struct master {\n    int x;\n};\n")
+        self.write("config/b.c", "static struct master {\n    int y;\n} all;\nstruct master *it;\n")
+        self.assertEqual(names.findings(self.top), ["struct master: agent/a.h:1, config/b.c:1"])
+
+    def test_uses_declarations_comments_and_weak_defaults_are_no_definitions(self):
+        self.write("agent/a.h", "struct one;\nint ask(struct one *one);\n")
+        self.write("agent/a.c", '#include "agent/a.h"\n\nint ask(struct one *one)\n{\n}\n')
+        self.write(
+            "api/b.c",
+            "/* struct one { int x; };\nint ask(struct one *one)\n{\n}\n*/\n"
+            "struct one { int x; };\n\n"
+            "__attribute__((weak)) int ask(struct one *one)\n{\n    return one->x;\n}\n",
+        )
+        self.assertEqual(names.findings(self.top), [])
+
+    def test_what_stands_on_both_sides_of_an_if_is_defined_once(self):
+        self.write(
+            "api/a.c",
+            "#if X\nstatic void x(void)\n{\n}\n" "#else\nstatic void x(int y)\n{\n}\n#endif\n",
+        )
+        self.assertEqual(names.findings(self.top), [])
+
+    # ---- sizes ----
+
+    def test_a_file_of_501_lines_is_refused_and_one_of_500_is_not(self):
+        self.write("api/long.c", "\n" * 501)
+        self.write("api/fits.c", "\n" * 500)
+        self.assertEqual(sizes.findings(self.top), ["api/long.c: 501 lines; allowed: 500"])
+
+    def test_a_function_of_61_lines_is_refused_and_one_of_60_is_not(self):
+        self.write(
+            "config/a.c",
+            "static void fits(void)\n{\n" + "    ;\n" * 57 + "}\n\n"
+            "static void long_(int a,\n        int b)\n{\n" + "    ;\n" * 57 + "}\n",
+        )
+        self.assertEqual(
+            sizes.findings(self.top), ["config/a.c:62: long_() has 61 lines; allowed: 60"]
+        )
+
+    # ---- circles ----
+
+    def test_modules_that_call_each_other_are_refused(self):
+        self.write("agent/core/core.h", "void a(void);\nvoid b(void);\nvoid c(void);\n")
+        for name, other in (("a", "b"), ("b", "c"), ("c", "a")):
+            self.write(
+                f"agent/core/{name}.c",
+                f'#include "agent/core/core.h"\nvoid {name}(void)\n{{\n    {other}();\n}}\n',
+            )
+        found = self.build()
+        self.assertEqual(found[0], "circle of 3 modules: agent/core/a, agent/core/b, agent/core/c")
+        self.assertIn("  agent/core/c -> agent/core/a: a", found)
+
+    def test_headers_that_include_each_other_are_refused(self):
+        self.write("api/a.h", '#ifndef A\n#define A\n#include "api/b.h"\n#endif\n')
+        self.write("api/b.h", '#ifndef B\n#define B\n#include "a.h"\nvoid b(void);\n#endif\n')
+        self.write("api/a.c", '#include "api/a.h"\nvoid a(void)\n{\n    b();\n}\n')
+        self.write("api/b.c", '#include "api/b.h"\nvoid b(void)\n{\n}\n')
+        self.assertEqual(self.build()[0], "circle of 2 headers: api/a.h, api/b.h")
+
+    def test_rooms_that_include_each_other_are_refused(self):
+        self.write("config/types.h", "enum { ONE };\n")
+        self.write("agent/core/types.h", "enum { TWO };\n")
+        self.write("config/a.c", '#include "agent/core/types.h"\nint a = TWO;\n')
+        self.write("agent/core/b.c", '#include "config/types.h"\nextern int c;\nint *b = &c;\n')
+        self.write("agent/core/c.c", "int c;\n")
+        self.assertEqual(
+            self.build(),
+            [
+                "circle of 2 rooms: agent/core, config",
+                "  agent/core -> config: agent/core/b.c includes config/types.h",
+                "  config -> agent/core: config/a.c includes agent/core/types.h",
+            ],
+        )
+
+    def test_one_way_down_a_report_by_pointer_and_a_weak_default_are_no_circles(self):
+        self.write("agent/low/low.h", "void low(void (*report)(void));\nvoid fail(void);\n")
+        self.write(
+            "agent/low/low.c",
+            '#include "low.h"\n'
+            "void low(void (*report)(void))\n{\n    report();\n    fail();\n}\n",
+        )
+        self.write(
+            "agent/low/fail.c", '#include "low.h"\n' "__attribute__((weak)) void fail(void)\n{\n}\n"
+        )
+        self.write(
+            "agent/main.c",
+            '#include "agent/low/low.h"\n'
+            "void report(void)\n{\n}\nvoid fail(void)\n{\n}\n"
+            "int main(void)\n{\n    low(report);\n}\n",
+        )
+        self.assertEqual(self.build(), [])
+
+    def test_a_build_without_objects_is_not_well(self):
+        self.write("build/compile_commands.json", "[]")
+        self.assertEqual(
+            circles.findings(self.top, os.path.join(self.top, "build")),
+            ["no objects or no sources found"],
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
