@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what deploy/ says about metrics: the rules and their tests, the dashboard, and that every metric they name is one that
-# the agent has (agent/families.h).
+# Checks what deploy/ says about metrics: the rules and their tests, the dashboard, and that every
+# metric they name is one that the agent has (agent/metrics/families.h).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rules=deploy/prometheus/lockagent.rules.yaml
@@ -17,7 +17,8 @@ complain() {
 
 # Names of all series, from the table of families: a histogram has three.
 series_names() {
-    tr '\n\134' '  ' <agent/families.h | grep -oE 'X\([A-Z_]+, *"[a-z_]+", *(COUNTER|GAUGE|HISTOGRAM)' |
+    tr '\n\134' '  ' <agent/metrics/families.h |
+        grep -oE 'X\([A-Z_]+, *"[a-z_]+", *(COUNTER|GAUGE|HISTOGRAM)' |
         sed -E 's/.*"([a-z_]+)", *([A-Z]+)/\1 \2/' | while read -r name type; do
         if [ "$type" = HISTOGRAM ]; then
             printf '%s\n' "${name}_bucket" "${name}_sum" "${name}_count"
@@ -27,24 +28,28 @@ series_names() {
     done
 }
 
-# The series that PromQL on stdin names, and the records that it names (those hold a colon), one on a line.
+# The series that PromQL on stdin names, and the records that it names (those hold a colon), one on
+# a line.
 named() {
-    sed -E "s/\"[^\"]*\"|'[^']*'//g" | grep -oE '[a-z_]*:?(lockagent|process)_[a-z0-9_]+(:[a-z0-9_]+)?' | sort -u
+    sed -E "s/\"[^\"]*\"|'[^']*'//g" |
+        grep -oE '[a-z_]*:?(lockagent|process)_[a-z0-9_]+(:[a-z0-9_]+)?' | sort -u
 }
 
 series_names | sort -u >"$dir/known"
-[ "$(wc -l <"$dir/known")" -gt 40 ] || complain "agent/families.h: no table of families found"
+[ "$(wc -l <"$dir/known")" -gt 40 ] ||
+    complain "agent/metrics/families.h: no table of families found"
 sed -nE 's/^ *- record: *//p' "$rules" >>"$dir/known"
 
 # Every expression of the dashboard, its variables and Grafana's own filled in.
 jq -r '[.. | objects | .expr? // empty] | .[]' "$dashboard" >"$dir/dashboard"
-jq -r '.templating.list[] | select(.type == "query") | .query.query | sub("^label_values\\("; "") | sub(", *[a-z]+\\)$"; "")' \
-    "$dashboard" >>"$dir/dashboard"
+jq -r '.templating.list[] | select(.type == "query") | .query.query |
+    sub("^label_values\\("; "") | sub(", *[a-z]+\\)$"; "")' "$dashboard" >>"$dir/dashboard"
 sed -i -E 's/[$]__(rate_interval|range)/5m/g; s/[$][a-z]+/.*/g' "$dir/dashboard"
 
-# Rules are YAML: their expressions are the lines of expr keys, and what is indented below them. In the tests, series are named too.
-sed -nE '/^ *expr:/,/^ *(- (alert|record)|labels|for|annotations):/p' "$rules" | grep -vE '^ *(- (alert|record)|labels|for|annotations):' \
-    >"$dir/rules"
+# Rules are YAML: their expressions are the lines of expr keys, and what is indented below them. In
+# the tests, series are named too.
+other_keys='^ *(- (alert|record)|labels|for|annotations):'
+sed -nE "/^ *expr:/,/$other_keys/p" "$rules" | grep -vE "$other_keys" >"$dir/rules"
 sed -nE "s/^ *- \{series: '([^{']*).*/\1/p" "$rules_test" >"$dir/rules_test"
 
 for place in dashboard rules rules_test; do
@@ -58,7 +63,9 @@ done
 {
     echo 'groups: [{name: dashboard, rules: ['
     while IFS= read -r expression; do
-        jq -nc --arg expr "$expression" '{record: "dashboard:check", labels: {n: ($expr | @base64)}, expr: $expr}' | sed 's/$/,/'
+        jq -nc --arg expr "$expression" \
+            '{record: "dashboard:check", labels: {n: ($expr | @base64)}, expr: $expr}' |
+            sed 's/$/,/'
     done <"$dir/dashboard"
     echo ']}]'
 } >"$dir/dashboard.yaml"
@@ -69,12 +76,13 @@ jq -e '
     (.uid != null) and (.schemaVersion >= 36) and (.templating.list[0].type == "datasource") and
     all(.panels[] | select(.type != "row") | .targets[]; .datasource.uid == "${datasource}") and
     all(.panels[].gridPos; .x + .w <= 24)' "$dashboard" >/dev/null ||
-    complain "$dashboard: ids twice, a panel beside the grid, or a data source that is not the variable"
+    complain "$dashboard: ids twice, a panel beside the grid, or a data source that is no variable"
 
 promtool check rules "$rules" || status=1
 promtool test rules "$rules_test" || status=1
 while read -r alert; do
-    grep -q "alertname=\"$alert\"" "$rules_test" || complain "$rules_test: $alert is never seen to fire"
+    grep -q "alertname=\"$alert\"" "$rules_test" ||
+        complain "$rules_test: $alert is never seen to fire"
 done < <(sed -nE 's/^ *- alert: *//p' "$rules")
 [ "$status" -ne 0 ] || echo "rules, their tests and the dashboard are sound"
 exit "$status"

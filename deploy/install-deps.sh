@@ -1,26 +1,36 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh build|run|test|lint|fuzz|compose ...
+# Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh
+# build|run|test|lint|fuzz|coverage|compose ...
 #
-# A package counts as there when what it is wanted for is there, however it came; then nothing is done and nothing is said.
-# No service is started or enabled by a package that comes in here.
+# A package counts as there when what it is wanted for is there, however it came; then nothing is
+# done and nothing is said. No service is started or enabled by a package that comes in here.
 set -euo pipefail
 
 declare -A packages
 # package : what shows that it is there (a command, pc: a pkg-config module, or clang's libfuzzer)
-packages[build]="build-essential:make build-essential:cc pkg-config:pkg-config meson:meson ninja-build:ninja python3:python3
-       libhiredis-dev:pc:hiredis libmicrohttpd-dev:pc:libmicrohttpd libyaml-dev:pc:yaml-0.1 libuv1-dev:pc:libuv
+packages[build]="build-essential:make build-essential:cc pkg-config:pkg-config
+       meson:meson ninja-build:ninja python3:python3 libhiredis-dev:pc:hiredis
+       libmicrohttpd-dev:pc:libmicrohttpd libyaml-dev:pc:yaml-0.1 libuv1-dev:pc:libuv
        libjansson-dev:pc:jansson"
 packages[run]="${packages[build]} redis-server:redis-server redis-tools:redis-cli"
-packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl prometheus:promtool curl:curl jq:jq iproute2:ip"
-packages[lint]="${packages[test]} clang:clang clang-format:clang-format clang-tidy:clang-tidy git:git shellcheck:shellcheck"
+packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl
+       prometheus:promtool curl:curl jq:jq iproute2:ip liblua5.1-0-dev:pc:lua5.1"
+packages[lint]="${packages[test]} clang:clang clang-format:clang-format clang-tidy:clang-tidy
+       black:black git:git shellcheck:shellcheck"
 packages[fuzz]="${packages[test]} clang:clang libclang-rt-14-dev:libfuzzer"
-packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:debootstrap prometheus:promtool curl:curl"
+packages[coverage]="${packages[test]} gcovr:gcovr"
+packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:debootstrap
+       prometheus:promtool curl:curl"
 
 is_there() { # is_there COMMAND|pc:MODULE|libfuzzer
     case $1 in
     pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
-    libfuzzer) compgen -G "$(clang -print-runtime-dir 2>/dev/null)/libclang_rt.fuzzer-*.a" >/dev/null ;;
-    docker-compose) command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 ;;
+    libfuzzer)
+        compgen -G "$(clang -print-runtime-dir 2>/dev/null)/libclang_rt.fuzzer-*.a" >/dev/null
+        ;;
+    docker-compose)
+        command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1
+        ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }
@@ -64,8 +74,8 @@ if [ ! -e "$policy" ]; then
 fi
 
 apt_get() {
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" \
-        </dev/null >>"$log" 2>&1
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" </dev/null >>"$log" 2>&1
 }
 
 echo "installing with apt: ${missing[*]}"
@@ -75,6 +85,7 @@ if ! { apt_get update && apt_get install -y --no-install-recommends "${missing[@
 fi
 if command -v systemctl >/dev/null; then
     for service in redis-server prometheus; do
-        [[ " ${missing[*]} " != *" $service "* ]] || "${root[@]}" systemctl disable --quiet "$service" 2>/dev/null || true
+        [[ " ${missing[*]} " != *" $service "* ]] ||
+            "${root[@]}" systemctl disable --quiet "$service" 2>/dev/null || true
     done
 fi

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Runs an agent over five Redis masters of its own in the foreground, to try lockagent: run.sh LOCKAGENT
+# Runs an agent over five Redis masters of its own in the foreground, to try lockagent: run.sh
+# LOCKAGENT
 #
-# LISTEN chooses the address of the API (127.0.0.1:8080). Ctrl-C, SIGTERM, a closed terminal or the end of the agent stops all of it
-# and removes its folder; should this script be killed outright, the kernel ends what it started.
+# LISTEN chooses the address of the API (127.0.0.1:8080). Ctrl-C, SIGTERM, a closed terminal or the
+# end of the agent stops all of it and removes its folder; should this script be killed outright,
+# the kernel ends what it started.
 set -uo pipefail
 agent=$1
 listen=${LISTEN:-127.0.0.1:8080}
@@ -48,7 +50,8 @@ clean_up() {
     exit "$code"
 }
 trap clean_up EXIT
-# What it starts lives in sessions of its own, away from Ctrl-C, so that it ends in order: the agent first, then the masters.
+# What it starts lives in sessions of its own, away from Ctrl-C, so that it ends in order: the agent
+# first, then the masters.
 trap 'exit 0' INT TERM HUP
 dir=$(mktemp -d "${TMPDIR:-/tmp}/lockagent-run.XXXXXX") || exit 1
 
@@ -64,8 +67,9 @@ fi
 
 start_master() { # start_master PORT
     mkdir "$dir/$1"
-    setsid setpriv --pdeathsig KILL redis-server --port "$1" --bind 127.0.0.1 --dir "$dir/$1" --logfile "$dir/$1/log" \
-        --save '' --appendonly yes --appendfsync always --maxmemory-policy noeviction </dev/null >/dev/null 2>&1 &
+    setsid setpriv --pdeathsig KILL redis-server --port "$1" --bind 127.0.0.1 \
+        --dir "$dir/$1" --logfile "$dir/$1/log" --save '' --appendonly yes --appendfsync always \
+        --maxmemory-policy noeviction </dev/null >/dev/null 2>&1 &
     redis_pids+=($!)
 }
 
@@ -99,6 +103,7 @@ for i in "${!ports[@]}"; do
     urls+=("redis://127.0.0.1:${ports[$i]}")
 done
 
+# five masters that share one disk take their time over fsync
 cat >"$dir/lockagent.yaml" <<CONF
 listen: "$listen"
 redis:
@@ -106,6 +111,7 @@ redis:
     main:
       masters: [$(IFS=, && echo "${urls[*]}")]
       durable: true
+      node_timeout: 250ms
 shutdown: {grace: 500ms}
 CONF
 
@@ -119,17 +125,20 @@ fi
 url="curl -s http://$listen"
 [[ $listen != unix:* ]] || url="curl -s --unix-socket ${listen#unix:} http://localhost"
 say "
-Five Redis masters on 127.0.0.1, ports ${ports[*]}; configuration in $dir/lockagent.yaml. In another shell:
+Five Redis masters on 127.0.0.1, ports ${ports[*]}; configuration in
+$dir/lockagent.yaml. In another shell:
 
   $url/locks/demo -X POST                                    # take a lock: 201 and a token
   $url/locks/demo                                            # who holds it, on which masters
   $url/locks/demo -X PUT    -H 'Lock-Token: TOKEN'           # renew it
   $url/locks/demo -X DELETE -H 'Lock-Token: TOKEN'           # release it
   $url/metrics
-  redis-cli -p ${ports[0]} shutdown                                       # lose a master: nothing changes
+  # lose a master: nothing changes
+  redis-cli -p ${ports[0]} shutdown
 
 Ctrl-C stops everything."
-# A closed terminal is told to the leader of its session alone, and where that is make, make tells nobody: hence the look at stdin.
+# A closed terminal is told to the leader of its session alone, and where that is make, make tells
+# nobody: hence the look at stdin.
 terminal=false
 [ ! -t 0 ] || terminal=true
 mkfifo "$dir/never"
