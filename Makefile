@@ -1,12 +1,15 @@
-# One entry point for people and for CI, thin over Meson. Each target first installs what it lacks, on Debian with apt.
+# One entry point for people and for CI, thin over Meson. Each target first installs what it lacks,
+# on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim sim-long sim-mutants fuzz faults faults-long compose install clean
+.PHONY: help build run test lint asan bench sim sim-long sim-mutants coverage docs fuzz faults \
+  faults-long compose install clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
 # $(call configure,FOLDER,OPTIONS): once; ninja does it again by itself when a meson.build changes.
-configure = [ -f $(1)/build.ninja ] || { meson setup $(2) $(1) >$(1).log 2>&1 || { cat $(1).log; rm -f $(1).log; exit 1; }; rm -f $(1).log; }
+configure = [ -f $(1)/build.ninja ] || { meson setup $(2) $(1) >$(1).log 2>&1 || \
+  { cat $(1).log; rm -f $(1).log; exit 1; }; rm -f $(1).log; }
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +30,7 @@ test: ## All tests
 	@ninja -C build-test --quiet
 	@tests/run build-test
 
-lint: ## Formatting, clang-tidy, warnings of both compilers as errors, shellcheck, the core's boundary
+lint: ## Formatting, clang-tidy, warnings of both compilers, shellcheck, and the lints of our own
 	@deploy/install-deps.sh lint
 	@export CC=clang; $(call configure,build-lint,)
 	@tests/lint/run build-lint
@@ -36,38 +39,56 @@ asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBeha
 	@deploy/install-deps.sh test
 	@$(call configure,build-asan,-Db_sanitize=address$(,)undefined -Db_lundef=false)
 	@ninja -C build-asan --quiet
-	@ASAN_OPTIONS=abort_on_error=1:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1 \
-	  UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1 tests/run build-asan --timeout-multiplier 4
+	@export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1:strict_string_checks=1; \
+	  ASAN_OPTIONS=$$ASAN_OPTIONS:detect_stack_use_after_return=1 \
+	  UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1 \
+	  tests/run build-asan --timeout-multiplier 4
 
-bench: ## Pairs per second and waiting for one key, next to bare and naive clients (ONLY=pairs, ONLY=waiting)
+bench: ## Pairs per second beside other clients and under load (QUICK=1, WRITE=1, ONLY="pairs held")
 	@deploy/install-deps.sh test
 	@$(call configure,build-bench,--buildtype=release)
-	@ninja -C build-bench --quiet
-	@meson test -C build-bench --benchmark --verbose --no-rebuild $(ONLY)
+	@ninja -C build-bench --quiet lockagent bench_tools
+	@tests/bench/bench.py build-bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") \
+	  $(if $(WRITE),--write) $(if $(AGAIN),--again)
 
-sim: ## The core under a virtual clock: each mutant, and 25,000 new seeds (SEED=n replays one, with its timeline)
+sim: ## The core under a virtual clock: each mutant, and 25,000 new seeds (SEED=n replays one)
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@tests/sim/run.py build-test --runs $(or $(RUNS),25000) $(if $(SEED),--seed $(SEED)) --options="$(OPTIONS)"
+	@tests/sim/run.py build-test --runs $(or $(RUNS),25000) $(if $(SEED),--seed $(SEED)) \
+	  --options="$(OPTIONS)"
 
 sim-long: ## The same with five million new seeds (RUNS=...)
 	@$(MAKE) sim RUNS=$(or $(RUNS),5000000)
+
+coverage: ## What the simulator's schedules reach of the core, against the goals
+	@deploy/install-deps.sh coverage
+	@$(call configure,build-coverage,-Db_coverage=true --buildtype=debug -Dwerror=false)
+	@ninja -C build-coverage --quiet tests/sim/sim tests/sim/sim_tight tests/sim/guard/sim_guard
+	@tests/coverage/run.py build-coverage
 
 sim-mutants: ## Finds the killing seeds of all mutants again, and writes them down
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
 	@tests/sim/find_seeds.py build-test
-	@tests/sim/table.py README.md --write
+	@tests/sim/table.py docs/testing.md --write
 
-fuzz: ## All that parses, whole conversations and the core's schedule under libFuzzer, FUZZ_SECONDS=60 each
+docs: ## What README.md, docs/ and the manual page show of the program, made anew
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet lockagent
+	@tests/sim/table.py docs/testing.md --write
+	@tests/docs/check.py build-test/lockagent --write
+
+fuzz: ## All that parses, conversations and the core's schedule under libFuzzer (FUZZ_SECONDS=60)
 	@deploy/install-deps.sh fuzz
-	@export CC=clang; $(call configure,build-fuzz,-Dfuzz=true -Db_sanitize=address$(,)undefined -Db_lundef=false)
+	@export CC=clang; \
+	  $(call configure,build-fuzz,-Dfuzz=true -Db_sanitize=address$(,)undefined -Db_lundef=false)
 	@ninja -C build-fuzz --quiet fuzz_targets
 	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS)
 
-faults: ## Real agents and masters under every fault, and a checker over what their callers were told (SEED=1)
+faults: ## Real agents and masters under every fault, and a checker of what callers heard (SEED=1)
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
@@ -77,19 +98,20 @@ faults-long: ## The same in random order with new seeds, for TIME=3600 seconds f
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@tests/faults/run.py build-test --for $(or $(TIME),3600) --seed $(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' '))
+	@tests/faults/run.py build-test --for $(or $(TIME),3600) \
+	  --seed $(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 
 compose: ## The containers: images, five masters, the agent, an app; a smoke test of it all
 	@deploy/install-deps.sh compose
 	@tests/compose/smoke.sh
 
-install: ## The program, its manual page, completions and systemd unit, below PREFIX (/usr/local) and DESTDIR
+install: ## The program, manual page, completions and systemd unit, below PREFIX and DESTDIR
 	@deploy/install-deps.sh build
 	@$(call configure,build-install,-Dtests=false --buildtype=release --strip)
 	@meson configure build-install --prefix=$(PREFIX)
 	@meson install -C build-install
 
 clean: ## Removes what the targets above have built
-	@rm -rf build build-test build-lint build-asan build-bench build-fuzz build-install
+	@rm -rf build build-test build-lint build-asan build-bench build-coverage build-fuzz build-install
 
 , := ,
