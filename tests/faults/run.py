@@ -142,6 +142,8 @@ def agents_killed_with_journal(world):
     for number in range(3):
         agent, key = world.agent(), f"kept/{number}"
         token = world.hold(agent, key, KEPT_TTL_MS)
+        # Killed before it has marked the answer as written, the agent would not renew the hold.
+        world.expect_held(agent, key, token)
         world.kill(f"agent{agent}")
         time.sleep(world.random.uniform(0.02, 0.3) * TTL_S)
         world.launch_agent(agent)

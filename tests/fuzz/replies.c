@@ -44,7 +44,7 @@ static void check_vote(enum op op, const redisReply *entry, const struct item_re
         FUZZ_CHECK(op == OP_REPAIR && list, "%s repaired", op_name(op));
         break;
     case VOTE_MISNUMBERED:
-        FUZZ_CHECK(op == OP_ADOPT && list, "%s misnumbered", op_name(op));
+        FUZZ_CHECK((op == OP_ADOPT || op == OP_RELEASE) && list, "%s misnumbered", op_name(op));
         break;
     case VOTE_ABSENT:
         FUZZ_CHECK(op != OP_ACQUIRE && number && entry->integer == -1, "%s said absent",
