@@ -50,7 +50,6 @@ struct config_group {
 struct config_policy {
     struct core_policy core;
     char prefix[128];
-    uint32_t fence_retention_ms;
 };
 
 enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };

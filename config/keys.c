@@ -142,7 +142,7 @@ const struct config_key config_keys[] = {
      .prose = "Number every grant with a fencing token that only rises, for resources that can "
               "refuse an old holder."},
     {.path = "policies[].fence_retention", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
-     POLICY(fence_retention_ms), .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
+     POLICY(core.fence_retention_ms), .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
      .prose = "How long masters remember the last fencing token after a key's last grant or "
               "renewal. At least twice limits.max_ttl (which is also the default where it is "
               "more)."},

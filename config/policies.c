@@ -264,10 +264,10 @@ static void check_fence_retention(struct config_loading *loading, size_t index)
     struct config_policy *policy = &loading->config->policies[index];
     char path[CONFIG_PATH], is[DURATION], max[DURATION];
     int64_t floor = 2 * (int64_t)loading->config->max_ttl_ms;
-    if (policy->fence_retention_ms >= floor)
+    if (policy->core.fence_retention_ms >= floor)
         return;
     if (!config_is_set(loading, "policies[].fence_retention", index)) {
-        policy->fence_retention_ms = (uint32_t)floor;
+        policy->core.fence_retention_ms = (uint32_t)floor;
         return;
     }
     if (config_is_bad(loading, "policies[].fence_retention", index) ||
@@ -277,7 +277,7 @@ static void check_fence_retention(struct config_loading *loading, size_t index)
         &loading->report,
         config_place_of(loading, "policies[].fence_retention", index, (struct config_place){0}),
         config_path_of(loading, "policies[].fence_retention", index, path),
-        "`%s` is less than 2 x limits.max_ttl (%s)", duration(policy->fence_retention_ms, is),
+        "`%s` is less than 2 x limits.max_ttl (%s)", duration(policy->core.fence_retention_ms, is),
         duration(loading->config->max_ttl_ms, max));
 }
 

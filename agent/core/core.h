@@ -42,6 +42,7 @@ struct core_policy {
     int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
     int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
     bool fencing;
+    uint32_t fence_retention_ms; /* masters keep a fence key for so long at least (R12) */
     bool reentrant; /* the same owner, asking again at this agent, has the lock once more (R11) */
     /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_min_ms;
@@ -270,7 +271,7 @@ struct send_item {
      * included */
     uint32_t ttl_ms;
     uint16_t policy;
-    bool fencing;         /* keep the fence key alive (and number the grant) */
+    bool fencing;         /* keep the fence key (and number the grant); RENEW: now and then */
     bool fair;            /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with
                              the ticket */
     struct ticket ticket; /* WITHDRAW: whose it is that is taken off, alone */

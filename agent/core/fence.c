@@ -15,6 +15,8 @@
 
 #include "core_assert.h"
 
+enum { FENCE_KEPT_PER_RETENTION = 4 };
+
 /* Median of the masters' clock offsets that are known; false while none is. */
 static bool median_offset(const struct group *group, int64_t *ret_us)
 {
@@ -51,6 +53,21 @@ uint64_t fence_proposal(const struct core *core, uint8_t group)
     if (proposal > LIMIT_FENCE - FENCE_AHEAD_US)
         proposal = LIMIT_FENCE - FENCE_AHEAD_US; /* so that its limit is a number still */
     return proposal > 0 ? (uint64_t)proposal : 1;
+}
+
+/* The first renewal after each quarter of the retention extends them, until one is won. So a quorum
+ * keeps the number for three quarters of it past the last renewal at least. What it was before a
+ * reload, or before a restart, nobody knows here. */
+bool fence_key_is_due(const struct core *core, const struct lock *lock)
+{
+    const struct core_policy *policy = &core->policies[lock->policy];
+    CORE_ASSERT(lock->fencing);
+    CORE_ASSERT(policy->fence_retention_ms > 0);
+    int64_t quarter_us = (int64_t)policy->fence_retention_ms * 1000 / FENCE_KEPT_PER_RETENTION,
+            won_us = instant_us_between(lock->acquired_at, lock->won_from),
+            now_us = instant_us_between(lock->acquired_at, core->now);
+    return won_us / quarter_us != now_us / quarter_us ||
+           !instant_before(core->policies_since, lock->won_from);
 }
 
 bool fence_is_wild(const struct core *core, uint8_t group, uint64_t number)

@@ -8,6 +8,8 @@
 uint64_t fence_proposal(const struct core *core, uint8_t group);
 /* True for a number that no agent can have granted by now. */
 bool fence_is_wild(const struct core *core, uint8_t group, uint64_t number);
+/* True where the renewal that begins is to extend the lock's fence keys. */
+bool fence_key_is_due(const struct core *core, const struct lock *lock);
 /* A master stores that number for the lock. */
 void fence_heard(struct lock *lock, uint8_t master, uint64_t number);
 

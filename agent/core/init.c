@@ -133,10 +133,12 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
     for (size_t i = 0; i < count; i++) {
         CORE_ASSERT(policies[i].renew != RENEW_UNSET);
         CORE_ASSERT(policies[i].lock_delay_ms < core->max_ttl_ms);
+        CORE_ASSERT(policies[i].fence_retention_ms > 0);
         CORE_ASSERT(policies[i].group_count >= 1 && policies[i].group_count <= LIMIT_GROUPS);
         core->policies[i] = policies[i];
     }
     core->policy_count = count;
+    core->policies_since = core->now;
 }
 
 struct core *core_init(void *memory, const struct core_config *config)

@@ -87,7 +87,8 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .label = words_label(lock_words(lock)),
         .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock_lease_ms(lock),
         .policy = lock->policy,
-        .fencing = lock->fencing && !(op == OP_ADOPT && MUTANT(ADOPT_IGNORES_FENCE)),
+        .fencing = lock->fencing && (op != OP_RENEW || fence_key_is_due(core, lock)) &&
+                   !(op == OP_ADOPT && MUTANT(ADOPT_IGNORES_FENCE)),
     };
     item.fair = lock_policy(core, lock)->order == ORDER_FAIR;
     if (item.fair)

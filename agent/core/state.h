@@ -308,6 +308,7 @@ struct core {
     size_t group_count;
     struct core_policy policies[LIMIT_POLICIES];
     size_t policy_count;
+    struct instant policies_since;
     uint32_t max_ttl_ms;
     int64_t wait_ms_max;
     uint32_t locks_max, requests_max, waiters_max, rounds_min, rounds_max;

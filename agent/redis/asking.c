@@ -117,7 +117,7 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         return;
     owner(resp, &item->token, item->agent, op == OP_RELEASE && item->asked,
           asking->label ? item->label : (struct text){"", 0});
-    uint64_t retention_ms = item->fencing ? policy->fence_retention_ms : 0;
+    uint64_t retention_ms = item->fencing ? policy->core.fence_retention_ms : 0;
     CORE_ASSERT(!item->fencing || retention_ms > 0);
     if (op == OP_RAISE) {
         resp_number(resp, item->token.fence);

@@ -1,28 +1,20 @@
 -- Renews, repairs or adopts locks; nothing is ever shortened (R7).
 -- ARGV: renew|repair|adopt, then per item: '<random>:<agent>:<label>', ttl, fence retention (0: no
--- fencing), number. An adoption needs no owner, but exactly the number, and makes the agent the
--- owner; the others need the agent to be that (D3).
--- KEYS: the lock keys of all items, the fence keys of those that fence, and the marker where the
--- group is guarded. Answers a list, or 0 where that is what all answer; no item can make another
+-- fencing, or a renewal that leaves the fence key alone, R12), number. An adoption needs no owner,
+-- but exactly the number, and makes the agent the owner; the others need the agent to be that (D3).
+-- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker where
+-- the group is guarded. Answers a list, or 0 where that is what all answer; no item can make another
 -- one fail. Where a key is missing and the group is guarded, the marker's epoch ('': no marker) is
 -- its last entry: a master that forgot since says so by that (R7).
--- A fence key gets its retention anew when a quarter of it has passed (R12).
 local mode, missing = ARGV[1], false
 local count, done, locks = (#ARGV - 1) / 4, 0, {}
-local fences = count
 
--- The usual case: the lock is there, and its fence key has time.
+-- The usual case: the lock is there, and its fence key is left alone.
 if mode == 'renew' then
     locks = redis.pcall('MGET', unpack(KEYS, 1, count)) -- refused as a whole: nothing is there
     for i = 1, count do
-        local own, value, retention, left = ARGV[4 * i - 2], locks[i], ARGV[4 * i], nil
-        if retention ~= '0' then
-            fences = fences + 1
-            left = value and redis.pcall('PTTL', KEYS[fences])
-        end
-        local rests = retention == '0' or type(left) == 'number'
-            and (left < 0 or left >= 0.75 * retention)
-        if rests and value and string.sub(value, 1, #own) == own then
+        local own, value = ARGV[4 * i - 2], locks[i]
+        if ARGV[4 * i] == '0' and value and string.sub(value, 1, #own) == own then
             local set = redis.pcall('PEXPIRE', KEYS[i], ARGV[4 * i - 1], 'GT')
             if set == 0 or set == 1 then locks[i], done = 0, done + 1 end
         end
@@ -31,10 +23,6 @@ if mode == 'renew' then
 end
 
 -- (common)
-local function keep(key, ms, enough)
-    local left = redis.call('PTTL', key)
-    if left >= 0 and left < enough then redis.call('PEXPIRE', key, ms) end
-end
 
 -- one without expiry gets one: fence keys live for the retention (R12)
 local function store(key, number, retention)
@@ -50,7 +38,7 @@ local function renew(key, fence, ttl, retention, number)
         store(fence, number, retention)
         return number
     end
-    keep(fence, retention, 0.75 * retention)
+    redis.call('PEXPIRE', fence, retention, 'GT')
     return stored
 end
 
@@ -98,7 +86,7 @@ local function extend(key, fence, value, ttl, retention, number)
 end
 
 local replies = {}
-fences = count
+local fences = count
 for i = 1, count do
     local at, fence = 4 * i - 2, nil
     local ttl, retention = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])

@@ -133,10 +133,10 @@ static void make_config(void)
                                             .ttl_ms = 2000,
                                             .max_hold_ms = 8000,
                                             .fencing = config->policy_count != 1,
+                                            .fence_retention_ms = 3600000,
                                             .retry_min_ms = 50,
                                             .retry_max_ms = 200,
                                             .handover_max = 2};
-        policy->fence_retention_ms = 3600000;
         snprintf(policy->core.match, sizeof(policy->core.match), "%s",
                  matches[config->policy_count]);
     }

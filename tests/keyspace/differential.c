@@ -709,7 +709,7 @@ static void set_up(const char *preload)
     snprintf(d.names[count], sizeof d.names[0], "%s", VOTE_KEY);
     d.config.group_count = 1;
     d.config.policy_count = 2;
-    d.config.policies[0].fence_retention_ms = 10000;
+    d.config.policies[0].core.fence_retention_ms = 10000;
     server_start(preload);
     for (unsigned i = 0; i < SCRIPT_COUNT; i++)
         tell_server(3, (const char *const[]){"SCRIPT", "LOAD", redis_scripts[i].text});

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FENCE_RETENTION_MS = 3600 * 1000, COMMAND_BYTES = 256 * 1024, NAME_BYTES = 48 };
+enum { COMMAND_BYTES = 256 * 1024, NAME_BYTES = 48 };
 
 static const char *const prefixes[] = {"lock:", "other:"};
 
@@ -485,7 +485,7 @@ void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, 
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)fence.len, fence.at);
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-    snprintf(retention, sizeof retention, "%d", FENCE_RETENTION_MS);
+    snprintf(retention, sizeof retention, "%d", SIM_FENCE_RETENTION_MS);
     const char *const words[] = {"SET", name, digits, "PX", retention};
     put(w, index, words, sizeof words / sizeof words[0]);
     w->masters[index].keys[key].planted = true;
@@ -512,7 +512,7 @@ const char *master_load(struct world *w, const struct replacement *replacement)
         for (unsigned g = 0; g < SIM_GROUPS; g++)
             naming->groups[g].guard = w->switches.forgetful;
         for (unsigned p = 0; p < SIM_POLICIES; p++) {
-            naming->policies[p].fence_retention_ms = FENCE_RETENTION_MS;
+            naming->policies[p].core.fence_retention_ms = SIM_FENCE_RETENTION_MS;
             snprintf(naming->policies[p].prefix, sizeof naming->policies[p].prefix, "%s",
                      prefixes[i]);
         }

@@ -110,6 +110,7 @@ static void prepare(uint8_t masters)
                                       .max_hold_ms = 600000,
                                       .bound_max_hold_ms = 3600000,
                                       .fencing = true,
+                                      .fence_retention_ms = 3600000,
                                       .retry_min_ms = 50,
                                       .retry_max_ms = 50};
     rig.config = (struct core_config){.groups = &rig.group,

@@ -271,7 +271,7 @@ static inline void rig_configure(void)
     rig.config->policy_count = 2;
     strcpy(rig.config->policies[POLICY_FENCED].prefix, "lock:");
     strcpy(rig.config->policies[POLICY_PLAIN].prefix, "plain:");
-    rig.config->policies[POLICY_FENCED].fence_retention_ms = 3600000;
+    rig.config->policies[POLICY_FENCED].core.fence_retention_ms = 3600000;
 }
 
 static inline void send_before_sleep(uv_prepare_t *prepare)

@@ -318,7 +318,7 @@ Test(config, a_file_with_only_redis_has_all_defaults)
     cr_expect_eq(policy->retry_min_ms, 20u);
     cr_expect_eq(policy->retry_max_ms, 250u);
     cr_expect_str_eq(config.policies[0].prefix, "lock:");
-    cr_expect_eq(config.policies[0].fence_retention_ms, 3600000u);
+    cr_expect_eq(config.policies[0].core.fence_retention_ms, 3600000u);
     cr_expect_eq(config.max_ttl_ms, 60000u);
     cr_expect_eq(config.wait_ms_max, 300000);
     cr_expect_eq(config.locks_max, 10000u);
@@ -365,7 +365,7 @@ Test(config, every_key_reaches_its_field)
     cr_expect_eq(policy->core.lock_delay_ms, 2500u);
     cr_expect(policy->core.reentrant);
     cr_expect_not(policy->core.fencing);
-    cr_expect_eq(policy->fence_retention_ms, 86400000u);
+    cr_expect_eq(policy->core.fence_retention_ms, 86400000u);
     cr_expect_eq(policy->core.retry_min_ms, 5u);
     cr_expect_eq(policy->core.retry_max_ms, 1000u);
     cr_expect_eq(config.policies[1].core.algorithm, ALGORITHM_SINGLE);
@@ -420,7 +420,7 @@ Test(config, defaults_follow_the_keys_they_depend_on)
     cr_expect_eq(config.policies[1].core.retry_min_ms, 5u);
     cr_expect_eq(config.policies[2].core.ttl_ms, 10000u);
     expect_ok(config_load("long-leases.yaml", NULL, NULL, 0, &config, &errors));
-    cr_expect_eq(config.policies[0].fence_retention_ms, 7200000u);
+    cr_expect_eq(config.policies[0].core.fence_retention_ms, 7200000u);
     cr_expect_eq(config.policies[0].core.ttl_ms, 30000u);
     expect_ok(config_load("last-policy-written.yaml", NULL, NULL, 0, &config, &errors));
     cr_expect_eq(config.policy_count, 2u, "a written `*` takes the place of the implicit one");
