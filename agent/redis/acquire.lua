@@ -19,10 +19,11 @@ for i = 3, #ARGV, size do
     if ARGV[i] ~= '0' then at = at + 1 end
 end
 if fair then at = at + count end
--- What is of another type is as missing, and so is all of it where one is refused.
+-- What is of another type is as missing, and so is all of it where reading is refused: then nothing
+-- is known of what is stored.
 local ask = redis.pcall
 local read = KEYS[2] and ask('MGET', unpack(KEYS, 1, KEYS[at] and at)) or {}
-local usual = not fair and not previous and (read[at] or not KEYS[at])
+local usual = not (fair or previous or read.err) and (read[at] or not KEYS[at])
 
 -- The usual case: a free key, on a master that votes. Of the others it is noted whether the stored
 -- number is below the proposed one, compared as texts: a double of so many digits takes a master as

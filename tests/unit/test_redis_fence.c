@@ -142,3 +142,20 @@ Test(fence, a_missing_key_and_zero_are_zero)
     cr_assert(got.vote == VOTE_YES && got.fence == BIG);
     end(&one);
 }
+
+/* What was not read is not missing: the number that is stored there must not be written over. */
+Test(fence, r12_a_master_that_refuses_to_read_many_keys_keeps_its_numbers)
+{
+    begin(&one, NULL);
+    ask(&one, "SET lockagent:fence:lock:k %llu", (unsigned long long)BIG + 1000);
+    ask(&one, "ACL SETUSER default -mget");
+    struct send_item items[] = {item_of("k", 1, BIG), item_of("new", 1, BIG)};
+    uint32_t first = rig_send(OP_ACQUIRE, 1, items, 2);
+    RUN_UNTIL(reply_to(first + 1, 0), 3000);
+    cr_assert_eq(reply_to(first, 0)->vote, VOTE_YES);
+    cr_assert_eq(reply_to(first, 0)->fence, BIG + 1001);
+    cr_assert_eq(reply_to(first + 1, 0)->fence, BIG);
+    cr_assert_eq(exchange(OP_RELEASE, 0, items[0]).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 2, BIG + 1)).fence, BIG + 1002);
+    end(&one);
+}
