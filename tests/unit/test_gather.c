@@ -148,6 +148,37 @@ Test(gather, those_of_other_masters_or_of_order_fair_go_apart)
     expect_nothing();
 }
 
+/* The same numbers of masters are other masters in another group. */
+Test(gather, those_of_another_group_go_apart)
+{
+    static const char *const names[] = {"main", "other"};
+    static struct core_group groups[2];
+    static struct core_policy policies[2];
+    prepare(5);
+    groups[0] = groups[1] = rig.group;
+    policies[0] = policies[1] = rig.policy;
+    snprintf(policies[0].match, sizeof policies[0].match, "other-*");
+    policies[0].groups[0] = 1;
+    rig.config.groups = groups, rig.config.group_names = names, rig.config.group_count = 2;
+    rig.config.policies = policies, rig.config.policy_count = 2;
+    begin();
+    for (uint8_t m = 0; m < 5; m++) {
+        struct event event = {.kind = EVENT_MASTER_UP};
+        event.master = (struct event_master){.group = 1, .master = m, .epoch = 1};
+        step(event);
+    }
+    begin_turn();
+    acquire(1, "a"), acquire(2, "other-b"), acquire(3, "c");
+    end_turn();
+    for (size_t i = 0; i < rig.count; i++)
+        if (rig.records[i].effect.kind == EFFECT_SEND)
+            cr_assert_eq(rig.records[i].effect.send.group,
+                         rig.records[i].items[0].key.at[0] == 'o' ? 1 : 0);
+    expect_next(OP_ACQUIRE, 2, "a");
+    expect_next(OP_ACQUIRE, 1, "other-b");
+    expect_nothing();
+}
+
 /* Of a lock that makes room for another one what was gathered is sent, while its key is known. */
 Test(gather, r6_a_lock_that_goes_has_its_release_sent)
 {
