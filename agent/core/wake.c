@@ -29,10 +29,11 @@
 
 enum {
     SIT_OUT_ROUND_TRIPS = 2,
-    TURN_ROUND_TRIPS = 3,  /* from one agent in line to the next, */
-    TURN_LATE_US = 2000,   /* and what a process may be late by itself; */
-    LINE_US_MAX = 2000000, /* all of them: masters may name any number of agents */
-    SPREAD_US_MIN = 100,   /* of each agent that waits */
+    TURN_ROUND_TRIPS = 3, /* from one agent in line to the next, */
+    TURN_LATE_US = 2000,  /* and what a process may be late by itself; */
+    SPREAD_US_MIN = 100,  /* of each agent that waits */
+    /* for all of them together, in line or not: masters may name any number of agents */
+    PAUSE_US_MAX = 2000000,
     HALVINGS_MAX = 16,
     HEARING_RETRY_MAX = 20 /* who hears of releases pauses up to so many times retry.max */
 };
@@ -114,7 +115,8 @@ static int64_t spread_us(const struct core *core, const struct key *key)
     int64_t least_us = (int64_t)SPREAD_US_MIN * key->contest->channel.agents;
     CORE_ASSERT(us >= 0);
     us >>= halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX;
-    return us > least_us ? us : least_us;
+    us = us > least_us ? us : least_us;
+    return us < PAUSE_US_MAX ? us : PAUSE_US_MAX;
 }
 
 /* How long so many agents in line are waited for. */
@@ -122,7 +124,7 @@ static int64_t line_us(int64_t round_trip_us, uint32_t agents)
 {
     CORE_ASSERT(round_trip_us >= 0);
     int64_t us = (TURN_ROUND_TRIPS * round_trip_us + TURN_LATE_US) * agents;
-    return us < LINE_US_MAX ? us : LINE_US_MAX;
+    return us < PAUSE_US_MAX ? us : PAUSE_US_MAX;
 }
 
 /* R9: who is in line waits for those ahead of it; who is not may come between any two. Half a round
@@ -266,7 +268,8 @@ static void end_turn(const struct core *core, struct key *key, uint32_t others)
     CORE_ASSERT(others > 0);
     int64_t round_trips = (int64_t)key->contest->channel.agents + 1 + SIT_OUT_ROUND_TRIPS;
     int64_t us = core->groups[key->group].round_trip_us * round_trips + TURN_LATE_US;
-    key->contest->sits_out_until = instant_after_us(core->now, us < LINE_US_MAX ? us : LINE_US_MAX);
+    key->contest->sits_out_until =
+        instant_after_us(core->now, us < PAUSE_US_MAX ? us : PAUSE_US_MAX);
     key->contest->handovers = 0;
     key->contest->channel.in_line = true;
     key->contest->channel.ahead = others;

@@ -279,6 +279,20 @@ Test(messages, r9_agents_that_hear_the_same_message_spread)
     cr_assert_leq(shortest_us, 8000);
 }
 
+/* A master may say what it likes of how many listen, and nothing else wakes. */
+Test(messages, r9_nobody_pauses_after_a_message_for_longer_than_two_seconds)
+{
+    begin_waiting();
+    at_ms(1), channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(2);
+    for (int i = 0; i < 20; i++) {
+        expect_send(OP_ACQUIRE, ALL);
+        channel("k", EVENT_MESSAGE, 0x07, UINT16_MAX);
+        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        expect_send(OP_RELEASE, 0x18);
+        let_time_pass_until(OP_ACQUIRE, 2001);
+    }
+}
+
 /* One of ten agents that has seen longer round trips than the others would lose to them for
  * ever. */
 Test(messages, r9_who_loses_again_and_again_pauses_less)
