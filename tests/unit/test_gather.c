@@ -198,3 +198,29 @@ Test(gather, r6_a_lock_that_goes_has_its_release_sent)
     step((struct event){.kind = EVENT_FLUSH});
     rig.holds_back = false;
 }
+
+/* After a stall more renewals are due than one step can name: what is gathered counts as named. */
+Test(gather, r8_renewals_of_many_locks_take_several_steps)
+{
+    enum { MANY = LIMIT_ITEMS + LIMIT_BATCH };
+    static char keys[MANY][8];
+    unsigned renewed = 0;
+    prepare(3);
+    rig.config.locks_max = MANY;
+    begin();
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%u", i);
+        rig.count = 0;
+        acquire_as(1, keys[i], .renew = RENEW_AGENT);
+        expect_send(OP_ACQUIRE, 0x07);
+        reply(OP_ACQUIRE, 0x07, VOTE_YES);
+    }
+    rig.count = 0;
+    stalled_until_ms(4000), step((struct event){.kind = EVENT_TIME});
+    while (core_next_deadline(rig.core).us <= rig.epoch_us + rig.now_us)
+        step((struct event){.kind = EVENT_TIME});
+    for (size_t i = 0; i < rig.count; i++)
+        if (rig.records[i].effect.kind == EFFECT_SEND)
+            renewed += rig.records[i].effect.send.count;
+    cr_assert_eq(renewed, MANY);
+}
