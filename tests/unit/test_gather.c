@@ -123,6 +123,24 @@ Test(gather, r5_what_goes_out_alone_overtakes_nothing)
     rig.holds_back = false;
 }
 
+/* The undoing of an attempt puts its ticket back: who leaves takes it off behind that (R9). */
+Test(gather, r9_a_withdrawal_does_not_overtake_the_ticket_that_it_takes_off)
+{
+    prepare(5);
+    rig.policy.order = ORDER_FAIR;
+    begin();
+    acquire_as(1, "k", .wait_ms = 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    begin_turn();
+    reply(OP_ACQUIRE, 0x07, VOTE_TAKEN);
+    cancel(1);
+    expect_channel(EFFECT_WATCH), expect_channel(EFFECT_UNWATCH);
+    expect_next(OP_RELEASE, 1, "k");
+    expect_next(OP_WITHDRAW, 1, "k");
+    expect_nothing();
+    rig.holds_back = false;
+}
+
 /* Masters that are asked differently are asked apart. */
 Test(gather, those_of_other_masters_or_of_order_fair_go_apart)
 {
