@@ -159,6 +159,21 @@ Test(errors, a_command_that_the_acl_forbids_marks_the_master)
     end(&one);
 }
 
+/* What one key of a call is, hides nothing that the others say of the master. */
+Test(errors, a_key_of_another_type_does_not_hide_that_a_command_is_forbidden)
+{
+    begin(&one, NULL);
+    ask(&one, "LPUSH lock:a x");
+    ask(&one, "ACL SETUSER default -set");
+    struct send_item items[] = {item_of("a", 1, BIG), item_of("b", 1, BIG)};
+    uint32_t first = rig_send(OP_ACQUIRE, 1, items, 2);
+    RUN_UNTIL(reply_to(first + 1, 0), 1000);
+    cr_assert_eq(reply_to(first, 0)->vote, VOTE_FOREIGN);
+    cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_REFUSED);
+    cr_assert(is_down_with(0, "noperm"), "%s", redis_master(rig.redis, 0, 0).reason);
+    end(&one);
+}
+
 /* If it marked the master, any caller could take it down by naming such a key. */
 Test(errors, a_key_that_the_acl_forbids_leaves_the_master_up)
 {

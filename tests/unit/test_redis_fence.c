@@ -159,3 +159,19 @@ Test(fence, r12_a_master_that_refuses_to_read_many_keys_keeps_its_numbers)
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 2, BIG + 1)).fence, BIG + 1002);
     end(&one);
 }
+
+/* A fence key that was kept for less, or for ever, lives for the retention from each grant on. */
+Test(fence, r12_each_grant_gives_the_fence_key_its_retention)
+{
+    static const char *const stored[] = {"SET " FENCE " 7", "SET " FENCE " 7 PX 5000",
+                                         "SET " FENCE " 1760000000000009 PX 5000"};
+    begin(&one, NULL);
+    for (unsigned i = 0; i < sizeof(stored) / sizeof(stored[0]); i++) {
+        ask(&one, "FLUSHALL");
+        ask(&one, stored[i]);
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+        long long left_ms = ask_number(&one, "PTTL", FENCE);
+        cr_assert(left_ms > 3590000 && left_ms <= 3600000, "%s: %lld", stored[i], left_ms);
+    }
+    end(&one);
+}

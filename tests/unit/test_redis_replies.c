@@ -206,6 +206,24 @@ Test(replies, an_impossible_reply_ends_the_connection_and_is_counted_once)
     end(&one);
 }
 
+/* D5.5: a call that was refused as a whole is worth asking for piece by piece, an item is not. */
+Test(replies, a_refusal_of_one_item_is_its_own)
+{
+    redisReply well = number_of(0),
+               error = text_of(REDIS_REPLY_ERROR, "ERR The user executing the script can't access "
+                                                  "at least one of the keys mentioned");
+    redisReply *elements[] = {&well, &error};
+    redisReply list = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = elements};
+    struct item_reply items[2];
+    reply_read(OP_RELEASE, 2, &list, items);
+    cr_assert_eq(items[0].vote, VOTE_YES);
+    cr_assert_eq(items[1].vote, VOTE_REFUSED, "%s", vote_name(items[1].vote));
+    reply_read(OP_RELEASE, 2, &error, items);
+    cr_assert(items[0].vote == VOTE_NOT_RUN && items[1].vote == VOTE_NOT_RUN);
+    reply_read(OP_RELEASE, 1, &error, items);
+    cr_assert_eq(items[0].vote, VOTE_REFUSED, "%s", vote_name(items[0].vote));
+}
+
 Test(replies, a_batch_with_an_item_too_few_or_too_many_is_impossible)
 {
     begin(&one, NULL);
