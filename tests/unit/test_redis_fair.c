@@ -253,3 +253,77 @@ Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
     cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
     end(&one);
 }
+
+/* ---- calls of several keys ---- */
+
+/* Numbered by no fence key, which stands in front of the tickets: those of the others are found all
+ * the same. */
+static struct send_item without_fence(struct send_item item)
+{
+    item.fencing = false;
+    item.token.fence = 0;
+    return item;
+}
+
+/* Three keys of one call, by `agent`, who came for each of them at another time. */
+static void three_of(struct send_item items[3], uint8_t token, uint64_t agent,
+                     const uint64_t came[3])
+{
+    static const char *const keys[] = {"k", "l", "m"};
+    for (unsigned i = 0; i < 3; i++) {
+        items[i] = came != NULL ? attempt(token, agent, came[i]) : deleting(token, agent);
+        items[i].key.at = keys[i];
+        if (i == 1)
+            items[i] = without_fence(items[i]);
+    }
+}
+
+static void expect_votes(enum op op, const struct send_item items[3], const enum vote votes[3])
+{
+    uint32_t first = rig_send(op, 1, items, 3);
+    RUN_UNTIL(reply_to(first + 2, 0), 3000);
+    for (unsigned i = 0; i < 3; i++)
+        cr_assert_eq(reply_to(first + i, 0)->vote, votes[i], "%u: %s, not %s", i,
+                     vote_name(reply_to(first + i, 0)->vote), vote_name(votes[i]));
+}
+
+Test(fair_scripts, r9_each_key_of_a_call_has_its_own_tickets)
+{
+    static const uint64_t holder_came[] = {1, 1, 1}, bert_came[] = {5, 8, 5},
+                          anna_came[] = {7, 6, 7};
+    static const enum vote all[] = {VOTE_YES, VOTE_YES, VOTE_YES},
+                           none[] = {VOTE_TAKEN, VOTE_TAKEN, VOTE_TAKEN},
+                           annas[] = {VOTE_TAKEN, VOTE_YES, VOTE_TAKEN};
+    struct send_item holder[3], bert[3], anna[3];
+    begin(&one, NULL);
+    three_of(holder, 9, 0x99, holder_came);
+    three_of(bert, 2, BERT, bert_came);
+    three_of(anna, 1, ANNA, anna_came);
+    expect_votes(OP_ACQUIRE, holder, all);
+    expect_votes(OP_ACQUIRE, bert, none);
+    expect_votes(OP_ACQUIRE, anna, none);
+    three_of(holder, 9, 0x99, /* came= */ NULL);
+    expect_votes(OP_RELEASE, holder, all);
+    expect_votes(OP_ACQUIRE, anna, annas);
+    cr_assert_null(ask(&one, "HGET lockagent:ticket:lock:l " ANNA_TEXT));
+    three_of(bert, 2, BERT, /* came= */ NULL); /* who leaves */
+    expect_votes(OP_RELEASE, bert, (const enum vote[]){VOTE_ABSENT, VOTE_TAKEN, VOTE_ABSENT});
+    cr_assert_str_eq(ask(&one, "EXISTS lockagent:ticket:lock:l"), "0");
+    cr_assert_str_eq(ask(&one, "HLEN lockagent:ticket:lock:m"), "1");
+    expect_votes(OP_ACQUIRE, anna, all);
+    end(&one);
+}
+
+/* Nobody waits for the first of them. */
+Test(fair_scripts, r9_those_who_wait_for_any_key_of_a_call_are_told)
+{
+    struct send_item items[] = {item_of("a", 1, BIG), item_of("k", 1, BIG), item_of("b", 1, BIG)};
+    begin(&one, NULL);
+    expect_votes(OP_ACQUIRE, items, (const enum vote[]){VOTE_YES, VOTE_YES, VOTE_YES});
+    redisContext *line = listen_to(&one), *other = listen_to(&one);
+    expect_votes(OP_RELEASE, items, (const enum vote[]){VOTE_YES, VOTE_YES, VOTE_YES});
+    expect_message(line, "2");
+    expect_message(other, "2");
+    redisFree(line), redisFree(other);
+    end(&one);
+}
