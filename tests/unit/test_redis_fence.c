@@ -175,3 +175,44 @@ Test(fence, r12_each_grant_gives_the_fence_key_its_retention)
     }
     end(&one);
 }
+
+/* ---- calls of several keys ---- */
+
+enum { EACH = 3 };
+
+static void expect_each(enum op op, const struct send_item items[EACH], enum vote vote,
+                        const uint64_t numbers[EACH])
+{
+    uint32_t first = rig_send(op, 1, items, EACH);
+    RUN_UNTIL(reply_to(first + EACH - 1, 0), 3000);
+    for (unsigned i = 0; i < EACH; i++) {
+        const struct record *got = reply_to(first + i, 0);
+        cr_assert_eq(got->vote, items[i].fencing ? vote : got->vote, "%s %u: %s", op_name(op), i,
+                     vote_name(got->vote));
+        cr_assert_eq(got->fence, numbers[i], "%s %u: %llu", op_name(op), i,
+                     (unsigned long long)got->fence);
+    }
+}
+
+/* The second of them is not numbered at all. */
+Test(fence, r12_each_item_of_a_call_has_its_own_number)
+{
+    static const uint64_t numbers[EACH] = {BIG, 0, BIG + 5}, none[EACH] = {0, 0, 0};
+    struct send_item items[EACH] = {item_of("k", 1, BIG), plain_of("l", 1),
+                                    item_of("m", 1, BIG + 5)};
+    begin(&one, NULL);
+    expect_each(OP_ACQUIRE, items, VOTE_YES, numbers);
+    ask(&one, "PEXPIRE lockagent:fence:lock:k 3000000");
+    ask(&one, "PEXPIRE lockagent:fence:lock:m 1000");
+    expect_each(OP_RENEW, items, VOTE_YES, none);
+    cr_assert_leq(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3000000);
+    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:m"), 3500000);
+    ask(&one, "DEL lock:k plain:l lock:m");
+    expect_each(OP_REPAIR, items, VOTE_REPAIRED, numbers);
+    items[0].numbered = items[2].numbered = true;
+    items[0].token.fence = BIG + 5, items[2].token.fence = BIG;
+    expect_each(OP_RELEASE, items, VOTE_MISNUMBERED, numbers);
+    items[0].token.fence = BIG, items[2].token.fence = BIG + 5;
+    expect_each(OP_RELEASE, items, VOTE_YES, numbers);
+    end(&one);
+}
