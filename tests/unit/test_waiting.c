@@ -728,6 +728,35 @@ Test(turns, r9_the_line_is_as_long_as_there_are_agents)
     cr_assert_leq(pause_after_message_us(2), NO_TURN_US); /* the others have left */
 }
 
+/* Several may believe to be first. */
+Test(turns, r9_who_is_first_in_line_tries_in_no_certain_moment)
+{
+    int64_t longest_us = 0, shortest_us = INT64_MAX;
+    begin_behind_others();
+    pause_after_message_us(3); /* it is first now */
+    for (int i = 0; i < 6; i++) {
+        int64_t pause_us = pause_after_message_us(3);
+        longest_us = pause_us > longest_us ? pause_us : longest_us;
+        shortest_us = pause_us < shortest_us ? pause_us : shortest_us;
+    }
+    cr_assert_geq(longest_us - shortest_us, 2000);
+}
+
+/* It is one of those who listen itself. */
+Test(turns, r9_whose_fellows_have_left_need_not_end_its_turn)
+{
+    begin_behind_others();
+    channel("k", EVENT_MESSAGE, 0x07, 1);
+    let_time_pass_until(OP_ACQUIRE, 200);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_GRANTED);
+    struct token token = hand_on(rig.answer.hold.token, 4, 1);
+    token = hand_on(token, 5, 1);
+    release(63, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+}
+
 /* A master may say what it likes of how many listen. */
 Test(turns, r9_nobody_sits_out_for_longer_than_two_seconds_and_some_round_trips)
 {
