@@ -206,6 +206,21 @@ Test(replies, an_impossible_reply_ends_the_connection_and_is_counted_once)
     end(&one);
 }
 
+/* R7: the label of another holder, which ends a list as well, is no epoch. */
+Test(replies, only_what_may_find_a_key_missing_tells_of_an_epoch)
+{
+    redisReply word = text_of(REDIS_REPLY_STRING, "held"), left = number_of(5),
+               label = text_of(REDIS_REPLY_STRING, "ee");
+    redisReply *elements[] = {&word, &left, &label};
+    redisReply list = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = elements};
+    static const enum op ops[] = {OP_ACQUIRE, OP_HANDOVER, OP_RAISE, OP_READ, OP_WITHDRAW};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        cr_assert_null(reply_epoch(ops[i], &list), "%s", op_name(ops[i]));
+    redisReply absent = number_of(-1), *entries[] = {&absent, &label};
+    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = entries};
+    cr_assert_str_eq(reply_epoch(OP_RENEW, &reply), "ee");
+}
+
 /* D5.5: a call that was refused as a whole is worth asking for piece by piece, an item is not. */
 Test(replies, a_refusal_of_one_item_is_its_own)
 {
