@@ -204,7 +204,9 @@ Test(fence, r12_each_item_of_a_call_has_its_own_number)
     expect_each(OP_ACQUIRE, items, VOTE_YES, numbers);
     ask(&one, "PEXPIRE lockagent:fence:lock:k 3000000");
     ask(&one, "PEXPIRE lockagent:fence:lock:m 1000");
+    items[0].fencing = false; /* it is left alone */
     expect_each(OP_RENEW, items, VOTE_YES, none);
+    items[0].fencing = true;
     cr_assert_leq(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3000000);
     cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:m"), 3500000);
     ask(&one, "DEL lock:k plain:l lock:m");
