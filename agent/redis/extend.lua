@@ -3,9 +3,9 @@
 -- fencing, or a renewal that leaves the fence key alone, R12), number. An adoption needs no owner,
 -- but exactly the number, and makes the agent the owner; the others need the agent to be that (D3).
 -- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker where
--- the group is guarded. Answers a list, or 0 where that is what all answer; no item can make another
--- one fail. Where a key is missing and the group is guarded, the marker's epoch ('': no marker) is
--- its last entry: a master that forgot since says so by that (R7).
+-- the group is guarded. Answers a list, or 0 where that is what all answer; no item can make
+-- another one fail. Where a key is missing and the group is guarded, the marker's epoch ('': no
+-- marker) is its last entry: a master that forgot since says so by that (R7).
 local mode, missing = ARGV[1], false
 local count, done, locks = (#ARGV - 1) / 4, 0, {}
 
