@@ -271,9 +271,8 @@ struct send_item {
      * included */
     uint32_t ttl_ms;
     uint16_t policy;
-    bool fencing;         /* keep the fence key (and number the grant); RENEW: now and then */
-    bool fair;            /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with
-                             the ticket */
+    bool fencing; /* keep the fence key (and number the grant); RENEW: now and then */
+    bool fair;    /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with the ticket */
     struct ticket ticket; /* WITHDRAW: whose it is that is taken off, alone */
 };
 /* One command, the same bytes for every master named. Only ACQUIRE, RENEW, REPAIR and RELEASE carry
