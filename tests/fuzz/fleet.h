@@ -8,7 +8,12 @@
 #include "agent/core/core.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { FLEET_AGENTS_MAX = 2, FLEET_REQUESTS = 128, FLEET_TTL_MS_MAX = 3000 };
+enum {
+    FLEET_AGENTS_MAX = 2,
+    FLEET_REQUESTS = 128,
+    FLEET_TTL_MS_MAX = 3000,
+    FLEET_FENCE_RETENTION_MS = 3600 * 1000, /* as its masters have it */
+};
 
 /* Who hears what an agent answers; NULL: nobody. */
 typedef void fleet_answered_fn(unsigned agent, const struct effect_answer *answer);

@@ -133,7 +133,7 @@ static void make_config(void)
                                             .ttl_ms = 2000,
                                             .max_hold_ms = 8000,
                                             .fencing = config->policy_count != 1,
-                                            .fence_retention_ms = 3600000,
+                                            .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
                                             .retry_min_ms = 50,
                                             .retry_max_ms = 200,
                                             .handover_max = 2};

@@ -155,7 +155,7 @@ static void start(struct fuzz_bytes *bytes)
                                   .lock_delay_ms = kind & 8 ? 300 : 0,
                                   .reentrant = true,
                                   .fencing = (kind & 128) == 0,
-                                  .fence_retention_ms = 3600000,
+                                  .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
                                   .retry_min_ms = 20,
                                   .retry_max_ms = 250,
                                   .order = kind & 16 ? ORDER_FAIR : ORDER_ANY,

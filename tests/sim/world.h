@@ -35,7 +35,7 @@ enum {
     SIM_LABEL = 8,
     SIM_OWNERS = 3, /* of one agent */
     SIM_SECRET = 24,
-    SIM_FENCE_RETENTION_MS = 60 * 1000,
+    SIM_FENCE_RETENTION_MS = 3600 * 1000,
     SIM_JOURNAL = 2 * SIM_LOCKS + SIM_REQUESTS + 1, /* slots of one agent's lock table */
 };
 
