@@ -13,14 +13,6 @@ static struct connection *connection_of(struct world *w, const struct flight *fl
     return &w->agents[flight->message->agent].connections[flight->master];
 }
 
-/* True while the connection that carried the flight lives: only then can its agent still hear of
- * it. */
-static bool is_connected(struct world *w, const struct flight *flight)
-{
-    return w->agents[flight->message->agent].incarnation == flight->message->incarnation &&
-           connection_of(w, flight)->generation == flight->generation;
-}
-
 bool network_leads_to(const struct world *w, uint8_t agent, uint8_t master)
 {
     return !w->masters[master].down &&
@@ -38,41 +30,6 @@ static int64_t delay_us(struct world *w, int64_t most)
     if (prng_in_10000(&w->prng, w->options.late))
         return prng_between(&w->prng, 10000, w->options.late_us_max);
     return prng_between(&w->prng, 20, prng_percent(&w->prng, 50) ? most : most / 8 + 20);
-}
-
-static struct message *copy_message(struct world *w, uint8_t agent, const struct effect_send *send,
-                                    const struct send_item *items)
-{
-    struct message *message =
-        world_allocate(w, sizeof *message + send->count * sizeof message->orders[0]);
-    message->op = send->op;
-    message->agent = agent;
-    message->group = send->group;
-    message->incarnation = w->agents[agent].incarnation;
-    message->sent_at = w->now;
-    message->count = send->count;
-    struct bytes command = master_command(w, agent, send->op, items + send->first, send->count);
-    char *bytes = world_allocate(w, command.len);
-    memcpy(bytes, command.at, command.len);
-    message->command = (struct bytes){bytes, command.len};
-    for (size_t i = 0; i < send->count; i++) {
-        const struct send_item *item = &items[send->first + i];
-        struct order *order = &message->orders[i];
-        order->ref = item->ref;
-        order->token = item->token;
-        order->previous = item->previous;
-        order->ticket = item->ticket;
-        order->ttl_ms = item->ttl_ms;
-        order->key = (uint8_t)(item->key.at[1] - '0');
-        order->fencing = item->fencing;
-        order->label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL);
-        if (order->label_len != 0)
-            memcpy(order->label, item->label.at, order->label_len);
-        turns_shown(w, agent, order);
-        if (send->op == OP_RENEW || send->op == OP_REPAIR)
-            checker_renews(w, order);
-    }
-    return message;
 }
 
 static void depart(struct world *w, struct flight *flight)
@@ -113,7 +70,7 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
         return;
     w->figures.shared_acquires += send->op == OP_ACQUIRE && send->count > 1;
     w->figures.shared_releases += send->op == OP_RELEASE && send->count > 1;
-    const struct message *message = copy_message(w, agent, send, items);
+    const struct message *message = flight_copy(w, agent, send, items);
     for (uint8_t m = 0; m < w->options.masters; m++) {
         if ((send->masters >> m & 1) == 0)
             continue;
@@ -132,67 +89,11 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
     }
 }
 
-static uint8_t name_of(const struct world *w, const struct flight *flight,
-                       const struct order *order)
-{
-    return master_name(w, flight->message->agent, order->key);
-}
-
-static bool is_locked_by(struct world *w, const struct flight *flight, const struct order *order)
-{
-    return master_holds(w, flight->master, name_of(w, flight, order), order->token.random);
-}
-
-/* Who set a key, and until when its agent owes the release of it. */
-static void note_author(struct world *w, const struct flight *flight, const struct order *order,
-                        bool had)
-{
-    const struct message *message = flight->message;
-    struct master_key *key = &w->masters[flight->master].keys[name_of(w, flight, order)];
-    if (!is_locked_by(w, flight, order))
-        return;
-    if (!had) {
-        key->set_by = message->agent;
-        key->set_by_incarnation = message->incarnation;
-        key->stray = !is_connected(w, flight);
-        key->lease_until = 0;
-    }
-    /* An adoption that fails owes nothing (D3), and a release that is refused extends nothing. */
-    if (message->agent == key->set_by && message->op != OP_ADOPT && message->op != OP_RELEASE)
-        key->lease_until = later(key->lease_until, message->sent_at + (int64_t)order->ttl_ms * 990);
-}
-
 static void execute(struct world *w, struct flight *flight)
 {
-    const struct message *message = flight->message;
     bool refused = prng_in_10000(&w->prng, w->options.refused),
          not_run = prng_in_10000(&w->prng, w->options.not_run);
-    bool had[LIMIT_BATCH];
-    flight->executed = true;
-    flight->verdicts = world_allocate(w, message->count * sizeof *flight->verdicts);
-    for (size_t i = 0; i < message->count; i++)
-        had[i] = is_locked_by(w, flight, &message->orders[i]);
-    flight->epoch = master_execute(w, flight->master, message,
-                                   refused   ? MISHAP_REFUSED
-                                   : not_run ? MISHAP_NOT_RUN
-                                             : MISHAP_NONE,
-                                   flight->verdicts);
-    for (size_t i = 0; i < message->count; i++) {
-        const struct order *order = &message->orders[i];
-        const struct verdict *verdict = &flight->verdicts[i];
-        note_author(w, flight, order, had[i]);
-        if (w->verbose)
-            world_say(
-                w, "    m%u %s k%u %02x%02x for a%u%s: %s", flight->master, op_name(message->op),
-                order->key, order->token.random[0], order->token.random[1], message->agent,
-                is_connected(w, flight) ? "" : " (dead connection)", vote_name(verdict->vote));
-        bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
-        if (verdict->vote == VOTE_YES && takes && !is_connected(w, flight))
-            w->intruded_at = w->now;
-        w->figures.repairs += verdict->vote == VOTE_REPAIRED;
-        w->figures.handovers += message->op == OP_HANDOVER && verdict->vote == VOTE_YES;
-        w->figures.second_phases += message->op == OP_RAISE && verdict->vote == VOTE_YES;
-    }
+    flight_execute(w, flight, refused ? MISHAP_REFUSED : not_run ? MISHAP_NOT_RUN : MISHAP_NONE);
 }
 
 void network_arrive(struct world *w, struct flight *flight)
@@ -201,7 +102,7 @@ void network_arrive(struct world *w, struct flight *flight)
     if (flight->lost || master->down || master->boot != flight->master_boot)
         return;
     /* In a healed world nothing travels for longer than the grace. */
-    if (w->healed && !is_connected(w, flight) && w->now > w->healed_at + HEALED_GRACE_US)
+    if (w->healed && !flight_is_connected(w, flight) && w->now > w->healed_at + HEALED_GRACE_US)
         return;
     if (flight->extra_us != 0) {
         int64_t extra_us = flight->extra_us;
@@ -216,7 +117,7 @@ void network_arrive(struct world *w, struct flight *flight)
         return;
     }
     execute(w, flight);
-    if (!is_connected(w, flight))
+    if (!flight_is_connected(w, flight))
         return;
     struct connection *connection = connection_of(w, flight);
     int64_t at = w->now + delay_us(w, w->options.back_us_max);
@@ -278,37 +179,13 @@ void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t gene
         tell_epoch(w, agent, index, master->epoch);
 }
 
-/* Tells the core of one flight's end: the verdicts, or `vote` for all of its orders. */
-static void report(struct world *w, const struct flight *flight, const struct verdict *verdicts,
-                   enum vote vote)
-{
-    const struct message *message = flight->message;
-    for (size_t i = 0; i < message->count && w->violation[0] == '\0'; i++) {
-        struct event event = {.kind = EVENT_REPLY};
-        event.reply.group = message->group;
-        event.reply.master = flight->master;
-        event.reply.op = message->op;
-        event.reply.ref = message->orders[i].ref;
-        event.reply.vote = verdicts == NULL ? vote : verdicts[i].vote;
-        event.reply.pttl_ms = verdicts == NULL ? -1 : verdicts[i].pttl_ms;
-        event.reply.fence = verdicts == NULL ? 0 : verdicts[i].fence;
-        event.reply.ticket = verdicts == NULL ? 0 : verdicts[i].ticket;
-        event.reply.agents = verdicts == NULL ? 0 : verdicts[i].agents;
-        if (verdicts != NULL)
-            event.reply.holder = (struct text){verdicts[i].label, verdicts[i].label_len};
-        else
-            event.reply.holder = (struct text){"", 0};
-        agent_step(w, message->agent, &event);
-    }
-}
-
 void network_reply(struct world *w, struct flight *flight, bool copy)
 {
     struct agent *agent = &w->agents[flight->message->agent];
     if (agent->incarnation != flight->message->incarnation || !agent->alive)
         return;
     if (!flight->executed) { /* it was never sent */
-        report(w, flight, NULL, VOTE_NOT_SENT);
+        flight_report(w, flight, NULL, VOTE_NOT_SENT);
         return;
     }
     if (!copy) {
@@ -333,7 +210,7 @@ void network_reply(struct world *w, struct flight *flight, bool copy)
     }
     if (!copy)
         hear_epoch(w, flight);
-    report(w, flight, flight->verdicts, VOTE_YES);
+    flight_report(w, flight, flight->verdicts, VOTE_YES);
     if (!copy && w->violation[0] == '\0' && prng_in_10000(&w->prng, 100)) {
         struct event event = {.kind = EVENT_MASTER_CLOCK};
         event.master.master = flight->master;
@@ -393,7 +270,7 @@ void network_abandon(struct world *w, uint8_t agent)
 static void report_all_unknown(struct world *w, const struct flight *flight)
 {
     for (; flight != NULL; flight = flight->next)
-        report(w, flight, NULL, VOTE_UNKNOWN);
+        flight_report(w, flight, NULL, VOTE_UNKNOWN);
 }
 
 void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t generation)

@@ -188,6 +188,8 @@ struct message {
     uint16_t count;
     struct order orders[];
 };
+/* What a server lacks that does not run a command. */
+enum mishap { MISHAP_NONE, MISHAP_REFUSED, MISHAP_NOT_RUN };
 /* What a master says to one order. */
 struct verdict {
     enum vote vote;
@@ -505,6 +507,20 @@ void fault_choke(struct world *w);
 void fault_master_resumes(struct world *w, uint8_t master);
 void fault_master_starts(struct world *w, uint8_t master);
 
+/* flight.c: one message on its way to one master and back */
+/* What the core asks to be sent, in the world's memory. */
+const struct message *flight_copy(struct world *w, uint8_t agent, const struct effect_send *send,
+                                  const struct send_item *items);
+/* True while the connection that carried the flight lives: only then can its agent still hear of
+ * it. */
+bool flight_is_connected(struct world *w, const struct flight *flight);
+/* Its master runs it now. */
+void flight_execute(struct world *w, struct flight *flight, enum mishap mishap);
+/* Tells the core of the flight's end: the verdicts, or where there are none `vote` for all of its
+ * orders. */
+void flight_report(struct world *w, const struct flight *flight, const struct verdict *verdicts,
+                   enum vote vote);
+
 /* network.c: ordered connections with delay */
 void network_send(struct world *w, uint8_t agent, const struct effect_send *send,
                   const struct send_item *items);
@@ -547,7 +563,6 @@ struct bytes master_command(struct world *w, uint8_t agent, enum op op,
                             const struct send_item *items, unsigned count);
 /* Runs a command and reads its reply: one verdict per order. Returns the epoch that comes with it,
  * as the agents number them; 0: none. */
-enum mishap { MISHAP_NONE, MISHAP_REFUSED, MISHAP_NOT_RUN };
 uint16_t master_execute(struct world *w, uint8_t master, const struct message *message,
                         enum mishap mishap, struct verdict *ret_verdicts);
 /* The script that an agent runs when it connects, and once a second (D5.3). */
