@@ -81,7 +81,8 @@ struct entry *entry_find(struct keyspace *keyspace, struct bytes name)
             continue;
         if (entry->expires_ms < 0 || keyspace->now_us / 1000 <= entry->expires_ms)
             return entry;
-        entry_remove(keyspace, entry);
+        if (!keyspace->is_shared)
+            entry_remove(keyspace, entry);
         return NULL;
     }
     return NULL;

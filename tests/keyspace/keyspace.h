@@ -45,6 +45,7 @@ struct keyspace {
     uint64_t writes;
     int64_t now_us; /* the clock: set before each command */
     enum refusal refusal;
+    bool is_shared;               /* it is only read, by several clocks: what has expired stays */
     bool in_script, script_wrote; /* memory is looked at before the first write of a script alone */
     /* Subscriptions are the owner's: how many there are, and what is published (returns who heard
      * it). May be NULL. */

@@ -44,7 +44,7 @@ static void arm_timer(struct world *w, uint8_t index)
 
 static struct text key_text(uint8_t key)
 {
-    static const char *const names[SIM_KEYS] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
+    static const char *const names[] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
     return (struct text){names[key], 2};
 }
 

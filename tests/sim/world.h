@@ -10,6 +10,19 @@
 #include "prng.h"
 
 enum {
+#ifdef SMALL_WORLD /* tests/explore: all of it is copied at each step */
+    SIM_AGENTS = 3,
+    SIM_CALLERS = 3,
+    SIM_REQUESTS = 4, /* open at one agent */
+    SIM_MASTERS = 3,
+    SIM_KEYS = 1,
+    SIM_MANY_PROBES = 1,
+    SIM_TICKETS = 4,
+    SIM_LOCKS = 4,
+    SIM_HOLDS = 16,
+    SIM_HOLD_BUCKETS = 16,
+    SIM_OPEN_WINDOWS = 8,
+#else
 #ifdef TIGHT_LIMITS
     SIM_AGENTS = 2, /* with so many callers that one answer to all of them fills a step */
     SIM_CALLERS = 60,
@@ -20,16 +33,17 @@ enum {
     SIM_REQUESTS = 32, /* open at one agent */
 #endif
     SIM_MASTERS = 9,
-    SIM_GROUPS = 3,   /* of the same masters, by other names */
-    SIM_POLICIES = 4, /* with the same terms, but for what a reload changes */
     SIM_KEYS = 8,
     SIM_MANY_PROBES = 20, /* of the healed one: at each agent, where the order is looked at */
-    SIM_PROBES = SIM_AGENTS * SIM_MANY_PROBES + 2 * SIM_KEYS,
-    SIM_TICKETS = 32, /* of one key on one master */
-    SIM_LOCKS = 64,   /* slots of one agent's core */
-    SIM_HOLDS = 2048, /* granted in one run */
+    SIM_TICKETS = 32,     /* of one key on one master */
+    SIM_LOCKS = 64,       /* slots of one agent's core */
+    SIM_HOLDS = 2048,     /* granted in one run */
     SIM_HOLD_BUCKETS = 4096,
-    SIM_OPEN_WINDOWS = 32,  /* unexpired windows of one key */
+    SIM_OPEN_WINDOWS = 32, /* unexpired windows of one key */
+#endif
+    SIM_GROUPS = 3,   /* of the same masters, by other names */
+    SIM_POLICIES = 4, /* with the same terms, but for what a reload changes */
+    SIM_PROBES = SIM_AGENTS * SIM_MANY_PROBES + 2 * SIM_KEYS,
     SIM_HAPPENINGS = 65536, /* pending at once */
     SIM_STEPS = 400000,     /* of all cores in one run: more is a core that spins */
     SIM_LABEL = 8,

@@ -1,0 +1,121 @@
+/* The end of every schedule. Nothing fails any more: who has the lock releases it, what nobody uses
+ * is released by hand, then somebody waits for it at each agent and must get it in time, and at the
+ * end nothing may be left (C6, C7, C8). What happens here is one schedule, in one order. */
+#include "explore.h"
+
+#include <stdio.h>
+
+enum {
+    SETTLED_US = 2600000, /* behind the grace that the checker gives (checker.c) */
+    PROBE_US = 3000000,
+    SLACK_US = 50000,
+    BACK_OFFS = 2,
+    STEPS_MAX = 20000,
+};
+
+static void heal(void)
+{
+    struct world *w = &world;
+    w->healed = true;
+    w->healed_at = w->now;
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        if (w->masters[m].down)
+            scene_master_starts(m);
+    while (scene.stray_count > 0)
+        scene_execute_stray(0);
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        struct agent *agent = &w->agents[a];
+        if (agent->stalled)
+            agent->stalled = false, agent->stalled_last = w->now;
+        if (agent->alive && agent->draining)
+            scene_crash(a, FATE_RUN);
+        if (!agent->alive)
+            scene_boot(a);
+        for (uint8_t m = 0; m < w->options.masters; m++)
+            agent->connections[m].cut_out_until = agent->connections[m].cut_back_until = 0;
+    }
+    scene_settle();
+}
+
+static void tell(const struct choice *choice)
+{
+    if (world.verbose)
+        choice_tell(choice);
+}
+
+/* Runs until then; `probing`: or until all who ask have got it. */
+static void run_until(int64_t until, bool probing)
+{
+    struct choice choice;
+    for (unsigned steps = 0; world.violation[0] == '\0'; steps++) {
+        if (steps == STEPS_MAX)
+            checker_fail(&world, "C7 the world does not come to rest");
+        if (choices_next_delivery(&choice)) {
+            tell(&choice);
+            choice_take(&choice);
+            continue;
+        }
+        scene_check_orphans();
+        bool done = probing;
+        for (uint8_t c = 0; c < world.caller_count; c++)
+            done = done && people_is_done(c);
+        if (done || world.now >= until)
+            return;
+        int64_t next = choices_next_time();
+        choices_pass_time(next < until ? next : until);
+    }
+}
+
+static void release_leftovers(void)
+{
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        if (world.agents[a].held[0] != NULL)
+            people_release_leftover(a, world.agents[a].held[0]);
+    scene_settle();
+}
+
+static void write_late(void)
+{
+    for (uint16_t i = 1; i < world.hold_count; i++)
+        checker_store(&world, &world.holds[i]);
+}
+
+static void check(void)
+{
+    struct world *w = &world;
+    const struct options *o = &w->options;
+    int64_t ttl_us = 1000 * (int64_t)w->config.max_ttl_ms,
+            guard_us = w->switches.forgetful ? (ttl_us + 1000000) * 102 / 100 : 0;
+    heal();
+    run_until(w->healed_at + SETTLED_US, false);
+    if (w->violation[0] == '\0')
+        checker_settled(w);
+    run_until(w->healed_at + PROBE_US + guard_us, false);
+    if (w->violation[0] == '\0')
+        release_leftovers();
+    int64_t due_at = w->now + ttl_us * 101 / 100 + BACK_OFFS * 1000 * o->retry_ms_max + SLACK_US;
+    for (uint8_t a = 0; a < o->agents; a++)
+        people_probe((uint8_t)(o->callers + a), a, due_at);
+    run_until(due_at, true);
+    for (uint8_t c = o->callers; c < w->caller_count; c++)
+        if (!people_is_done(c))
+            checker_fail(w, "C6 c%u at a%u waits in a healed world, and does not get it", c,
+                         w->callers[c].agent);
+    if (w->violation[0] == '\0')
+        write_late();
+    run_until(w->now + ttl_us * 101 / 100 + 1000000, false);
+    if (w->violation[0] == '\0')
+        checker_end(w);
+}
+
+void calm_check(void)
+{
+    size_t saved = state_save();
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        state_touch_whole(a);
+    if (world.verbose)
+        puts("            From here on nothing fails.");
+    check();
+    if (world.violation[0] == '\0')
+        state_restore(saved);
+}

@@ -1,0 +1,551 @@
+/* What can happen next. All that changes the world is one of these kinds, and has one of two costs:
+ * what is to be expected is free, and what goes wrong is a fault. */
+#include "explore.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a direction is held up: past the deadline of a vote, half a lease, and for as long as a
+ * connection lives that says nothing (R3). And how long an agent stands still: noticed (R14), half
+ * a lease, and past its end. */
+enum { LENGTHS = 3 };
+static const int64_t held_up_us[LENGTHS] = {51000, 500000, 990000},
+                     frozen_us[LENGTHS] = {150000, 600000, 1300000};
+
+/* ---- the kinds ---- */
+
+static const struct kind {
+    char letter;
+    bool is_fault;
+    bool has_master;
+    bool touches; /* the agent's core takes a step */
+} kinds[CHOICE_KINDS] = {
+    [CHOICE_TIMER] = {'t', false, false, true},
+    [CHOICE_CONNECT] = {'c', false, true, true},
+    [CHOICE_MARKER] = {'k', false, true, true},
+    [CHOICE_EXECUTE] = {'x', false, true, false},
+    [CHOICE_SUBSCRIBE] = {'u', false, true, false},
+    [CHOICE_REPLY] = {'r', false, true, true},
+    [CHOICE_SIGNAL] = {'s', false, true, true},
+    [CHOICE_MOVE] = {'m', false, false, true},
+    [CHOICE_TIME] = {'T', false, false, false},
+    [CHOICE_STRAY] = {'y', false, false, false},
+    [CHOICE_HOLD_OUT] = {'O', true, true, false},
+    [CHOICE_HOLD_BACK] = {'B', true, true, false},
+    [CHOICE_CUT_NEVER] = {'N', true, true, true},
+    [CHOICE_CUT_RUN] = {'R', true, true, true},
+    [CHOICE_CUT_LATER] = {'L', true, true, true},
+    [CHOICE_FREEZE] = {'F', true, false, false},
+    [CHOICE_CRASH_NEVER] = {'C', true, false, true},
+    [CHOICE_CRASH_RUN] = {'D', true, false, true},
+    [CHOICE_FORGET] = {'G', true, true, false},
+    [CHOICE_RESTART] = {'E', true, true, false},
+    [CHOICE_DOUBLE] = {'2', true, true, true},
+    [CHOICE_LOSE_SIGNAL] = {'S', true, true, false},
+    [CHOICE_REFUSE] = {'Q', true, true, false},
+};
+
+bool choice_is_fault(const struct choice *choice)
+{
+    return kinds[choice->kind].is_fault;
+}
+
+/* ---- what is enabled ---- */
+
+static bool is_out_open(uint8_t a, uint8_t m)
+{
+    return world.agents[a].connections[m].cut_out_until <= world.now && !world.masters[m].down;
+}
+
+static bool is_back_open(uint8_t a, uint8_t m)
+{
+    return world.agents[a].connections[m].cut_back_until <= world.now;
+}
+
+static bool hears(uint8_t a)
+{
+    return world.agents[a].alive && !world.agents[a].stalled;
+}
+
+static bool is_enabled(enum choice_kind kind, uint8_t a, uint8_t m)
+{
+    const struct path *path = &scene.paths[a][m];
+    bool replies = path->parcel_count > 0 && path->parcels[0].executed;
+    switch (kind) {
+    case CHOICE_EXECUTE:
+        return is_out_open(a, m) && scene_pending(path) > 0;
+    case CHOICE_SUBSCRIBE:
+        return is_out_open(a, m) && path->subscribes;
+    case CHOICE_REPLY:
+        return hears(a) && is_back_open(a, m) && replies;
+    case CHOICE_SIGNAL:
+        return hears(a) && is_back_open(a, m) && path->signal_count > 0;
+    case CHOICE_CONNECT:
+        return hears(a) && path->connect_at <= world.now && !world.masters[m].down;
+    case CHOICE_MARKER:
+        return hears(a) && path->marker_at <= world.now && path->parcel_count == 0 &&
+               is_out_open(a, m) && is_back_open(a, m);
+    default:
+        return false;
+    }
+}
+
+static bool has_timer(uint8_t a)
+{
+    const struct agent *agent = &world.agents[a];
+    if (!agent->alive)
+        return scene.boot_at[a] <= world.now;
+    return !agent->stalled && core_next_deadline(agent->core).us <= agent_clock(&world, a).us;
+}
+
+struct listing {
+    struct choice *list;
+    unsigned count;
+};
+
+static void add(struct listing *listing, enum choice_kind kind, unsigned a, unsigned m,
+                unsigned length)
+{
+    if (listing->count == CHOICES_MAX)
+        abort();
+    listing->list[listing->count++] =
+        (struct choice){(uint8_t)kind, (uint8_t)a, (uint8_t)m, (uint8_t)length};
+}
+
+/* What happens before time moves on. */
+static void list_due(struct listing *listing, bool all)
+{
+    static const enum choice_kind in_order[] = {CHOICE_EXECUTE, CHOICE_SUBSCRIBE, CHOICE_REPLY,
+                                                CHOICE_SIGNAL,  CHOICE_CONNECT,   CHOICE_MARKER};
+    const struct options *o = &world.options;
+    for (unsigned i = 0; i < sizeof in_order / sizeof in_order[0]; i++)
+        for (uint8_t a = 0; a < o->agents; a++)
+            for (uint8_t m = 0; m < o->masters; m++)
+                if ((all || listing->count == 0) && is_enabled(in_order[i], a, m))
+                    add(listing, in_order[i], a, m, 0);
+    for (uint8_t a = 0; a < o->agents; a++)
+        if ((all || listing->count == 0) && has_timer(a))
+            add(listing, CHOICE_TIMER, a, 0, 0);
+}
+
+/* ---- time ---- */
+
+static void sooner(int64_t *next, int64_t at)
+{
+    if (at > world.now && at < *next)
+        *next = at;
+}
+
+static void sooner_of_path(int64_t *next, uint8_t a, uint8_t m)
+{
+    const struct path *path = &scene.paths[a][m];
+    const struct connection *connection = &world.agents[a].connections[m];
+    sooner(next, connection->cut_out_until);
+    sooner(next, connection->cut_back_until);
+    if (world.agents[a].alive)
+        sooner(next, path->connect_at), sooner(next, path->marker_at);
+}
+
+/* The first microsecond at which the master takes its key for expired. */
+static void sooner_of_key(int64_t *next, uint8_t m)
+{
+    const struct entry *entry =
+        keyspace_find(world.masters[m].keyspace, (struct bytes){"lock:k0", 7});
+    if (entry != NULL && entry->expires_ms >= 0)
+        sooner(next, world.now + (entry->expires_ms + 1) * 1000 - master_wall_us(&world, m));
+}
+
+int64_t choices_next_time(void)
+{
+    const struct options *o = &world.options;
+    int64_t next = INT64_MAX, part_us = 250 * (int64_t)o->ttl_ms;
+    for (uint8_t a = 0; a < o->agents; a++) {
+        const struct agent *agent = &world.agents[a];
+        if (agent->alive && !agent->stalled && core_next_deadline(agent->core).us != INT64_MAX)
+            sooner(&next, scene_real_us(a, core_next_deadline(agent->core)));
+        sooner(&next, scene.frozen_until[a]);
+        sooner(&next, scene.boot_at[a]);
+        for (uint8_t m = 0; m < o->masters; m++)
+            sooner_of_path(&next, a, m);
+    }
+    for (uint8_t m = 0; m < o->masters; m++) {
+        sooner_of_key(&next, m);
+        sooner(&next, scene.back_at[m]);
+    }
+    if (!world.healed)
+        sooner(&next, (world.now / part_us + 1) * part_us);
+    return next;
+}
+
+void choices_pass_time(int64_t until)
+{
+    world.now = until;
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        if (world.agents[a].stalled && scene.frozen_until[a] <= world.now) {
+            world.agents[a].stalled = false;
+            world.agents[a].stalled_last = world.now;
+        }
+    for (uint8_t m = 0; m < world.options.masters; m++)
+        if (scene.back_at[m] != 0 && scene.back_at[m] <= world.now)
+            scene_master_starts(m);
+}
+
+static int64_t horizon(void)
+{
+    return world.healed_at + 1000 * (int64_t)scene.script->horizon_ms;
+}
+
+/* ---- the list ---- */
+
+static bool has_work(uint8_t a)
+{
+    bool works = world.agents[a].held[0] != NULL;
+    for (unsigned i = 0; i < SIM_REQUESTS; i++)
+        works = works || world.agents[a].open[i] != NULL;
+    for (uint8_t m = 0; m < world.options.masters; m++)
+        works = works || scene.paths[a][m].parcel_count > 0;
+    return works;
+}
+
+static void list_faults_of_path(struct listing *listing, uint8_t a, uint8_t m)
+{
+    const struct path *path = &scene.paths[a][m];
+    const struct connection *connection = &world.agents[a].connections[m];
+    unsigned may = scene.script->faults, pending = scene_pending(path);
+    for (unsigned length = 0; length < LENGTHS && (may & MAY(DELAY)) != 0; length++) {
+        if (pending > 0 && connection->cut_out_until <= world.now)
+            add(listing, CHOICE_HOLD_OUT, a, m, length);
+        if (path->parcel_count + path->signal_count > pending &&
+            connection->cut_back_until <= world.now)
+            add(listing, CHOICE_HOLD_BACK, a, m, length);
+    }
+    if ((may & MAY(CUT)) != 0 && hears(a) && pending > 0) {
+        add(listing, CHOICE_CUT_NEVER, a, m, 0);
+        add(listing, CHOICE_CUT_LATER, a, m, 0);
+    }
+    if ((may & MAY(CUT)) != 0 && hears(a) && path->parcel_count > 0)
+        add(listing, CHOICE_CUT_RUN, a, m, 0);
+    if ((may & MAY(DOUBLE)) != 0 && is_enabled(CHOICE_REPLY, a, m))
+        add(listing, CHOICE_DOUBLE, a, m, 0);
+    if ((may & MAY(LOSE_SIGNAL)) != 0 && is_enabled(CHOICE_SIGNAL, a, m))
+        add(listing, CHOICE_LOSE_SIGNAL, a, m, 0);
+    if ((may & MAY(REFUSE)) != 0 && is_enabled(CHOICE_EXECUTE, a, m))
+        add(listing, CHOICE_REFUSE, a, m, 0);
+}
+
+static void list_faults(struct listing *listing)
+{
+    unsigned may = scene.script->faults;
+    for (uint8_t a = 0; a < world.options.agents; a++) {
+        for (uint8_t m = 0; m < world.options.masters; m++)
+            list_faults_of_path(listing, a, m);
+        if (!hears(a) || !has_work(a))
+            continue;
+        for (unsigned length = 0; length < LENGTHS && (may & MAY(FREEZE)) != 0; length++)
+            add(listing, CHOICE_FREEZE, a, 0, length);
+        if ((may & MAY(CRASH)) != 0) {
+            add(listing, CHOICE_CRASH_NEVER, a, 0, 0);
+            add(listing, CHOICE_CRASH_RUN, a, 0, 0);
+        }
+    }
+    for (uint8_t m = 0; m < world.options.masters && !world.masters[m].down; m++) {
+        if ((may & MAY(FORGET)) != 0)
+            add(listing, CHOICE_FORGET, 0, m, 0);
+        if ((may & MAY(RESTART)) != 0)
+            add(listing, CHOICE_RESTART, 0, m, 0);
+    }
+}
+
+/* Who moves at once moves before time does: in one order of delivery, when all is delivered. */
+static bool list_moves(struct listing *listing, bool all, bool is_quiet)
+{
+    bool waits = true;
+    for (uint8_t c = 0; c < world.caller_count; c++) {
+        const struct move *move = people_next_move(c);
+        if (move == NULL)
+            continue;
+        waits = waits && !move->soon;
+        if (all || is_quiet || !move->soon)
+            add(listing, CHOICE_MOVE, c, 0, 0);
+    }
+    return waits;
+}
+
+unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders)
+{
+    struct listing listing = {list, 0};
+    list_due(&listing, all_orders);
+    bool is_quiet = listing.count == 0;
+    bool waits = list_moves(&listing, all_orders, is_quiet);
+    for (unsigned i = 0; i < scene.stray_count && (all_orders || is_quiet); i++)
+        add(&listing, CHOICE_STRAY, 0, i, 0);
+    if (is_quiet && waits && choices_next_time() <= horizon())
+        add(&listing, CHOICE_TIME, 0, 0, 0);
+    if (faults_left > 0)
+        list_faults(&listing);
+    return listing.count;
+}
+
+bool choices_next_delivery(struct choice *ret_choice)
+{
+    struct choice list[CHOICES_MAX];
+    struct listing listing = {list, 0};
+    list_due(&listing, /* all= */ false);
+    if (listing.count == 0)
+        list_moves(&listing, /* all= */ false, /* is_quiet= */ true);
+    if (listing.count > 0)
+        *ret_choice = list[0];
+    return listing.count > 0;
+}
+
+bool choices_are_over(void)
+{
+    struct choice list[CHOICES_MAX];
+    struct listing listing = {list, 0};
+    list_due(&listing, /* all= */ false);
+    if (listing.count > 0)
+        return false;
+    if (choices_next_time() > horizon())
+        return true;
+    bool over = scene.stray_count == 0;
+    for (uint8_t c = 0; c < world.caller_count; c++)
+        over = over && people_is_done(c);
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        over = over && hears(a) && !has_work(a);
+    return over;
+}
+
+/* ---- taking one ---- */
+
+static void take_timer(uint8_t a)
+{
+    struct event event = {.kind = EVENT_TIME};
+    if (world.agents[a].alive) {
+        agent_step(&world, a, &event);
+        return;
+    }
+    scene.boot_at[a] = 0;
+    scene_boot(a);
+}
+
+static void take_delivery(const struct choice *choice)
+{
+    uint8_t a = choice->agent, m = choice->master;
+    switch (choice->kind) {
+    case CHOICE_TIMER:
+        take_timer(a);
+        break;
+    case CHOICE_CONNECT:
+        scene_connect(a, m);
+        break;
+    case CHOICE_MARKER:
+        scene_look_at_marker(a, m);
+        break;
+    case CHOICE_EXECUTE:
+    case CHOICE_REFUSE:
+        scene_execute(a, m, choice->kind == CHOICE_REFUSE ? MISHAP_REFUSED : MISHAP_NONE);
+        break;
+    case CHOICE_SUBSCRIBE:
+        scene_subscribe(a, m);
+        break;
+    case CHOICE_REPLY:
+    case CHOICE_DOUBLE:
+        scene_reply(a, m, choice->kind == CHOICE_DOUBLE);
+        break;
+    case CHOICE_STRAY:
+        scene_execute_stray(m);
+        break;
+    default: /* SIGNAL, LOSE_SIGNAL */
+        scene_signal(a, m, choice->kind == CHOICE_LOSE_SIGNAL);
+        break;
+    }
+}
+
+static void take_fault(const struct choice *choice)
+{
+    uint8_t a = choice->agent, m = choice->master;
+    struct connection *connection = &world.agents[a].connections[m];
+    switch (choice->kind) {
+    case CHOICE_HOLD_OUT:
+        connection->cut_out_until = world.now + held_up_us[choice->length];
+        break;
+    case CHOICE_HOLD_BACK:
+        connection->cut_back_until = world.now + held_up_us[choice->length];
+        break;
+    case CHOICE_CUT_NEVER:
+    case CHOICE_CUT_RUN:
+    case CHOICE_CUT_LATER:
+        scene_cut(a, m, (enum fate)(choice->kind - CHOICE_CUT_NEVER));
+        break;
+    case CHOICE_FREEZE:
+        world.agents[a].stalled = true;
+        scene.frozen_until[a] = world.now + frozen_us[choice->length];
+        break;
+    case CHOICE_CRASH_NEVER:
+    case CHOICE_CRASH_RUN:
+        scene_crash(a, choice->kind == CHOICE_CRASH_RUN ? FATE_RUN : FATE_NEVER);
+        break;
+    case CHOICE_FORGET:
+        scene_master_forgets(m);
+        break;
+    default: /* RESTART */
+        scene_master_stops(m);
+        break;
+    }
+}
+
+static uint8_t agent_of(const struct choice *choice)
+{
+    return choice->kind == CHOICE_MOVE ? people_agent(choice->agent) : choice->agent;
+}
+
+void choice_take(const struct choice *choice)
+{
+    if (kinds[choice->kind].touches && !world.agents[agent_of(choice)].alive)
+        state_touch_whole(agent_of(choice));
+    else if (kinds[choice->kind].touches)
+        state_touch(agent_of(choice));
+    if (choice->kind == CHOICE_TIME)
+        choices_pass_time(choices_next_time());
+    else if (choice->kind == CHOICE_MOVE)
+        people_move(choice->agent);
+    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_RESTART)
+        take_fault(choice);
+    else
+        take_delivery(choice);
+    scene_settle();
+}
+
+/* ---- telling it ---- */
+
+static const struct message *next_message(uint8_t a, uint8_t m)
+{
+    const struct path *path = &scene.paths[a][m];
+    return path->parcels[path->parcel_count - scene_pending(path)].message;
+}
+
+static void tell_move(uint8_t c)
+{
+    static const char *const verbs[] = {
+        "",       "asks for the lock (POST)", "renews it (PUT)", "releases it (DELETE)",
+        "leaves", "has its agent drain"};
+    const struct caller *caller = &world.callers[c];
+    const struct move *move = people_next_move(c);
+    printf("Caller %u %s at agent %u", c,
+           world.healed && !caller->probes ? verbs[MOVE_DELETE] : verbs[move->kind],
+           people_agent(c));
+    if (move->kind == MOVE_POST && move->wait_ms > 0)
+        printf(", and is ready to wait");
+}
+
+static void tell_delivery(const struct choice *choice)
+{
+    uint8_t a = choice->agent, m = choice->master;
+    const struct path *path = &scene.paths[a][m];
+    switch (choice->kind) {
+    case CHOICE_TIMER:
+        printf(world.agents[a].alive ? "A deadline of agent %u has come" : "Agent %u is back", a);
+        break;
+    case CHOICE_CONNECT:
+        printf("Agent %u is connected to master %u again", a, m);
+        break;
+    case CHOICE_MARKER:
+        printf("Agent %u looks at the marker of master %u", a, m);
+        break;
+    case CHOICE_EXECUTE:
+        printf("Master %u runs agent %u's %s", m, a, op_name(next_message(a, m)->op));
+        break;
+    case CHOICE_REFUSE:
+        printf("Master %u refuses agent %u's %s", m, a, op_name(next_message(a, m)->op));
+        break;
+    case CHOICE_SUBSCRIBE:
+        printf("Agent %u is subscribed at master %u", a, m);
+        break;
+    case CHOICE_REPLY:
+    case CHOICE_DOUBLE:
+        printf("Agent %u hears master %u's answer to its %s%s: %s", a, m,
+               op_name(path->parcels[0].message->op), choice->kind == CHOICE_DOUBLE ? " twice" : "",
+               vote_name(path->parcels[0].verdicts[0].vote));
+        break;
+    case CHOICE_STRAY:
+        printf("Master %u runs agent %u's %s, which its dead connection had left behind",
+               scene.strays[m].master, scene.strays[m].message->agent,
+               op_name(scene.strays[m].message->op));
+        break;
+    default:
+        printf(choice->kind == CHOICE_SIGNAL
+                   ? "Agent %u hears master %u's %s"
+                   : "Agent %u does not hear master %u's %s, which is lost",
+               a, m, path->signals[0].kind == EVENT_MESSAGE ? "message" : "confirmation");
+        break;
+    }
+}
+
+static void tell_fault(const struct choice *choice)
+{
+    static const char *const fates[] = {"never runs", "has run", "runs later"};
+    uint8_t a = choice->agent, m = choice->master;
+    switch (choice->kind) {
+    case CHOICE_HOLD_OUT:
+        printf("What agent %u sends to master %u is held up for %lld ms", a, m,
+               (long long)held_up_us[choice->length] / 1000);
+        break;
+    case CHOICE_HOLD_BACK:
+        printf("What master %u says to agent %u is held up for %lld ms", m, a,
+               (long long)held_up_us[choice->length] / 1000);
+        break;
+    case CHOICE_CUT_NEVER:
+    case CHOICE_CUT_RUN:
+    case CHOICE_CUT_LATER:
+        printf("The connection of agent %u to master %u ends; what is in flight %s", a, m,
+               fates[choice->kind - CHOICE_CUT_NEVER]);
+        break;
+    case CHOICE_FREEZE:
+        printf("Agent %u stands still for %lld ms", a, (long long)frozen_us[choice->length] / 1000);
+        break;
+    case CHOICE_CRASH_NEVER:
+    case CHOICE_CRASH_RUN:
+        printf("Agent %u dies; what it has in flight %s", a,
+               fates[choice->kind == CHOICE_CRASH_RUN]);
+        break;
+    case CHOICE_FORGET:
+        printf("Master %u forgets everything", m);
+        break;
+    default:
+        printf("Master %u restarts empty", m);
+        break;
+    }
+}
+
+void choice_tell(const struct choice *choice)
+{
+    printf("%10.6f  ", (double)world.now / 1e6);
+    if (choice->kind == CHOICE_TIME)
+        printf("Time passes, until %.6f", (double)choices_next_time() / 1e6);
+    else if (choice->kind == CHOICE_MOVE)
+        tell_move(choice->agent);
+    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_RESTART)
+        tell_fault(choice);
+    else
+        tell_delivery(choice);
+    puts(".");
+}
+
+void choice_print(const struct choice *choice)
+{
+    printf("%c%u%u%u", kinds[choice->kind].letter, choice->agent, choice->master, choice->length);
+}
+
+bool choice_parse(const char **text, struct choice *ret_choice)
+{
+    const char *at = *text;
+    for (unsigned kind = 0; kind < CHOICE_KINDS; kind++)
+        if (at[0] != '\0' && at[0] == kinds[kind].letter && strlen(at) >= 4) {
+            *ret_choice = (struct choice){(uint8_t)kind, (uint8_t)(at[1] - '0'),
+                                          (uint8_t)(at[2] - '0'), (uint8_t)(at[3] - '0')};
+            *text = at + 4;
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,266 @@
+/* Every schedule of a small world: the simulator's cores, masters and checkers, and in place of its
+ * chance a search that takes every choice.
+ *
+ *   scripts.c   who asks for what, and what may fail
+ *   scene.c     the world of one script: connections, callers, clock
+ *   masters.c   what scripts do is remembered, so that each call runs once
+ *   state.c     what is copied out and back, and hashed
+ *   choices.c   what can happen next, and what it costs
+ *   calm.c      the end of each schedule: nothing fails any more, and everybody gets the lock
+ *   search.c    depth first, over every choice; the shortest story of a violation
+ *
+ * Time stands still while something can be delivered, and moves to the next moment at which
+ * something becomes due. So the orders in which things happen are choices, and delays are faults.
+ */
+#ifndef LOCKAGENT_EXPLORE_H
+#define LOCKAGENT_EXPLORE_H
+
+#include "tests/sim/world.h"
+
+#include "ranges.h"
+
+enum {
+    MOVES_MAX = 6, /* of one caller */
+    PARCELS_MAX = 12,
+    SIGNALS_MAX = 8,
+    STRAYS_MAX = 4,
+    BOUND_MAX = 7,
+    PEOPLE_MAX = SIM_CALLERS + SIM_PROBES,
+    NOBODY = 255, /* who wants no answer */
+};
+
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+enum move_kind { MOVE_NONE, MOVE_POST, MOVE_PUT, MOVE_DELETE, MOVE_LEAVE, MOVE_DRAIN };
+struct move {
+    enum move_kind kind;
+    uint8_t agent;
+    /* POST: so long it waits, with this lease (0: the policy's) and who renews it */
+    int64_t wait_ms;
+    uint32_t ttl_ms;
+    enum renew renew;
+    uint32_t secret; /* POST: its idempotency key; 0: none */
+    uint8_t owner;   /* POST: 0: none */
+    bool bound;      /* POST; LEAVE ends it */
+    bool unheard;    /* its answer does not reach the caller */
+    bool of_first;   /* PUT, DELETE: the token of the first caller */
+    bool by_secret;  /* DELETE: in place of the token */
+    bool soon;       /* before time moves on */
+    bool after_all;  /* once the callers before this one have no moves left */
+};
+
+enum fault_kind {
+    FAULT_DELAY,       /* one direction of a connection is held up */
+    FAULT_CUT,         /* a connection ends; what is in flight never ran, has run, runs later */
+    FAULT_FREEZE,      /* an agent stands still */
+    FAULT_CRASH,       /* an agent dies, and is started again */
+    FAULT_FORGET,      /* a master forgets everything: FLUSHALL */
+    FAULT_RESTART,     /* a master restarts empty */
+    FAULT_DOUBLE,      /* a reply comes twice */
+    FAULT_LOSE_SIGNAL, /* a message of a release is lost */
+    FAULT_REFUSE,      /* a master refuses a command (OOM) */
+};
+#define MAY(fault) (1u << FAULT_##fault)
+
+struct script {
+    const char *name, *what;
+    uint8_t agents, callers;
+    struct move moves[SIM_CALLERS][MOVES_MAX];
+    unsigned faults; /* MAY(...) that a bound allows for */
+    uint32_t ttl_ms, lock_delay_ms, horizon_ms, handover_max;
+    enum renew renew;
+    bool fair, journal, reentrant, forgetful, roaming;
+    int64_t number_ahead_us; /* of the first master's fence key; 0: none is there */
+    bool one_is_guarded;     /* the first master has just forgotten everything */
+    int64_t rate_ppm;        /* the first agent's clock is so much slower, the others' faster */
+    uint8_t quick_bound;     /* in `make test` */
+    uint8_t bound;           /* in `make explore`, in one order of delivery */
+    uint8_t orders_bound;    /* in every order; ORDERS_NONE: not at all */
+};
+enum { ORDERS_NONE = 255 };
+extern const struct script scripts[];
+extern const size_t script_count;
+
+/* ---- the world of one script ----------------------------------------------------------------- */
+
+/* A command on its way, or its reply on its way back. */
+struct parcel {
+    const struct message *message; /* of the interned ones (state.c), as are */
+    const struct verdict *verdicts;
+    uint32_t generation, master_boot;
+    uint16_t epoch;
+    uint8_t master;
+    bool executed;
+};
+struct signal {
+    enum event_kind kind;
+    uint32_t agents;
+    uint64_t next;
+};
+/* Beside the simulator's struct connection. */
+struct path {
+    struct parcel parcels[PARCELS_MAX];
+    struct signal signals[SIGNALS_MAX];
+    uint8_t parcel_count, signal_count;
+    bool subscribes;    /* its SUBSCRIBE is on the way */
+    int64_t connect_at; /* INT64_MAX: it is up */
+    int64_t marker_at;  /* its agent looks at the marker; INT64_MAX: not soon */
+};
+struct scene {
+    const struct script *script;
+    struct path paths[SIM_AGENTS][SIM_MASTERS];
+    struct parcel strays[STRAYS_MAX]; /* of connections that ended: they run later */
+    uint8_t stray_count;
+    int64_t frozen_until[SIM_AGENTS], boot_at[SIM_AGENTS];
+    int64_t back_at[SIM_MASTERS]; /* a master that restarts; 0: it is up */
+    uint8_t moved[PEOPLE_MAX];    /* moves that each caller has made */
+    uint8_t asked[PEOPLE_MAX];    /* requests of each caller that were made */
+    struct request requests[PEOPLE_MAX][MOVES_MAX + 2];
+    uint8_t unasked_count; /* requests of nobody */
+    struct request unasked[4];
+};
+extern struct world world;
+extern struct scene scene;
+
+/* scene.c */
+/* Sets up the world of the script: all agents are up and connected. `why` it can not be, or
+ * NULL. */
+void scene_begin(const struct script *script);
+/* What was put off to the end of the choice happens now. */
+void scene_settle(void);
+/* Starts an agent, with random bytes of its own. */
+void scene_boot(uint8_t agent);
+int64_t scene_real_us(uint8_t agent, struct instant deadline);
+void scene_connect(uint8_t agent, uint8_t master);
+void scene_look_at_marker(uint8_t agent, uint8_t master);
+/* Runs the first command that has not run. */
+void scene_execute(uint8_t agent, uint8_t master, enum mishap mishap);
+void scene_execute_stray(unsigned index);
+void scene_reply(uint8_t agent, uint8_t master, bool twice);
+void scene_subscribe(uint8_t agent, uint8_t master);
+void scene_signal(uint8_t agent, uint8_t master, bool is_lost);
+enum fate { FATE_NEVER, FATE_RUN, FATE_LATER };
+void scene_cut(uint8_t agent, uint8_t master, enum fate fate);
+void scene_crash(uint8_t agent, enum fate fate);
+void scene_master_forgets(uint8_t master);
+void scene_master_stops(uint8_t master);
+void scene_master_starts(uint8_t master);
+/* What attempts of the healed world have left behind is an offence now (C8). */
+void scene_check_orphans(void);
+/* Commands of this path that have not run yet. */
+unsigned scene_pending(const struct path *path);
+
+/* people.c: the callers */
+/* The caller's next move, if it may make it now; NULL: none. */
+const struct move *people_next_move(uint8_t caller);
+/* It has none left, also later. */
+bool people_is_done(uint8_t caller);
+/* Whom its next move is made at. */
+uint8_t people_agent(uint8_t caller);
+void people_move(uint8_t caller);
+/* A DELETE by nobody: of what is held and used by nobody. */
+void people_release_leftover(uint8_t agent, struct hold *hold);
+/* Asks for the lock at this agent, to wait for it, and releases it. */
+void people_probe(uint8_t caller, uint8_t agent, int64_t due_at);
+
+/* masters.c */
+/* The world's masters may be used: what has changed outside of scripts becomes a state of theirs
+ * that is shared. */
+void masters_share(void);
+/* This one's keyspace may be changed until masters_share(). */
+void masters_own(uint8_t master);
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+/* The same bytes are kept once, for ever; `bytes` is aligned as by malloc. */
+const void *state_intern(const void *bytes, size_t size);
+/* Everything but the cores is saved, until state_restore() of what this returns. */
+size_t state_save(void);
+/* So is this core from now on. */
+void state_touch(uint8_t agent);
+/* It may be built anew. */
+void state_touch_whole(uint8_t agent);
+void state_restore(size_t saved);
+uint64_t state_hash(void);
+/* Nothing is saved any more, and no hash is known. */
+void state_reset(void);
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+enum choice_kind {
+    CHOICE_TIMER,
+    CHOICE_CONNECT,
+    CHOICE_MARKER,
+    CHOICE_EXECUTE,
+    CHOICE_SUBSCRIBE,
+    CHOICE_REPLY,
+    CHOICE_SIGNAL,
+    CHOICE_MOVE,
+    CHOICE_TIME,
+    CHOICE_STRAY,
+    CHOICE_HOLD_OUT,
+    CHOICE_HOLD_BACK,
+    CHOICE_CUT_NEVER,
+    CHOICE_CUT_RUN,
+    CHOICE_CUT_LATER,
+    CHOICE_FREEZE,
+    CHOICE_CRASH_NEVER,
+    CHOICE_CRASH_RUN,
+    CHOICE_FORGET,
+    CHOICE_RESTART,
+    CHOICE_DOUBLE,
+    CHOICE_LOSE_SIGNAL,
+    CHOICE_REFUSE,
+    CHOICE_KINDS
+};
+struct choice {
+    uint8_t kind; /* enum choice_kind */
+    uint8_t agent, master;
+    uint8_t length; /* HOLD, FREEZE: which of the durations */
+};
+enum { CHOICES_MAX = 192 };
+
+/* All that can happen now, free ones first. `all_orders`: of deliveries each, else the first of
+ * them. Returns how many. */
+unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders);
+bool choice_is_fault(const struct choice *choice);
+void choice_take(const struct choice *choice);
+/* A sentence, and the letters that choice_parse() reads. */
+void choice_tell(const struct choice *choice);
+void choice_print(const struct choice *choice);
+bool choice_parse(const char **text, struct choice *ret_choice);
+/* Nothing is to come: all have made their moves, nothing is held, under way or late; or the horizon
+ * is reached. */
+bool choices_are_over(void);
+/* What comes next where nothing is chosen; false: but time, nothing. */
+bool choices_next_delivery(struct choice *ret_choice);
+/* The next moment at which something becomes due; INT64_MAX: nothing will. */
+int64_t choices_next_time(void);
+void choices_pass_time(int64_t until);
+
+/* calm.c */
+/* From here on nothing fails: callers that have it release the lock, and somebody at each agent
+ * gets it in time (C6, C7, C8). World and cores are as before afterwards, but for a violation. */
+void calm_check(void);
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+struct search {
+    unsigned bound;
+    bool all_orders, no_memory, shortens;
+    double seconds_max; /* 0: no limit */
+    uint64_t states, steps, ends;
+    unsigned depth;
+    double seconds;
+    bool complete; /* every schedule was taken, or a violation found */
+    char property[16];
+    char violation[400]; /* "": none */
+};
+/* Searches the script with up to `bound` faults. */
+void search_run(struct search *search, const struct script *script);
+/* Prints the schedule that search_run() found, in sentences. */
+void search_tell(const struct script *script);
+/* Takes the choices that choice_print() wrote. */
+int search_replay(const struct script *script, const char *choices);
+
+#endif

@@ -1,0 +1,161 @@
+/* The explorer's command line: search scripts, replay a schedule, show that a broken rule is
+ * caught. */
+#include "explore.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BOUND_OF_SCRIPT = 255 };
+
+static struct search options = {.shortens = true};
+static const char *expected;
+static bool expects_violation, quick, listed;
+static uint8_t bound = BOUND_OF_SCRIPT;
+
+static int usage(void)
+{
+    fputs("usage: explore [OPTION...] [SCRIPT...]      search these scripts, or all\n"
+          "       explore [OPTION...] --replay SCRIPT CHOICES   take these choices, and tell them\n"
+          "options:   --bound N              faults of a schedule (each script's own)\n"
+          "           --orders               every order of delivery, not one\n"
+          "           --quick                the bounds of `make test`\n"
+          "           --no-memory            look at states again that were seen\n"
+          "           --seconds S            give up after so long, for each script\n"
+          "           --long-story           do not look for a shorter one\n"
+          "           --caught-by PROPERTY   fail unless the violation is of this property\n"
+          "           --expect-violation     fail unless there is one\n"
+          "           --list                 print the scripts\n"
+          "rules that others than the core keep, broken:\n"
+          "           --answers-unchecked  --register-accepts-all\n"
+          "           --replace FILE TEXT BY in the scripts of the masters\n",
+          stderr);
+    return 2;
+}
+
+static void print_list(void)
+{
+    for (size_t i = 0; i < script_count; i++)
+        printf("%s: %s\n", scripts[i].name, scripts[i].what);
+}
+
+static const struct script *find(const char *name)
+{
+    for (size_t i = 0; i < script_count; i++)
+        if (strcmp(scripts[i].name, name) == 0)
+            return &scripts[i];
+    return NULL;
+}
+
+static unsigned bound_of(const struct script *script)
+{
+    return bound != BOUND_OF_SCRIPT ? bound
+           : quick                  ? script->quick_bound
+           : options.all_orders     ? script->orders_bound
+                                    : script->bound;
+}
+
+/* True where it ended as it should. */
+static bool search_one(const struct script *script)
+{
+    struct search search = options;
+    search.bound = bound_of(script);
+    if (search.bound == ORDERS_NONE)
+        return true;
+    search_run(&search, script);
+    bool found = search.violation[0] != '\0';
+    printf("%-12s bound %u, %s: %10llu states %9llu ends, depth %4u, %7.1f s: %s\n", script->name,
+           search.bound, search.all_orders ? "every order" : "one order",
+           (unsigned long long)search.states, (unsigned long long)search.ends, search.depth,
+           search.seconds,
+           found             ? search.violation
+           : search.complete ? "complete, no violation"
+                             : "NOT COMPLETE, no violation");
+    fflush(stdout);
+    if (found) {
+        search_tell(script);
+        printf("caught by %s in %s\n", search.property, script->name);
+    }
+    if (expected != NULL)
+        return found && strcmp(search.property, expected) == 0;
+    return expects_violation ? found : !found && search.complete;
+}
+
+static int search_all(int argc, char **argv)
+{
+    unsigned passed = 0, failed = 0;
+    for (size_t i = 0; i < script_count; i++) {
+        bool wanted = argc == 0;
+        for (int arg = 0; arg < argc; arg++)
+            wanted = wanted || strcmp(argv[arg], scripts[i].name) == 0;
+        if (!wanted)
+            continue;
+        bool well = search_one(&scripts[i]);
+        passed += well;
+        failed += !well;
+    }
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed > 0 || passed == 0;
+}
+
+static bool turn_switch(const char *name)
+{
+    const struct {
+        const char *name;
+        bool *value;
+    } table[] = {
+        {"--orders", &options.all_orders},
+        {"--quick", &quick},
+        {"--list", &listed},
+        {"--no-memory", &options.no_memory},
+        {"--expect-violation", &expects_violation},
+        {"--answers-unchecked", &world.switches.answers_unchecked},
+        {"--register-accepts-all", &world.switches.register_accepts_all},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (strcmp(name, table[i].name) == 0) {
+            *table[i].value = true;
+            return true;
+        }
+    if (strcmp(name, "--long-story") == 0)
+        options.shortens = false;
+    return strcmp(name, "--long-story") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct replacement replacement = {0};
+    const char *replayed = NULL;
+    int i = 1;
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        if (turn_switch(argv[i]))
+            continue;
+        if (strcmp(argv[i], "--replace") == 0 && i + 3 < argc) {
+            replacement = (struct replacement){argv[i + 1], argv[i + 2], argv[i + 3]};
+            i += 3;
+        } else if (i + 1 == argc) {
+            return usage();
+        } else if (strcmp(argv[i], "--bound") == 0) {
+            bound = (uint8_t)strtoul(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--seconds") == 0) {
+            options.seconds_max = strtod(argv[++i], NULL);
+        } else if (strcmp(argv[i], "--caught-by") == 0) {
+            expected = argv[++i];
+        } else if (strcmp(argv[i], "--replay") == 0) {
+            replayed = argv[++i];
+        } else {
+            return usage();
+        }
+    }
+    if (listed)
+        return print_list(), 0;
+    const char *why = master_load(&world, replacement.file == NULL ? NULL : &replacement);
+    if (why != NULL) {
+        fprintf(stderr, "explore: %s\n", why);
+        return 2;
+    }
+    if (replayed != NULL)
+        return find(replayed) == NULL || i >= argc ? usage()
+                                                   : search_replay(find(replayed), argv[i]);
+    return search_all(argc - i, argv + i);
+}

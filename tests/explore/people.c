@@ -1,0 +1,321 @@
+/* The callers of a script: they make their moves one after the other, and keep what they are told
+ * as callers of the simulator do (tests/sim/caller.c). */
+#include "explore.h"
+
+#include <string.h>
+
+static const struct move probing[] = {{.kind = MOVE_POST, .wait_ms = 120000, .soon = true},
+                                      {.kind = MOVE_DELETE, .soon = true}};
+
+static struct caller *caller_of(uint8_t index)
+{
+    return &world.callers[index];
+}
+
+/* In a healed world who has the lock releases it, and nobody asks for anything else. */
+static const struct move *move_of(uint8_t index)
+{
+    const struct caller *caller = caller_of(index);
+    uint8_t moved = scene.moved[index];
+    if (caller->probes)
+        return moved < 2 ? &probing[moved] : NULL;
+    if (world.healed)
+        return caller->hold != NULL ? &probing[1] : NULL;
+    return moved < MOVES_MAX && scene.script->moves[index][moved].kind != MOVE_NONE
+               ? &scene.script->moves[index][moved]
+               : NULL;
+}
+
+static struct hold *hold_for(uint8_t caller, const struct move *move)
+{
+    return caller_of(move->of_first ? 0 : caller)->hold;
+}
+
+/* Who leaves, leaves the agent that it has asked. */
+static uint8_t agent_asked(uint8_t index, const struct move *move)
+{
+    const struct caller *caller = caller_of(index);
+    if (caller->probes)
+        return caller->agent;
+    if (move->kind == MOVE_LEAVE && caller->request != NULL)
+        return caller->request->agent;
+    if ((move->kind == MOVE_LEAVE || world.healed) && caller->hold != NULL)
+        return caller->hold->agent;
+    return move->agent;
+}
+
+uint8_t people_agent(uint8_t index)
+{
+    return agent_asked(index, move_of(index));
+}
+
+bool people_is_done(uint8_t index)
+{
+    const struct caller *caller = caller_of(index);
+    const struct move *move = move_of(index);
+    if (caller->request != NULL)
+        return false;
+    if (move == NULL)
+        return true;
+    /* Nothing that it has asked for can give it the token any more. */
+    bool needs_hold = (move->kind == MOVE_PUT || move->kind == MOVE_DELETE) && !move->by_secret;
+    return needs_hold && !move->of_first && caller->hold == NULL;
+}
+
+const struct move *people_next_move(uint8_t index)
+{
+    const struct caller *caller = caller_of(index);
+    const struct move *move = move_of(index);
+    if (move == NULL)
+        return NULL;
+    uint8_t agent = agent_asked(index, move);
+    if (!world.agents[agent].alive || world.agents[agent].stalled)
+        return NULL;
+    if (move->kind == MOVE_LEAVE)
+        return caller->request != NULL || (caller->hold != NULL && caller->hold->bound) ? move
+                                                                                        : NULL;
+    if (caller->request != NULL)
+        return NULL;
+    for (uint8_t c = 0; move->after_all && c < index; c++)
+        if (!people_is_done(c))
+            return NULL;
+    if ((move->kind == MOVE_PUT || (move->kind == MOVE_DELETE && !move->by_secret)) &&
+        hold_for(index, move) == NULL)
+        return NULL;
+    return move;
+}
+
+/* ---- asking ---- */
+
+static struct request *new_request(uint8_t caller, uint8_t agent, enum event_kind kind)
+{
+    struct request *request = caller == NOBODY ? &scene.unasked[scene.unasked_count++]
+                                               : &scene.requests[caller][scene.asked[caller]++];
+    memset(request, 0, sizeof *request);
+    request->kind = kind;
+    request->caller = request->label = caller;
+    request->agent = agent;
+    request->asked_at = world.now;
+    return request;
+}
+
+static void send(struct request *request)
+{
+    if (request->caller != NOBODY) {
+        caller_of(request->caller)->request = request;
+        caller_of(request->caller)->state = CALLER_ASKING;
+    }
+    agent_take_request(&world, request);
+}
+
+static struct request *with_token(uint8_t caller, uint8_t agent, enum event_kind kind,
+                                  struct hold *hold)
+{
+    struct request *request = new_request(caller, agent, kind);
+    const struct agent *at = &world.agents[agent];
+    request->token = hold->token;
+    request->hold = hold;
+    request->expects_hold = hold->agent == agent && hold->incarnation == at->incarnation &&
+                            !hold->ended && !hold->tenures[agent].lost &&
+                            hold->window_until > world.now;
+    return request;
+}
+
+static bool is_at_home(const struct hold *hold, uint8_t agent)
+{
+    return hold->agent == agent && hold->incarnation == world.agents[agent].incarnation;
+}
+
+static void done_with(struct hold *hold, uint8_t agent)
+{
+    if (hold->count > 0)
+        hold->count--;
+    hold->elsewhere = hold->elsewhere || !is_at_home(hold, agent);
+    if (hold->count == 0 || hold->elsewhere)
+        hold->ended = true;
+}
+
+static void post(uint8_t caller, uint8_t agent, const struct move *move)
+{
+    struct request *request = new_request(caller, agent, EVENT_ACQUIRE);
+    request->ttl_ms = move->ttl_ms;
+    request->wait_ms = move->wait_ms;
+    request->renew = move->renew;
+    request->secret = move->secret;
+    request->owner = move->owner;
+    request->bound = move->bound;
+    request->loses_answer = move->unheard;
+    send(request);
+}
+
+static void release(uint8_t caller, uint8_t agent, const struct move *move)
+{
+    struct hold *hold = hold_for(caller, move);
+    if (move->by_secret) {
+        struct request *request = new_request(caller, agent, EVENT_RELEASE);
+        request->secret = move->secret;
+        request->by_secret = true;
+        request->hold = hold;
+        if (hold != NULL)
+            done_with(hold, agent);
+        send(request);
+        return;
+    }
+    struct request *request = with_token(caller, agent, EVENT_RELEASE, hold);
+    if (world.options.fencing)
+        checker_store(&world, hold);
+    hold->shared = hold->shared || !is_at_home(hold, agent);
+    done_with(hold, agent);
+    send(request);
+}
+
+static void leave(uint8_t index)
+{
+    struct caller *caller = caller_of(index);
+    struct request *request = caller->request;
+    struct hold *hold = caller->hold;
+    if (request != NULL) {
+        caller->request = NULL;
+        agent_take_cancel(&world, request);
+        return;
+    }
+    struct leaving leaving = {hold, hold->tenures[hold->agent].lock, hold->incarnation, false};
+    done_with(hold, hold->agent);
+    caller->hold = NULL;
+    hold->users--;
+    agent_take_leave(&world, hold->agent, &leaving);
+}
+
+void people_move(uint8_t index)
+{
+    const struct move *move = move_of(index);
+    uint8_t agent = people_agent(index);
+    scene.moved[index]++;
+    switch (move->kind) {
+    case MOVE_POST:
+        post(index, agent, move);
+        break;
+    case MOVE_PUT: {
+        struct hold *hold = hold_for(index, move);
+        struct request *request = with_token(index, agent, EVENT_RENEW, hold);
+        hold->shared = hold->shared || !is_at_home(hold, agent);
+        request->ttl_ms = move->ttl_ms;
+        request->renew = move->renew;
+        send(request);
+        break;
+    }
+    case MOVE_DELETE:
+        release(index, agent, move);
+        break;
+    case MOVE_LEAVE:
+        leave(index);
+        break;
+    case MOVE_DRAIN:
+        agent_drain(&world, agent);
+        break;
+    case MOVE_NONE:
+        break;
+    }
+}
+
+void people_release_leftover(uint8_t agent, struct hold *hold)
+{
+    if (scene.unasked_count == sizeof scene.unasked / sizeof scene.unasked[0])
+        return;
+    struct request *request = new_request(NOBODY, agent, EVENT_RELEASE);
+    request->token = hold->token;
+    request->hold = hold;
+    hold->ended = true;
+    send(request);
+}
+
+void people_probe(uint8_t index, uint8_t agent, int64_t due_at)
+{
+    struct caller *caller = caller_of(index);
+    *caller = (struct caller){.index = index, .agent = agent, .probes = true, .due_at = due_at};
+    scene.moved[index] = scene.asked[index] = 0;
+    if (world.caller_count <= index)
+        world.caller_count = index + 1u;
+}
+
+/* ---- answers ---- */
+
+static void not_received(struct hold *hold)
+{
+    if (hold != NULL && hold->users == 0)
+        hold->ended = true;
+}
+
+static void forget(struct caller *caller)
+{
+    if (caller->hold != NULL)
+        caller->hold->users--;
+    caller->hold = NULL;
+    caller->state = CALLER_IDLE;
+}
+
+static void granted(struct caller *caller, struct request *request, struct hold *hold,
+                    const struct effect_answer *answer)
+{
+    if (request->loses_answer) { /* its agent sees the connection end */
+        not_received(hold);
+        world_plan_in(&world, 0, (struct happening){.kind = HAPPEN_CANCEL, .what = request});
+        return;
+    }
+    hold->users++;
+    if (answer->answer != ANSWER_REPEATED || hold->count == 0) /* D3: it is one request */
+        hold->count++;
+    if (hold->ended && !hold->elsewhere)
+        checker_taken_up(&world, hold);
+    if (caller->hold != NULL && caller->hold != hold)
+        caller->hold->users--;
+    caller->hold = hold;
+    caller->state = CALLER_HOLDING;
+}
+
+static void renewed(struct caller *caller, const struct effect_answer *answer)
+{
+    bool kept = answer->answer == ANSWER_RENEWED || answer->answer == ANSWER_RENEW_FAILED ||
+                answer->answer == ANSWER_QUORUM_UNAVAILABLE || answer->answer == ANSWER_BAD_TTL;
+    if (!kept)
+        forget(caller);
+}
+
+void caller_answered(struct world *w, struct request *request, const struct effect_answer *answer)
+{
+    struct hold *hold = request->granted ? checker_find(w, answer->hold.token.random) : NULL;
+    struct caller *caller = request->caller == NOBODY ? NULL : caller_of(request->caller);
+    if (caller == NULL || caller->request != request) {
+        not_received(hold);
+        return;
+    }
+    caller->request = NULL;
+    if (request->granted && hold != NULL)
+        granted(caller, request, hold, answer);
+    else if (request->kind == EVENT_RENEW)
+        renewed(caller, answer);
+    else if (request->kind == EVENT_RELEASE)
+        forget(caller);
+    if (caller->probes && request->kind == EVENT_ACQUIRE && !request->granted)
+        checker_fail(w, "C6 in a healed world a waiter was answered %s",
+                     answer_code(answer->answer));
+}
+
+void caller_disconnected(struct world *w, struct request *request)
+{
+    (void)w;
+    request->state = REQUEST_DEAD;
+    struct caller *caller = request->caller == NOBODY ? NULL : caller_of(request->caller);
+    if (caller == NULL || caller->request != request)
+        return;
+    caller->request = NULL;
+    if (caller->hold != NULL && caller->hold->ended)
+        forget(caller);
+}
+
+void caller_end_all(struct world *w, uint8_t agent)
+{
+    for (uint16_t i = 1; i < w->hold_count; i++)
+        if (w->holds[i].agent == agent)
+            w->holds[i].ended = true;
+}

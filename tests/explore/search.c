@@ -1,0 +1,230 @@
+/* Depth first, over every choice. A state that was seen with as many faults left, or more, is not
+ * looked at again: states are known by 64 bits of their hash. */
+#include "explore.h"
+
+#include "agent/core/core_assert.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DEPTH_MAX = 4096, STEPS_PER_LOOK = 1 << 12, SHORTENING_SECONDS = 10 };
+
+struct seen {
+    uint64_t hash; /* 0: an empty place */
+    uint16_t depth;
+    uint8_t faults_left;
+};
+
+static struct search *search;
+static struct seen *seen;
+static size_t seen_room, seen_count;
+static struct choice trail[DEPTH_MAX], story[DEPTH_MAX];
+static unsigned trail_length, story_length, depth_max;
+static bool shortens, ended;
+static double began_at, ends_at;
+static jmp_buf on_assertion;
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- what was seen ---- */
+
+static struct seen *place_of(struct seen *table, size_t room, uint64_t hash)
+{
+    size_t i = hash & (room - 1);
+    while (table[i].hash != 0 && table[i].hash != hash)
+        i = (i + 1) & (room - 1);
+    return &table[i];
+}
+
+static void grow(size_t room)
+{
+    struct seen *table = calloc(room, sizeof *table);
+    if (table == NULL)
+        abort();
+    for (size_t i = 0; i < seen_room; i++)
+        if (seen[i].hash != 0)
+            *place_of(table, room, seen[i].hash) = seen[i];
+    free(seen);
+    seen = table;
+    seen_room = room;
+}
+
+/* True where the state was looked at before, with as many faults left and no deeper. */
+static bool is_known(unsigned faults_left, unsigned depth)
+{
+    if (2 * (seen_count + 1) > seen_room)
+        grow(2 * seen_room);
+    uint64_t hash = state_hash() | 1;
+    struct seen *place = place_of(seen, seen_room, hash);
+    bool deeper = shortens && place->depth > depth;
+    if (place->hash != 0 && place->faults_left >= faults_left && !deeper && !search->no_memory)
+        return true;
+    search->states += place->hash == 0;
+    seen_count += place->hash == 0;
+    *place = (struct seen){hash, (uint16_t)depth, (uint8_t)faults_left};
+    return false;
+}
+
+static void forget_all(void)
+{
+    free(seen);
+    seen = NULL;
+    seen_room = seen_count = 0;
+    grow(1 << 16);
+}
+
+/* ---- the search ---- */
+
+static void note_violation(void)
+{
+    memcpy(search->property, world.property, sizeof search->property);
+    memcpy(search->violation, world.violation, sizeof search->violation);
+    memcpy(story, trail, trail_length * sizeof story[0]);
+    story_length = trail_length;
+}
+
+static bool is_late(void)
+{
+    if (++search->steps % STEPS_PER_LOOK != 0)
+        return ended;
+    ended = ended || (ends_at > 0 && cpu_seconds() > ends_at);
+    return ended;
+}
+
+/* True: a violation was found. */
+static bool explore(unsigned faults_left)
+{
+    struct choice list[CHOICES_MAX];
+    if (is_late() || is_known(faults_left, trail_length))
+        return false;
+    search->depth = trail_length > search->depth ? trail_length : search->depth;
+    if (choices_are_over()) {
+        search->ends++;
+        calm_check();
+        if (world.violation[0] != '\0')
+            return true;
+    }
+    unsigned count = choices_list(list, faults_left, search->all_orders);
+    if (trail_length >= depth_max)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        size_t saved = state_save();
+        trail[trail_length++] = list[i];
+        choice_take(&list[i]);
+        if (world.violation[0] != '\0' || explore(faults_left - choice_is_fault(&list[i])))
+            return true;
+        trail_length--;
+        state_restore(saved);
+    }
+    return false;
+}
+
+/* The core's assertions end here. */
+_Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
+{
+    snprintf(world.property, sizeof world.property, "assertion");
+    snprintf(world.violation, sizeof world.violation, "at %.6f s: assertion: %s (%s:%d)",
+             (double)world.now / 1e6, expression, file, line);
+    longjmp(on_assertion, 1);
+}
+
+/* True: a violation was found, and its story is noted. */
+static bool search_once(const struct script *script, unsigned bound)
+{
+    forget_all();
+    state_reset();
+    trail_length = 0;
+    scene_begin(script);
+    bool found = setjmp(on_assertion) != 0 || explore(bound);
+    if (found)
+        note_violation();
+    return found;
+}
+
+/* As long as there is a shorter one, and there is time. */
+static void shorten(const struct script *script, unsigned bound)
+{
+    struct search found = *search;
+    shortens = true;
+    ended = false;
+    ends_at = cpu_seconds() + SHORTENING_SECONDS;
+    do
+        depth_max = story_length - 1;
+    while (story_length > 1 && search_once(script, bound) && !ended);
+    shortens = false;
+    found.depth = story_length;
+    memcpy(found.property, search->property, sizeof found.property);
+    memcpy(found.violation, search->violation, sizeof found.violation);
+    *search = found;
+}
+
+void search_run(struct search *s, const struct script *script)
+{
+    search = s;
+    began_at = cpu_seconds();
+    ended = false;
+    bool found = false;
+    s->states = s->steps = s->ends = 0;
+    s->violation[0] = '\0';
+    for (unsigned bound = 0; bound <= s->bound && !found && !ended; bound++) {
+        ends_at = s->seconds_max > 0 ? began_at + s->seconds_max : 0;
+        depth_max = DEPTH_MAX;
+        s->states = s->ends = s->depth = 0;
+        found = search_once(script, bound);
+        if (found && s->shortens)
+            shorten(script, bound);
+    }
+    s->complete = found || !ended;
+    s->seconds = cpu_seconds() - began_at;
+}
+
+/* ---- the story ---- */
+
+static void tell_choices(const struct choice *choices, unsigned count)
+{
+    for (unsigned i = 0; i < count && world.violation[0] == '\0'; i++) {
+        size_t saved = state_save();
+        choice_tell(&choices[i]);
+        choice_take(&choices[i]);
+        (void)saved;
+    }
+    if (world.violation[0] == '\0' && choices_are_over())
+        calm_check();
+}
+
+static void tell_all(const struct script *script, const struct choice *choices, unsigned count)
+{
+    state_reset();
+    scene_begin(script);
+    world.verbose = true;
+    if (setjmp(on_assertion) == 0)
+        tell_choices(choices, count);
+    world.verbose = false;
+    printf("%s\n", world.violation[0] == '\0' ? "no violation" : world.violation);
+}
+
+void search_tell(const struct script *script)
+{
+    tell_all(script, story, story_length);
+    printf("again: --replay %s ", script->name);
+    for (unsigned i = 0; i < story_length; i++)
+        choice_print(&story[i]);
+    putchar('\n');
+}
+
+int search_replay(const struct script *script, const char *choices)
+{
+    unsigned count = 0;
+    while (count < DEPTH_MAX && choice_parse(&choices, &story[count]))
+        count++;
+    tell_all(script, story, count);
+    return world.violation[0] != '\0';
+}
