@@ -108,8 +108,22 @@ static void check(void)
         checker_end(w);
 }
 
-void calm_check(void)
+/* What was done here can not show any more: cores remember it with the key. */
+static bool is_forgotten(void)
 {
+    bool forgotten = true;
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        forgotten = forgotten && world.agents[a].alive && !world.agents[a].stalled &&
+                    !world.agents[a].draining && core_is_empty(world.agents[a].core);
+    for (uint8_t m = 0; m < world.options.masters; m++)
+        forgotten = forgotten && !master_is_locked(&world, m, 0) && !world.masters[m].down;
+    return forgotten && !world.options.fair;
+}
+
+void calm_check(bool always)
+{
+    if (!always && is_forgotten())
+        return;
     size_t saved = state_save();
     for (uint8_t a = 0; a < world.options.agents; a++)
         state_touch_whole(a);

@@ -272,16 +272,31 @@ static bool list_moves(struct listing *listing, bool all, bool is_quiet)
     return waits;
 }
 
-unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders)
+/* All have made their moves, and nothing is held, under way or late. */
+static bool is_at_rest(void)
+{
+    bool rests = scene.stray_count == 0;
+    for (uint8_t c = 0; c < world.caller_count; c++)
+        rests = rests && people_is_done(c);
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        rests = rests && hears(a) && !has_work(a);
+    return rests;
+}
+
+unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders,
+                      bool *ret_over)
 {
     struct listing listing = {list, 0};
     list_due(&listing, all_orders);
-    bool is_quiet = listing.count == 0;
+    bool is_quiet = listing.count == 0, is_late = is_quiet && choices_next_time() > horizon();
     bool waits = list_moves(&listing, all_orders, is_quiet);
     for (unsigned i = 0; i < scene.stray_count && (all_orders || is_quiet); i++)
         add(&listing, CHOICE_STRAY, 0, i, 0);
-    if (is_quiet && waits && choices_next_time() <= horizon())
+    if (is_quiet && waits && !is_late)
         add(&listing, CHOICE_TIME, 0, 0, 0);
+    *ret_over = is_quiet && (is_late || is_at_rest());
+    if (*ret_over && !is_late)
+        return 0;
     if (faults_left > 0)
         list_faults(&listing);
     return listing.count;
@@ -297,23 +312,6 @@ bool choices_next_delivery(struct choice *ret_choice)
     if (listing.count > 0)
         *ret_choice = list[0];
     return listing.count > 0;
-}
-
-bool choices_are_over(void)
-{
-    struct choice list[CHOICES_MAX];
-    struct listing listing = {list, 0};
-    list_due(&listing, /* all= */ false);
-    if (listing.count > 0)
-        return false;
-    if (choices_next_time() > horizon())
-        return true;
-    bool over = scene.stray_count == 0;
-    for (uint8_t c = 0; c < world.caller_count; c++)
-        over = over && people_is_done(c);
-    for (uint8_t a = 0; a < world.options.agents; a++)
-        over = over && hears(a) && !has_work(a);
-    return over;
 }
 
 /* ---- taking one ---- */

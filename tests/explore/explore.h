@@ -71,6 +71,7 @@ struct script {
     enum renew renew;
     bool fair, journal, reentrant, forgetful, roaming;
     int64_t number_ahead_us; /* of the first master's fence key; 0: none is there */
+    int64_t wall_behind_us;  /* the second agent's wall clock */
     bool one_is_guarded;     /* the first master has just forgotten everything */
     int64_t rate_ppm;        /* the first agent's clock is so much slower, the others' faster */
     uint8_t quick_bound;     /* in `make test` */
@@ -221,17 +222,16 @@ struct choice {
 enum { CHOICES_MAX = 192 };
 
 /* All that can happen now, free ones first. `all_orders`: of deliveries each, else the first of
- * them. Returns how many. */
-unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders);
+ * them. Returns how many. `*ret_over`: nothing is to come, for all have made their moves and nothing
+ * is held, under way or late; or time has come to the horizon. */
+unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders,
+                      bool *ret_over);
 bool choice_is_fault(const struct choice *choice);
 void choice_take(const struct choice *choice);
 /* A sentence, and the letters that choice_parse() reads. */
 void choice_tell(const struct choice *choice);
 void choice_print(const struct choice *choice);
 bool choice_parse(const char **text, struct choice *ret_choice);
-/* Nothing is to come: all have made their moves, nothing is held, under way or late; or the horizon
- * is reached. */
-bool choices_are_over(void);
 /* What comes next where nothing is chosen; false: but time, nothing. */
 bool choices_next_delivery(struct choice *ret_choice);
 /* The next moment at which something becomes due; INT64_MAX: nothing will. */
@@ -240,8 +240,10 @@ void choices_pass_time(int64_t until);
 
 /* calm.c */
 /* From here on nothing fails: callers that have it release the lock, and somebody at each agent
- * gets it in time (C6, C7, C8). World and cores are as before afterwards, but for a violation. */
-void calm_check(void);
+ * gets it in time (C6, C7, C8). World and cores are as before afterwards, but for a violation.
+ * Unless `always`, nothing is done where nothing is left: no core remembers the key, and no master
+ * has it. */
+void calm_check(bool always);
 
 /* ---- search ---------------------------------------------------------------------------------- */
 

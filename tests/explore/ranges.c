@@ -146,3 +146,11 @@ uint64_t core_hash(struct core *core)
     hash = hash_keys(hash, core);
     return hash_heap(hash_heap(hash, &core->timers), &core->renewals);
 }
+
+bool core_is_empty(const struct core *core)
+{
+    for (uint32_t i = 0; i < core->keys_used; i++)
+        if (core->keys[i].references > 0)
+            return false;
+    return true;
+}

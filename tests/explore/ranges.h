@@ -2,6 +2,7 @@
 #ifndef LOCKAGENT_EXPLORE_RANGES_H
 #define LOCKAGENT_EXPLORE_RANGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,5 +33,7 @@ void ranges_of_core(struct ranges *ranges, struct core *core);
  * back. */
 void core_empty_tables(struct core *core);
 uint64_t core_hash(struct core *core);
+/* It knows no key. */
+bool core_is_empty(const struct core *core);
 
 #endif

@@ -496,8 +496,8 @@ static void set_options(const struct script *script)
         .node_timeout_ms = 50,
         .ttl_ms = script->ttl_ms,
         .ttl_ms_max = script->ttl_ms,
-        .retry_ms_min = 100,
-        .retry_ms_max = 200,
+        .retry_ms_min = 300,
+        .retry_ms_max = 600,
         .handover_max = script->handover_max,
         .max_hold_ms = 600000,
         .lock_delay_ms = script->lock_delay_ms,
@@ -585,7 +585,7 @@ static void begin_agent(uint8_t index)
     struct agent *agent = &world.agents[index];
     agent->rate_ppm = index == 0 ? -scene.script->rate_ppm : scene.script->rate_ppm;
     agent->boot_base_us = 1000000 * (index + 1);
-    agent->wall_us = 0;
+    agent->wall_us = index == 1 ? -scene.script->wall_behind_us : 0;
     agent->stalled = agent->alive = false;
     agent->incarnation = agent->name = 0;
     agent->stalled_last = 0;

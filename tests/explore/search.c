@@ -106,13 +106,14 @@ static bool explore(unsigned faults_left)
     if (is_late() || is_known(faults_left, trail_length))
         return false;
     search->depth = trail_length > search->depth ? trail_length : search->depth;
-    if (choices_are_over()) {
+    bool over;
+    unsigned count = choices_list(list, faults_left, search->all_orders, &over);
+    if (over) {
         search->ends++;
-        calm_check();
+        calm_check(/* always= */ search->bound == 0);
         if (world.violation[0] != '\0')
             return true;
     }
-    unsigned count = choices_list(list, faults_left, search->all_orders);
     if (trail_length >= depth_max)
         return false;
     for (unsigned i = 0; i < count; i++) {
@@ -196,8 +197,12 @@ static void tell_choices(const struct choice *choices, unsigned count)
         choice_take(&choices[i]);
         (void)saved;
     }
-    if (world.violation[0] == '\0' && choices_are_over())
-        calm_check();
+    struct choice list[CHOICES_MAX];
+    bool over = false;
+    if (world.violation[0] == '\0')
+        choices_list(list, 0, false, &over);
+    if (over)
+        calm_check(/* always= */ true);
 }
 
 static void tell_all(const struct script *script, const struct choice *choices, unsigned count)
