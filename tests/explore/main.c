@@ -10,7 +10,7 @@ enum { BOUND_OF_SCRIPT = 255 };
 
 static struct search options = {.shortens = true};
 static const char *expected;
-static bool expects_violation, quick, listed;
+static bool expects_violation, quick, listed, stops_at_first, has_found;
 static uint8_t bound = BOUND_OF_SCRIPT;
 
 static int usage(void)
@@ -21,6 +21,7 @@ static int usage(void)
           "           --orders               every order of delivery, not one\n"
           "           --quick                the bounds of `make test`\n"
           "           --no-memory            look at states again that were seen\n"
+          "           --first                stop at the first violation\n"
           "           --seconds S            give up after so long, for each script\n"
           "           --long-story           do not look for a shorter one\n"
           "           --caught-by PROPERTY   fail unless the violation is of this property\n"
@@ -72,6 +73,7 @@ static bool search_one(const struct script *script)
            : search.complete ? "complete, no violation"
                              : "NOT COMPLETE, no violation");
     fflush(stdout);
+    has_found = has_found || found;
     if (found) {
         search_tell(script);
         printf("caught by %s in %s\n", search.property, script->name);
@@ -93,6 +95,8 @@ static int search_all(int argc, char **argv)
         bool well = search_one(&scripts[i]);
         passed += well;
         failed += !well;
+        if (stops_at_first && has_found)
+            break;
     }
     printf("%u passed, %u failed\n", passed, failed);
     return failed > 0 || passed == 0;
@@ -107,6 +111,7 @@ static bool turn_switch(const char *name)
         {"--orders", &options.all_orders},
         {"--quick", &quick},
         {"--list", &listed},
+        {"--first", &stops_at_first},
         {"--no-memory", &options.no_memory},
         {"--expect-violation", &expects_violation},
         {"--answers-unchecked", &world.switches.answers_unchecked},

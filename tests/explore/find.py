@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Finds the scripts that catch broken rules: tests/explore/find.py BUILD_DIR [NAME...].
+
+Each mutant of tests/sim is given to every script, first without a fault and then with one, and
+the first violation is written to caught.txt: of the property that the simulator names where that
+comes first in any script of the bound, else of another one. SECONDS of the processor's time are
+the limit of each script with one fault (20). `ninja -C BUILD_DIR explore_mutants` comes first.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+SECONDS = os.environ.get("SECONDS") or "20"
+CAUGHT = re.compile(r"^caught by (\S+) in (\S+)$", re.M)
+
+
+def rows(name):
+    for line in (HERE.parent / "sim" / name).read_text().splitlines():
+        if not line.startswith("#"):
+            yield [column.strip() for column in line.split("|")]
+
+
+def mutants(build):
+    """(name, command, property) of each."""
+    for name, files, options, _, prop, _ in rows("mutants.txt"):
+        if files == "-":
+            yield name, [build / "explore", *options.split()], prop
+        else:
+            yield name, [build / f"explore_{name.lower()}"], prop
+    for name, file, text, by, _, _, prop, _ in rows("script_mutants.txt"):
+        yield name, [build / "explore", "--replace", file, text, by], prop
+
+
+def search(command, prop):
+    """What catches it: script, bound and property; None: nothing did."""
+    for bound in ("0", "1"):
+        limit = ["--seconds", SECONDS if bound == "1" else "60"]
+        ended = subprocess.run(
+            [*command, "--bound", bound, "--first", "--long-story", *limit],
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        found = CAUGHT.findall(ended.stdout)
+        for caught, script in sorted(found, key=lambda one: one[0] != prop):
+            return f"{script} {bound} {caught}"
+    return None
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]) / "tests" / "explore"
+    names = sys.argv[2:]
+    path = HERE / "caught.txt"
+    lines = path.read_text().splitlines()
+    head = [line for line in lines if line.startswith("#")]
+    known = dict(line.split(" | ") for line in lines if not line.startswith("#"))
+    for name, command, prop in mutants(build):
+        if names and name not in names:
+            continue
+        how = search(command, prop)
+        known.pop(name, None)
+        if how:
+            known[name] = how
+        print(name, "|", how or "-", flush=True)
+        path.write_text("\n".join(head + [f"{n} | {known[n]}" for n in sorted(known)]) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
