@@ -1,7 +1,7 @@
 # One entry point for people and for CI, thin over Meson. Each target first installs what it lacks,
 # on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim sim-long sim-mutants coverage docs fuzz faults \
+.PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage docs fuzz faults \
   faults-long compose install clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
@@ -67,6 +67,13 @@ coverage: ## What the simulator's schedules reach of the core, against the goals
 	@ninja -C build-coverage --quiet tests/sim/sim tests/sim/sim_tight tests/sim/guard/sim_guard
 	@tests/coverage/run.py build-coverage
 
+explore: ## Every schedule of small worlds, as far as each script's bounds go (SHORT=1: as in CI)
+	@deploy/install-deps.sh test
+	@$(call configure,build-explore,--buildtype=release -Db_ndebug=false)
+	@ninja -C build-explore --quiet tests/explore/explore
+	@tests/explore/run.py build-explore $(if $(SHORT),--short) \
+	  $(if $(WRITE),--write docs/testing.md)
+
 sim-mutants: ## Finds the killing seeds of all mutants again, and writes them down
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
@@ -112,6 +119,7 @@ install: ## The program, manual page, completions and systemd unit, below PREFIX
 	@meson install -C build-install
 
 clean: ## Removes what the targets above have built
-	@rm -rf build build-test build-lint build-asan build-bench build-coverage build-fuzz build-install
+	@rm -rf build build-test build-lint build-asan build-bench build-coverage build-explore \
+	  build-fuzz build-install
 
 , := ,

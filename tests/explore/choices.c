@@ -283,11 +283,17 @@ static bool is_at_rest(void)
     return rests;
 }
 
-unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders,
+unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, enum orders orders,
                       bool *ret_over)
 {
     struct listing listing = {list, 0};
+    bool all_orders = orders != ORDERS_ONE;
     list_due(&listing, all_orders);
+    *ret_over = false;
+    unsigned reduced =
+        orders == ORDERS_REDUCED && faults_left == 0 ? reduction_of(list, listing.count) : 0;
+    if (reduced > 0)
+        return reduced;
     bool is_quiet = listing.count == 0, is_late = is_quiet && choices_next_time() > horizon();
     bool waits = list_moves(&listing, all_orders, is_quiet);
     for (unsigned i = 0; i < scene.stray_count && (all_orders || is_quiet); i++)

@@ -75,7 +75,8 @@ struct script {
     bool one_is_guarded;     /* the first master has just forgotten everything */
     int64_t rate_ppm;        /* the first agent's clock is so much slower, the others' faster */
     uint8_t quick_bound;     /* in `make test` */
-    uint8_t bound;           /* in `make explore`, in one order of delivery */
+    uint8_t bound;           /* in `make explore`, in one order of delivery; */
+    bool is_slow;            /* not in CI */
     uint8_t orders_bound;    /* in every order; ORDERS_NONE: not at all */
 };
 enum { ORDERS_NONE = 255 };
@@ -221,10 +222,11 @@ struct choice {
 };
 enum { CHOICES_MAX = 192 };
 
-/* All that can happen now, free ones first. `all_orders`: of deliveries each, else the first of
- * them. Returns how many. `*ret_over`: nothing is to come, for all have made their moves and nothing
- * is held, under way or late; or time has come to the horizon. */
-unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, bool all_orders,
+/* All that can happen now, free ones first; of deliveries the first, those that do not commute with
+ * all others (reduction.c), or each. Returns how many. `*ret_over`: nothing is to come, for all have
+ * made their moves and nothing is held, under way or late; or time has come to the horizon. */
+enum orders { ORDERS_ONE, ORDERS_REDUCED, ORDERS_ALL };
+unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, enum orders orders,
                       bool *ret_over);
 bool choice_is_fault(const struct choice *choice);
 void choice_take(const struct choice *choice);
@@ -238,6 +240,11 @@ bool choices_next_delivery(struct choice *ret_choice);
 int64_t choices_next_time(void);
 void choices_pass_time(int64_t until);
 
+/* reduction.c */
+/* Moves to the front those of the deliveries that are due which alone need be tried now. Returns
+ * how many; 0: all of them. */
+unsigned reduction_of(struct choice *due, unsigned count);
+
 /* calm.c */
 /* From here on nothing fails: callers that have it release the lock, and somebody at each agent
  * gets it in time (C6, C7, C8). World and cores are as before afterwards, but for a violation.
@@ -249,7 +256,8 @@ void calm_check(bool always);
 
 struct search {
     unsigned bound;
-    bool all_orders, no_memory, shortens;
+    enum orders orders;
+    bool no_memory, shortens;
     double seconds_max; /* 0: no limit */
     uint64_t states, steps, ends;
     unsigned depth;

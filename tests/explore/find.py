@@ -14,6 +14,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 SECONDS = os.environ.get("SECONDS") or "20"
+BOUNDS = (os.environ.get("BOUNDS") or "0 1").split()
 CAUGHT = re.compile(r"^caught by (\S+) in (\S+)$", re.M)
 
 
@@ -36,7 +37,7 @@ def mutants(build):
 
 def search(command, prop):
     """What catches it: script, bound and property; None: nothing did."""
-    for bound in ("0", "1"):
+    for bound in BOUNDS:
         limit = ["--seconds", SECONDS if bound == "1" else "60"]
         ended = subprocess.run(
             [*command, "--bound", bound, "--first", "--long-story", *limit],

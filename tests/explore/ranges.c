@@ -1,5 +1,5 @@
-/* A core's memory, as far as steps change it: what of it is copied out and back, and what of it makes
- * two cores the same. */
+/* A core's memory, as far as steps change it: what of it is copied out and back, and what of it
+ * makes two cores the same. */
 #include "ranges.h"
 
 #include "agent/core/state.h"

@@ -107,7 +107,7 @@ static bool explore(unsigned faults_left)
         return false;
     search->depth = trail_length > search->depth ? trail_length : search->depth;
     bool over;
-    unsigned count = choices_list(list, faults_left, search->all_orders, &over);
+    unsigned count = choices_list(list, faults_left, search->orders, &over);
     if (over) {
         search->ends++;
         calm_check(/* always= */ search->bound == 0);
@@ -200,7 +200,7 @@ static void tell_choices(const struct choice *choices, unsigned count)
     struct choice list[CHOICES_MAX];
     bool over = false;
     if (world.violation[0] == '\0')
-        choices_list(list, 0, false, &over);
+        choices_list(list, 0, ORDERS_ONE, &over);
     if (over)
         calm_check(/* always= */ true);
 }

@@ -1,0 +1,129 @@
+/* Deliveries that need not be tried in every order, because they commute with whatever else can
+ * happen before them (persistent sets: P. Godefroid, Partial-Order Methods, 1996). Only where every
+ * order of delivery is looked at and no fault is left. Two rules, each with the reason why nothing
+ * outside of the set can meet it first:
+ *
+ *   at a master  Each agent either has a command there that is next in its connection, which
+ *                nothing overtakes (R5), or can do nothing at all: it waits for nothing, hears no
+ *                channel, and no caller has a move left there. So the next that happens at this
+ *                master is one of those commands, and at other masters and agents nothing depends
+ *                on which. Commands that ask or tell a channel meet subscriptions too, so they
+ *                count only where all other agents can do nothing and nobody can come to wait.
+ *
+ *   at an agent  All that it sent has run, it hears no channel, no deadline of its has come and no
+ *                caller has a move left there. So the next that happens at this agent is one of
+ *                the answers on their way, and masters and other agents do not see which. Not
+ *                where a caller elsewhere has a move that needs what a caller here has.
+ *
+ * What the checkers compare across agents (C1, C2) is the same in either order: all of it happens
+ * at one instant, and a second holder is one whoever is told first. `--every-order` does without.
+ */
+#include "explore.h"
+
+static bool has_move_left(uint8_t agent)
+{
+    for (uint8_t c = 0; c < world.options.callers; c++)
+        for (unsigned i = scene.moved[c]; i < MOVES_MAX; i++)
+            if (scene.script->moves[c][i].kind != MOVE_NONE &&
+                scene.script->moves[c][i].agent == agent)
+                return true;
+    return false;
+}
+
+static bool needs_another(void)
+{
+    for (uint8_t c = 0; c < world.options.callers; c++)
+        for (unsigned i = scene.moved[c]; i < MOVES_MAX; i++)
+            if (scene.script->moves[c][i].of_first)
+                return true;
+    return false;
+}
+
+/* But for commands and answers on their way. */
+static bool is_left_alone(uint8_t a)
+{
+    const struct agent *agent = &world.agents[a];
+    bool alone = agent->alive && !agent->stalled && !agent->watches[0] && !has_move_left(a) &&
+                 core_next_deadline(agent->core).us > agent_clock(&world, a).us;
+    for (uint8_t m = 0; m < world.options.masters; m++) {
+        const struct path *path = &scene.paths[a][m];
+        alone = alone && path->signal_count == 0 && !path->subscribes &&
+                path->connect_at > world.now && path->marker_at > world.now;
+    }
+    return alone;
+}
+
+static bool is_idle(uint8_t a)
+{
+    for (uint8_t m = 0; m < world.options.masters; m++)
+        if (scene.paths[a][m].parcel_count > 0)
+            return false;
+    return is_left_alone(a);
+}
+
+/* Somebody may come to wait there. */
+static bool is_asked(uint8_t a)
+{
+    for (unsigned i = 0; i < SIM_REQUESTS; i++)
+        if (world.agents[a].open[i] != NULL && world.agents[a].open[i]->kind == EVENT_ACQUIRE)
+            return true;
+    return world.agents[a].watches[0];
+}
+
+static bool uses_channel(uint8_t a, uint8_t m)
+{
+    const struct path *path = &scene.paths[a][m];
+    enum op op = path->parcels[path->parcel_count - scene_pending(path)].message->op;
+    return op != OP_ACQUIRE && op != OP_RENEW && op != OP_RAISE;
+}
+
+static unsigned at_master(const struct choice *due, unsigned count, uint8_t m,
+                          struct choice *ret_list)
+{
+    unsigned found = 0, busy = 0;
+    bool asks = false, may_watch = false;
+    for (uint8_t a = 0; a < world.options.agents; a++) {
+        bool is_next = false;
+        for (unsigned i = 0; i < count; i++)
+            if (due[i].kind == CHOICE_EXECUTE && due[i].agent == a && due[i].master == m) {
+                ret_list[found++] = due[i];
+                is_next = true;
+            }
+        if (scene.paths[a][m].subscribes || (!is_next && !is_idle(a)))
+            return 0;
+        busy += !is_idle(a);
+        asks = asks || (is_next && uses_channel(a, m));
+        may_watch = may_watch || has_move_left(a) || is_asked(a);
+    }
+    return asks && (busy > 1 || may_watch) ? 0 : found;
+}
+
+static unsigned at_agent(const struct choice *due, unsigned count, uint8_t a,
+                         struct choice *ret_list)
+{
+    unsigned found = 0;
+    if (!is_left_alone(a) || needs_another())
+        return 0;
+    for (uint8_t m = 0; m < world.options.masters; m++)
+        if (scene_pending(&scene.paths[a][m]) > 0)
+            return 0;
+    for (unsigned i = 0; i < count; i++)
+        if (due[i].kind == CHOICE_REPLY && due[i].agent == a)
+            ret_list[found++] = due[i];
+    return found;
+}
+
+unsigned reduction_of(struct choice *due, unsigned count)
+{
+    struct choice list[CHOICES_MAX];
+    unsigned found = 0;
+    if (scene.stray_count > 0)
+        return 0;
+    for (uint8_t a = 0; a < world.options.agents && found == 0; a++)
+        found = at_agent(due, count, a, list);
+    for (uint8_t m = 0; m < world.options.masters && found == 0; m++)
+        found = at_master(due, count, m, list);
+    for (unsigned i = 0; i < found; i++)
+        due[i] = list[i];
+    return found;
+}
