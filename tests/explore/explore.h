@@ -222,10 +222,10 @@ struct choice {
 };
 enum { CHOICES_MAX = 192 };
 
-/* All that can happen now, free ones first; of deliveries the first, those that do not commute with
- * all others (reduction.c), or each. Returns how many. `*ret_over`: nothing is to come, for all have
- * made their moves and nothing is held, under way or late; or time has come to the horizon. */
 enum orders { ORDERS_ONE, ORDERS_REDUCED, ORDERS_ALL };
+/* All that can happen now, free ones first; of deliveries the first, those that do not commute with
+ * all others (reduction.c), or each. Returns how many. `*ret_over`: nothing is to come, for all
+ * have made their moves and nothing is held, under way or late; or time has come to the horizon. */
 unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, enum orders orders,
                       bool *ret_over);
 bool choice_is_fault(const struct choice *choice);

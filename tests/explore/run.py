@@ -14,7 +14,7 @@ import sys
 
 PLACE = re.compile(r"(<!-- explored -->\n)(.*?)(<!-- end of explored -->\n)", re.S)
 RESULT = re.compile(r"^\S+ +bound (\d), [^:]+: +(\d+) states +\d+ ends, .*?([\d.]+) s: (.*)$", re.M)
-SECONDS_MAX = "900"
+SECONDS_MAX = "400"
 
 
 def jobs(explore, short):

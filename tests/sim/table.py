@@ -15,11 +15,22 @@ def rows(name):
             yield [column.strip() for column in line.split("|")]
 
 
+def explored():
+    """What the explorer needs to catch a broken rule, by the rule's name."""
+    for name, how in rows("../explore/caught.txt"):
+        script, faults, prop = how.split()
+        yield name, f"{script}, {faults}: {prop}"
+
+
 def render():
-    lines = ["| broken rule | caught by | schedules it took |", "| --- | --- | --- |"]
+    found = dict(explored())
+    lines = [
+        "| broken rule | caught by | schedules it took | explored: script, faults |",
+        "| --- | --- | --- | --- |",
+    ]
     lines += [
-        f"| {rule} | {caught} | {int(seeds.split()[0]):,} |"
-        for *_, rule, caught, seeds in [*rows("mutants.txt"), *rows("script_mutants.txt")]
+        f"| {rule} | {caught} | {int(seeds.split()[0]):,} | {found.get(name, '')} |"
+        for name, *_, rule, caught, seeds in [*rows("mutants.txt"), *rows("script_mutants.txt")]
     ]
     lines += ["", "| broken assumption | violated | schedules it took |", "| --- | --- | --- |"]
     lines += [
