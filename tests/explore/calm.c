@@ -4,9 +4,11 @@
 #include "explore.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
-    SETTLED_US = 2600000, /* behind the grace that the checker gives (checker.c) */
+    /* what is owed is asked for again within OWED_RETRY_MS, and no lease is over yet */
+    SETTLED_US = 650000,
     PROBE_US = 3000000,
     SLACK_US = 50000,
     BACK_OFFS = 2,
@@ -80,6 +82,16 @@ static void write_late(void)
         checker_store(&world, &world.holds[i]);
 }
 
+/* C8: nothing that an agent has undone or released is left, while its lease still lasts. The
+ * checker excuses what may be under way, and where nobody asks nothing is. */
+static void check_settled(void)
+{
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        if (core_stats(world.agents[a].core)->requests == 0)
+            memset(world.agents[a].attempt, 0, sizeof world.agents[a].attempt);
+    checker_settled(&world);
+}
+
 static void check(void)
 {
     struct world *w = &world;
@@ -89,7 +101,7 @@ static void check(void)
     heal();
     run_until(w->healed_at + SETTLED_US, false);
     if (w->violation[0] == '\0')
-        checker_settled(w);
+        check_settled();
     run_until(w->healed_at + PROBE_US + guard_us, false);
     if (w->violation[0] == '\0')
         release_leftovers();

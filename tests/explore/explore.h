@@ -21,8 +21,8 @@
 
 enum {
     MOVES_MAX = 6, /* of one caller */
-    PARCELS_MAX = 12,
-    SIGNALS_MAX = 8,
+    PARCELS_MAX = 24,
+    SIGNALS_MAX = 16,
     STRAYS_MAX = 4,
     BOUND_MAX = 7,
     PEOPLE_MAX = SIM_CALLERS + SIM_PROBES,

@@ -4,7 +4,7 @@
 Each mutant of tests/sim is given to every script, first without a fault and then with one, and
 the first violation is written to caught.txt: of the property that the simulator names where that
 comes first in any script of the bound, else of another one. SECONDS of the processor's time are
-the limit of each script with one fault (20). `ninja -C BUILD_DIR explore_mutants` comes first.
+the limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it. `ninja -C BUILD_DIR explore_mutants` comes first.
 """
 import os
 import pathlib
@@ -14,6 +14,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 SECONDS = os.environ.get("SECONDS") or "20"
+SCRIPTS = (os.environ.get("SCRIPTS") or "").split()
 BOUNDS = (os.environ.get("BOUNDS") or "0 1").split()
 CAUGHT = re.compile(r"^caught by (\S+) in (\S+)$", re.M)
 
@@ -40,7 +41,7 @@ def search(command, prop):
     for bound in BOUNDS:
         limit = ["--seconds", SECONDS if bound == "1" else "60"]
         ended = subprocess.run(
-            [*command, "--bound", bound, "--first", "--long-story", *limit],
+            [*command, "--bound", bound, "--first", "--long-story", *limit, *SCRIPTS],
             stdout=subprocess.PIPE,
             text=True,
             errors="replace",
@@ -63,7 +64,8 @@ def main():
         if names and name not in names:
             continue
         how = search(command, prop)
-        known.pop(name, None)
+        if how or not SCRIPTS:
+            known.pop(name, None)
         if how:
             known[name] = how
         print(name, "|", how or "-", flush=True)
