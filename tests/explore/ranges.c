@@ -69,7 +69,7 @@ static void list_tables(struct ranges *ranges, struct core *core)
 
 static void add_buckets(struct ranges *ranges, struct hash_table *table)
 {
-    ranges_add(ranges, table->buckets, table->count * sizeof table->buckets[0]);
+    ranges_add(ranges, (void *)table->buckets, table->count * sizeof(void *));
 }
 
 static void add_heap(struct ranges *ranges, struct timers *timers)

@@ -2,25 +2,26 @@
  * moves when it likes, also between two deliveries; `soon`: before time moves on. */
 #include "explore.h"
 
-#define POST(at, ...)                                                                              \
+/* The agent first, then what is more. */
+#define POST(...)                                                                                  \
     {                                                                                              \
-        .kind = MOVE_POST, .agent = (at), __VA_ARGS__                                              \
+        .kind = MOVE_POST, .agent = __VA_ARGS__                                                    \
     }
-#define PUT(at, ...)                                                                               \
+#define PUT(...)                                                                                   \
     {                                                                                              \
-        .kind = MOVE_PUT, .agent = (at), __VA_ARGS__                                               \
+        .kind = MOVE_PUT, .agent = __VA_ARGS__                                                     \
     }
-#define DELETE(at, ...)                                                                            \
+#define DELETE(...)                                                                                \
     {                                                                                              \
-        .kind = MOVE_DELETE, .agent = (at), __VA_ARGS__                                            \
+        .kind = MOVE_DELETE, .agent = __VA_ARGS__                                                  \
     }
-#define LEAVE(at)                                                                                  \
+#define LEAVE(...)                                                                                 \
     {                                                                                              \
-        .kind = MOVE_LEAVE, .agent = (at)                                                          \
+        .kind = MOVE_LEAVE, .agent = __VA_ARGS__                                                   \
     }
-#define DRAIN(at)                                                                                  \
+#define DRAIN(...)                                                                                 \
     {                                                                                              \
-        .kind = MOVE_DRAIN, .agent = (at)                                                          \
+        .kind = MOVE_DRAIN, .agent = __VA_ARGS__                                                   \
     }
 #define WAITS .wait_ms = 5000
 #define SOON .soon = true
@@ -95,7 +96,7 @@ const struct script scripts[] = {
      .renew = RENEW_CALLER,
      .roaming = true,
      .quick_bound = 0,
-     .bound = 1,
+     .bound = 2,
      .orders_bound = 0},
     {.name = "fair_race",
      .what = "two agents ask at once where the order is fair",
@@ -109,7 +110,7 @@ const struct script scripts[] = {
      .renew = RENEW_CALLER,
      .fair = true,
      .quick_bound = 0,
-     .bound = 1,
+     .bound = 2,
      .orders_bound = 0},
     {.name = "contend_at_once",
      .what = "two agents want it, and the first one releases it at once",
@@ -157,7 +158,7 @@ const struct script scripts[] = {
      .agents = 2,
      .callers = 3,
      .moves = {{POST(0, SOON), DELETE(0, SOON)}, {POST(0, WAITS, SOON)}, {POST(1, WAITS, SOON)}},
-     .faults = NETWORK | MAY(LOSE_SIGNAL) | MAY(FREEZE),
+     .faults = MAY(DELAY) | MAY(CUT) | MAY(LOSE_SIGNAL),
      .ttl_ms = 1000,
      .horizon_ms = 1100,
      .handover_max = 1,
