@@ -184,6 +184,8 @@ void state_touch(uint8_t agent);
 void state_touch_whole(uint8_t agent);
 void state_restore(size_t saved);
 uint64_t state_hash(void);
+/* The same, of which nothing is remembered. */
+uint64_t state_hash_anew(void);
 /* Nothing is saved any more, and no hash is known. */
 void state_reset(void);
 
@@ -258,6 +260,7 @@ struct search {
     unsigned bound;
     enum orders orders;
     bool no_memory, shortens;
+    bool verifies;      /* that each state comes back as it was */
     double seconds_max; /* 0: no limit */
     uint64_t states, steps, ends;
     unsigned depth;

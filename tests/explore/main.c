@@ -25,6 +25,7 @@ static int usage(void)
           "           --quick                the bounds of `make test`\n"
           "           --no-memory            look at states again that were seen\n"
           "           --first                stop at the first violation\n"
+          "           --verify               that each state comes back as it was\n"
           "           --seconds S            give up after so long, for each script\n"
           "           --long-story           do not look for a shorter one\n"
           "           --caught-by PROPERTY   fail unless the violation is of this property\n"
@@ -120,6 +121,7 @@ static bool turn_switch(const char *name)
         {"--quick", &quick},
         {"--list", &listed},
         {"--first", &stops_at_first},
+        {"--verify", &options.verifies},
         {"--no-memory", &options.no_memory},
         {"--expect-violation", &expects_violation},
         {"--answers-unchecked", &world.switches.answers_unchecked},

@@ -131,7 +131,7 @@ static bool is_owned[SIM_MASTERS];
 
 void masters_own(uint8_t master)
 {
-    if (!is_owned[master])
+    if (world.masters[master].keyspace->is_shared)
         world.masters[master].keyspace = copy_of(world.masters[master].keyspace);
     is_owned[master] = true;
 }

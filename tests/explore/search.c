@@ -116,6 +116,7 @@ static bool explore(unsigned faults_left)
     }
     if (trail_length >= depth_max)
         return false;
+    uint64_t hash = search->verifies ? state_hash_anew() : 0;
     for (unsigned i = 0; i < count; i++) {
         size_t saved = state_save();
         trail[trail_length++] = list[i];
@@ -124,6 +125,10 @@ static bool explore(unsigned faults_left)
             return true;
         trail_length--;
         state_restore(saved);
+        if (search->verifies && state_hash_anew() != hash) {
+            checker_fail(&world, "explore: a state did not come back as it was");
+            return true;
+        }
     }
     return false;
 }

@@ -221,3 +221,9 @@ uint64_t state_hash(void)
     }
     return hash;
 }
+
+uint64_t state_hash_anew(void)
+{
+    memset(hashed, 0, sizeof hashed);
+    return state_hash();
+}
