@@ -42,6 +42,7 @@ struct move {
     uint32_t secret; /* POST: its idempotency key; 0: none */
     uint8_t owner;   /* POST: 0: none */
     bool bound;      /* POST; LEAVE ends it */
+    bool copy;       /* POST: of one whose lock was released; nobody wants its answer */
     bool unheard;    /* its answer does not reach the caller */
     bool of_first;   /* PUT, DELETE: the token of the first caller */
     bool by_secret;  /* DELETE: in place of the token */

@@ -26,6 +26,15 @@ static const struct move *move_of(uint8_t index)
                : NULL;
 }
 
+/* What the request with this idempotency key was granted, if that is being released. */
+static struct hold *released_by_secret(uint32_t secret)
+{
+    for (uint16_t i = 1; i < world.hold_count; i++)
+        if (world.holds[i].secret == secret && world.holds[i].ended)
+            return &world.holds[i];
+    return NULL;
+}
+
 static struct hold *hold_for(uint8_t caller, const struct move *move)
 {
     return caller_of(move->of_first ? 0 : caller)->hold;
@@ -75,6 +84,8 @@ const struct move *people_next_move(uint8_t index)
         return caller->request != NULL || (caller->hold != NULL && caller->hold->bound) ? move
                                                                                         : NULL;
     if (caller->request != NULL)
+        return NULL;
+    if (move->copy && released_by_secret(move->secret) == NULL)
         return NULL;
     for (uint8_t c = 0; move->after_all && c < index; c++)
         if (!people_is_done(c))
@@ -137,7 +148,10 @@ static void done_with(struct hold *hold, uint8_t agent)
 
 static void post(uint8_t caller, uint8_t agent, const struct move *move)
 {
-    struct request *request = new_request(caller, agent, EVENT_ACQUIRE);
+    struct request *request = new_request(move->copy ? NOBODY : caller, agent, EVENT_ACQUIRE);
+    request->copy = move->copy;
+    request->hold = move->copy ? released_by_secret(move->secret) : NULL;
+    request->label = caller_of(caller)->index;
     request->ttl_ms = move->ttl_ms;
     request->wait_ms = move->wait_ms;
     request->renew = move->renew;
@@ -287,6 +301,8 @@ void caller_answered(struct world *w, struct request *request, const struct effe
     struct caller *caller = request->caller == NOBODY ? NULL : caller_of(request->caller);
     if (caller == NULL || caller->request != request) {
         not_received(hold);
+        if (caller == NULL && request->granted)
+            world_plan_in(w, 0, (struct happening){.kind = HAPPEN_CANCEL, .what = request});
         return;
     }
     caller->request = NULL;
