@@ -71,6 +71,15 @@ bool people_is_done(uint8_t index)
     return needs_hold && !move->of_first && caller->hold == NULL;
 }
 
+/* The first of those who probe releases once the others wait. */
+static bool all_probe(void)
+{
+    for (uint8_t c = world.options.callers; c < world.caller_count; c++)
+        if (scene.moved[c] == 0)
+            return false;
+    return true;
+}
+
 const struct move *people_next_move(uint8_t index)
 {
     const struct caller *caller = caller_of(index);
@@ -84,6 +93,8 @@ const struct move *people_next_move(uint8_t index)
         return caller->request != NULL || (caller->hold != NULL && caller->hold->bound) ? move
                                                                                         : NULL;
     if (caller->request != NULL)
+        return NULL;
+    if (caller->probes && move->kind == MOVE_DELETE && !all_probe())
         return NULL;
     if (move->copy && released_by_secret(move->secret) == NULL)
         return NULL;
