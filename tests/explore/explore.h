@@ -45,6 +45,7 @@ struct move {
     bool copy;       /* POST: of one whose lock was released; nobody wants its answer */
     bool unheard;    /* its answer does not reach the caller */
     bool of_first;   /* PUT, DELETE: the token of the first caller */
+    bool wrong;      /* PUT, DELETE: the token's number is another one, and it must fail */
     bool by_secret;  /* DELETE: in place of the token */
     bool soon;       /* before time moves on */
     bool after_all;  /* once the callers before this one have no moves left */

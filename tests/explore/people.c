@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { LARGER = 1000003 };
+
 static const struct move probing[] = {{.kind = MOVE_POST, .wait_ms = 120000, .soon = true},
                                       {.kind = MOVE_DELETE, .soon = true}};
 
@@ -131,7 +133,7 @@ static void send(struct request *request)
 }
 
 static struct request *with_token(uint8_t caller, uint8_t agent, enum event_kind kind,
-                                  struct hold *hold)
+                                  struct hold *hold, bool is_wrong)
 {
     struct request *request = new_request(caller, agent, kind);
     const struct agent *at = &world.agents[agent];
@@ -139,7 +141,9 @@ static struct request *with_token(uint8_t caller, uint8_t agent, enum event_kind
     request->hold = hold;
     request->expects_hold = hold->agent == agent && hold->incarnation == at->incarnation &&
                             !hold->ended && !hold->tenures[agent].lost &&
-                            hold->window_until > world.now;
+                            hold->window_until > world.now && !is_wrong;
+    request->token.fence += is_wrong ? LARGER : 0;
+    request->wrong = is_wrong;
     return request;
 }
 
@@ -186,11 +190,12 @@ static void release(uint8_t caller, uint8_t agent, const struct move *move)
         send(request);
         return;
     }
-    struct request *request = with_token(caller, agent, EVENT_RELEASE, hold);
-    if (world.options.fencing)
+    struct request *request = with_token(caller, agent, EVENT_RELEASE, hold, move->wrong);
+    if (!move->wrong) {
         checker_store(&world, hold);
-    hold->shared = hold->shared || !is_at_home(hold, agent);
-    done_with(hold, agent);
+        hold->shared = hold->shared || !is_at_home(hold, agent);
+        done_with(hold, agent);
+    }
     send(request);
 }
 
@@ -222,8 +227,8 @@ void people_move(uint8_t index)
         break;
     case MOVE_PUT: {
         struct hold *hold = hold_for(index, move);
-        struct request *request = with_token(index, agent, EVENT_RENEW, hold);
-        hold->shared = hold->shared || !is_at_home(hold, agent);
+        struct request *request = with_token(index, agent, EVENT_RENEW, hold, move->wrong);
+        hold->shared = hold->shared || (!is_at_home(hold, agent) && !move->wrong);
         request->ttl_ms = move->ttl_ms;
         request->renew = move->renew;
         send(request);
