@@ -35,8 +35,8 @@ enum move_kind { MOVE_NONE, MOVE_POST, MOVE_PUT, MOVE_DELETE, MOVE_LEAVE, MOVE_D
 struct move {
     enum move_kind kind;
     uint8_t agent;
-    /* POST: so long it waits, with this lease (0: the policy's) and who renews it */
-    int64_t wait_ms;
+    /* POST: so long it waits and may hold, with this lease (0: the policy's) and who renews it */
+    int64_t wait_ms, max_hold_ms;
     uint32_t ttl_ms;
     enum renew renew;
     uint32_t secret; /* POST: its idempotency key; 0: none */

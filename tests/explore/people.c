@@ -169,6 +169,7 @@ static void post(uint8_t caller, uint8_t agent, const struct move *move)
     request->label = caller_of(caller)->index;
     request->ttl_ms = move->ttl_ms;
     request->wait_ms = move->wait_ms;
+    request->max_hold_ms = move->max_hold_ms;
     request->renew = move->renew;
     request->secret = move->secret;
     request->owner = move->owner;
