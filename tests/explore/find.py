@@ -39,7 +39,7 @@ def mutants(build):
 def search(command, prop):
     """What catches it: script, bound and property; None: nothing did."""
     for bound in BOUNDS:
-        limit = ["--seconds", SECONDS if bound == "1" else "60"]
+        limit = ["--seconds", "60" if bound == "0" else SECONDS]
         ended = subprocess.run(
             [*command, "--bound", bound, "--first", "--long-story", *limit, *SCRIPTS],
             stdout=subprocess.PIPE,
