@@ -1,8 +1,8 @@
 # One entry point for people and for CI, thin over Meson. Each target first installs what it lacks,
 # on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage docs fuzz faults \
-  faults-long compose install clean
+.PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage docs fuzz \
+  faults faults-long compose install clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60

@@ -4,7 +4,8 @@
 Each mutant of tests/sim is given to every script, first without a fault and then with one, and
 the first violation is written to caught.txt: of the property that the simulator names where that
 comes first in any script of the bound, else of another one. SECONDS of the processor's time are
-the limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it. `ninja -C BUILD_DIR explore_mutants` comes first.
+the limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it. The mutants are built
+by `ninja -C BUILD_DIR explore_mutants`.
 """
 import os
 import pathlib
