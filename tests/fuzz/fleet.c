@@ -15,7 +15,8 @@
 
 enum { WINDOWS = 4096, GHOSTS = 256, QUEUE = 256, REST_STEPS = 20000 };
 
-_Static_assert(FLEET_FENCE_RETENTION_MS == SIM_FENCE_RETENTION_MS, "core and masters agree");
+_Static_assert((int)FLEET_FENCE_RETENTION_MS == (int)SIM_FENCE_RETENTION_MS,
+               "masters keep it as long");
 
 struct parcel { /* one command to one master */
     struct parcel *next;
