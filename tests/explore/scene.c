@@ -630,6 +630,7 @@ void scene_begin(const struct script *script)
     scene_settle();
     if (script->one_is_guarded) {
         scene_master_forgets(0);
+        masters_share();
         for (uint8_t a = 0; a < w->options.agents; a++)
             scene_look_at_marker(a, 0);
         scene_settle();
