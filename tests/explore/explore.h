@@ -69,8 +69,8 @@ struct script {
     uint8_t agents, callers;
     struct move moves[SIM_CALLERS][MOVES_MAX];
     unsigned faults; /* MAY(...) that a bound allows for */
-    uint32_t ttl_ms, lock_delay_ms, horizon_ms, handover_max;
-    enum renew renew;
+    uint32_t lock_delay_ms, horizon_ms;
+    uint32_t handover_max; /* 0: one */
     bool fair, journal, reentrant, forgetful, roaming;
     int64_t number_ahead_us; /* of the first master's fence key; 0: none is there */
     int64_t wall_behind_us;  /* the second agent's wall clock */

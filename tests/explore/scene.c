@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum {
+    TTL_MS = 1000,
     SCRATCH_BYTES = 1 << 18,
     DEFERRED_MAX = 16,
     CONNECT_US = 20000,
@@ -492,13 +493,13 @@ static void set_options(const struct script *script)
         .fencing = true,
         .journal = script->journal,
         .fair = script->fair,
-        .renew = script->renew == RENEW_UNSET ? RENEW_AGENT : script->renew,
+        .renew = RENEW_CALLER, /* where a POST does not say */
         .node_timeout_ms = 50,
-        .ttl_ms = script->ttl_ms,
-        .ttl_ms_max = script->ttl_ms,
+        .ttl_ms = TTL_MS,
+        .ttl_ms_max = TTL_MS,
         .retry_ms_min = 300,
         .retry_ms_max = 600,
-        .handover_max = script->handover_max,
+        .handover_max = script->handover_max == 0 ? 1 : script->handover_max,
         .max_hold_ms = 600000,
         .lock_delay_ms = script->lock_delay_ms,
         .silence_us = 1000000,
