@@ -54,10 +54,12 @@ static struct lock *adoption_of(const struct core *core, const struct key *key,
 /* The masters were asked before the key was granted here, so the token was released since. */
 static bool is_outdated(const struct core *core, const struct lock *lock)
 {
-    const struct lock *holder = key_holder(lock->key);
+    const struct lock *holder = key_obstacle(lock->key, lock->terms.mode, lock->token.permit);
     if (holder == NULL || !lock_is_held(core, holder))
         return false;
-    return lock->fencing ? holder->token.fence > lock->token.fence
+    /* a read carries the number of the write before it (R19) */
+    uint64_t last = holder->token.fence + (holder->terms.mode == MODE_READ);
+    return lock->fencing ? last > lock->token.fence
                          : instant_before(lock->round.started, holder->acquired_at);
 }
 
@@ -67,7 +69,7 @@ static void adoption_lost(struct core *core, struct lock *lock)
     enum answer answer = ANSWER_QUORUM_UNAVAILABLE;
     if (is_outdated(core, lock))
         answer = ANSWER_TOKEN_MISMATCH;
-    else if (round_lost_to_holder(&lock->round))
+    else if (round_denies(&lock->round))
         answer = lock->errand->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
     if (lock->reason != REASON_NONE && (answer != ANSWER_QUORUM_UNAVAILABLE || lock->moved == 0))
         answer = ANSWER_LOCK_LOST;
@@ -92,18 +94,14 @@ static void forget_lost(struct core *core, const struct lock *adopted)
 
 /* A quorum has the adopted token: an attempt here can not win, and a hold here was released
  * elsewhere before. */
-static void make_way(struct core *core, struct key *key)
+static void make_way(struct core *core, struct key *key, const struct lock *adopted)
 {
     CORE_ASSERT(key->references > 0);
-    struct lock *holder = key_holder(key);
-    if (holder != NULL && holder->state == LOCK_HELD)
-        hold_taken(core, holder);
-    else if (holder != NULL)
-        hold_runs_out(core, holder);
-    struct lock *attempt = key_attempt(key); /* perhaps one that the hold's end has begun */
+    holds_make_way(core, key, adopted);
+    /* perhaps one that the hold's end has begun; those who read are refused by the masters */
+    struct lock *attempt = key_obstacle(key, MODE_READ, adopted->token.permit);
     if (attempt != NULL)
         attempt_abandoned(core, attempt);
-    admission_left(core, key);
 }
 
 static void adoption_won(struct core *core, struct lock *lock)
@@ -117,27 +115,30 @@ static void adoption_won(struct core *core, struct lock *lock)
         adoption_lost(core, lock);
         return;
     }
-    make_way(core, key);
+    make_way(core, key, lock);
     forget_lost(core, lock);
     lock->reason = REASON_NONE;
     lock->adopted = lock->delivered = true; /* its caller has the token already */
     hold_begun(core, lock, from);
+    if (!key_admits(key))
+        admission_left(core, key);
     outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED},
                  lock);
     struct core_request *request;
     while ((request = request_first(&lock->requests)) != NULL) {
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
-        answer.continuous = lock->fencing;
+        /* R22: what others take has no number */
+        answer.continuous = lock->fencing && lock_policy(core, lock)->format == FORMAT_REDLOCK;
         request_answer(core, request, answer);
     }
-    queue_attempt_won(core, key); /* who contended here learns that the key is held */
+    queue_attempt_won(core, key, lock); /* who contended here learns that the key is held */
 }
 
 static void decide_adoption(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
-    switch (round_verdict(&lock->round)) {
+    switch (round_verdict_on_token(&lock->round)) {
     case VERDICT_OPEN:
         return;
     case VERDICT_WON:
@@ -200,7 +201,7 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
         return;
     }
-    lock = lock_new(core, key, LOCK_ADOPTING);
+    lock = lock_new(core, key, LOCK_ADOPTING, MODE_WRITE); /* as far as is known */
     if (lock == NULL) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
         return;
@@ -222,7 +223,7 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     master_set asked = group->up & (master_set)~leave_off_releases(core, key, token);
     round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, asked, core->now,
                 slow_timeout_ms(core, lock));
-    timers_set(&core->timers, &lock->timer, lock->round.deadline);
+    timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
     if (asked != 0)
         outbox_send(core, lock, MUTANT(ADOPT_CREATES_KEYS) ? OP_REPAIR : OP_ADOPT, asked);
     decide_adoption(core, lock);
@@ -258,6 +259,19 @@ void adoption_released(struct core *core, struct key *key, const struct token *t
     }
 }
 
+/* R17: what the token is a part of, in the masters' words. */
+static void take_from_entry(struct core *core, struct lock *lock, const struct event_reply *reply)
+{
+    CORE_ASSERT(lock->state == LOCK_ADOPTING && reply->op == OP_ADOPT);
+    struct words words = {0};
+    lock->terms.mode = reply->mode;
+    if (reply->mode == MODE_READ)
+        lock->lock_delay_ms = 0;
+    words_set_label(&words, reply->holder);
+    if (lock->words == NULL)
+        lock_keep_words(core, lock, &words);
+}
+
 void adoption_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
@@ -266,6 +280,8 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
         return;
     if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN || reply->vote == VOTE_MISNUMBERED)
         lock->errand->strange |= set_of(reply->master);
+    if (reply->vote == VOTE_YES && lock->key->is_shared)
+        take_from_entry(core, lock, reply);
     decide_adoption(core, lock);
 }
 

@@ -17,6 +17,7 @@
 #include "policy.h"
 #include "reentry.h"
 #include "requests.h"
+#include "slot.h"
 #include "ticket.h"
 #include "wait_queue.h"
 #include "wake.h"
@@ -33,11 +34,6 @@ static void take_random(struct core *core, struct token *token)
     core->entropy.left -= RANDOM_BYTES;
     memcpy(token->random, core->entropy.bytes + core->entropy.left, RANDOM_BYTES);
     memset(core->entropy.bytes + core->entropy.left, 0, RANDOM_BYTES);
-}
-
-static bool is_attempt(const struct lock *lock)
-{
-    return lock->state == LOCK_ACQUIRING || lock->state == LOCK_RAISING;
 }
 
 static struct core_request *contender_of(struct core *core, struct lock *lock)
@@ -59,12 +55,13 @@ static int64_t free_in_ms(const struct lock *lock, master_set masters)
     size_t count = 0, free_now = set_size(round->yes | round_pending(round));
     CORE_ASSERT(free_now < round->quorum);
     for (uint8_t m = 0; m < round->total; m++) {
-        if (!set_has(masters, m) || lock->errand->busy_ms[m] == UINT32_MAX)
+        uint32_t busy_ms = lock->errand->denials[m].busy_ms;
+        if (!set_has(masters, m) || busy_ms == UINT32_MAX)
             continue; /* who does not say when, a foreign key for one, is not waited for */
         size_t i = count++;
-        for (; i > 0 && sorted[i - 1] > lock->errand->busy_ms[m]; i--)
+        for (; i > 0 && sorted[i - 1] > busy_ms; i--)
             sorted[i] = sorted[i - 1];
-        sorted[i] = lock->errand->busy_ms[m];
+        sorted[i] = busy_ms;
     }
     size_t needed = round->quorum - free_now;
     if (count == 0)
@@ -82,7 +79,7 @@ static int64_t guard_ends_in_ms(const struct lock *lock)
 
 static void attempt_failed(struct core *core, struct lock *lock, enum answer answer)
 {
-    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(lock_is_attempt(lock));
     CORE_ASSERT(answer != ANSWER_GRANTED);
     struct key *key = lock->key;
     struct core_request *contender = contender_of(core, lock);
@@ -92,16 +89,24 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
                                   : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
                                                                         : -1;
     key->contest->last_guarded = lock->round.guarded;
+    key->contest->last_mode = lock->errand->others_mode;
+    key->contest->last_readers = lock->errand->others;
     if (answer != ANSWER_LOCK_HELD)
         key->contest->last_holder_len = 0;
     ticket_attempt_failed(core, lock, answer);
+    bool goes_on = answer == ANSWER_LOCK_HELD && slot_refused(lock) && !core->draining;
+    enum cause cause = lock->cause;
+    enum mode mode = lock->terms.mode;
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
-    queue_attempt_failed(core, key, contender);
+    if (goes_on)
+        admission_awaited(core, key, cause);
+    else if (key->permits == 1 || !key_is_contended(key))
+        queue_attempt_failed(core, key, contender, mode);
 }
 
 static void attempt_granted(struct core *core, struct lock *lock, struct instant from)
 {
-    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(lock_is_attempt(lock));
     CORE_ASSERT(!instant_before(core->now, from));
     struct key *key = lock->key;
     struct core_request *request = contender_of(core, lock);
@@ -121,8 +126,8 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
         attempt_failed(core, lock, ANSWER_VALIDITY_EXPIRED);
         return;
     }
-    hold_begun(core, lock, from);
     ticket_granted(lock);
+    hold_begun(core, lock, from);
     outbox_trace(core,
                  (struct effect_trace){.kind = TRACE_ATTEMPT,
                                        .answer = ANSWER_GRANTED,
@@ -132,11 +137,12 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
         core,
         (struct effect_trace){.kind = TRACE_GRANTED,
                               .answer = ANSWER_GRANTED,
+                              .attempts = lock->token.permit == 0 ? 0 : slot_attempts(lock),
                               .elapsed_us = instant_us_between(request->came_at, core->now)},
         lock);
     request_answer(core, request, answer_for_lock(ANSWER_GRANTED, lock));
     reentry_admit(core, lock);
-    queue_attempt_won(core, key);
+    queue_attempt_won(core, key, lock);
 }
 
 /* The grant's number is known. Raise it where it is not stored yet, on masters that hold the token,
@@ -148,7 +154,9 @@ static void attempt_numbered(struct core *core, struct lock *lock)
     struct instant from = lock->acquired_at;
     lock->token.fence = lock->errand->fence_max;
     master_set granted = lock->round.yes, stored = lock->errand->at_max;
-    if (set_size(stored) >= lock->quorum || MUTANT(ONE_PHASE_FENCE)) {
+    bool reads = lock->terms.mode == MODE_READ;
+    if (set_size(stored) >= lock->quorum || MUTANT(ONE_PHASE_FENCE) ||
+        (reads && MUTANT(READ_NOT_RAISED))) {
         attempt_granted(core, lock, from);
         return;
     }
@@ -160,12 +168,12 @@ static void attempt_numbered(struct core *core, struct lock *lock)
     lock->round.yes = stored;
     if (asked != 0)
         outbox_send(core, lock, OP_RAISE, asked);
-    timers_set(&core->timers, &lock->timer, lock->round.deadline);
+    timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
 }
 
 static void attempt_lost(struct core *core, struct lock *lock)
 {
-    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(lock_is_attempt(lock));
     struct round *round = &lock->round;
     lock->key->contest->last_tally = round_tally(round);
     enum answer answer = round_lost_to_holder(round) ? ANSWER_LOCK_HELD : ANSWER_QUORUM_UNAVAILABLE;
@@ -180,7 +188,7 @@ static void attempt_lost(struct core *core, struct lock *lock)
 
 static void decide_attempt(struct core *core, struct lock *lock)
 {
-    CORE_ASSERT(is_attempt(lock) && key_attempt(lock->key) == lock);
+    CORE_ASSERT(lock_is_attempt(lock) && lock->link.next != NULL);
     enum verdict verdict = round_verdict(&lock->round);
     if (lock->state == LOCK_ACQUIRING && verdict != VERDICT_OPEN)
         admission_decided(core, lock);
@@ -206,22 +214,26 @@ static void decide_attempt(struct core *core, struct lock *lock)
 
 /* A lock for what `request` asks, with a token of its own. */
 static struct lock *lock_for(struct core *core, struct key *key, struct core_request *request,
-                             enum cause cause)
+                             uint8_t permit, enum cause cause)
 {
+    CORE_ASSERT(key_obstacle(key, MODE_READ, permit) == NULL);
     CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
     CORE_ASSERT(request->terms.ttl_ms > 0 && request->terms.renew != RENEW_UNSET);
-    struct lock *lock = lock_new(core, key, LOCK_ACQUIRING);
+    struct lock *lock = lock_new(core, key, LOCK_ACQUIRING, request->terms.mode);
     CORE_ASSERT(lock != NULL);
-    wake_begin_attempt(key);
     take_random(core, &lock->token);
+    lock->token.permit = permit;
     lock_index_token(core, lock);
     lock->errand->contender = request->slot;
+    request->attempt = lock;
     lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
     lock->terms = request->terms;
     lock_keep_words(core, lock, &request->words);
     lock_index_secret(core, lock);
     lock->asked_ttl_ms = lock->terms.ttl_ms;
     policy_fit_lock_delay(core, lock); /* the policies may have changed while it waited */
+    if (MUTANT(READ_QUORUM_ONE_SHORT) && lock->terms.mode == MODE_READ && lock->quorum > 1)
+        lock->quorum--;
     lock->cause = cause;
     ticket_begin_attempt(core, lock, request);
     return lock;
@@ -235,7 +247,7 @@ static void ask_masters(struct core *core, struct lock *lock, enum op op)
     struct group *group = lock_group(core, lock);
     round_begin(&lock->round, op, group->config.masters, lock->quorum, group->up, core->now,
                 group->config.node_timeout_ms);
-    timers_set(&core->timers, &lock->timer, lock->round.deadline);
+    timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
     if (round_verdict(&lock->round) == VERDICT_OPEN) {
         lock->written = lock->unheard = group->up;
         lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
@@ -254,7 +266,10 @@ void attempt_begun(struct core *core, struct key *key, struct core_request *requ
 {
     CORE_ASSERT(request->key == key && key_admits(key));
     key->contest->handovers = 0;
-    struct lock *lock = lock_for(core, key, request, cause);
+    uint8_t permit = slot_draw(core, key);
+    if (slot_search_is_new(key))
+        wake_begin_attempt(key);
+    struct lock *lock = lock_for(core, key, request, permit, cause);
     admission_begun(core, lock);
     ask_masters(core, lock, OP_ACQUIRE);
 }
@@ -262,10 +277,13 @@ void attempt_begun(struct core *core, struct key *key, struct core_request *requ
 void attempt_inherited(struct core *core, struct key *key, struct core_request *request,
                        struct lock *predecessor)
 {
-    CORE_ASSERT(request->key == key && key_admits(key));
+    CORE_ASSERT(request->key == key && request_attempt(request) == NULL);
     CORE_ASSERT(predecessor->key == key && predecessor->state == LOCK_RELEASING);
     key->contest->admission.waited_us = 0;
-    struct lock *lock = lock_for(core, key, request, CAUSE_HANDOVER);
+    uint8_t permit = predecessor->token.permit;
+    if (permit == 0)
+        wake_begin_attempt(key);
+    struct lock *lock = lock_for(core, key, request, permit, CAUSE_HANDOVER);
     lock->errand->previous = predecessor->token;
     lock->predecessor = lock_ref(predecessor);
     lock->errand->previous_given_back = predecessor->given_back;
@@ -282,7 +300,7 @@ static void heard_guard(struct core *core, struct lock *lock, const struct event
 {
     CORE_ASSERT(reply->vote == VOTE_GUARDED);
     struct core_master *master = &lock_group(core, lock)->masters[reply->master];
-    lock->errand->busy_ms[reply->master] = clipped_ms(reply->pttl_ms);
+    lock->errand->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
     master->guarded_until =
         reply->pttl_ms < 0 ? INSTANT_NEVER : instant_after_ms(core->now, reply->pttl_ms);
 }
@@ -291,7 +309,14 @@ static void heard_holder(struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN);
     struct key *key = lock->key;
-    lock->errand->busy_ms[reply->master] = clipped_ms(reply->pttl_ms);
+    lock->errand->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
+    slot_heard(lock, reply->master, reply->taken);
+    bool is_least =
+        lock->errand->others_mode == MODE_WRITE || reply->readers < lock->errand->others;
+    if (reply->mode == MODE_READ && is_least) {
+        lock->errand->others_mode = MODE_READ;
+        lock->errand->others = reply->readers;
+    }
     key->contest->last_holder_len =
         (uint8_t)(reply->holder.len <= LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES);
     if (key->contest->last_holder_len > 0)
@@ -308,7 +333,8 @@ static void heard_first_phase(struct core *core, struct lock *lock, const struct
         (instant_us_between(lock->round.started, core->now) - group->round_trip_us) / SMOOTHING;
     if (reply->vote == VOTE_YES)
         fence_heard(lock, reply->master, reply->fence);
-    if (reply->op == OP_HANDOVER && reply->vote == VOTE_YES)
+    bool is_told = reply->vote == VOTE_TAKEN && reply->agents > 0;
+    if (is_told || (reply->op == OP_HANDOVER && reply->vote == VOTE_YES))
         lock->key->contest->channel.agents = reply->agents;
 }
 
@@ -318,7 +344,7 @@ static void heard(struct core *core, struct lock *lock, const struct event_reply
     if (lock->round.op != OP_RAISE)
         heard_first_phase(core, lock, reply);
     if (reply->vote == VOTE_TAKEN && reply->ticket != 0)
-        ticket_heard(core, lock, reply->ticket);
+        ticket_heard(core, lock, reply->master, reply->ticket);
     if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN)
         heard_holder(lock, reply);
     if (reply->vote == VOTE_GUARDED)
@@ -333,7 +359,7 @@ static void heard(struct core *core, struct lock *lock, const struct event_reply
 
 void attempt_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
-    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(lock_is_attempt(lock));
     CORE_ASSERT(reply->master < lock->round.total);
     if (reply->op != OP_RAISE && reply->vote == VOTE_NOT_SENT)
         lock->written &= (master_set)~set_of(reply->master);
@@ -351,11 +377,11 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
  * and was not stopped (R14), what came in time may lie unread: it is heard first, once. */
 void attempt_timer(struct core *core, struct lock *lock)
 {
-    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(lock_is_attempt(lock));
     bool is_late = instant_us_between(lock->round.deadline, core->now) > LATE_US;
     if (is_late && !core->stalled && !lock->round.overtime) {
         lock->round.overtime = true;
-        timers_set(&core->timers, &lock->timer, instant_after_us(core->now, HEARING_US));
+        timers_set(&core->timers, timer_of_lock(lock), instant_after_us(core->now, HEARING_US));
         return;
     }
     round_close(&lock->round);
@@ -364,7 +390,7 @@ void attempt_timer(struct core *core, struct lock *lock)
 
 void attempt_abandoned(struct core *core, struct lock *lock)
 {
-    CORE_ASSERT(is_attempt(lock));
+    CORE_ASSERT(lock_is_attempt(lock));
     ticket_forgotten(lock);
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
 }

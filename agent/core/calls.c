@@ -10,6 +10,7 @@
 #include "hold_end.h"
 #include "idempotency.h"
 #include "key_table.h"
+#include "lock_index.h"
 #include "lock_table.h"
 #include "outbox.h"
 #include "policy.h"
@@ -37,6 +38,7 @@ static struct terms terms_of(const struct event_acquire *event, const struct cor
     struct terms terms = {
         .ttl_ms = event->ttl_ms != 0 ? event->ttl_ms : policy->ttl_ms,
         .renew = renew_of(event, policy),
+        .mode = event->mode,
         .bound = event->bound,
         .max_hold_ms = event->bound ? policy->bound_max_hold_ms : policy->max_hold_ms,
         .count = 1,
@@ -122,8 +124,17 @@ static bool is_misnumbered(const struct core *core, const struct key *key,
                            const struct token *token)
 {
     CORE_ASSERT(key->references > 0);
-    const struct lock *holder = key_holder(key);
-    return holder != NULL && lock_is_held(core, holder) && token_same_random(&holder->token, token);
+    const struct lock *lock = NULL;
+    while ((lock = lock_index_next(core, key, token, lock)) != NULL)
+        if (lock_is_held(core, lock))
+            return true;
+    return false;
+}
+
+/* A semaphore's tokens name a slot, a mutex's name none (R20): no grant has the other shape. */
+static bool is_shapeless(const struct key *key, const struct token *token)
+{
+    return (token->permit > 0) != (key->permits > 1);
 }
 
 /* A token that is not known here is asked of the masters, also while this agent holds the key
@@ -143,6 +154,8 @@ void call_renew(struct core *core, const struct event_renew *event)
     uint32_t ttl_ms = event->ttl_ms != 0 ? event->ttl_ms : core->policies[key->policy].ttl_ms;
     if (lock != NULL)
         renew_known(core, lock, request);
+    else if (is_shapeless(key, &event->token))
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
     else if (is_misnumbered(core, key, &event->token))
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
     else if (core->draining)
@@ -168,7 +181,6 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
     CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
     switch (lock->state) {
     case LOCK_HELD:
-        CORE_ASSERT(key_holder(lock->key) == lock);
         if (reentry_left(core, lock))
             request_answer(core, request, answer_for_lock(ANSWER_RELEASED, lock));
         else
@@ -232,6 +244,8 @@ void call_release(struct core *core, const struct event_release *event)
     if (lock != NULL) {
         idempotency_use_up(core, lock);
         release_known(core, lock, request);
+    } else if (is_shapeless(key, &event->token)) {
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
     } else if (is_misnumbered(core, key, &event->token)) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
     } else {

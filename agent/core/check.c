@@ -28,13 +28,11 @@ static uint32_t length_of(const struct list *list)
     return length;
 }
 
-/* It is armed if and only if it must be, at the place that it believes. */
-static void check_timer(const struct core *core, const struct timer *timer, enum timer_owner owner,
-                        bool must, bool may)
+/* It is armed if and only if it must be, at the place where it is believed to be. */
+static void check_timer(const struct timers *timers, uint32_t timer, bool must, bool may)
 {
-    CORE_ASSERT(timer->owner == owner);
-    CORE_ASSERT(timer->place != 0 ? may : !must);
-    CORE_ASSERT(timers_know(&core->timers, timer));
+    CORE_ASSERT(timers_is_armed(timers, timer) ? may : !must);
+    CORE_ASSERT(timers_know(timers, timer));
 }
 
 /* ---- locks ---- */
@@ -47,8 +45,8 @@ static void check_holds(const struct lock *lock)
     CORE_ASSERT(is_listed == (lock->link.next != NULL));
     CORE_ASSERT(lock->policy == key->policy && lock->group == key->group);
     CORE_ASSERT(lock->state != LOCK_ACQUIRING || lock->errand->contender != NO_REQUEST);
-    bool is_attempt = lock->state == LOCK_ACQUIRING || lock->state == LOCK_RAISING;
-    CORE_ASSERT(lock->has_place == (is_attempt && lock->cause != CAUSE_HANDOVER));
+    CORE_ASSERT(lock->has_place == (lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER));
+    CORE_ASSERT(!lock_occupies_key(lock->state) || (lock->token.permit > 0) == (key->permits > 1));
 }
 
 /* Invariant 6. */
@@ -56,8 +54,7 @@ static void check_renewal(const struct core *core, const struct lock *lock)
 {
     bool is_armed = lock->state == LOCK_HELD && !lock->renewing &&
                     lock->terms.renew == RENEW_AGENT && !hold_reaches_max(lock);
-    CORE_ASSERT((lock->renewal.place != 0) == is_armed);
-    CORE_ASSERT(timers_know(&core->renewals, &lock->renewal));
+    check_timer(&core->renewals, timer_of_lock(lock), /* must= */ is_armed, /* may= */ is_armed);
 }
 
 /* Invariant 7. */
@@ -65,12 +62,12 @@ static void check_names(const struct core *core, const struct lock *lock)
 {
     const struct secret *secret = &lock_words(lock)->idempotency;
     const struct lock *at = NULL;
-    CORE_ASSERT(lock->by_token.at != NULL || (lock->state == LOCK_ENDED && lock->stranger));
-    if (lock->by_token.at != NULL) {
+    CORE_ASSERT(hash_has(&lock->by_token) || (lock->state == LOCK_ENDED && lock->stranger));
+    if (hash_has(&lock->by_token)) {
         while ((at = lock_index_next(core, lock->key, &lock->token, at)) != lock)
             CORE_ASSERT(at != NULL);
     }
-    CORE_ASSERT(secret->len == 0 || lock->words->by_secret.at != NULL);
+    CORE_ASSERT(secret->len == 0 || hash_has(&lock->words->by_secret));
     at = NULL;
     while (secret->len > 0 && (at = lock_index_next_secret(core, lock->key, secret, at)) != lock)
         CORE_ASSERT(at != NULL);
@@ -81,9 +78,10 @@ static void check_promises(const struct core *core, const struct lock *lock)
 {
     bool is_held = lock->state == LOCK_HELD;
     bool owes = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED;
-    CORE_ASSERT(!is_held ||
-                !instant_before(hold_lost_at(lock), timers_at(&core->timers, &lock->timer)) ||
-                core->ending);
+    CORE_ASSERT(
+        !is_held ||
+        !instant_before(hold_lost_at(lock), timers_at(&core->timers, timer_of_lock(lock))) ||
+        core->ending);
     CORE_ASSERT(!is_held || lock->reason == REASON_NONE);
     CORE_ASSERT(lock->state != LOCK_LOST || lock->reason != REASON_NONE);
     CORE_ASSERT(owes || lock->owed == 0);
@@ -97,11 +95,11 @@ static void check_lock(const struct core *core, const struct lock *lock, struct 
     bool is_free = lock->state == LOCK_FREE;
     CORE_ASSERT(lock == lock_at(core, lock->slot) && (lock->key == NULL) == is_free);
     /* invariant 2 */
-    check_timer(core, &lock->timer, TIMER_OF_LOCK, /* must= */ !is_free, /* may= */ !is_free);
-    found->timers += lock->timer.place != 0;
+    check_timer(&core->timers, timer_of_lock(lock), /* must= */ !is_free, /* may= */ !is_free);
+    found->timers += timers_is_armed(&core->timers, timer_of_lock(lock));
     check_renewal(core, lock);
-    found->renewals += lock->renewal.place != 0;
-    CORE_ASSERT(!is_free || lock->by_token.at == NULL);
+    found->renewals += timers_is_armed(&core->renewals, timer_of_lock(lock));
+    CORE_ASSERT(!is_free || !hash_has(&lock->by_token));
     if (is_free)
         return;
     check_holds(lock);
@@ -136,13 +134,14 @@ static void check_request(const struct core *core, const struct core_request *re
 {
     enum request_state state = request->state;
     bool must = state == REQUEST_WAITING || state == REQUEST_ONCE || state == REQUEST_READING;
-    check_timer(core, &request->timer, TIMER_OF_REQUEST, must, /* may= */ must);
-    found->timers += request->timer.place != 0;
+    check_timer(&core->timers, timer_of_request(core, request), must, /* may= */ must);
+    found->timers += timers_is_armed(&core->timers, timer_of_request(core, request));
     CORE_ASSERT((request->key == NULL) == (state == REQUEST_FREE));
     if (state == REQUEST_FREE)
         return;
     CORE_ASSERT(request == &core->requests[request->slot] && state != REQUEST_BEGUN);
     CORE_ASSERT((request->link.next == NULL) == (state == REQUEST_READING));
+    CORE_ASSERT(request->attempt == NULL || (request->attempt->key == request->key && must));
     found->requests++;
     found->waiters += state == REQUEST_WAITING;
     found->references++;
@@ -168,10 +167,13 @@ static void check_settled(const struct list *settled)
 static void check_cared_for(const struct core *core, const struct key *key)
 {
     const struct contest *contest = key->contest;
-    bool is_idle = list_is_empty(&key->holds) && contest->admission.link.next == NULL;
+    bool is_taken = key->is_shared
+                        ? key_obstacle(key, MODE_READ, 0) != NULL || contest->attempts > 0
+                        : !key_admits(key);
+    bool is_idle = !is_taken && contest->admission.link.next == NULL;
+    bool waits = key_next_waiter(key) != NULL;
     CORE_ASSERT(!is_idle || list_is_empty(&contest->once) || core->draining);
-    CORE_ASSERT(!is_idle || list_is_empty(&contest->waiters) || contest->retry.place != 0 ||
-                core->draining);
+    CORE_ASSERT(!is_idle || !waits || key_has_retry(core, key) || core->draining);
 }
 
 static void check_contest(const struct core *core, const struct key *key, struct found *found)
@@ -182,26 +184,42 @@ static void check_contest(const struct core *core, const struct key *key, struct
                 length_of(&key->holds) + length_of(&contest->waiters) + length_of(&contest->once));
     check_queue(key, &contest->waiters, REQUEST_WAITING);
     check_queue(key, &contest->once, REQUEST_ONCE);
+    CORE_ASSERT(!contest->is_refused || contest->attempts > 0);
     bool is_in_line = contest->admission.link.next != NULL;
     CORE_ASSERT(!is_in_line || key_admits(key));
     CORE_ASSERT(!is_in_line || !list_is_empty(&contest->waiters) || !list_is_empty(&contest->once));
     check_cared_for(core, key);
-    check_timer(core, &contest->retry, TIMER_OF_KEY, /* must= */ false, /* may= */ true);
-    found->timers += contest->retry.place != 0;
+    check_timer(&core->timers, timer_of_key(core, key), /* must= */ false, /* may= */ true);
+    found->timers += key_has_retry(core, key);
     found->contests++;
+}
+
+/* Invariant 1. */
+static void check_occupants(const struct key *key)
+{
+    uint32_t attempts = 0, contending = 0;
+    for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        const struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        CORE_ASSERT(lock->key == key);
+        CORE_ASSERT(key->is_shared ? lock->terms.mode == MODE_READ || at == key->holds.head.next
+                                   : key_obstacle(key, MODE_WRITE, lock->token.permit) == lock);
+        CORE_ASSERT((lock->token.permit > 0) == (key->permits > 1));
+        attempts += lock_is_attempt(lock);
+        contending += lock->has_place;
+    }
+    CORE_ASSERT(attempts == (key->contest == NULL ? 0 : key->contest->attempts));
+    CORE_ASSERT(contending <= 1 || key->is_shared);
 }
 
 /* Returns its references: invariant 5, together with their sum. */
 static uint32_t check_key(const struct core *core, const struct key *key, struct found *found)
 {
     CORE_ASSERT(key_find(core, key_text(key)) == key);
-    CORE_ASSERT(length_of(&key->holds) <= 1);
-    for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
-        CORE_ASSERT(CONTAINER_OF(at, struct lock, link)->key == key);
+    check_occupants(key);
     if (key->contest != NULL)
         check_contest(core, key, found);
     else /* invariant 9 */
-        CORE_ASSERT(key->references == 1 && key_holder(key) != NULL);
+        CORE_ASSERT(key->references == 1 && !list_is_empty(&key->holds));
     return key->references;
 }
 

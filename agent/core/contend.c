@@ -8,8 +8,10 @@
 #include "core_assert.h"
 #include "key_table.h"
 #include "outbox.h"
+#include "readers.h"
 #include "requests.h"
 #include "retire.h"
+#include "slot.h"
 #include "ticket.h"
 #include "wait_queue.h"
 #include "wake.h"
@@ -17,7 +19,9 @@
 /* Who talks to the masters next; NULL: nobody, or nobody before it has sat out. */
 static struct core_request *next_contender(const struct core *core, const struct key *key)
 {
-    struct core_request *waiter = request_first(&key->contest->waiters);
+    if (key->is_shared)
+        return readers_next(key);
+    struct core_request *waiter = key_next_waiter(key);
     return waiter != NULL && !wake_sits_out(core, key) ? waiter
                                                        : request_first(&key->contest->once);
 }
@@ -37,11 +41,15 @@ static void begin_round(struct core *core, struct key *key, enum cause cause)
     if (!key_admits(key))
         return;
     key_refer(core, key); /* the last request may leave below */
+    uint32_t under_way = key->contest->attempts;
     struct core_request *next = next_with_room(core, key);
     if (next != NULL)
         attempt_begun(core, key, next, cause);
-    else if (!list_is_empty(&key->contest->waiters))
+    else if (wake_sits_out(core, key) && key_next_waiter(key) != NULL)
         wake_after_sitting_out(core, key);
+    bool is_begun = key->contest->attempts > under_way;
+    if (key->is_shared && is_begun && key_admits(key) && next_contender(core, key) != NULL)
+        admission_awaited(core, key, cause); /* readers contend side by side (R18) */
     key_release(core, key);
 }
 
@@ -50,15 +58,15 @@ static void contend(struct core *core, struct key *key, enum cause cause)
     CORE_ASSERT(key->references > 0);
     if (core->draining && !MUTANT(DRAIN_GRANTS))
         return;
-    timers_clear(&core->timers, &key->contest->retry);
+    timers_clear(&core->timers, timer_of_key(core, key));
     if (!key_admits(key))
         return;
     if (next_contender(core, key) == NULL) {
-        if (!list_is_empty(&key->contest->waiters))
+        if (wake_sits_out(core, key) && key_next_waiter(key) != NULL)
             wake_after_sitting_out(core, key);
         return;
     }
-    admission_awaited(core, key, cause);
+    slot_search_begun(core, key, cause);
 }
 
 void contend_admitted(struct core *core)
@@ -71,6 +79,15 @@ void contend_admitted(struct core *core)
 void contend_next(struct core *core, struct key *key)
 {
     contend(core, key, CAUSE_ARRIVAL);
+}
+
+void contend_freed(struct core *core, struct key *key, enum mode mode)
+{
+    CORE_ASSERT(key->references > 0);
+    bool waits_on =
+        mode == MODE_READ && readers_wait_on(core, key, request_first(&key->contest->waiters));
+    if (!waits_on)
+        contend_next(core, key);
 }
 
 struct instant contend_deadline(const struct core_request *request, int64_t wait_ms)
@@ -87,8 +104,9 @@ void contend_arrived(struct core *core, struct key *key, struct core_request *re
     if (wait_ms == 0) {
         request->state = REQUEST_ONCE;
         list_append(&key->contest->once, &request->link);
-        timers_set(&core->timers, &request->timer, contend_deadline(request, wait_ms));
-        const struct lock *holder = key_holder(key);
+        timers_set(&core->timers, timer_of_request(core, request),
+                   contend_deadline(request, wait_ms));
+        const struct lock *holder = key_exhausted(key);
         if (holder != NULL)
             request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
         else if (key_admits(key))
@@ -104,8 +122,10 @@ void contend_arrived(struct core *core, struct key *key, struct core_request *re
     core->stats.waiters++;
     list_append(&key->contest->waiters, &request->link);
     ticket_given(core, request);
-    timers_set(&core->timers, &request->timer, contend_deadline(request, wait_ms));
-    if (first && key_admits(key))
+    timers_set(&core->timers, timer_of_request(core, request), contend_deadline(request, wait_ms));
+    /* one who reads comes beside those who contend, but not past one who was refused (R18); and of
+     * a semaphore another slot may be free */
+    if ((first || !key_has_retry(core, key)) && key_admits(key))
         contend_next(core, key);
 }
 
@@ -119,10 +139,10 @@ void contend_left(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references > 0);
     if (list_is_empty(&key->contest->waiters))
-        timers_clear(&core->timers, &key->contest->retry);
+        timers_clear(&core->timers, timer_of_key(core, key));
     if (next_contender(core, key) == NULL && !MUTANT(PLACE_IN_LINE_KEPT))
         admission_left(core, key);
-    if (key_admits(key) && (key->contest->retry.place == 0 || ticket_is_stale(core, key)))
+    if (key_admits(key) && (!key_has_retry(core, key) || ticket_is_stale(core, key)))
         contend_next(core, key);
 }
 
@@ -140,14 +160,15 @@ void contend_wait_over(struct core *core, struct core_request *request)
     CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
     CORE_ASSERT(request->link.next != NULL);
     struct key *key = request->key;
-    const struct lock *under_way = key_attempt(key);
+    const struct lock *under_way = request->attempt != NULL ? request->attempt : key_attempt(key);
     if (request->state == REQUEST_ONCE && under_way != NULL) {
         /* decided by then */
-        timers_set(&core->timers, &request->timer, timers_at(&core->timers, &under_way->timer));
+        timers_set(&core->timers, timer_of_request(core, request),
+                   timers_at(&core->timers, timer_of_lock(under_way)));
         return;
     }
     key_refer(core, key);
-    const struct lock *holder = key_holder(key);
+    const struct lock *holder = key_exhausted(key);
     if (holder != NULL) {
         request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_WAIT_TIMEOUT));
     } else {

@@ -12,6 +12,8 @@ void contend_arrived(struct core *core, struct key *key, struct core_request *re
 struct instant contend_deadline(const struct core_request *request, int64_t wait_ms);
 /* The key is free as far as is known here: the next one of the queue, if any, tries. */
 void contend_next(struct core *core, struct key *key);
+/* The same, as a hold of this mode has ended here. */
+void contend_freed(struct core *core, struct key *key, enum mode mode);
 /* Rounds begin, in order, as far as there are places and the effects have room (R16). */
 void contend_admitted(struct core *core);
 /* It is time to try again. */

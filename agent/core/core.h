@@ -6,8 +6,8 @@
  *
  * The surroundings (the event loop, or the simulator) must
  *   - deliver the effects of a step, in order, before the next step;
- *   - answer every item of every send effect with exactly one EVENT_REPLY per master named, also
- *     when the connection ends (VOTE_UNKNOWN) or never was (VOTE_NOT_SENT);
+ *   - answer every item of every send effect with exactly one reply per master named, those of a
+ *     command in one event, also when the connection ends (VOTE_UNKNOWN) or never was (NOT_SENT);
  *   - send what one master is sent over one ordered connection (R5);
  *   - keep at least half of the entropy pool filled, before each step (core_entropy()).
  * Pointers inside an event are borrowed for the step; pointers inside effects are valid until the
@@ -16,6 +16,7 @@
 #define LOCKAGENT_CORE_H
 
 #include "terms.h"
+#include "trace.h"
 #include "types.h"
 
 struct core;
@@ -41,13 +42,20 @@ struct core_policy {
     uint32_t lock_delay_ms;    /* masters keep a key for so much longer than its ttl (R15) */
     int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
     int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
-    bool fencing;
-    uint32_t fence_retention_ms; /* masters keep a fence key for so long at least (R12) */
+    /* FENCING_REDISSON: ALGORITHM_SINGLE and FORMAT_REDISSON */
+    enum fencing fencing;
+    uint32_t fence_retention_ms; /* what a fence key gets at a grant (R12) */
+    /* how many hold a key at once, each in a slot of its own (R20): 1, a mutex, to LIMIT_PERMITS;
+     * the same on every agent (A4); more than 1 neither reentrant nor of order fair */
+    uint32_t permits;
     bool reentrant; /* the same owner, asking again at this agent, has the lock once more (R11) */
     /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_min_ms;
     uint32_t retry_max_ms;
     enum turn_order order; /* of those who wait at different agents; the same on every agent (A4) */
+    enum lock_kind kind;   /* the same on every agent (A4); KIND_RW: order is fair (R18) */
+    /* the same on every agent (A4); FORMAT_REDISSON: a mutex of order any */
+    enum lock_format format;
     /* releases in a row that hand the key on here while other agents wait for it */
     uint32_t handover_max;
 };
@@ -75,14 +83,6 @@ struct core_config {
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Names one attempt at, or hold of, one key; `round` tells late replies from current ones. Opaque
- * outside. */
-struct lock_ref {
-    uint32_t slot;
-    uint32_t generation;
-    uint32_t round;
-};
-
 enum event_kind {
     EVENT_TIME,  /* core_next_deadline() has come; a batch of the renewals that are due begins */
     EVENT_FLUSH, /* what is gathered is about to be written; rounds begin (R16), timed from now */
@@ -102,7 +102,7 @@ enum event_kind {
     EVENT_DELIVERED,
     /* the caller that a hold is bound to does not read: the hold is lost and runs out */
     EVENT_STUCK,
-    EVENT_REPLY,
+    EVENT_REPLIES, /* what one master says of one command */
     EVENT_MASTER_UP,
     EVENT_MASTER_DOWN,
     EVENT_MASTER_CLOCK, /* a new reading of a master's clock */
@@ -127,6 +127,7 @@ struct event_acquire {
     uint32_t ttl_ms;     /* 0: the policy's */
     int64_t wait_ms;     /* 0: try once, as soon as there is a place for its round (R16) */
     int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
+    enum mode mode;      /* MODE_READ: the policy's kind is KIND_RW */
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
     /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
     bool bound;
@@ -179,9 +180,14 @@ struct event_reply {
     uint64_t fence;
     int64_t pttl_ms;    /* HELD, MOVED, FOREIGN, and YES of READ: remaining ttl there; -1: none.
                            GUARDED: how long the guard still lasts; -1: not known */
-    struct text holder; /* HELD, MOVED, and YES of READ: label of the holder */
+    struct text holder; /* HELD, MOVED, and YES of READ: label of the holder; of ADOPT: its own */
+    enum mode mode;     /* HELD, and YES of READ: of those who have the key; of ADOPT: its own */
+    uint32_t readers;   /* HELD, and YES of READ: how many they are, if they read */
     uint64_t ticket;    /* HELD: number of this agent's ticket there; 0: none */
-    uint32_t agents;    /* YES of HANDOVER: agents subscribed to the key there, this one counted */
+    slot_set taken;     /* HELD, FOREIGN, and YES of READ, of a semaphore: its slots that are */
+    /* YES of HANDOVER: agents subscribed to the key there, this one counted; HELD: the same where a
+     * message does not tell it (FORMAT_REDISSON); 0: not told */
+    uint32_t agents;
 };
 struct event_master {
     uint8_t group, master;
@@ -190,13 +196,15 @@ struct event_master {
     uint16_t epoch;
     int64_t clock_offset_us; /* UP, CLOCK: the master's wall clock minus ours */
 };
-
 struct event_channel {
     uint8_t group, master;
     struct text key; /* one that is not watched (any more) is no error */
-    uint32_t agents; /* MESSAGE: agents subscribed to it there, this one counted, */
+    /* MESSAGE: agents subscribed to it there, this one counted (0: not told), */
+    uint32_t agents;
     /* and the one whose ticket is the lowest; 0: no ticket is known there, or order is any */
     uint64_t next;
+    bool next_reads; /* the one who waits there does: all who read may come (R18) */
+    uint8_t permit;  /* of a semaphore, the slot that was released, plus 1; 0: not said (R20) */
 };
 
 struct event {
@@ -215,7 +223,10 @@ struct event {
         struct {
             struct lock_ref lock;
         } undelivered, delivered, stuck;
-        struct event_reply reply;
+        struct {
+            const struct event_reply *at; /* of its items: all of the same group, master and op */
+            uint16_t count;
+        } replies;
         struct event_master master;   /* UP, DOWN, CLOCK */
         struct event_channel channel; /* SUBSCRIBED, UNSUBSCRIBED, MESSAGE */
         struct {
@@ -247,17 +258,17 @@ struct ticket {
     /* not told to any master yet: becomes one more than the last one there, if it is not above
      * it */
     bool fresh;
+    enum mode mode; /* KIND_RW: of the one who waits */
 };
 
 /* One lock within a command. */
 struct send_item {
     struct lock_ref ref;
     struct text key; /* as the caller named it; prefix and format are the Redis room's affair */
-    struct token
-        /* READ: unused. ADOPT, and RELEASE if `numbered`: the number that must be stored. RAISE,
-         * REPAIR: the number to raise to. ACQUIRE, HANDOVER: `fence` is the proposal, 0 where
-         * the policy does not fence */
-        token;
+    /* READ: unused. ADOPT, and RELEASE if `numbered`: the number that must be stored. RAISE,
+     * REPAIR: the number to raise to. ACQUIRE, HANDOVER: `fence` is the proposal, 0 where the
+     * policy does not fence */
+    struct token token;
     struct token previous; /* HANDOVER: the token that is replaced */
     /* the owner: is written by ACQUIRE, HANDOVER, REPAIR, ADOPT; must stand there for RAISE,
      * RENEW, REPAIR, and for RELEASE and the replaced token of HANDOVER unless they are `asked` */
@@ -271,13 +282,18 @@ struct send_item {
      * included */
     uint32_t ttl_ms;
     uint16_t policy;
-    bool fencing; /* keep the fence key (and number the grant); RENEW: now and then */
-    bool fair;    /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with the ticket */
+    bool fencing;    /* keep the fence key (and number the grant); RENEW: now and then */
+    uint8_t permits; /* of the key; 1: it is a mutex. Which of them is in the token (R20) */
+    bool fair;       /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with the ticket */
+    enum lock_format format; /* of its policy */
+    bool shared;             /* KIND_RW: an entry beside others (R17), */
+    enum mode mode; /* and its mode; of ADOPT, and of a RELEASE `numbered`, as far as is known */
     struct ticket ticket; /* WITHDRAW: whose it is that is taken off, alone */
 };
 /* One command, the same bytes for every master named. Only ACQUIRE, RENEW, REPAIR and RELEASE carry
- * more than one item; those of one ACQUIRE or RELEASE are all of order any, or all of order fair.
- * Replies to WITHDRAW may be left away. */
+ * more than one item; those of one ACQUIRE or RELEASE are all of order any, or all of order fair,
+ * and all of mutexes, of semaphores or of KIND_RW; and all of one format. Replies to
+ * WITHDRAW may be left away. */
 struct effect_send {
     enum op op;
     uint8_t group;
@@ -294,8 +310,11 @@ struct effect_watch {
 
 /* What one master said of a key. */
 struct master_state {
-    enum vote vote;  /* YES: held; ABSENT; FOREIGN; REFUSED; UNKNOWN; NOT_SENT: known to be down */
-    int64_t pttl_ms; /* YES, FOREIGN; -1: no expiry */
+    enum vote vote;   /* YES: held; ABSENT; FOREIGN; REFUSED; UNKNOWN; NOT_SENT: known to be down */
+    int64_t pttl_ms;  /* YES, FOREIGN; -1: no expiry. Of a semaphore: the least */
+    slot_set taken;   /* YES, FOREIGN: the slots of a semaphore that are; of a mutex the first */
+    enum mode mode;   /* YES: of those who have it, */
+    uint32_t readers; /* and how many of them read */
 };
 enum key_state { KEY_FREE, KEY_HELD, KEY_UNKNOWN };
 
@@ -306,22 +325,33 @@ struct hold_view {
     struct token token; /* never listed, never logged */
     uint16_t policy;
     uint8_t group;
+    enum mode mode;
     enum renew renew;
     bool bound; /* to its caller's connection */
     uint32_t ttl_ms;
     struct instant acquired_at;
     struct instant valid_until; /* already clipped to max_hold_until */
     struct instant max_hold_until;
-    uint16_t count; /* how often its holder has it; more than 1 only where it is reentrant */
-    /* STATE, core_find_hold(), core_next_hold(): masters that have the key for certain; others:
+    uint16_t count;  /* how often its holder has it; more than 1 only where it is reentrant */
+    uint8_t permits; /* of the key; 1: it is a mutex. Which of them it is stands in the token */
+    /* STATE, core_next_hold(), core_next_hold_of(): masters that have the key for certain; others:
      * 0 */
     uint8_t confirmed;
+};
+
+/* One request that waits for a lock at this agent, with what may be shown of it. */
+struct wait_view {
+    struct text key;
+    struct text label;
+    enum mode mode;
+    struct instant since; /* when the request came */
 };
 
 struct tally { /* of the round that decided; all zero where none was needed */
     uint8_t granted, taken, failed, total, quorum;
     /* have no vote yet (D5.3); for a grant as good as failed, but not counted among the failed */
     uint8_t guarded;
+    uint8_t unreplicated; /* granted it on too few replicas (R21); the same */
 };
 
 struct effect_answer {
@@ -332,10 +362,9 @@ struct effect_answer {
     struct lock_ref lock; /* GRANTED, REENTERED, REPEATED: for EVENT_UNDELIVERED */
     /* GRANTED, REENTERED, REPEATED, RENEWED, RENEW_FAILED; STATE: if `local` */
     struct hold_view hold;
-    struct tally
-        /* GRANTED, REENTERED and REPEATED (as known), RENEWED, RENEW_FAILED, LOCK_HELD,
-         * WAIT_TIMEOUT, QUORUM_UNAVAILABLE, VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
-        tally;
+    /* GRANTED, REENTERED and REPEATED (as known), RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT,
+     * QUORUM_UNAVAILABLE, VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
+    struct tally tally;
     int64_t waited_us; /* since the request came */
     /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */
     int64_t retry_after_ms;
@@ -343,13 +372,16 @@ struct effect_answer {
     /* and for how long each of them still is; UINT32_MAX: not known */
     uint32_t guarded_ms[LIMIT_MASTERS];
     struct text holder; /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty */
+    enum mode mode;     /* LOCK_HELD, WAIT_TIMEOUT, STATE: of those who have the key, */
+    uint32_t readers;   /* and how many of them read, as far as a quorum says so */
     enum reason reason; /* LOCK_LOST */
     bool adopted;       /* RENEWED: the token was not known here */
     /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
     bool continuous;
-    uint32_t ttl_ms_min, ttl_ms_max;    /* BAD_TTL: what is allowed */
-    bool local;                         /* STATE: this agent holds it */
-    enum key_state state;               /* STATE */
+    uint32_t ttl_ms_min, ttl_ms_max; /* BAD_TTL: what is allowed */
+    bool local;           /* STATE: this agent holds it. KIND_RW: never, see core_next_hold_of() */
+    enum key_state state; /* STATE: held only where all its permits are taken, */
+    uint8_t taken;        /* of which so many are */
     const struct master_state *masters; /* STATE: tally.total of them */
 };
 
@@ -358,46 +390,6 @@ struct effect_hold {
     uint32_t slot;  /* names the hold until it is forgotten; small numbers, used again */
     bool forgotten; /* nothing is left of it, and `hold` is not set */
     struct noted_hold hold;
-};
-
-/* State transitions, for metrics and logs. */
-enum trace_kind {
-    /* one acquire round was decided: answer is GRANTED, LOCK_HELD, QUORUM_UNAVAILABLE or
-     * VALIDITY_EXPIRED */
-    TRACE_ATTEMPT,
-    TRACE_GRANTED, /* a hold began */
-    /* answer RENEWED; margin_us is the validity that was left when the renewal completed;
-     * valid_until the new one */
-    TRACE_RENEWED,
-    TRACE_RENEW_FAILED, /* one renewal round did not reach a quorum */
-    /* a hold ended with `reason`; nobody else has it before valid_until, unless it was taken */
-    TRACE_LOST,
-    TRACE_RELEASED,     /* a hold ended by DELETE, or its grant could not be delivered */
-    TRACE_DEBT_DROPPED, /* a release that a master still owed was given up before the ttl ran out */
-    /* `master` holds a key of another type under a lock's name, or `spoiled`: no possible number
-     * in its fence key */
-    TRACE_FOREIGN,
-    TRACE_STALLED, /* this process was late by elapsed_us (R14) */
-};
-struct effect_trace {
-    enum trace_kind kind;
-    struct lock_ref lock; /* as in the answer that granted it; ATTEMPT, STALLED: unused */
-    struct text key, label;
-    uint16_t policy;
-    uint8_t group, master;
-    enum answer answer;
-    enum reason reason;
-    enum cause cause; /* ATTEMPT, GRANTED */
-    uint64_t fence;
-    bool adopted; /* GRANTED */
-    bool spoiled; /* FOREIGN */
-    /* ATTEMPT: of the round; GRANTED: since the request came; LOST, RELEASED: of the hold;
-     * STALLED: how late */
-    int64_t elapsed_us;
-    int64_t queued_us;          /* ATTEMPT: how long its round waited for a place before (R16) */
-    int64_t margin_us;          /* RENEWED */
-    uint32_t ttl_ms;            /* RENEWED: the lease that margin_us was left of; 0: not told */
-    struct instant valid_until; /* RENEWED, LOST: of the hold */
 };
 
 struct effect {
@@ -436,9 +428,9 @@ struct core *core_init(void *memory, const struct core_config *config);
 void core_set_policies(struct core *core, const struct core_policy *policies, size_t count);
 
 /* Takes one event. First observes what has expired by `event->now`, and only then looks at the
- * event (R14). Returns true when the event was taken. False: the effects are full of what had
- * expired and the event was not looked at: deliver them and call again with the same event (its
- * time may be refreshed). `effects` is emptied first. */
+ * event (R14). Returns true when the event was taken. False: the effects are full, and the event
+ * was not looked at, or not all of its replies: deliver them and call again with the same event
+ * (its time may be refreshed). `effects` is emptied first. */
 MUST_CHECK bool core_step(struct core *core, const struct event *event, struct effects *effects);
 
 /* EVENT_FLUSH must come before the surroundings rest, best right before they write; and once more,
@@ -469,6 +461,7 @@ struct core_stats {
     uint32_t waiters;       /* requests that wait for a lock */
     uint32_t requests;      /* unanswered requests */
     uint32_t held_by_policy[LIMIT_POLICIES];
+    uint32_t read_by_policy[LIMIT_POLICIES];    /* those of them that are reads */
     uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS]; /* releases owed to each master */
     struct core_rounds rounds[LIMIT_GROUPS];
 };
@@ -479,13 +472,15 @@ const struct core_stats *core_stats(const struct core *core);
 MUST_CHECK bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,
                                struct hold_view *ret_view);
 
-/* The valid hold of `key` at this agent; false if there is none. */
-MUST_CHECK bool core_find_hold(const struct core *core, struct text key, struct instant now,
-                               struct hold_view *ret_view, struct lock_ref *ret_lock);
+/* Walks the valid holds of `key` at this agent. Start with *cursor = 0; nothing may come between.
+ */
+MUST_CHECK bool core_next_hold_of(const struct core *core, struct text key, struct instant now,
+                                  uint32_t *cursor, struct hold_view *ret_view,
+                                  struct lock_ref *ret_lock);
 
-/* Walks the keys that requests wait for. Start with *cursor = 0. */
-MUST_CHECK bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key,
-                               struct instant *ret_since);
+/* Walks the requests that wait for a lock. Start with *cursor = 0. */
+MUST_CHECK bool core_next_wait(const struct core *core, uint32_t *cursor,
+                               struct wait_view *ret_view);
 
 /* Walks the keys that wait for a place for their round, in order (R16). Start with *cursor = 0. */
 MUST_CHECK bool core_next_in_line(const struct core *core, uint8_t group, uint32_t *cursor,

@@ -61,7 +61,7 @@ void debt_settled(struct core *core, struct lock *lock)
     struct instant at = remembered ? lock->forget_at : INSTANT_NEVER;
     if (lock->owed != 0)
         at = instant_min(at, instant_min(lock->errand->owed_at, lock->lease_until));
-    timers_set(&core->timers, &lock->timer, at);
+    timers_set(&core->timers, timer_of_lock(lock), at);
 }
 
 static void end_owing(struct core *core, struct lock *lock, master_set owed)
@@ -69,7 +69,8 @@ static void end_owing(struct core *core, struct lock *lock, master_set owed)
     CORE_ASSERT(lock->owed == 0);
     lock->forget_at =
         instant_after_ms(core->now, lock->refuses ? used_up_ms(core) : REMEMBER_LOST_MS);
-    if (lock->reason == REASON_NONE && lock->words != NULL)
+    /* an entry is named by its label as well (R17) */
+    if (lock->reason == REASON_NONE && lock->words != NULL && !lock->key->is_shared)
         lock->words->words.label_len = 0;
     lock_end(core, lock);
     debt_add(core, lock, owed);
@@ -132,7 +133,7 @@ static void ask_undecided(struct core *core, uint8_t group, uint8_t master)
     for (uint32_t i = 0; i < core->locks_used; i++) {
         struct lock *lock = lock_at(core, i);
         if (lock->state == LOCK_RELEASING && lock->group == group && set_has(lock->owed, master))
-            timers_set(&core->timers, &lock->timer, core->now);
+            timers_set(&core->timers, timer_of_lock(lock), core->now);
     }
 }
 
@@ -146,6 +147,6 @@ void debt_master_up(struct core *core, uint8_t group, uint8_t master)
         if (lock->group != group || !set_has(lock->owed, master))
             continue;
         lock->errand->owed_at = core->now;
-        timers_set(&core->timers, &lock->timer, core->now);
+        timers_set(&core->timers, timer_of_lock(lock), core->now);
     }
 }

@@ -33,7 +33,7 @@ void drain_begun(struct core *core)
         if (outbox_has_room(core))
             drain_refuses(core, request);
         else
-            timers_set(&core->timers, &request->timer, core->now);
+            timers_set(&core->timers, timer_of_request(core, request), core->now);
     }
 }
 
@@ -45,6 +45,6 @@ void drain_ends(struct core *core, bool releases)
     for (uint32_t i = 0; i < core->locks_used; i++) {
         struct lock *lock = lock_at(core, i);
         if (lock->state == LOCK_HELD || lock->state == LOCK_LOST)
-            timers_set(&core->timers, &lock->timer, core->now);
+            timers_set(&core->timers, timer_of_lock(lock), core->now);
     }
 }

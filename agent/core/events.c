@@ -9,8 +9,10 @@
 #include "debt.h"
 #include "drain.h"
 #include "fence.h"
+#include "hold_end.h"
 #include "lease.h"
 #include "lock_table.h"
+#include "outbox.h"
 #include "read.h"
 #include "release.h"
 #include "ticket.h"
@@ -44,6 +46,9 @@ static void replied(struct core *core, const struct event_reply *reply)
     bool is_none = lock->fencing && reply->fence == 0; /* no grant has that number (R12) */
     if (grants && (is_none || fence_is_wild(core, lock->group, reply->fence)))
         judged.vote = VOTE_SPOILED;
+    if (MUTANT(SLOTS_COUNTED) && reply->vote == VOTE_TAKEN &&
+        set_size((master_set)reply->taken) < lock->key->permits)
+        judged.vote = VOTE_YES, judged.fence = fence_proposal(core, lock->group);
     reply = &judged;
     lease_heard(core, lock, reply);
     ticket_answered(core, lock, reply);
@@ -51,6 +56,8 @@ static void replied(struct core *core, const struct event_reply *reply)
     case LOCK_ACQUIRING:
     case LOCK_RAISING:
         attempt_reply(core, lock, reply);
+        if (lock->state == LOCK_HELD && lock->key->is_shared)
+            holds_make_way(core, lock->key, lock);
         break;
     case LOCK_ADOPTING:
         adoption_reply(core, lock, reply);
@@ -67,6 +74,19 @@ static void replied(struct core *core, const struct event_reply *reply)
     case LOCK_FREE:
         CORE_ASSERT(!"lock_by_ref finds no free lock");
     }
+}
+
+/* Those of one command. What finds no room among the effects is heard in the next step. */
+static bool all_replied(struct core *core, const struct event_reply *replies, uint16_t count)
+{
+    CORE_ASSERT(count <= LIMIT_BATCH && core->heard < count);
+    for (; core->heard < count; core->heard++) {
+        if (!outbox_has_room(core))
+            return false;
+        replied(core, &replies[core->heard]);
+    }
+    core->heard = 0;
+    return true;
 }
 
 static void master_changed(struct core *core, enum event_kind kind,
@@ -105,8 +125,9 @@ static void channel_changed(struct core *core, enum event_kind kind,
         wake_message(core, event);
 }
 
-void event_take(struct core *core, const struct event *event)
+bool event_take(struct core *core, const struct event *event)
 {
+    CORE_ASSERT(core->heard == 0 || event->kind == EVENT_REPLIES);
     switch (event->kind) {
     case EVENT_TIME:
         watchdog_renews(core);
@@ -141,9 +162,8 @@ void event_take(struct core *core, const struct event *event)
     case EVENT_STUCK:
         call_stuck(core, event->stuck.lock);
         break;
-    case EVENT_REPLY:
-        replied(core, &event->reply);
-        break;
+    case EVENT_REPLIES:
+        return all_replied(core, event->replies.at, event->replies.count);
     case EVENT_MASTER_UP:
     case EVENT_MASTER_DOWN:
     case EVENT_MASTER_CLOCK:
@@ -161,4 +181,5 @@ void event_take(struct core *core, const struct event *event)
         drain_ends(core, event->end.release);
         break;
     }
+    return true;
 }

@@ -4,6 +4,7 @@
 
 #include "state.h"
 
-void event_take(struct core *core, const struct event *event);
+/* False: the effects are full, and the rest of the replies is to be heard in the next step. */
+MUST_CHECK bool event_take(struct core *core, const struct event *event);
 
 #endif

@@ -5,8 +5,8 @@
  *            renewal     renewal,         LOST: said,             keys are      gone on
  *                        retried          keys stay               released      the masters
  *
- * Timers of a hold: lock->timer for the deadline of the round that is out and for the moment of
- * loss, whichever comes first; lock->renewal for the next renewal.
+ * Timers of a hold: in core->timers the deadline of the round that is out, or the moment of loss,
+ * whichever comes first; in core->renewals the next renewal.
  *
  * Invariants: nothing shortens (R7): neither the lease on a master nor the validity here;
  * validity counts from before the first byte of the round was sent (R4); no renewal reaches
@@ -73,7 +73,7 @@ void hold_arm(struct core *core, struct lock *lock)
     struct instant at = hold_lost_at(lock);
     if (lock->renewing)
         at = instant_min(at, lock->round.deadline);
-    timers_set(&core->timers, &lock->timer, at);
+    timers_set(&core->timers, timer_of_lock(lock), at);
 }
 
 /* A twentieth of the ttl, a second at most, or by chance up to half less. */
@@ -91,11 +91,11 @@ void hold_mend_soon(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     struct instant at = lease_mends_at(core, lock);
-    struct instant planned = timers_at(&core->renewals, &lock->renewal);
+    struct instant planned = timers_at(&core->renewals, timer_of_lock(lock));
     if (!instant_before(at, planned) || lock->terms.renew != RENEW_AGENT || hold_reaches_max(lock))
         return;
     at = instant_max(at, instant_after_us(core->now, hold_retry_us(core, lock)));
-    timers_set(&core->renewals, &lock->renewal, instant_min(planned, at));
+    timers_set(&core->renewals, timer_of_lock(lock), instant_min(planned, at));
 }
 
 /* R8: every ttl/3, a little earlier by chance so that holds spread, and by what it may be put
@@ -103,13 +103,13 @@ void hold_mend_soon(struct core *core, struct lock *lock)
 void hold_plan_renewal(struct core *core, struct lock *lock, struct instant from)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
-    CORE_ASSERT(lock->renewal.place == 0);
+    CORE_ASSERT(!timers_is_armed(&core->renewals, timer_of_lock(lock)));
     if (lock->terms.renew != RENEW_AGENT || hold_reaches_max(lock))
         return;
     int64_t period_us = renewal_period_us(lock);
     struct instant at = instant_after_us(from, period_us - hold_slack_us(lock) -
                                                    random_below(&core->random, period_us / SPREAD));
-    timers_set(&core->renewals, &lock->renewal, instant_max(at, core->now));
+    timers_set(&core->renewals, timer_of_lock(lock), instant_max(at, core->now));
     hold_mend_soon(core, lock);
 }
 

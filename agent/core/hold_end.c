@@ -17,9 +17,10 @@ void hold_runs_out(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_LOST);
     struct key *key = lock->key;
+    enum mode mode = lock->terms.mode;
     key_refer(core, key);
     debt_left_to_lease(core, lock);
-    contend_next(core, key);
+    contend_freed(core, key, mode);
     key_release(core, key);
 }
 
@@ -44,9 +45,10 @@ void hold_over(struct core *core, struct lock *lock)
         return;
     }
     struct key *key = lock->key;
+    enum mode mode = lock->terms.mode;
     key_refer(core, key);
     debt_begun(core, lock, /* except= */ 0);
-    contend_next(core, key);
+    contend_freed(core, key, mode);
     key_release(core, key);
 }
 
@@ -66,7 +68,7 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
     outbox_hold(core, lock);
     requests_answer(core, &lock->requests, ANSWER_LOCK_LOST, reason);
     if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
-        timers_set(&core->timers, &lock->timer, lock->valid_until);
+        timers_set(&core->timers, timer_of_lock(lock), lock->valid_until);
     else
         hold_over(core, lock);
 }
@@ -77,6 +79,32 @@ void hold_taken(struct core *core, struct lock *lock)
     hold_lost(core, lock, REASON_TAKEN);
     if (lock->state == LOCK_LOST)
         hold_runs_out(core, lock);
+}
+
+/* Readers may be many: each is ended by its timer. */
+static void outlive_readers(struct core *core, struct key *key)
+{
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        if (lock->terms.mode != MODE_READ || lock->state != LOCK_HELD)
+            continue;
+        lock->outlived = true;
+        timers_set(&core->timers, timer_of_lock(lock), core->now);
+    }
+}
+
+void holds_make_way(struct core *core, struct key *key, const struct lock *granted)
+{
+    CORE_ASSERT(granted->key == key);
+    struct lock *alone = key_obstacle(key, MODE_READ, granted->token.permit);
+    if (alone != NULL && alone != granted && !lock_is_attempt(alone)) {
+        if (alone->state == LOCK_HELD)
+            hold_taken(core, alone);
+        else
+            hold_runs_out(core, alone);
+    }
+    if (granted->terms.mode == MODE_WRITE && key->is_shared)
+        outlive_readers(core, key);
 }
 
 void hold_ended(struct core *core, struct lock *lock)

@@ -14,6 +14,9 @@ void hold_taken(struct core *core, struct lock *lock);
 void hold_over(struct core *core, struct lock *lock);
 /* A lost hold is left to its lease, whoever owns it. */
 void hold_runs_out(struct core *core, struct lock *lock);
+/* A quorum has `granted`, which is or will be a hold of the key here: what it can not be beside was
+ * released elsewhere, or has run out. */
+void holds_make_way(struct core *core, struct key *key, const struct lock *granted);
 /* EVENT_END has come: ends the hold as it says. */
 void hold_ended(struct core *core, struct lock *lock);
 

@@ -92,10 +92,12 @@ static void take_place(struct core *core, struct core_request *older, struct cor
     newer->ticket_is_fresh = older->ticket_is_fresh;
     list_insert(&older->link, &newer->link);
     core->stats.waiters += newer->state == REQUEST_WAITING;
-    timers_set(&core->timers, &newer->timer, contend_deadline(newer, wait_ms));
+    timers_set(&core->timers, timer_of_request(core, newer), contend_deadline(newer, wait_ms));
     struct lock *attempt = request_attempt(older);
     if (attempt != NULL)
         attempt->errand->contender = newer->slot;
+    newer->attempt = attempt;
+    older->attempt = NULL;
     request_answer(core, older,
                    (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
 }
@@ -105,7 +107,7 @@ static void take_place(struct core *core, struct core_request *older, struct cor
 uint64_t idempotency_hash(const struct event_acquire *event)
 {
     const int64_t asked[] = {event->ttl_ms, event->wait_ms, event->max_hold_ms, event->renew,
-                             event->bound};
+                             event->bound | event->mode << 1};
     return hash_bytes(0, hash_bytes(0, 0, event->label.at, event->label.len), asked, sizeof(asked));
 }
 
@@ -168,7 +170,7 @@ struct lock *idempotency_released(struct core *core, struct key *key, const stru
             attempt_abandoned(core, attempt);
         contend_left(core, key);
     }
-    struct lock *memory = lock_new(core, key, LOCK_RELEASING);
+    struct lock *memory = lock_new(core, key, LOCK_RELEASING, MODE_WRITE);
     if (memory == NULL)
         return NULL;
     lock_keep_words(core, memory, &(struct words){.idempotency = *secret});

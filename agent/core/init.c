@@ -30,12 +30,25 @@ static uint32_t power_of_two_from(uint32_t least)
 static struct hash_table place_hash(struct layout *layout, uint32_t most)
 {
     uint32_t count = power_of_two_from(most / 2);
-    return (struct hash_table){place(layout, count, sizeof(struct hash_link *)), count};
+    return (struct hash_table){
+        .base = (char *)layout->at,
+        .buckets = place(layout, count, sizeof(uint32_t)),
+        .count = count,
+    };
 }
 
 static struct slots place_slots(struct layout *layout, uint32_t count, size_t bytes)
 {
     return (struct slots){.at = place(layout, count, bytes), .bytes = bytes, .count = count};
+}
+
+static struct timers place_timers(struct layout *layout, uint32_t size)
+{
+    return (struct timers){
+        .heap = place(layout, size + 1, sizeof(struct timer_entry)),
+        .places = place(layout, size, sizeof(uint32_t)),
+        .size = size,
+    };
 }
 
 static size_t masters_most(const struct core_config *config)
@@ -53,7 +66,7 @@ static size_t lock_bytes_for(const struct core_config *config)
 
 static size_t errand_bytes_for(const struct core_config *config)
 {
-    size_t bytes = sizeof(struct errand) + masters_most(config) * sizeof(uint32_t);
+    size_t bytes = sizeof(struct errand) + masters_most(config) * sizeof(struct denial);
     return (bytes + 7) & ~(size_t)7;
 }
 
@@ -77,9 +90,8 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         place(&layout, config->requests_max, sizeof(struct core_request));
     struct hash_table by_name = place_hash(&layout, keys), by_token = place_hash(&layout, locks),
                       by_secret = place_hash(&layout, locks);
-    uint32_t timers = locks + keys + config->requests_max;
-    struct timer_entry *heap = place(&layout, timers + 1, sizeof(*heap)),
-                       *renewal_heap = place(&layout, config->locks_max + 1, sizeof(*heap));
+    struct timers timers = place_timers(&layout, locks + keys + config->requests_max),
+                  renewals = place_timers(&layout, locks);
     if (core != NULL) {
         core->locks = lock_table, core->locks_size = locks, core->lock_bytes = lock_bytes;
         core->keys = key_table, core->keys_size = keys;
@@ -88,8 +100,7 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         core->requests = request_table;
         core->keys_by_name = by_name;
         core->locks_by_token = by_token, core->locks_by_secret = by_secret;
-        timers_init(&core->timers, heap, timers, memory);
-        timers_init(&core->renewals, renewal_heap, config->locks_max, memory);
+        core->timers = timers, core->renewals = renewals;
     }
     return layout.size;
 }
@@ -134,6 +145,10 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
         CORE_ASSERT(policies[i].renew != RENEW_UNSET);
         CORE_ASSERT(policies[i].lock_delay_ms < core->max_ttl_ms);
         CORE_ASSERT(policies[i].fence_retention_ms > 0);
+        CORE_ASSERT(policies[i].permits >= 1 && policies[i].permits <= LIMIT_PERMITS);
+        CORE_ASSERT(policies[i].permits == 1 ||
+                    (!policies[i].reentrant && policies[i].order == ORDER_ANY));
+        CORE_ASSERT(policies[i].kind == KIND_MUTEX || policies[i].order == ORDER_FAIR); /* R18 */
         CORE_ASSERT(policies[i].group_count >= 1 && policies[i].group_count <= LIMIT_GROUPS);
         core->policies[i] = policies[i];
     }

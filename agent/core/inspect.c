@@ -35,18 +35,26 @@ bool core_next_hold(const struct core *core, struct instant now, uint32_t *curso
     return false;
 }
 
-bool core_find_hold(const struct core *core, struct text key, struct instant now,
-                    struct hold_view *ret_view, struct lock_ref *ret_lock)
+/* The cursor is the slot of the lock that was seen last, and one more. */
+bool core_next_hold_of(const struct core *core, struct text key, struct instant now,
+                       uint32_t *cursor, struct hold_view *ret_view, struct lock_ref *ret_lock)
 {
-    CORE_ASSERT(core->effects == NULL);
+    CORE_ASSERT(core->effects == NULL && *cursor <= core->locks_used);
     const struct key *found = key_find(core, key);
-    const struct lock *holder = found == NULL ? NULL : key_holder(found);
-    if (holder == NULL || holder->state != LOCK_HELD || !instant_before(now, holder->valid_until))
+    if (found == NULL)
         return false;
-    *ret_view = lock_view(holder);
-    ret_view->confirmed = lease_confirmed(core, holder, now);
-    *ret_lock = lock_ref(holder);
-    return true;
+    const struct link *at = *cursor == 0 ? &found->holds.head : &lock_at(core, *cursor - 1)->link;
+    while ((at = at->next) != &found->holds.head) {
+        const struct lock *lock = CONTAINER_OF(at, const struct lock, link);
+        if (lock->state != LOCK_HELD || !instant_before(now, lock->valid_until))
+            continue;
+        *cursor = lock->slot + 1;
+        *ret_view = lock_view(lock);
+        ret_view->confirmed = lease_confirmed(core, lock, now);
+        *ret_lock = lock_ref(lock);
+        return true;
+    }
+    return false;
 }
 
 bool core_awaits_flush(const struct core *core)
@@ -70,16 +78,17 @@ bool core_next_in_line(const struct core *core, uint8_t group, uint32_t *cursor,
     return true;
 }
 
-bool core_next_wait(const struct core *core, uint32_t *cursor, struct text *ret_key,
-                    struct instant *ret_since)
+bool core_next_wait(const struct core *core, uint32_t *cursor, struct wait_view *ret_view)
 {
     CORE_ASSERT(core->effects == NULL);
     while (*cursor < core->requests_used) {
         const struct core_request *request = &core->requests[(*cursor)++];
         if (request->state != REQUEST_WAITING)
             continue;
-        *ret_key = key_text(request->key);
-        *ret_since = request->came_at;
+        *ret_view = (struct wait_view){.key = key_text(request->key),
+                                       .label = words_label(&request->words),
+                                       .mode = request->terms.mode,
+                                       .since = request->came_at};
         return true;
     }
     return false;

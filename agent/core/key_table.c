@@ -22,7 +22,7 @@ struct key *key_find(const struct core *core, struct text name)
 {
     uint64_t hash = hash_of(core, name);
     struct hash_link *at = hash_first(&core->keys_by_name, hash);
-    for (; at != NULL; at = at->next) {
+    for (; at != NULL; at = hash_next(&core->keys_by_name, at)) {
         struct key *key = CONTAINER_OF(at, struct key, by_name);
         if (key->hash == hash && key->len == name.len && memcmp(key->name, name.at, name.len) == 0)
             return key;
@@ -35,7 +35,6 @@ static struct contest *new_contest(struct core *core, struct key *key)
     struct contest *contest = slots_take(&core->contests);
     *contest = (struct contest){
         .key = key,
-        .retry.owner = TIMER_OF_KEY,
         .last_answer = ANSWER_LOCK_HELD,
         .last_retry_ms = -1,
     };
@@ -64,17 +63,18 @@ static bool knows_nothing(const struct core *core, const struct contest *contest
 static bool is_at_rest(const struct core *core, const struct key *key)
 {
     CORE_ASSERT(key->references > 0 && key->contest != NULL);
-    const struct lock *holder = key_holder(key);
+    const struct link *first = list_first(&key->holds);
     bool is_alone = key->references == 1 || MUTANT(CONTEST_ENDED_EARLY);
-    return is_alone && holder != NULL && holder->state == LOCK_HELD &&
-           key->contest->retry.place == 0 && !key->contest->channel.watched &&
+    return is_alone && first != NULL &&
+           CONTAINER_OF(first, struct lock, link)->state == LOCK_HELD &&
+           !key_has_retry(core, key) && !key->contest->channel.watched &&
            knows_nothing(core, key->contest);
 }
 
 static void end_contest(struct core *core, struct key *key)
 {
     CORE_ASSERT(list_is_empty(&key->contest->waiters) && list_is_empty(&key->contest->once));
-    CORE_ASSERT(key->contest->retry.place == 0 && key->contest->admission.link.next == NULL);
+    CORE_ASSERT(!key_has_retry(core, key) && key->contest->admission.link.next == NULL);
     slots_give(&core->contests, key->contest);
     key->contest = NULL;
 }
@@ -111,35 +111,121 @@ struct key *key_get(struct core *core, struct text name)
     key->hash = hash_of(core, name);
     key->policy = core_policy_of(core, name);
     key->group = policy_group(core, key->policy, name);
+    key->permits = (uint8_t)core->policies[key->policy].permits;
+    key->is_shared = core->policies[key->policy].kind == KIND_RW;
     list_init(&key->holds);
     hash_add(&core->keys_by_name, &key->by_name, key->hash);
     return key;
 }
 
-bool key_admits(const struct key *key)
+/* Who keeps all others off stands in front. */
+static struct lock *first_alone(const struct key *key)
 {
-    return list_is_empty(&key->holds);
+    struct link *first = list_first(&key->holds);
+    struct lock *lock = first == NULL ? NULL : CONTAINER_OF(first, struct lock, link);
+    return lock != NULL && lock->terms.mode == MODE_WRITE ? lock : NULL;
 }
 
-static struct lock *first_in(const struct key *key, enum lock_state one, enum lock_state other)
+/* R9, R20: one attempt at a time asks for a permit that nobody here has. */
+static bool contends(const struct lock *lock)
 {
-    CORE_ASSERT(one != other);
+    return lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER;
+}
+
+static bool has_permit_left(const struct key *key)
+{
+    uint32_t count = 0;
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        if (contends(CONTAINER_OF(at, struct lock, link)))
+            return false;
+        count++;
+    }
+    return count < key->permits;
+}
+
+bool key_admits(const struct key *key)
+{
+    if (list_is_empty(&key->holds))
+        return true;
+    return key->is_shared ? first_alone(key) == NULL && key->contest->attempts < LIMIT_READS
+                          : has_permit_left(key);
+}
+
+bool key_is_contended(const struct key *key)
+{
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        if (contends(CONTAINER_OF(at, struct lock, link)))
+            return true;
+    }
+    return key->contest->admission.link.next != NULL;
+}
+
+struct lock *key_holder(const struct key *key)
+{
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, link);
-        if (lock->state == one || lock->state == other)
+        if (lock->terms.mode == MODE_READ)
+            return NULL; /* writers stand in front */
+        if (!lock_is_attempt(lock))
             return lock;
     }
     return NULL;
 }
 
-struct lock *key_holder(const struct key *key)
+struct lock *key_exhausted(const struct key *key)
 {
-    return first_in(key, LOCK_HELD, LOCK_LOST);
+    if (key->is_shared)
+        return key_holder(key);
+    uint32_t count = 0;
+    struct lock *first = NULL;
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        if (lock_is_attempt(lock))
+            continue;
+        count++;
+        if (first == NULL || instant_before(lock->valid_until, first->valid_until))
+            first = lock;
+    }
+    return count < key->permits ? NULL : first;
 }
 
 struct lock *key_attempt(const struct key *key)
 {
-    return first_in(key, LOCK_ACQUIRING, LOCK_RAISING);
+    struct link *at = key->holds.head.next;
+    if (key->contest == NULL || key->contest->attempts == 0)
+        return NULL;
+    while (!lock_is_attempt(CONTAINER_OF(at, struct lock, link)))
+        at = at->next;
+    CORE_ASSERT(at != &key->holds.head);
+    return CONTAINER_OF(at, struct lock, link);
+}
+
+static struct lock *lock_at_permit(const struct key *key, uint8_t permit)
+{
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        if (lock->token.permit == permit)
+            return lock;
+    }
+    return NULL;
+}
+
+struct lock *key_obstacle(const struct key *key, enum mode mode, uint8_t permit)
+{
+    if (key->is_shared && mode == MODE_READ)
+        return first_alone(key);
+    return lock_at_permit(key, permit);
+}
+
+struct core_request *key_next_waiter(const struct key *key)
+{
+    const struct list *waiters = &key->contest->waiters;
+    for (struct link *at = waiters->head.next; at != &waiters->head; at = at->next) {
+        struct core_request *waiter = CONTAINER_OF(at, struct core_request, link);
+        if (waiter->attempt == NULL)
+            return waiter;
+    }
+    return NULL;
 }
 
 void key_remove(struct core *core, struct key *key)
@@ -147,8 +233,8 @@ void key_remove(struct core *core, struct key *key)
     CORE_ASSERT(key->references == 0 && list_is_empty(&key->holds));
     CORE_ASSERT(list_is_empty(&key->contest->waiters) && list_is_empty(&key->contest->once));
     CORE_ASSERT(key->contest->admission.link.next == NULL);
-    timers_clear(&core->timers, &key->contest->retry);
-    hash_remove(&key->by_name);
+    timers_clear(&core->timers, timer_of_key(core, key));
+    hash_remove(&core->keys_by_name, &key->by_name, key->hash);
     CORE_ASSERT(key->is_left);
 }
 

@@ -11,6 +11,7 @@ enum {
     LIMIT_LOCKS = 100000,      /* locks held or attempted at once (limits.locks) */
     LIMIT_REQUESTS = 65536,    /* API requests inside the core at once (limits.connections) */
     LIMIT_KEY_BYTES = 512,     /* a key, as the caller names it, after percent-decoding */
+    LIMIT_PERMITS = 64,        /* slots of a semaphore; a set of them is a uint64_t */
     LIMIT_LABEL_BYTES = 64,    /* the public word on who holds a lock */
     LIMIT_SECRET_BYTES = 64,   /* an owner, or an idempotency key */
     SECRET_BYTES_MIN = 16,     /* shorter ones could be guessed */
@@ -32,6 +33,7 @@ enum {
     ENTROPY_BYTES_OF_EVENT = 4 * RANDOM_BYTES,
     ROUNDS_MIN = 64,     /* acquire rounds of one group in flight: where the limit begins (R16) */
     LIMIT_ROUNDS = 4096, /* and where it ends */
+    LIMIT_READS = 64,    /* attempts to read one key, side by side at one agent (R18) */
     ROUNDS_GROWTH = 8,   /* by so many it grows a round trip */
     /* a caller who tries once waits for a place for so long */
     ADMISSION_MS_MAX = 10 * 1000,

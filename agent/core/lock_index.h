@@ -9,7 +9,8 @@
 void lock_index_token(struct core *core, struct lock *lock);
 /* The same for its idempotency key; nothing to do where it has none. */
 void lock_index_secret(struct core *core, struct lock *lock);
-void lock_index_remove(struct lock *lock);
+/* From both, if it is in them: its key and its words are still its own. */
+void lock_index_remove(struct core *core, struct lock *lock);
 /* The next one of the key with that random part, whatever its number and state, after `after`, or
  * the first one where that is NULL; the oldest comes first. NULL: there is no other. */
 MUST_CHECK struct lock *lock_index_next(const struct core *core, const struct key *key,

@@ -29,10 +29,10 @@ static struct lock *take_slot(struct core *core)
     return lock;
 }
 
-struct lock *lock_new(struct core *core, struct key *key, enum lock_state state)
+struct lock *lock_new(struct core *core, struct key *key, enum lock_state state, enum mode mode)
 {
     CORE_ASSERT(state != LOCK_FREE && state != LOCK_ENDED);
-    CORE_ASSERT(key->references > 0);
+    CORE_ASSERT(key->references > 0 && (mode == MODE_WRITE || key->is_shared));
     if (core->locks_under_way >= core->locks_max)
         return NULL;
     struct lock *lock = take_slot(core);
@@ -46,15 +46,15 @@ struct lock *lock_new(struct core *core, struct key *key, enum lock_state state)
         .quorum = round_quorum(policy->algorithm, core->groups[key->group].config.masters),
         .fencing = policy->fencing,
         .answers = 1,
-        .lock_delay_ms = policy->lock_delay_ms,
+        .lock_delay_ms = mode == MODE_READ ? 0 : policy->lock_delay_ms,
         .terms = {.ttl_ms = policy->ttl_ms,
                   .renew = policy->renew,
+                  .mode = mode,
                   .max_hold_ms = policy->max_hold_ms,
                   .count = 1},
         .valid_until = {INT64_MIN},
         .lease_until = core->now,
         .forget_at = core->now,
-        .timer.owner = TIMER_OF_LOCK,
     };
     memset(lock->masters, 0, core->lock_bytes - offsetof(struct lock, masters));
     list_init(&lock->requests);
@@ -100,6 +100,8 @@ static void count_held(struct core *core, const struct lock *lock, int by)
     CORE_ASSERT(by > 0 || core->stats.locks_held > 0);
     core->stats.locks_held += (uint32_t)by;
     core->stats.held_by_policy[lock->policy] += (uint32_t)by;
+    if (lock->terms.mode == MODE_READ)
+        core->stats.read_by_policy[lock->policy] += (uint32_t)by;
 }
 
 bool lock_occupies_key(enum lock_state state)
@@ -154,26 +156,50 @@ static void fit_errand(struct core *core, struct lock *lock, enum lock_state nex
     }
 }
 
+/* Who is about to have the key alone stands in front of those who read it (invariant 1). */
+static void occupy(struct lock *lock)
+{
+    struct key *key = lock->key;
+    bool reads = lock->terms.mode == MODE_READ;
+    CORE_ASSERT(key_obstacle(key, MODE_READ, lock->token.permit) == NULL);
+    CORE_ASSERT(!reads || key->is_shared);
+    if (reads || list_is_empty(&key->holds) || !key->is_shared)
+        list_append(&key->holds, &lock->link);
+    else
+        list_insert(list_first(&key->holds), &lock->link);
+}
+
+static void attempt_ended(struct core *core, const struct lock *lock)
+{
+    struct contest *contest = lock->key->contest;
+    CORE_ASSERT(contest->attempts > 0);
+    contest->attempts--;
+    contest->is_refused &= contest->attempts > 0;
+    if (lock->errand->contender != NO_REQUEST)
+        core->requests[lock->errand->contender].attempt = NULL;
+}
+
 /* Nothing else moves a lock. */
 void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
 {
-    struct key *key = lock->key;
     CORE_ASSERT(may_pass(lock->state, state));
     if (lock->state == LOCK_HELD) {
         count_held(core, lock, -1);
-        timers_clear(&core->renewals, &lock->renewal);
+        timers_clear(&core->renewals, timer_of_lock(lock));
     }
     if (state == LOCK_HELD)
         count_held(core, lock, 1);
+    if (is_of_attempt(lock->state) && !is_of_attempt(state))
+        attempt_ended(core, lock);
     fit_errand(core, lock, state);
-    if (!lock_occupies_key(state)) {
+    if (!lock_occupies_key(state))
         list_remove(&lock->link);
-    } else if (!lock_occupies_key(lock->state)) {
-        CORE_ASSERT(key_admits(key));
-        list_append(&key->holds, &lock->link);
-    }
+    else if (!lock_occupies_key(lock->state))
+        occupy(lock);
+    if (is_of_attempt(state) && !is_of_attempt(lock->state))
+        lock->key->contest->attempts++;
     lock->state = state;
-    if (state != LOCK_ACQUIRING && state != LOCK_RAISING)
+    if (!is_of_attempt(state))
         admission_ended(core, lock);
 }
 
@@ -191,6 +217,7 @@ struct hold_view lock_view(const struct lock *lock)
         .token = lock->token,
         .policy = lock->policy,
         .group = lock->group,
+        .mode = lock->terms.mode,
         .renew = lock->terms.renew,
         .bound = lock->terms.bound,
         .ttl_ms = lock->terms.ttl_ms,
@@ -198,6 +225,7 @@ struct hold_view lock_view(const struct lock *lock)
         .valid_until = lock->valid_until,
         .max_hold_until = lock->max_hold_until,
         .count = lock->terms.count,
+        .permits = lock->key->permits,
     };
 }
 
@@ -211,9 +239,9 @@ void lock_remove(struct core *core, struct lock *lock)
     else
         core->ended_count--;
     lock_set_state(core, lock, LOCK_FREE);
-    timers_clear(&core->timers, &lock->timer);
+    timers_clear(&core->timers, timer_of_lock(lock));
     list_remove(&lock->link);
-    lock_index_remove(lock);
+    lock_index_remove(core, lock);
     list_append(&core->locks_retired, &lock->link);
     core->stats.locks_tracked--;
     lock->key = NULL;

@@ -6,7 +6,8 @@
 
 /* A fresh lock of `key` with the policy's terms and no token yet; NULL when locks_max are under
  * way. */
-MUST_CHECK struct lock *lock_new(struct core *core, struct key *key, enum lock_state state);
+MUST_CHECK struct lock *lock_new(struct core *core, struct key *key, enum lock_state state,
+                                 enum mode mode);
 /* NULL when the lock that it names is gone. */
 MUST_CHECK struct lock *lock_by_ref(struct core *core, struct lock_ref ref);
 /* The lock that a caller can name by that token; NULL: none. */

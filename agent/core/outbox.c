@@ -64,14 +64,20 @@ static struct ticket ticket_of(const struct core *core, const struct lock *lock,
     /* then nobody waited here by a ticket */
     bool releases = lock->state == LOCK_RELEASING && !lock->stranger;
     bool undoes = lock->state == LOCK_ENDED && lock->errand->ticket != 0;
-    struct ticket ticket = {.agent = shows || releases || undoes ? core->agent : 0};
+    struct ticket ticket = {.agent = shows || releases || undoes ? core->agent : 0,
+                            .mode = lock->terms.mode};
     if (releases || undoes) {
         ticket.number = lock->errand->ticket;
         ticket.ttl_ms = lock->errand->ticket == 0 ? 0 : TICKET_MS;
+        if (releases)
+            ticket.mode = lock->errand->ticket_mode;
+        if (lock->errand->ticket_is_left)
+            ticket.agent = 0;
     } else if (shows) {
         ticket.number = op == OP_HANDOVER && MUTANT(HANDOVER_JUMPS_LINE) ? 1 : lock->errand->ticket;
-        ticket.ttl_ms =
-            lock->errand->ticket == 0 || lock->key->contest->tickets.unreachable ? 0 : TICKET_MS;
+        ticket.ttl_ms = !lock->errand->ticket_is_kept || lock->key->contest->tickets.unreachable
+                            ? 0
+                            : TICKET_MS;
         ticket.fresh = lock->errand->ticket_is_fresh && !MUTANT(TICKET_NOT_RAISED);
     }
     return ticket;
@@ -87,9 +93,13 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .label = words_label(lock_words(lock)),
         .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock_lease_ms(lock),
         .policy = lock->policy,
+        .permits = lock->key->permits,
         .fencing = lock->fencing && (op != OP_RENEW || fence_key_is_due(core, lock)) &&
                    !(op == OP_ADOPT && MUTANT(ADOPT_IGNORES_FENCE)),
     };
+    item.shared = lock->key->is_shared;
+    item.mode = lock->terms.mode;
+    item.format = lock_policy(core, lock)->format;
     item.fair = lock_policy(core, lock)->order == ORDER_FAIR;
     if (item.fair)
         item.ticket = ticket_of(core, lock, op);
@@ -145,6 +155,8 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
                        .ref = {request->slot, request->generation, request->round.number},
                        .key = key_text(request->key),
                        .policy = request->key->policy,
+                       .permits = request->key->permits,
+                       .shared = request->key->is_shared,
                    });
 }
 
@@ -156,6 +168,7 @@ void outbox_withdraw(struct core *core, struct key *key, master_set masters)
     put_item(core, &(struct send_item){.key = key_text(key),
                                        .policy = key->policy,
                                        .fair = true,
+                                       .shared = key->is_shared,
                                        .ticket.agent = core->agent});
 }
 
@@ -204,7 +217,9 @@ static struct batch *batch_for(struct core *core, const struct key *key,
     for (; at < core->batch_count; at++) {
         struct batch_kind *other = &core->batches[at].kind;
         if (other->op == kind->op && other->group == kind->group &&
-            other->masters == kind->masters && other->fair == kind->fair)
+            other->masters == kind->masters && other->fair == kind->fair &&
+            other->permits == kind->permits && other->shared == kind->shared &&
+            other->format == kind->format)
             return &core->batches[at];
     }
     if (core->batch_count == BATCHES)
@@ -218,9 +233,12 @@ static struct batch *batch_for(struct core *core, const struct key *key,
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters)
 {
     CORE_ASSERT(masters != 0);
-    bool has_ticket = op == OP_ACQUIRE || op == OP_RELEASE;
+    bool has_forms = op == OP_ACQUIRE || op == OP_RELEASE;
     struct batch_kind kind = {.op = op, .group = lock->group, .masters = masters};
-    kind.fair = has_ticket && lock_policy(core, lock)->order == ORDER_FAIR;
+    kind.fair = has_forms && lock_policy(core, lock)->order == ORDER_FAIR;
+    kind.permits = has_forms && lock->token.permit > 0;
+    kind.shared = lock->key->is_shared;
+    kind.format = lock_policy(core, lock)->format;
     struct batch *batch = batch_for(core, lock->key, &kind);
     CORE_ASSERT(batch->count < LIMIT_BATCH);
     batch->items[batch->count++] = item_of(core, lock, op);
@@ -278,6 +296,7 @@ void outbox_trace(struct core *core, struct effect_trace trace, const struct loc
     trace.policy = lock->policy;
     trace.group = lock->group;
     trace.fence = lock->token.fence;
+    trace.permit = lock->token.permit;
     trace.adopted = lock->adopted;
     trace.cause = lock->cause;
     if (lock->key->contest != NULL)

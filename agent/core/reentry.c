@@ -29,12 +29,40 @@ static void answer_reentered(struct core *core, const struct lock *lock,
     request_answer(core, request, answer);
 }
 
+/* Who reads would wait for itself to write (R19). Who writes may read. */
+static bool is_upgrade(const struct lock *lock, const struct core_request *request)
+{
+    return lock->terms.mode == MODE_READ && request->terms.mode == MODE_WRITE;
+}
+
+static void refuse_upgrade(struct core *core, struct core_request *request)
+{
+    request_answer(core, request,
+                   (struct effect_answer){.answer = ANSWER_UPGRADE_REFUSED, .retry_after_ms = -1});
+}
+
+static struct lock *hold_of_owner(const struct core *core, const struct core_request *request)
+{
+    const struct list *holds = &request->key->holds;
+    for (struct link *at = holds->head.next; at != &holds->head; at = at->next) {
+        struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        if (is_of_owner(core, lock, request))
+            return lock;
+    }
+    return NULL;
+}
+
 bool reentry_takes(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_BEGUN);
-    struct lock *holder = key_holder(request->key);
-    if (holder == NULL || !is_of_owner(core, holder, request))
+    bool may_hold = request->words.owner.len > 0 || MUTANT(REENTRY_BY_ANYBODY);
+    struct lock *holder = may_hold ? hold_of_owner(core, request) : NULL;
+    if (holder == NULL)
         return false;
+    if (is_upgrade(holder, request)) {
+        refuse_upgrade(core, request);
+        return true;
+    }
     if (holder->terms.count == LIMIT_REENTRIES) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
         return true;
@@ -45,11 +73,20 @@ bool reentry_takes(struct core *core, struct core_request *request)
     return true;
 }
 
+/* One that contends itself, beside others who read, gets a hold of its own. */
+static bool is_admitted(const struct core *core, const struct lock *lock,
+                        const struct core_request *request)
+{
+    return request->attempt == NULL && is_of_owner(core, lock, request);
+}
+
 static uint32_t count_in(const struct core *core, const struct lock *lock, const struct list *list)
 {
     uint32_t count = 0;
-    for (struct link *at = list->head.next; at != &list->head; at = at->next)
-        count += is_of_owner(core, lock, CONTAINER_OF(at, struct core_request, link));
+    for (struct link *at = list->head.next; at != &list->head; at = at->next) {
+        const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        count += is_admitted(core, lock, request) && !is_upgrade(lock, request);
+    }
     return count;
 }
 
@@ -59,7 +96,11 @@ static void admit_from(struct core *core, const struct lock *lock, struct list *
     for (struct link *at = list->head.next; at != &list->head; at = next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
         next = at->next;
-        if (is_of_owner(core, lock, request))
+        if (!is_admitted(core, lock, request))
+            continue;
+        if (is_upgrade(lock, request))
+            refuse_upgrade(core, request);
+        else
             answer_reentered(core, lock, request);
     }
 }
@@ -69,13 +110,14 @@ void reentry_admit(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     struct key *key = lock->key;
+    if (lock_words(lock)->owner.len == 0 && !MUTANT(REENTRY_BY_ANYBODY))
+        return;
     uint32_t more =
         count_in(core, lock, &key->contest->waiters) + count_in(core, lock, &key->contest->once);
-    if (more == 0)
-        return;
     CORE_ASSERT(lock->terms.count + more <= LIMIT_REENTRIES); /* fewer can wait */
     lock->terms.count = (uint16_t)(lock->terms.count + more);
-    outbox_hold(core, lock);
+    if (more > 0)
+        outbox_hold(core, lock);
     admit_from(core, lock, &key->contest->waiters);
     admit_from(core, lock, &key->contest->once);
 }

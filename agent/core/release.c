@@ -32,7 +32,7 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         answer = ANSWER_QUORUM_UNAVAILABLE;
         if (lock->reason != REASON_NONE)
             answer = ANSWER_LOCK_LOST;
-        else if (round_lost_to_holder(&lock->round))
+        else if (round_denies(&lock->round))
             answer = lock->errand->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
     } else if (verdict == VERDICT_LOST) {
         answer = ANSWER_RELEASE_PENDING;
@@ -54,7 +54,8 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
 
 static void decide_release(struct core *core, struct lock *lock)
 {
-    enum verdict verdict = round_verdict(&lock->round);
+    enum verdict verdict =
+        lock->stranger ? round_verdict_on_token(&lock->round) : round_verdict(&lock->round);
     if (verdict != VERDICT_OPEN)
         release_decided(core, lock, verdict);
 }
@@ -67,7 +68,7 @@ static void begin_release(struct core *core, struct lock *lock, enum op counted_
     debt_add(core, lock, lock->written);
     round_begin(&lock->round, counted_as, group->config.masters, lock->quorum, group->up, core->now,
                 slow_timeout_ms(core, lock));
-    timers_set(&core->timers, &lock->timer, lock->round.deadline);
+    timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
 }
 
 /* Also those that are believed not to have it. */
@@ -83,6 +84,7 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
 {
     CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
     struct key *key = lock->key;
+    enum mode mode = lock->terms.mode;
     key_refer(core, key);
     if (lock->state == LOCK_HELD) {
         outbox_trace(
@@ -110,7 +112,10 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
         ask_to_delete(core, lock);
     }
     decide_release(core, lock);
-    contend_next(core, key);
+    if (heir == NULL)
+        contend_freed(core, key, mode);
+    else
+        contend_left(core, key); /* another permit may be sought, and by nobody any more (R20) */
     key_release(core, key);
 }
 
@@ -125,6 +130,8 @@ void release_inherited(struct core *core, const struct lock *heir, const struct 
     released.op = OP_RELEASE;
     if (reply->vote == VOTE_GUARDED) /* it looked for the token first */
         released.vote = VOTE_ABSENT;
+    if (reply->vote == VOTE_UNREPLICATED) /* the token is gone: that needs no replica (R21) */
+        released.vote = VOTE_YES;
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;
     release_reply(core, lock, &released);
@@ -139,7 +146,7 @@ void release_of_stranger(struct core *core, struct key *key, struct core_request
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
         return;
     }
-    struct lock *lock = lock_new(core, key, LOCK_RELEASING);
+    struct lock *lock = lock_new(core, key, LOCK_RELEASING, MODE_WRITE);
     if (lock == NULL) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
         return;
@@ -192,7 +199,7 @@ static void ask_again(struct core *core, struct lock *lock)
     master_set targets =
         lock->owed & lock_group(core, lock)->up & (master_set)~round_pending(round);
     round_reopen(round, targets);
-    timers_set(&core->timers, &lock->timer, round->deadline);
+    timers_set(&core->timers, timer_of_lock(lock), round->deadline);
     if (targets != 0)
         outbox_gather(core, lock, OP_RELEASE, targets);
 }

@@ -15,7 +15,7 @@ struct core_request *request_new(struct core *core, uint32_t number, struct key 
     CORE_ASSERT(number < core->requests_max);
     struct core_request *request = &core->requests[number];
     CORE_ASSERT(request->state == REQUEST_FREE);
-    CORE_ASSERT(request->link.next == NULL && request->timer.place == 0);
+    CORE_ASSERT(request->link.next == NULL);
     uint32_t generation = request->generation + 1, rounds = request->round.number;
     memset(request, 0, offsetof(struct core_request, states));
     request->slot = number;
@@ -24,7 +24,6 @@ struct core_request *request_new(struct core *core, uint32_t number, struct key 
     request->state = REQUEST_BEGUN;
     request->key = key;
     request->came_at = core->now;
-    request->timer.owner = TIMER_OF_REQUEST;
     key_refer(core, key);
     if (core->requests_used <= number)
         core->requests_used = number + 1;
@@ -39,7 +38,7 @@ void request_forget(struct core *core, struct core_request *request)
     if (request->state == REQUEST_WAITING)
         core->stats.waiters--;
     list_remove(&request->link);
-    timers_clear(&core->timers, &request->timer);
+    timers_clear(&core->timers, timer_of_request(core, request));
     request->state = REQUEST_FREE;
     core->stats.requests--;
     struct key *key = request->key;
@@ -79,7 +78,7 @@ void request_answer(struct core *core, struct core_request *request, struct effe
     if (request->state == REQUEST_WAITING)
         core->stats.waiters--;
     list_remove(&request->link);
-    timers_clear(&core->timers, &request->timer);
+    timers_clear(&core->timers, timer_of_request(core, request));
     request->settled = answer;
     request->state = REQUEST_SETTLED;
     list_append(&core->settled, &request->link);
@@ -87,8 +86,8 @@ void request_answer(struct core *core, struct core_request *request, struct effe
 
 struct lock *request_attempt(const struct core_request *request)
 {
-    struct lock *attempt = key_attempt(request->key);
-    return attempt != NULL && attempt->errand->contender == request->slot ? attempt : NULL;
+    CORE_ASSERT(request->attempt == NULL || request->attempt->errand->contender == request->slot);
+    return request->attempt;
 }
 
 void requests_answer(struct core *core, struct list *list, enum answer answer, enum reason reason)

@@ -66,13 +66,17 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     CORE_ASSERT(noted->terms.ttl_ms > 0 && noted->terms.renew != RENEW_UNSET);
     CORE_ASSERT(noted->terms.count >= 1 && !noted->terms.bound);
     bool over = !instant_before(core->now, noted->valid_until);
-    bool known = lock_by_token(core, key, &noted->token) != NULL || !key_admits(key);
+    bool known = lock_by_token(core, key, &noted->token) != NULL ||
+                 key_obstacle(key, noted->terms.mode, noted->token.permit) != NULL;
     bool is_delayed = core->policies[key->policy].lock_delay_ms > 0 && !noted->released &&
                       !MUTANT(RESTORE_ENDS_DELAY);
     bool runs_out = over ? noted->adopted || is_delayed : noted->ended;
-    if (known || runs_out)
+    /* else the policy was of another kind: nothing that is asked now would find it */
+    bool is_of_kind = (noted->token.permit > 0) == (key->permits > 1) &&
+                      (noted->terms.mode == MODE_WRITE || key->is_shared);
+    if (known || runs_out || !is_of_kind)
         return;
-    struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD);
+    struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD, noted->terms.mode);
     if (lock == NULL)
         return; /* limits.locks is less than it was */
     take_noted(core, lock, noted);

@@ -48,6 +48,7 @@ static enum side side_of(enum op op, enum vote vote)
     case VOTE_REPAIRED:
     case VOTE_GUARDED:
     case VOTE_SPOILED: /* nobody holds the key for that */
+    case VOTE_UNREPLICATED:
     case VOTE_REFUSED:
     case VOTE_NOT_RUN:
     case VOTE_NOT_SENT:
@@ -75,6 +76,7 @@ void round_vote(struct round *round, uint8_t master, enum vote vote)
     case SIDE_FAILED:
         round->failed |= set_of(master);
         round->guarded |= vote == VOTE_GUARDED ? set_of(master) : 0;
+        round->unreplicated |= vote == VOTE_UNREPLICATED ? set_of(master) : 0;
         break;
     }
 }
@@ -106,6 +108,7 @@ void round_reopen(struct round *round, master_set masters)
     CORE_ASSERT((masters & ~set_first(round->total)) == 0);
     round->asked |= masters;
     round->failed &= (master_set)~masters;
+    round->unreplicated &= (master_set)~masters;
     round->rerun &= (master_set)~masters;
 }
 
@@ -132,22 +135,42 @@ enum verdict round_verdict(const struct round *round)
 
 struct tally round_tally(const struct round *round)
 {
-    uint8_t granted = set_size(round->yes), taken = set_size(round->no),
-            guarded = set_size(round->guarded);
-    CORE_ASSERT(granted + taken + guarded + set_size(round_pending(round)) <= round->total);
-    return (struct tally){
-        .granted = granted,
-        .taken = taken,
-        .failed =
-            (uint8_t)(round->total - granted - taken - guarded - set_size(round_pending(round))),
+    struct tally tally = {
+        .granted = set_size(round->yes),
+        .taken = set_size(round->no),
         .total = round->total,
         .quorum = round->quorum,
-        .guarded = guarded,
+        .guarded = set_size(round->guarded),
+        .unreplicated = set_size(round->unreplicated),
     };
+    int failed = tally.total - tally.granted - tally.taken - tally.guarded - tally.unreplicated -
+                 set_size(round_pending(round));
+    CORE_ASSERT(failed >= 0);
+    tally.failed = (uint8_t)failed;
+    return tally;
 }
 
 bool round_lost_to_holder(const struct round *round)
 {
     master_set absent = set_first(round->total) & (master_set)~round->asked;
     return round->total - set_size(round->failed | absent) >= round->quorum;
+}
+
+static master_set denials(const struct round *round)
+{
+    if (MUTANT(SILENCE_DENIES))
+        return set_first(round->total) & (master_set) ~(round->yes | round_pending(round));
+    return round->no;
+}
+
+bool round_denies(const struct round *round)
+{
+    return set_size(denials(round)) + round->quorum > round->total;
+}
+
+enum verdict round_verdict_on_token(const struct round *round)
+{
+    enum verdict verdict = round_verdict(round);
+    bool may_deny = set_size(denials(round) | round_pending(round)) + round->quorum > round->total;
+    return verdict == VERDICT_LOST && may_deny && !round_denies(round) ? VERDICT_OPEN : verdict;
 }

@@ -28,7 +28,10 @@
  *   ENDED --too many--------------------> free      [lock_end]             the oldest makes room
  *
  * Invariants, which core_check() walks:
- *   1. key->holds has the locks of the key that are ACQUIRING, RAISING, HELD or LOST: at most one.
+ *   1. key->holds has the locks of the key that are ACQUIRING, RAISING, HELD or LOST: at most one
+ *      of each permit (R20), and of the attempts at most one that is no hand-over. Where readers
+ *      share the key they may be many: a writer stands in front of them, and only as long as it is
+ *      an attempt itself (readers.c).
  *   2. A lock that is not free has its timer armed.
  *   3. Only HELD locks are reported as held, and only before valid_until: the timer of each fires
  *      before it is lost.
@@ -44,7 +47,7 @@
  *      has an errand unless it is HELD, LOST or free.
  *  10. Nobody who wants a key is forgotten: it has a lock that occupies it, stands in the line, or
  *      its waiters have a time at which they try again. While the agent drains they may wait for
- *      nothing. */
+ *      nothing. Holds of readers occupy nothing: whoever waits beside them shows its ticket. */
 #ifndef LOCKAGENT_CORE_STATE_H
 #define LOCKAGENT_CORE_STATE_H
 
@@ -69,15 +72,24 @@ enum {
 
 #define NO_REQUEST UINT32_MAX /* errand->contender: nobody */
 
+/* A chain of attempts, one after the other, each at another slot of a semaphore (slot.c). */
+struct search {
+    slot_set tried;  /* lost to other holders since it began */
+    slot_set open;   /* a quorum called them free as it refused the last attempt */
+    slot_set closed; /* so many masters called them taken then that no quorum is left */
+};
+
 /* What a key needs while somebody wants it, and what is known of others who do. */
 struct contest {
     struct key *key;
     struct list waiters; /* struct core_request, in order of arrival: want to wait */
     /* struct core_request: want to know the fate of the attempt that is under way */
     struct list once;
-    struct timer retry; /* the contender's next attempt, */
-    enum cause cause;   /* and what sets it off */
+    enum cause cause; /* what sets off the contender's next attempt, at the key's timer */
     uint32_t back_off_ms;
+    uint32_t attempts; /* that are under way */
+    bool is_refused;   /* one beside them was, so no other begins before all are decided (R18) */
+    struct search search;
     struct {
         struct link link; /* in the line of its group: waits for a place (R16), */
         struct instant since;
@@ -87,9 +99,11 @@ struct contest {
     struct {
         bool watched;         /* the masters were asked to tell of releases (R9), and */
         master_set confirmed; /* these will */
-        master_set messages;  /* who told of one since the last attempt began */
-        bool again;           /* a quorum confirmed while an attempt was under way */
-        uint32_t losses;      /* attempts that found another holder, since this agent last had it */
+        /* since the last attempt, or search, began: who told of one, of each slot (R20), */
+        master_set messages[LIMIT_PERMITS];
+        bool released;   /* and a quorum told of the same one */
+        bool again;      /* a quorum confirmed while an attempt was under way */
+        uint32_t losses; /* attempts that found another holder, since this agent last had it */
         /* that wait for the key, as a master last said; this one is counted if it watches */
         uint32_t agents;
         bool in_line;   /* a turn of this agent has ended since somebody waits here, and */
@@ -110,22 +124,25 @@ struct contest {
     struct tally last_tally;
     int64_t last_retry_ms;
     master_set last_guarded;
+    enum mode last_mode;   /* of those who had the key, */
+    uint32_t last_readers; /* and how many of them read */
     uint8_t last_holder_len;
     char last_holder[LIMIT_LABEL_BYTES];
 };
 
 struct key {
-    struct hash_link by_name;
     const char *name; /* of `len` bytes (names.h) */
     uint64_t hash;
-    struct list holds; /* those that may become or are a hold (key_table.h): at most one today */
+    struct list holds;       /* those that may become or are a hold (invariant 1) */
     struct contest *contest; /* NULL: it is held, and nobody else wants it (invariant 9) */
     struct key *next;        /* among the free ones, or those that somebody has left in this step */
-    uint32_t references;     /* locks and requests */
-    uint64_t batch;          /* the last one that names it, by number (outbox.c) */
+    struct hash_link by_name;
+    uint32_t references; /* locks and requests */
+    uint64_t batch;      /* the last one that names it, by number (outbox.c) */
     uint16_t len, policy;
-    uint8_t group;
-    bool is_left; /* it is among those that somebody has left */
+    uint8_t group, permits;
+    bool is_shared; /* its policy is of KIND_RW */
+    bool is_left;   /* it is among those that somebody has left */
 };
 
 enum lock_state {
@@ -153,19 +170,31 @@ struct errand {
      * none, nobody waits */
     uint64_t ticket;
     bool ticket_is_fresh;
+    /* ACQUIRING: the one who waits first here contends, so the masters keep the ticket; */
+    bool ticket_is_kept;
+    master_set ticket_at; /* these do. */
+    /* RELEASING: of the next one here, or that one shows its ticket by itself */
+    enum mode ticket_mode;
+    bool ticket_is_left;
     /* ACQUIRING by hand-over: the token of the holder that released, */
     bool previous_given_back; /* and whether the holder asked for it */
     struct token previous;
     uint32_t contender; /* ACQUIRING, RAISING: the request that it is for */
     uint64_t fence_max; /* the largest number that a master of this round stored, */
     master_set at_max;  /* and who stores exactly that (R12) */
+    /* ACQUIRING: how those have the key who refuse it, and how many they are at least */
+    enum mode others_mode;
+    uint32_t others;
     /* ADOPTING, or RELEASING a stranger: said that somebody else holds or held the key */
     master_set strange;
     /* RELEASING, ENDED: may still run a release whose connection has ended (R5) */
     master_set doubtful;
     struct instant owed_at; /* ENDED: the next try to pay what is owed */
-    /* ACQUIRING, of each master: how long the other holder's lease, or the guard, lasts */
-    uint32_t busy_ms[];
+    /* ACQUIRING, of each master that refused */
+    struct denial {
+        slot_set taken;   /* the slots of a semaphore that are taken there */
+        uint32_t busy_ms; /* how long the other holder's lease, or the guard, lasts */
+    } denials[];
 };
 
 /* The words that a lock was taken with, if any were given. */
@@ -195,8 +224,6 @@ struct lock {
     struct token token;
     struct terms terms;
     uint32_t slot, generation;
-    struct timer timer;
-    struct timer renewal;   /* HELD: the watchdog's next round; not armed while one is out */
     uint32_t asked_ttl_ms;  /* the lease that the round under way asks for */
     uint32_t lock_delay_ms; /* masters keep the key for so much longer (R15) */
     struct instant valid_until;
@@ -220,7 +247,8 @@ struct lock {
     bool noted : 1; /* the journal knows of it */
     /* a caller has shown its token, or was handed it in an answer that was written wholly */
     bool delivered : 1;
-    bool refuses : 1; /* its idempotency key is used up: until forget_at */
+    bool refuses : 1;  /* its idempotency key is used up: until forget_at */
+    bool outlived : 1; /* HELD, and reads: a quorum has let somebody write since */
 
     master_set written; /* may have the key: something that creates it was sent */
     /* were sent what creates the key, by whomever, and have not said what came of it */
@@ -252,10 +280,10 @@ struct core_request {
     enum request_state state;
     struct key *key;
     struct link link;
-    struct timer timer; /* WAITING: the end of the wait; READING: the round's deadline */
     struct instant came_at;
     struct terms terms;   /* of a PUT: ttl and renew, as it says */
     struct words words;   /* of a GET: the holder's label */
+    struct lock *attempt; /* WAITING, ONCE: that is under way for it; NULL: none */
     uint64_t ticket;      /* WAITING, order fair: its number (R9), */
     bool ticket_is_fresh; /* of which no master has heard */
     uint32_t wants_round; /* RENEWING: the first round that answers it */
@@ -297,7 +325,10 @@ struct batch {
         enum op op;
         uint8_t group;
         master_set masters;
-        bool fair; /* of a command that may come with tickets */
+        bool fair;    /* of a command that may come with tickets */
+        bool permits; /* of one that is another one for semaphores (R20) */
+        bool shared;  /* of entries of readers and writers (R17) */
+        enum lock_format format;
     } kind;
     uint8_t count;
     struct send_item items[LIMIT_BATCH];
@@ -317,7 +348,8 @@ struct core {
     int64_t wall_us;
     bool started;    /* a step was taken: `now` means something */
     bool stalled;    /* this step came too late (R14) */
-    bool unfinished; /* the step before did not take its event */
+    bool unfinished; /* the step before did not take its event, */
+    uint16_t heard;  /* or so many of its replies alone */
     bool draining;
     bool ending, ending_releases;
     bool journal;
@@ -332,8 +364,12 @@ struct core {
     uint32_t batch_count, gathered;
     uint64_t batches_sent; /* the first of `batches` has the next number */
 
-    struct timers timers;   /* whatever has an exact time */
-    struct timers renewals; /* of the watchdog: which have none, and come by the batch (R8) */
+    /* Whatever has an exact time. Of a key: the contender's next attempt. Of a request that is
+     * WAITING: the end of the wait; READING: the round's deadline. */
+    struct timers timers;
+    /* The watchdog's next round of a lock that is HELD; none while one is out. They have no exact
+     * time, and come by the batch (R8). */
+    struct timers renewals;
     struct list settled;
 
     struct hash_table keys_by_name;
@@ -365,10 +401,36 @@ static inline struct lock *lock_at(const struct core *core, uint32_t slot)
     CORE_ASSERT(slot < core->locks_size);
     return (struct lock *)(void *)(core->locks + slot * core->lock_bytes);
 }
+/* What each has its timer by: locks come first, then keys, then requests. */
+static inline uint32_t timer_of_lock(const struct lock *lock)
+{
+    return lock->slot;
+}
+static inline uint32_t timer_of_key(const struct core *core, const struct key *key)
+{
+    return core->locks_size + (uint32_t)(key - core->keys);
+}
+static inline uint32_t timer_of_request(const struct core *core, const struct core_request *request)
+{
+    return core->locks_size + core->keys_size + request->slot;
+}
+/* The contender's next attempt has its time. */
+static inline bool key_has_retry(const struct core *core, const struct key *key)
+{
+    return timers_is_armed(&core->timers, timer_of_key(core, key));
+}
 static inline const struct core_policy *lock_policy(const struct core *core,
                                                     const struct lock *lock)
 {
     return &core->policies[lock->policy];
+}
+static inline bool is_of_attempt(enum lock_state state)
+{
+    return state == LOCK_ACQUIRING || state == LOCK_RAISING;
+}
+static inline bool lock_is_attempt(const struct lock *lock)
+{
+    return is_of_attempt(lock->state);
 }
 /* R15: what masters are asked to keep the key for. Validity counts from the ttl alone. */
 static inline uint32_t lock_lease_ms(const struct lock *lock)

@@ -17,7 +17,7 @@
 #include "state.h"
 #include "watchdog.h"
 
-static void lock_timer(struct core *core, struct lock *lock)
+static void lock_is_due(struct core *core, struct lock *lock)
 {
     switch (lock->state) {
     case LOCK_ACQUIRING:
@@ -42,7 +42,7 @@ static void lock_timer(struct core *core, struct lock *lock)
     }
 }
 
-static void request_timer(struct core *core, struct core_request *request)
+static void request_is_due(struct core *core, struct core_request *request)
 {
     if (request->state == REQUEST_READING)
         read_timer(core, request);
@@ -52,29 +52,28 @@ static void request_timer(struct core *core, struct core_request *request)
         contend_wait_over(core, request);
 }
 
+static void timer_is_due(struct core *core, uint32_t timer)
+{
+    if (timer < core->locks_size)
+        lock_is_due(core, lock_at(core, timer));
+    else if (timer < core->locks_size + core->keys_size)
+        contend_timer(core, &core->keys[timer - core->locks_size]);
+    else
+        request_is_due(core, &core->requests[timer - core->locks_size - core->keys_size]);
+}
+
 /* R14: whatever was due by now is observed before anything is done. False when the effects
  * filled up before all of it was. */
 static bool observe_expired(struct core *core)
 {
     CORE_ASSERT(core->effects != NULL);
     requests_settle(core);
-    struct timer *timer;
-    while ((timer = timers_first(&core->timers)) != NULL &&
-           !instant_before(core->now, timers_due(&core->timers))) {
+    while (!instant_before(core->now, timers_due(&core->timers))) {
         if (!outbox_has_room(core))
             return false;
+        uint32_t timer = timers_first(&core->timers);
         timers_clear(&core->timers, timer);
-        switch (timer->owner) {
-        case TIMER_OF_LOCK:
-            lock_timer(core, CONTAINER_OF(timer, struct lock, timer));
-            break;
-        case TIMER_OF_KEY:
-            contend_timer(core, CONTAINER_OF(timer, struct contest, retry)->key);
-            break;
-        case TIMER_OF_REQUEST:
-            request_timer(core, CONTAINER_OF(timer, struct core_request, timer));
-            break;
-        }
+        timer_is_due(core, timer);
     }
     return outbox_has_room(core);
 }
@@ -121,15 +120,14 @@ bool core_step(struct core *core, const struct event *event, struct effects *eff
     core->wall_us = event->wall_us;
     core->started = true;
     bool observed = MUTANT(LATE_CLOCK_ACTS) || observe_expired(core);
-    if (observed)
-        event_take(core, event);
+    bool taken = observed && event_take(core, event);
     if (MUTANT(LATE_CLOCK_ACTS))
         observe_expired(core);
-    if (!observed || event->kind == EVENT_FLUSH)
+    if (!taken || event->kind == EVENT_FLUSH)
         outbox_flush(core);
     core->effects = NULL;
-    core->unfinished = !observed;
-    return observed;
+    core->unfinished = !taken;
+    return taken;
 }
 
 struct instant core_next_deadline(const struct core *core)

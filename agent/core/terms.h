@@ -13,6 +13,7 @@ struct terms {
     uint32_t ttl_ms; /* of a hold: as the last good round extended it */
     uint16_t count;  /* releases that end it */
     enum renew renew : 8;
+    enum mode mode : 8;
     bool bound; /* to its caller's connection */
 };
 

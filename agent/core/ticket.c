@@ -24,6 +24,11 @@
  *      what is left of its ticket, also where another one has the key by now (a stranger's release
  *      does not). Each of them tells whose turn it is.
  *
+ *   7. Where readers share a key (R18), tickets have a mode. A reader passes readers, and no
+ *      writer; a writer passes nobody. Of readers that contend side by side each is served by its
+ *      own number; the masters keep that of the first one. While readers here hold the key, who
+ *      waits here has its ticket on the masters, as anywhere else.
+ *
  * Tickets decide who is served, never whether there is one holder: masters that lost them, or show
  * different ones, cost order or an attempt, and the next attempt shows the number again. Who does
  * not wait has no ticket and is refused while anybody has one. */
@@ -96,17 +101,22 @@ void ticket_begin_attempt(struct core *core, struct lock *lock, struct core_requ
         request->ticket = now;
     lock->errand->ticket = request->ticket;
     lock->errand->ticket_is_fresh = request->ticket_is_fresh;
+    lock->errand->ticket_is_kept =
+        lock->errand->ticket != 0 && request_first(&key->contest->waiters) == request;
     if (lock->errand->ticket == 0)
         return;
     count_answers(core, key, lock);
+    if (!lock->errand->ticket_is_kept)
+        return;
     key->contest->tickets.shown = lock->errand->ticket;
     if (!key->contest->tickets.unreachable)
         key->contest->tickets.behind |= core->groups[key->group].up;
 }
 
-void ticket_heard(struct core *core, struct lock *lock, uint64_t number)
+void ticket_heard(struct core *core, struct lock *lock, uint8_t master, uint64_t number)
 {
     CORE_ASSERT(lock->errand->contender != NO_REQUEST && number != 0);
+    lock->errand->ticket_at |= lock->errand->ticket_is_kept ? set_of(master) : 0;
     if (!lock->errand->ticket_is_fresh || number < lock->errand->ticket)
         return;
     struct core_request *request = &core->requests[lock->errand->contender];
@@ -122,9 +132,13 @@ void ticket_forgotten(struct lock *lock)
 
 void ticket_granted(struct lock *lock)
 {
-    CORE_ASSERT(lock->state == LOCK_HELD);
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING || lock->state == LOCK_RAISING);
     struct key *key = lock->key;
-    key->contest->tickets.behind = 0;
+    /* its release takes off what others keep still; but readers hold it for long, beside others */
+    if (!key->is_shared)
+        key->contest->tickets.behind = 0;
+    else if (lock->errand->ticket_is_kept)
+        key->contest->tickets.behind = lock->errand->ticket_at;
     key->contest->tickets.unreachable = false;
     key->contest->tickets.since = (struct instant){0};
 }
@@ -134,10 +148,12 @@ void ticket_released(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_RELEASING);
     struct key *key = lock->key;
     const struct core_request *next = request_first(&key->contest->waiters);
+    lock->errand->ticket_is_left = key->is_shared && next != NULL && next->attempt != NULL;
     if (next == NULL || next->ticket == 0 || next->ticket_is_fresh ||
         key->contest->tickets.unreachable || MUTANT(TICKET_AFTER_RELEASE))
         return;
     lock->errand->ticket = key->contest->tickets.shown = next->ticket;
+    lock->errand->ticket_mode = next->terms.mode;
     key->contest->tickets.behind |= core->groups[key->group].up;
 }
 
@@ -153,7 +169,7 @@ void ticket_attempt_failed(struct core *core, struct lock *lock, enum answer ans
 {
     CORE_ASSERT(lock->errand->contender != NO_REQUEST);
     struct key *key = lock->key;
-    if (core->requests[lock->errand->contender].ticket_is_fresh ||
+    if (!lock->errand->ticket_is_kept || core->requests[lock->errand->contender].ticket_is_fresh ||
         key->contest->tickets.unreachable || MUTANT(TICKET_LOST_WITH_VOTE))
         /* no master has said what its number is to be; or it has none there */
         ticket_forgotten(lock);

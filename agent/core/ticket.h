@@ -10,7 +10,8 @@ void ticket_given(struct core *core, struct core_request *request);
 /* An attempt is about to be sent, with the number of the one whom it is for. */
 void ticket_begin_attempt(struct core *core, struct lock *lock, struct core_request *request);
 /* A master has this agent's ticket, with this number. */
-void ticket_heard(struct core *core, struct lock *lock, uint64_t number);
+void ticket_heard(struct core *core, struct lock *lock, uint8_t master, uint64_t number);
+/* An attempt is about to be a hold. */
 void ticket_granted(struct lock *lock);
 /* A hold is about to be released: whoever waits first here takes its place. */
 void ticket_released(struct core *core, struct lock *lock);

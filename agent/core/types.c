@@ -40,6 +40,12 @@ const char *renew_name(enum renew renew)
     return names[renew];
 }
 
+const char *mode_name(enum mode mode)
+{
+    CORE_ASSERT(mode == MODE_WRITE || mode == MODE_READ);
+    return mode == MODE_READ ? "read" : "write";
+}
+
 void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS])
 {
     static const char digits[] = "0123456789abcdef";
@@ -49,20 +55,28 @@ void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS]
     }
 }
 
-size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1])
+/* `.<number>`; returns its length. */
+static size_t print_number(uint64_t number, char *text)
 {
     char reversed[20];
-    size_t digits = 0;
-    uint64_t fence = token->fence;
+    size_t digits = 0, len = 0;
     do
-        reversed[digits++] = (char)('0' + fence % 10);
-    while (fence /= 10);
-
-    token_print_random(token, text);
-    size_t len = TOKEN_RANDOM_CHARS;
+        reversed[digits++] = (char)('0' + number % 10);
+    while (number /= 10);
     text[len++] = '.';
     while (digits > 0)
         text[len++] = reversed[--digits];
+    return len;
+}
+
+size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1])
+{
+    CORE_ASSERT(token->permit <= LIMIT_PERMITS);
+    token_print_random(token, text);
+    size_t len = TOKEN_RANDOM_CHARS;
+    len += print_number(token->fence, text + len);
+    if (token->permit > 0)
+        len += print_number(token->permit - 1u, text + len);
     text[len] = '\0';
     CORE_ASSERT(len <= TOKEN_CHARS_MAX);
     return len;
@@ -95,6 +109,24 @@ static bool parse_number(const char *at, size_t len, uint64_t *ret_number)
     return true;
 }
 
+/* `<fencing number>`, and of a semaphore `.<slot>` (R20). */
+static bool parse_numbers(struct text text, struct token *token)
+{
+    size_t len = 0;
+    uint64_t slot = 0;
+    while (len < text.len && text.at[len] != '.')
+        len++;
+    if (!parse_number(text.at, len, &token->fence))
+        return false;
+    token->permit = 0;
+    if (len == text.len)
+        return true;
+    if (!parse_number(text.at + len + 1, text.len - len - 1, &slot) || slot >= LIMIT_PERMITS)
+        return false;
+    token->permit = (uint8_t)(slot + 1);
+    return true;
+}
+
 bool token_parse(struct text text, struct token *ret_token)
 {
     struct token token;
@@ -106,8 +138,8 @@ bool token_parse(struct text text, struct token *ret_token)
             return false;
         token.random[i] = (uint8_t)(high << 4 | low);
     }
-    if (!parse_number(text.at + TOKEN_RANDOM_CHARS + 1, text.len - TOKEN_RANDOM_CHARS - 1,
-                      &token.fence))
+    struct text numbers = {text.at + TOKEN_RANDOM_CHARS + 1, text.len - TOKEN_RANDOM_CHARS - 1};
+    if (!parse_numbers(numbers, &token))
         return false;
     *ret_token = token;
     return true;
@@ -119,4 +151,9 @@ bool token_same_random(const struct token *a, const struct token *b)
     for (size_t i = 0; i < RANDOM_BYTES; i++)
         difference |= a->random[i] ^ b->random[i];
     return difference == 0;
+}
+
+bool token_same(const struct token *a, const struct token *b)
+{
+    return token_same_random(a, b) && a->fence == b->fence && a->permit == b->permit;
 }

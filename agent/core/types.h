@@ -65,16 +65,21 @@ struct text {
 /* A set of masters of one group, bit i for master i. */
 typedef uint16_t master_set;
 
+/* A set of the slots of a semaphore, bit i for slot i (R20). */
+typedef uint64_t slot_set;
+
 /* What proves ownership: the random part is what masters compare, the fencing number is what
  * resources compare. */
 struct token {
     uint8_t random[RANDOM_BYTES];
+    uint8_t permit; /* of a semaphore: its slot, counted from 1 (R20); 0: it is a mutex */
     uint64_t fence; /* 0: the policy does not fence */
 };
 
-enum { TOKEN_RANDOM_CHARS = 2 * RANDOM_BYTES, TOKEN_CHARS_MAX = TOKEN_RANDOM_CHARS + 1 + 20 };
+enum { TOKEN_RANDOM_CHARS = 2 * RANDOM_BYTES, TOKEN_CHARS_MAX = TOKEN_RANDOM_CHARS + 1 + 20 + 3 };
 
-/* Writes `<40 hex digits>.<fencing number>` and a NUL to `text`; returns its length. */
+/* Writes `<40 hex digits>.<fencing number>`, of a semaphore `.<slot>` as well, and a NUL to `text`;
+ * returns its length. */
 size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1]);
 /* Writes the 40 hex digits (no NUL): what masters store before the `:`. */
 void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS]);
@@ -82,6 +87,8 @@ void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS]
 MUST_CHECK bool token_parse(struct text text, struct token *ret_token);
 /* Compares the random parts in constant time (R10). */
 bool token_same_random(const struct token *a, const struct token *b);
+/* The same, and their numbers and slots. */
+bool token_same(const struct token *a, const struct token *b);
 
 /* Acquire rounds of one group that a place is taken for (R16). */
 struct core_rounds {
@@ -89,11 +96,26 @@ struct core_rounds {
     uint32_t waiting; /* keys that wait for a place */
 };
 
+/* Names one attempt at, or hold of, one key; `round` tells late replies from current ones. Opaque
+ * outside. */
+struct lock_ref {
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t round;
+};
+
 enum algorithm { ALGORITHM_REDLOCK, ALGORITHM_MULTILOCK, ALGORITHM_SINGLE };
 enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
 enum turn_order { ORDER_ANY, ORDER_FAIR };
+/* Who may hold a key together: nobody; or any number of readers, and a writer alone (R17). */
+enum lock_kind { KIND_MUTEX, KIND_RW };
+/* How masters store it: as agents do, or as Redisson's RLock does, shared with it (R22). */
+enum lock_format { FORMAT_REDLOCK, FORMAT_REDISSON };
+/* FENCING_REDISSON: by the numbers of Redisson's RFencedLock (R22). */
+enum fencing { FENCING_OFF, FENCING_ON, FENCING_REDISSON };
+enum mode { MODE_WRITE, MODE_READ }; /* a mutex is written */
 
-/* What a master can be asked. Every item of a send effect gets exactly one reply event per master
+/* What a master can be asked. Every item of a send effect gets exactly one reply per master
  * named. */
 #define OPS(X)                                                                                     \
     X(ACQUIRE, "acquire") /* set the key if it is absent, and number the grant (R1, R12) */        \
@@ -125,6 +147,8 @@ enum turn_order { ORDER_ANY, ORDER_FAIR };
     X(SPOILED, "spoiled")                                                                          \
     /* ACQUIRE: may have forgotten keys a while ago, so it has no vote on new locks yet */         \
     X(GUARDED, "guarded")                                                                          \
+    /* done, but on fewer replicas than the group asks for: unknown, by another name (R21) */      \
+    X(UNREPLICATED, "unreplicated")                                                                \
     X(REFUSED, "refused") /* an error reply: certainly not done */                                 \
     /* certainly not done, and worth asking again at once (script was flushed) */                  \
     X(NOT_RUN, "not_run")                                                                          \
@@ -160,6 +184,8 @@ enum turn_order { ORDER_ANY, ORDER_FAIR };
       "a later request with the same idempotency key has taken the place of this one")             \
     X(IDEMPOTENCY_MISMATCH, "idempotency_mismatch",                                                \
       "this idempotency key came with other parameters before")                                    \
+    X(UPGRADE_REFUSED, "upgrade_refused",                                                          \
+      "its owner reads the key, and would wait for itself to write it: release it first")          \
     X(DRAINING, "draining", "this agent is shutting down and takes no new locks")
 
 /* Why a lock was lost. */
@@ -208,5 +234,6 @@ const char *reason_name(enum reason reason);
 const char *cause_name(enum cause cause);
 const char *algorithm_name(enum algorithm algorithm);
 const char *renew_name(enum renew renew);
+const char *mode_name(enum mode mode);
 
 #endif

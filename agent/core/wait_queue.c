@@ -12,8 +12,10 @@
 #include "key_table.h"
 #include "lock_table.h"
 #include "lock_words.h"
+#include "readers.h"
 #include "requests.h"
 #include "retire.h"
+#include "slot.h"
 #include "wake.h"
 
 struct effect_answer queue_refusal_of_hold(const struct core *core, const struct lock *holder,
@@ -25,6 +27,8 @@ struct effect_answer queue_refusal_of_hold(const struct core *core, const struct
         .answer = answer,
         .retry_after_ms = instant_us_between(core->now, until) / 1000,
         .holder = words_label(lock_words(holder)),
+        .mode = holder->terms.mode,
+        .readers = holder->terms.mode == MODE_READ ? readers_here(holder->key) : 0,
     };
 }
 
@@ -38,6 +42,8 @@ struct effect_answer queue_refusal_of_attempt(const struct core *core, const str
         .retry_after_ms = key->contest->last_retry_ms,
         .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->contest->last_guarded : 0,
         .holder = {key->contest->last_holder, key->contest->last_holder_len},
+        .mode = key->contest->last_mode,
+        .readers = key->contest->last_readers,
     };
     if (refusal.retry_after_ms < 0 && core->stats.rounds[key->group].waiting > 0)
         refusal.retry_after_ms = admission_wait_ms(core, key->group);
@@ -59,31 +65,116 @@ struct effect_answer queue_refusal_of_overload(const struct core *core, const st
                                   .retry_after_ms = admission_wait_ms(core, key->group)};
 }
 
-static void answer_once(struct core *core, struct key *key, struct effect_answer answer)
+static void answer_once(struct core *core, struct key *key, const struct lock *holder)
 {
-    CORE_ASSERT(answer.answer < ANSWER_COUNT);
-    struct core_request *request;
-    while ((request = request_first(&key->contest->once)) != NULL)
-        request_answer(core, request, answer);
+    struct link *next;
+    struct list *once = &key->contest->once;
+    for (struct link *at = once->head.next; at != &once->head; at = next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        next = at->next;
+        bool fits = holder->terms.mode == MODE_READ && request->terms.mode == MODE_READ;
+        if (!fits && request->attempt == NULL)
+            request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
+    }
 }
 
-void queue_attempt_failed(struct core *core, struct key *key, struct core_request *contender)
+static void answer_failure(struct core *core, struct key *key, enum mode mode, bool waited)
 {
-    CORE_ASSERT(contender != NULL && contender->key == key);
+    const struct core_request *first = request_first(&key->contest->waiters);
+    bool waits = waited || (first != NULL && first->terms.mode == MODE_WRITE);
+    struct effect_answer refusal = queue_refusal_of_attempt(core, key, key->contest->last_answer);
+    struct link *next;
+    struct list *once = &key->contest->once;
+    for (struct link *at = once->head.next; at != &once->head; at = next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        next = at->next;
+        if (readers_share_failure(request, mode, waits))
+            request_answer(core, request, refusal);
+    }
+}
+
+/* Who contends is answered by what comes of that. */
+static void refuse_while_draining(struct core *core, struct key *key)
+{
+    struct link *next;
+    struct list *waiters = &key->contest->waiters;
+    for (struct link *at = waiters->head.next; at != &waiters->head; at = next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        next = at->next;
+        if (request->attempt == NULL)
+            request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
+    }
+}
+
+/* R18: those of the other mode, or who come behind the readers that contended side by side. */
+static void let_others_contend(struct core *core, struct key *key)
+{
+    if (core->draining || !key_admits(key) || readers_next(key) == NULL)
+        return;
+    timers_clear(&core->timers, timer_of_key(core, key));
+    admission_awaited(core, key, CAUSE_ARRIVAL);
+}
+
+/* R18: a reader that waits was refused, so none begins beside those that are under way, and who
+ * stands in line for a place leaves it. */
+static void let_none_contend(struct core *core, struct key *key)
+{
+    key->contest->is_refused = key->contest->attempts > 0;
+    admission_left(core, key);
+}
+
+/* Who stood there for a place beside those that contend may have been answered with them. */
+static void leave_line(struct core *core, struct key *key)
+{
+    if (key->is_shared && (!key_admits(key) || readers_next(key) == NULL))
+        admission_left(core, key);
+}
+
+void queue_attempt_failed(struct core *core, struct key *key, struct core_request *contender,
+                          enum mode mode)
+{
+    CORE_ASSERT(contender != NULL && contender->key == key && contender->attempt == NULL);
     key_refer(core, key);
-    answer_once(core, key, queue_refusal_of_attempt(core, key, key->contest->last_answer));
+    bool waits = contender->state == REQUEST_WAITING;
+    if (!waits)
+        request_answer(core, contender,
+                       queue_refusal_of_attempt(core, key, key->contest->last_answer));
+    answer_failure(core, key, mode, waits);
     if (core->draining)
-        requests_answer(core, &key->contest->waiters, ANSWER_DRAINING, REASON_NONE);
-    if (!list_is_empty(&key->contest->waiters) && !MUTANT(WAITER_FORGOTTEN))
+        refuse_while_draining(core, key);
+    const struct core_request *first = request_first(&key->contest->waiters);
+    bool is_refused = first != NULL && first->terms.mode == mode;
+    if (key->is_shared && is_refused && waits)
+        let_none_contend(core, key);
+    bool is_decided = !key->is_shared || (key->contest->attempts == 0 && key_admits(key));
+    if (is_refused && is_decided && !MUTANT(WAITER_FORGOTTEN))
         wake_after_failure(core, key);
+    else if (key->is_shared && key->contest->attempts == 0 && !is_refused)
+        let_others_contend(core, key);
+    leave_line(core, key);
     key_release(core, key);
 }
 
-void queue_attempt_won(struct core *core, struct key *key)
+/* Somebody wants the key, and nothing is under way or planned for it. */
+static bool is_neglected(const struct core *core, const struct key *key)
 {
-    const struct lock *holder = key_holder(key);
-    CORE_ASSERT(holder != NULL && holder->state == LOCK_HELD);
+    const struct contest *contest = key->contest;
+    bool is_wanted = key_next_waiter(key) != NULL || !list_is_empty(&contest->once);
+    bool is_planned = list_is_empty(&contest->once) && key_has_retry(core, key);
+    return is_wanted && key_admits(key) && !is_planned && !core->draining;
+}
+
+void queue_attempt_won(struct core *core, struct key *key, const struct lock *lock)
+{
+    CORE_ASSERT(lock->key == key && lock->state == LOCK_HELD);
     key->contest->back_off_ms = 0;
     key->contest->channel.losses = 0;
-    answer_once(core, key, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
+    const struct lock *holder = key->is_shared ? lock : key_exhausted(key);
+    if (holder != NULL)
+        answer_once(core, key, holder);
+    else if (is_neglected(core, key))
+        slot_search_begun(core, key, CAUSE_ARRIVAL); /* another permit may be free (R20) */
+    if (key->is_shared)
+        let_others_contend(core, key);
+    leave_line(core, key);
 }

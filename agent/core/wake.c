@@ -19,8 +19,12 @@
  *     not. Were it left to chance, one of three agents would wait for several turns of the others.
  *
  * An undone attempt publishes too. By itself it can wake nobody, for it had less than a quorum;
- * where several attempts split the votes, their undoing together does, as it should. */
+ * where several attempts split the votes, their undoing together does, as it should. A search at a
+ * semaphore is several attempts of one agent, each at another slot: so what is told of one slot
+ * says nothing of the others, or the search would wake itself without end (R20). */
 #include "wake.h"
+
+#include <string.h>
 
 #include "core_assert.h"
 #include "key_table.h"
@@ -46,6 +50,13 @@ static uint8_t quorum_of(const struct core *core, const struct key *key)
 
 /* ---- the channel ---- */
 
+static void forget_messages(struct key *key)
+{
+    CORE_ASSERT(key->permits >= 1 && key->permits <= LIMIT_PERMITS);
+    memset(key->contest->channel.messages, 0, key->permits * sizeof(master_set));
+    key->contest->channel.released = false;
+}
+
 static void tell_watch(struct core *core, const struct key *key, enum effect_kind kind)
 {
     outbox_effect(core, kind)->watch =
@@ -68,7 +79,8 @@ void wake_unwatch(struct core *core, struct key *key)
     if (!key->contest->channel.watched)
         return;
     key->contest->channel.watched = key->contest->channel.again = false;
-    key->contest->channel.confirmed = key->contest->channel.messages = 0;
+    key->contest->channel.confirmed = 0;
+    forget_messages(key);
     tell_watch(core, key, EFFECT_UNWATCH);
 }
 
@@ -88,10 +100,10 @@ static void try_in(struct core *core, struct key *key, int64_t us, enum cause ca
         at = key->contest->sits_out_until;
         cause = CAUSE_SAT_OUT;
     }
-    if (key->contest->retry.place != 0 &&
-        !instant_before(at, timers_at(&core->timers, &key->contest->retry)))
+    if (key_has_retry(core, key) &&
+        !instant_before(at, timers_at(&core->timers, timer_of_key(core, key))))
         return;
-    timers_set(&core->timers, &key->contest->retry, at);
+    timers_set(&core->timers, timer_of_key(core, key), at);
     key->contest->cause = cause;
 }
 
@@ -192,8 +204,8 @@ static void try_after_back_off(struct core *core, struct key *key)
 
 void wake_begin_attempt(struct key *key)
 {
-    CORE_ASSERT(key_attempt(key) != NULL);
-    key->contest->channel.messages = 0;
+    CORE_ASSERT(key->references > 0);
+    forget_messages(key);
     key->contest->channel.again = false;
 }
 
@@ -206,7 +218,7 @@ void wake_after_failure(struct core *core, struct key *key)
     }
     if (key->contest->channel.again)
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
-    else if (set_size(key->contest->channel.messages) >= quorum_of(core, key))
+    else if (key->contest->channel.released)
         try_after_message(core, key);
     else
         try_after_back_off(core, key);
@@ -223,6 +235,12 @@ static struct key *watched_key(struct core *core, const struct event_channel *ev
     return is_watched && key->group == event->group ? key : NULL;
 }
 
+/* Beside a hand-over another permit may be asked for (R20). Readers that contend are waited for. */
+static bool may_try(const struct key *key)
+{
+    return key_admits(key) && (!key->is_shared || key->contest->attempts == 0);
+}
+
 void wake_subscribed(struct core *core, const struct event_channel *event)
 {
     struct key *key = watched_key(core, event);
@@ -232,10 +250,10 @@ void wake_subscribed(struct core *core, const struct event_channel *event)
     key->contest->channel.confirmed |= set_of(event->master);
     if (set_size(key->contest->channel.confirmed) != quorum_of(core, key))
         return;
-    if (key_admits(key))
+    if (may_try(key))
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
-    else
-        key->contest->channel.again = key_attempt(key) != NULL;
+    else if (key->contest->attempts > 0)
+        key->contest->channel.again = true;
 }
 
 void wake_unsubscribed(struct core *core, const struct event_channel *event)
@@ -245,18 +263,35 @@ void wake_unsubscribed(struct core *core, const struct event_channel *event)
         key->contest->channel.confirmed &= (master_set)~set_of(event->master);
 }
 
+/* True with the quorum-th message of one release. */
+static bool hear_release(const struct core *core, struct key *key,
+                         const struct event_channel *event)
+{
+    bool is_semaphore = key->permits > 1;
+    if (MUTANT(MESSAGE_UNHEARD) || (event->permit > 0) != is_semaphore ||
+        event->permit > key->permits)
+        return false; /* what another kind, or more permits, have there (A4) */
+    master_set *messages = &key->contest->channel.messages[is_semaphore ? event->permit - 1 : 0];
+    if (set_has(*messages, event->master))
+        return false;
+    *messages |= set_of(event->master);
+    bool is_told = set_size(*messages) == quorum_of(core, key);
+    key->contest->channel.released |= is_told;
+    return is_told;
+}
+
 void wake_message(struct core *core, const struct event_channel *event)
 {
     struct key *key = watched_key(core, event);
     if (key == NULL)
         return;
     CORE_ASSERT(!list_is_empty(&key->contest->waiters));
-    key->contest->channel.agents = event->agents;
-    if (event->next != 0 && event->next != core->agent)
+    if (event->agents > 0)
+        key->contest->channel.agents = event->agents;
+    bool reads = request_first(&key->contest->waiters)->terms.mode == MODE_READ;
+    if (event->next != 0 && event->next != core->agent && !(event->next_reads && reads))
         return; /* it is somebody else's turn */
-    if (!MUTANT(MESSAGE_UNHEARD))
-        key->contest->channel.messages |= set_of(event->master);
-    if (key_admits(key) && set_size(key->contest->channel.messages) == quorum_of(core, key))
+    if (hear_release(core, key, event) && may_try(key))
         try_after_message(core, key);
 }
 
@@ -281,12 +316,14 @@ static void end_turn(const struct core *core, struct key *key, uint32_t others)
  * if it is another agent's turn. */
 struct core_request *wake_heir(struct core *core, struct key *key)
 {
-    CORE_ASSERT(key_holder(key) != NULL && key_holder(key)->state == LOCK_HELD);
+    if (key->is_shared)
+        return NULL; /* R18 */
+    CORE_ASSERT(key_holder(key) != NULL);
     const struct group *group = &core->groups[key->group];
     uint32_t most = core->policies[key->policy].handover_max;
-    struct link *first = list_first(&key->contest->waiters);
+    struct core_request *first = key_next_waiter(key);
     if (first != NULL && MUTANT(HEIR_OUT_OF_ORDER))
-        first = key->contest->waiters.head.prev;
+        first = CONTAINER_OF(key->contest->waiters.head.prev, struct core_request, link);
     if (first == NULL || most == 0 || core->draining || core->locks_under_way >= core->locks_max ||
         set_size(group->up) < quorum_of(core, key))
         return NULL;
@@ -298,5 +335,5 @@ struct core_request *wake_heir(struct core *core, struct key *key)
         return NULL;
     }
     key->contest->handovers++;
-    return CONTAINER_OF(first, struct core_request, link);
+    return first;
 }

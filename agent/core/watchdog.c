@@ -13,7 +13,7 @@ void watchdog_resumed(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
     if (lock->terms.renew == RENEW_AGENT && !hold_reaches_max(lock))
-        timers_set(&core->renewals, &lock->renewal, core->now);
+        timers_set(&core->renewals, timer_of_lock(lock), core->now);
     if (instant_before(core->now, hold_lost_at(lock))) {
         hold_arm(core, lock);
         outbox_hold(core, lock);
@@ -62,7 +62,9 @@ static void renewal_failed(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && lock->renewing);
     lock->renewing = lock->claiming = false;
-    outbox_trace(core, (struct effect_trace){.kind = TRACE_RENEW_FAILED}, lock);
+    /* what was granted here had its rounds before */
+    bool resumed = lock->round.number == 1;
+    outbox_trace(core, (struct effect_trace){.kind = TRACE_RENEW_FAILED, .resumed = resumed}, lock);
     if (lease_is_taken(core, lock)) {
         hold_taken(core, lock); /* it could not be adopted back */
         return;
@@ -73,7 +75,7 @@ static void renewal_failed(struct core *core, struct lock *lock)
         return;
     }
     if (lock->terms.renew == RENEW_AGENT && !hold_reaches_max(lock))
-        timers_set(&core->renewals, &lock->renewal,
+        timers_set(&core->renewals, timer_of_lock(lock),
                    instant_after_us(core->now, hold_retry_us(core, lock)));
     hold_arm(core, lock);
 }
@@ -175,7 +177,7 @@ static void begin_renewal(struct core *core, struct lock *lock)
     ask_for_new_ttl(lock);
     lock->renewing = true;
     lock->moved = lock->mending = 0;
-    timers_clear(&core->renewals, &lock->renewal);
+    timers_clear(&core->renewals, timer_of_lock(lock));
     lock->written |= repair;
     lock->unheard |= repair;
     lock->lease_until =
@@ -215,6 +217,8 @@ void watchdog_timer(struct core *core, struct lock *lock)
         hold_ended(core, lock);
     } else if (lock->state == LOCK_LOST) {
         hold_over(core, lock);
+    } else if (lock->outlived) {
+        hold_taken(core, lock);
     } else if (!instant_before(core->now, hold_lost_at(lock))) {
         hold_lost(core, lock,
                   hold_reaches_max(lock)              ? REASON_MAX_HOLD
@@ -237,9 +241,8 @@ void watchdog_renews(struct core *core)
     if (instant_before(core->now, timers_due(renewals)))
         return;
     uint32_t begun = 0;
-    struct timer *timer;
-    while ((timer = timers_first(renewals)) != NULL && outbox_has_room(core)) {
-        struct lock *lock = CONTAINER_OF(timer, struct lock, renewal);
+    while (renewals->count > 0 && outbox_has_room(core)) {
+        struct lock *lock = lock_at(core, timers_first(renewals));
         int64_t early_us = instant_us_between(core->now, timers_due(renewals)),
                 slack_us = hold_slack_us(lock);
         if (early_us > slack_us || (begun >= LIMIT_BATCH && early_us > -slack_us))

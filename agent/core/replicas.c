@@ -1,0 +1,87 @@
+/* When a master WAITs for its replicas, and what its votes are worth without them (replicas.h). */
+#include "replicas.h"
+
+#include "core_assert.h"
+
+/* So long an answer may take beyond its timeout; less than what node_timeout is longer. */
+enum { ANSWER_MS = 5 };
+
+void replicas_begin(struct replicas *replicas, uint8_t ack, uint32_t timeout_ms)
+{
+    CORE_ASSERT(ack == 0 || timeout_ms > 0); /* WAIT takes 0 for ever */
+    *replicas = (struct replicas){.ack = ack, .timeout_ms = timeout_ms};
+}
+
+/* What creates or extends a lease. A renewal as well: on a replica that missed it the key runs out
+ * before the validity that it was told of. A release leaves nothing that a replica must have. */
+static bool is_waited_for(enum op op)
+{
+    switch (op) {
+    case OP_RENEW:
+    case OP_REPAIR:
+        return !MUTANT(RENEWAL_WITHOUT_WAIT);
+    case OP_ACQUIRE:
+    case OP_HANDOVER:
+    case OP_RAISE:
+    case OP_ADOPT:
+        return true;
+    case OP_RELEASE:
+    case OP_READ:
+    case OP_WITHDRAW:
+    case OP_COUNT:
+        break;
+    }
+    return false;
+}
+
+void replicas_sent(struct replicas *replicas, enum op op, struct instant now)
+{
+    CORE_ASSERT(op < OP_COUNT);
+    if (replicas->ack == 0 || replicas->due || !is_waited_for(op))
+        return;
+    replicas->due = true;
+    replicas->due_since = now;
+}
+
+uint32_t replicas_asks(struct replicas *replicas, struct instant now)
+{
+    CORE_ASSERT(replicas->ack > 0 || !replicas->due);
+    if (!replicas->due || replicas->under_way)
+        return 0;
+    replicas->due = false;
+    replicas->under_way = true;
+    struct instant ends = instant_after_ms(replicas->due_since, replicas->timeout_ms);
+    int64_t left_ms = instant_us_between(now, ends) / 1000;
+    replicas->until = instant_after_ms(ends, ANSWER_MS);
+    return left_ms < 1 ? 1 : (uint32_t)left_ms;
+}
+
+bool replicas_keeps(struct replicas *replicas, enum op op)
+{
+    bool keeps = replicas->kept > 0 || (replicas->ack > 0 && is_waited_for(op));
+    replicas->kept += keeps;
+    return keeps;
+}
+
+bool replicas_give_up(struct replicas *replicas, struct instant now)
+{
+    if (!replicas->under_way || instant_before(now, replicas->until))
+        return false;
+    replicas->kept = 0;
+    return true;
+}
+
+bool replicas_answered(struct replicas *replicas, int64_t count)
+{
+    CORE_ASSERT(replicas->under_way && replicas->ack > 0);
+    replicas->under_way = false;
+    replicas->kept = 0;
+    return count >= replicas->ack || MUTANT(WAIT_IGNORED);
+}
+
+enum vote replicas_vote(enum op op, enum vote vote)
+{
+    CORE_ASSERT(op < OP_COUNT && vote < VOTE_COUNT);
+    bool did_it = vote == VOTE_YES || vote == VOTE_REPAIRED;
+    return did_it && is_waited_for(op) ? VOTE_UNREPLICATED : vote;
+}
