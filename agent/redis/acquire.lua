@@ -2,16 +2,17 @@
 -- next (R9).
 -- ARGV: per item value, ttl, fence retention (0: no fencing), proposed number and, with order fair,
 -- the agent's ticket: agent, number (0: it does not wait), how long it is kept (0: not at all), 1
--- if no master has heard of it. Behind the one item of a hand-over stands what the holder's value
--- begins with.
+-- if no master has heard of it; for a slot of a semaphore how many there are. Behind the one item
+-- of a hand-over stands what the holder's value begins with.
 -- KEYS: the lock keys of all items, the fence keys of those that fence, the tickets of all with
 -- order fair, vote and marker where the group is guarded.
 -- Answers a list, of one item that item's entry alone; no item can make another one fail. A
 -- hand-over also answers how many agents wait for the key; a refusal, with order fair, the number
--- of the agent's ticket. With order fair tickets.lua stands behind the common part. A fence key is
--- written first, so that whatever is wrong with it fails before the lock is touched.
--- (fair)
-local size = fair and 8 or 4
+-- of the agent's ticket; of a semaphore, which slots are taken (R20). With order fair tickets.lua
+-- stands behind the common part. A fence key is written first, so that whatever is wrong with it
+-- fails before the lock is touched.
+-- (kind)
+local size = fair and 8 or slots and 5 or 4
 local previous = #ARGV % size == 1 and ARGV[#ARGV]
 local count = (#ARGV - (previous and 1 or 0)) / size
 local at = count + 1 -- where the vote is: behind locks, fences and tickets
@@ -58,22 +59,24 @@ if done == count then return replies end
 -- (common)
 local vote, marker = KEYS[at], KEYS[at + 1]
 
--- D5.3: who may have forgotten has no vote until whatever it forgot has run out. That time may have
--- passed, and no marker.lua come by since to write the vote.
-local function guard_left()
-    if not vote or read[at] then return false end
-    local was = redis.pcall('HMGET', marker, 'since', 'max_ttl')
-    local since, max_ttl = tonumber(was[1] or nil), tonumber(was[2] or nil)
-    if not (since and max_ttl) then return -1 end
-    local time = redis.call('TIME')
-    local left = since + max_ttl + 1001 - (time[1] * 1000 + math.floor(time[2] / 1000))
-    return left > 0 and left
-end
-
+-- (guard)
 local function granted(key, number)
     if not previous then return number end
     local _, agents = channel_of(key)
     return {'handed', number, agents}
+end
+
+-- R20: a refusal says which slots of the key are taken, one character each, and for how long the
+-- first of them to run out still is. Their names are made here: an attempt that is granted names
+-- no other slot.
+local function with_slots(key, permits, answer)
+    local own, taken, least = string.match(key, '^lockagent:slot:%d+(:.*)$'), {}, -1
+    for i = 1, permits do
+        local ms = redis.pcall('PTTL', 'lockagent:slot:' .. i - 1 .. own)
+        taken[i] = ms == -2 and 0 or 1
+        if type(ms) == 'number' and ms >= 0 and (least < 0 or ms < least) then least = ms end
+    end
+    return {answer[1], least, answer[3] or '', table.concat(taken)}
 end
 
 local left = guard_left()
@@ -89,6 +92,7 @@ local function acquire(i, fence, lower)
     if left and not inherits then return {'guarded', left} end
     if held ~= false and held ~= value and not inherits then
         local answer = seen('held', key, held)
+        if slots then return with_slots(key, ARGV[from + 5], answer) end
         if not fair then return answer end
         turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8])
         return kept(tickets, agent, ticket, ms, answer)

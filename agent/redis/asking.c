@@ -11,7 +11,9 @@
 /* How an operation is asked: by which script, and with which arguments for each item. */
 struct asking {
     const char *mode; /* the first argument, where one script serves several operations */
-    enum script_id script;
+    /* shared: of entries of readers and writers (R17); redisson: of locks of that format (R22).
+     * SCRIPT_COUNT: they are never asked that */
+    enum script_id script, shared, redisson;
     bool label, ttl, number;
     bool previous; /* then the token that is replaced */
     /* Its last keys where the group is guarded (D5.3). */
@@ -19,18 +21,21 @@ struct asking {
 };
 
 static const struct asking askings[OP_COUNT] = {
-    [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true, .vote = true,
-                    .marker = true},
-    [OP_HANDOVER] = {NULL, SCRIPT_ACQUIRE, .label = true, .ttl = true, .number = true,
-                     .previous = true, .vote = true, .marker = true},
-    [OP_RAISE] = {NULL, SCRIPT_RAISE, .number = true},
-    [OP_RENEW] = {"renew", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
-    [OP_REPAIR] = {"repair", SCRIPT_EXTEND, .label = true, .ttl = true, .number = true,
-                   .marker = true},
-    [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, .ttl = true, .number = true, .marker = true},
-    [OP_RELEASE] = {NULL, SCRIPT_RELEASE, .number = true},
-    [OP_READ] = {NULL, SCRIPT_READ, .label = false},
-    [OP_WITHDRAW] = {NULL, SCRIPT_WITHDRAW_FAIR, .label = false},
+    [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, SCRIPT_ACQUIRE_RW, SCRIPT_ACQUIRE_REDISSON, .label = true,
+                    .ttl = true, .number = true, .vote = true, .marker = true},
+    [OP_HANDOVER] = {NULL, SCRIPT_ACQUIRE, SCRIPT_COUNT, SCRIPT_ACQUIRE_REDISSON, .label = true,
+                     .ttl = true, .number = true, .previous = true, .vote = true, .marker = true},
+    [OP_RAISE] = {NULL, SCRIPT_RAISE, SCRIPT_RAISE_RW, SCRIPT_RAISE_REDISSON, .number = true},
+    [OP_RENEW] = {"renew", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .ttl = true,
+                  .number = true, .marker = true},
+    [OP_REPAIR] = {"repair", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .label = true,
+                   .ttl = true, .number = true, .marker = true},
+    [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .ttl = true,
+                  .number = true, .marker = true},
+    [OP_RELEASE] = {NULL, SCRIPT_RELEASE, SCRIPT_RELEASE_RW, SCRIPT_RELEASE_REDISSON,
+                    .number = true},
+    [OP_READ] = {NULL, SCRIPT_READ, SCRIPT_READ_RW, SCRIPT_READ_REDISSON, .label = false},
+    [OP_WITHDRAW] = {NULL, SCRIPT_WITHDRAW_FAIR, SCRIPT_WITHDRAW_RW, SCRIPT_COUNT, .label = false},
 };
 
 enum { AGENT_DIGITS = 8, OWNER_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1 };
@@ -46,6 +51,23 @@ static void owner(struct resp *resp, const struct token *token, uint32_t agent, 
              ":%08x:", (unsigned)agent);
     resp_joined(resp, (struct text){text, any_agent ? TOKEN_RANDOM_CHARS + 1 : OWNER_BYTES},
                 (struct text){"", 0}, label);
+}
+
+static const char *mode_letter(enum mode mode)
+{
+    return mode == MODE_READ ? "r" : "w";
+}
+
+/* The member that is a hold's entry (R17). */
+static void add_entry(struct resp *resp, const struct send_item *item)
+{
+    char text[2 + OWNER_BYTES + 1];
+    text[0] = *mode_letter(item->mode);
+    text[1] = ':';
+    token_print_random(&item->token, text + 2);
+    snprintf(text + 2 + TOKEN_RANDOM_CHARS, sizeof(text) - 2 - TOKEN_RANDOM_CHARS,
+             ":%08x:", (unsigned)item->agent);
+    resp_joined(resp, (struct text){text, 2 + OWNER_BYTES}, (struct text){"", 0}, item->label);
 }
 
 /* A release looks at the number only where it is to be compared (C4). */
@@ -74,6 +96,33 @@ static enum script_id fair_script(enum op op)
                                : SCRIPT_ACQUIRE_FAIR;
 }
 
+/* R20: an attempt at a slot that is refused tells of the others; releases of all slots go to the
+ * channel of their key; who looks sees all. To everything else a slot is an ordinary lock. */
+static enum script_id slots_script(enum op op)
+{
+    return op == OP_RELEASE ? SCRIPT_RELEASE_SLOTS
+           : op == OP_READ  ? SCRIPT_LOOK_SLOTS
+                            : SCRIPT_ACQUIRE_SLOTS;
+}
+
+static bool uses_slots(enum op op, const struct send_item *item)
+{
+    return item->permits > 1 &&
+           (op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_RELEASE || op == OP_READ);
+}
+
+static enum script_id script_of(enum op op, const struct send_item *item)
+{
+    bool redisson = item->format == FORMAT_REDISSON;
+    CORE_ASSERT(!uses_slots(op, item) || !item->fair);
+    CORE_ASSERT(!redisson || !(item->shared || item->fair || item->permits > 1));
+    return item->shared             ? askings[op].shared
+           : redisson               ? askings[op].redisson
+           : uses_tickets(op, item) ? fair_script(op)
+           : uses_slots(op, item)   ? slots_script(op)
+                                    : askings[op].script;
+}
+
 static void add_agent(struct resp *resp, uint64_t agent)
 {
     char name[17];
@@ -81,12 +130,74 @@ static void add_agent(struct resp *resp, uint64_t agent)
     resp_bytes(resp, name, agent != 0 ? 16 : 0);
 }
 
+/* `<kind><prefix><key>`, for a slot `<kind>lockagent:slot:<slot>:<prefix><key>` (D5.6). */
+static void add_key_at(struct resp *resp, const struct config *config, const char *kind,
+                       const struct send_item *item, uint8_t permit)
+{
+    const char *prefix = config->policies[item->policy].prefix;
+    char begin[48];
+    CORE_ASSERT(permit <= LIMIT_PERMITS);
+    int len = permit == 0
+                  ? snprintf(begin, sizeof(begin), "%s", kind)
+                  : snprintf(begin, sizeof(begin), "%slockagent:slot:%d:", kind, permit - 1);
+    resp_joined(resp, (struct text){begin, (size_t)len}, (struct text){prefix, strlen(prefix)},
+                item->key);
+}
+
 static void add_key(struct resp *resp, const struct config *config, const char *kind,
                     const struct send_item *item)
 {
+    add_key_at(resp, config, kind, item, item->token.permit);
+}
+
+bool asking_adds_braces(const char *prefix, struct text key)
+{
+    return strchr(prefix, '{') == NULL && memchr(key.at, '{', key.len) == NULL;
+}
+
+/* The number of RFencedLock (R22). */
+static void add_token_key(struct resp *resp, const struct config *config,
+                          const struct send_item *item)
+{
     const char *prefix = config->policies[item->policy].prefix;
-    resp_joined(resp, (struct text){kind, strlen(kind)}, (struct text){prefix, strlen(prefix)},
-                item->key);
+    char begin[160], end[LIMIT_KEY_BYTES + 1];
+    bool braces = asking_adds_braces(prefix, item->key);
+    int len = snprintf(begin, sizeof(begin), "redisson_lock_token:%s%s", braces ? "{" : "", prefix);
+    CORE_ASSERT(len > 0 && (size_t)len < sizeof(begin));
+    memcpy(end, item->key.at, item->key.len);
+    end[item->key.len] = '}';
+    resp_joined(resp, (struct text){begin, (size_t)len}, (struct text){"", 0},
+                (struct text){end, item->key.len + braces});
+}
+
+static void add_fence_key(struct resp *resp, const struct config *config,
+                          const struct send_item *item)
+{
+    if (config->policies[item->policy].core.fencing == FENCING_REDISSON)
+        add_token_key(resp, config, item);
+    else
+        add_key(resp, config, "lockagent:fence:", item);
+}
+
+/* How long a number is kept: one of RFencedLock's for ever (R22). */
+static void add_retention(struct resp *resp, const struct core_policy *policy, bool fencing)
+{
+    CORE_ASSERT(!fencing || policy->fence_retention_ms > 0);
+    if (fencing && policy->fencing == FENCING_REDISSON)
+        resp_text(resp, "-1");
+    else
+        resp_number(resp, fencing ? policy->fence_retention_ms : 0);
+}
+
+/* R20: those of all slots, where all are looked at. */
+static void add_lock_keys(struct resp *resp, const struct config *config, enum op op,
+                          const struct send_item *item)
+{
+    bool looks_at_all = op == OP_READ && uses_slots(op, item);
+    if (!looks_at_all)
+        add_key(resp, config, "", item);
+    for (uint8_t permit = 1; looks_at_all && permit <= item->permits; permit++)
+        add_key_at(resp, config, "", item, permit);
 }
 
 /* Those of a kind stand together, so that a script reads them in one call. */
@@ -94,10 +205,10 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
                      const struct send_item *items, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        add_key(resp, config, "", &items[i]);
+        add_lock_keys(resp, config, op, &items[i]);
     for (unsigned i = 0; i < count; i++)
         if (uses_fence(op, &items[i]))
-            add_key(resp, config, "lockagent:fence:", &items[i]);
+            add_fence_key(resp, config, &items[i]);
     for (unsigned i = 0; i < count; i++)
         if (uses_tickets(op, &items[i]))
             add_key(resp, config, "lockagent:ticket:", &items[i]);
@@ -107,27 +218,32 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
         resp_text(resp, MARKER_KEY);
 }
 
-/* As the scripts expect them: value, ttl, retention, number, ticket, previous; RAISE: value,
- * number, retention; RELEASE: value, number (empty unless it is to be compared), ticket. */
+/* As the scripts expect them: value, ttl, retention, number, ticket or permits, previous; RAISE:
+ * value, number, retention; RELEASE: value, number (empty unless it is to be compared), ticket.
+ * Where readers share the key the value is the entry, and a RELEASE says behind it whether it was
+ * asked for, and behind the ticket that one's mode. */
 static void add_arguments(struct resp *resp, const struct config_policy *policy, enum op op,
                           const struct send_item *item)
 {
     const struct asking *asking = &askings[op];
     if (op == OP_READ || op == OP_WITHDRAW)
         return;
-    owner(resp, &item->token, item->agent, op == OP_RELEASE && item->asked,
-          asking->label ? item->label : (struct text){"", 0});
-    uint64_t retention_ms = item->fencing ? policy->core.fence_retention_ms : 0;
-    CORE_ASSERT(!item->fencing || retention_ms > 0);
+    if (item->shared)
+        add_entry(resp, item);
+    else
+        owner(resp, &item->token, item->agent, op == OP_RELEASE && item->asked,
+              asking->label ? item->label : (struct text){"", 0});
     if (op == OP_RAISE) {
         resp_number(resp, item->token.fence);
-        resp_number(resp, retention_ms);
+        add_retention(resp, &policy->core, item->fencing);
         return;
     }
     if (asking->ttl)
         resp_number(resp, item->ttl_ms);
     if (op != OP_RELEASE)
-        resp_number(resp, retention_ms);
+        add_retention(resp, &policy->core, item->fencing);
+    if (op == OP_RELEASE && item->shared)
+        resp_number(resp, item->asked);
     if (op == OP_RELEASE && !uses_fence(op, item))
         resp_text(resp, "");
     else if (asking->number)
@@ -139,6 +255,10 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
     }
     if (shows_ticket(op, item))
         resp_number(resp, item->ticket.fresh);
+    if (uses_slots(op, item) && op != OP_RELEASE)
+        resp_number(resp, item->permits);
+    else if (item->shared && op == OP_RELEASE)
+        resp_text(resp, mode_letter(item->ticket.mode));
     if (asking->previous)
         owner(resp, &item->previous, item->agent, item->asked, (struct text){"", 0});
 }
@@ -152,8 +272,8 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
     resp_begin(resp);
     for (unsigned i = 0; i < count; i++) {
         CORE_ASSERT(items[i].policy < config->policy_count && items[i].key.len <= LIMIT_KEY_BYTES);
-        CORE_ASSERT(!asking->label || items[i].label.len <= LIMIT_LABEL_BYTES);
-        CORE_ASSERT(uses_tickets(op, &items[i]) == uses_tickets(op, &items[0]));
+        CORE_ASSERT(items[i].label.len <= LIMIT_LABEL_BYTES);
+        CORE_ASSERT(script_of(op, &items[i]) == script_of(op, &items[0]));
     }
     add_keys(resp, config, group, op, items, count);
     unsigned keys = resp->args;
@@ -163,9 +283,8 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
         add_agent(resp, items[0].ticket.agent);
     for (unsigned i = 0; i < count; i++)
         add_arguments(resp, &config->policies[items[i].policy], op, &items[i]);
-    enum script_id script = uses_tickets(op, &items[0]) ? fair_script(op) : asking->script;
     resp_number_first(resp, keys);
-    resp_text_first(resp, redis_scripts[script].sha);
+    resp_text_first(resp, redis_scripts[script_of(op, &items[0])].sha);
     resp_text_first(resp, "EVALSHA");
     return resp_end(resp);
 }

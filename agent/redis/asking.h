@@ -16,6 +16,9 @@
 struct text asking_op(struct resp *resp, const struct config *config, uint8_t group, enum op op,
                       const struct send_item *items, unsigned count);
 
+/* R22: Redisson puts a name in braces behind what it puts in front of it, unless it has one. */
+bool asking_adds_braces(const char *prefix, struct text key);
+
 /* The marker's script (D5.3), for the server process that calls itself `run_id`. With `whole` the
  * script itself is sent, for a server that may not know it. Draws the epoch that may begin, and
  * returns the command as asking_op() does. */

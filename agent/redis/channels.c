@@ -4,9 +4,8 @@
 
 #include "agent/core/core_assert.h"
 #include "agent/core/random.h"
+#include "agent/redis/asking.h"
 #include "agent/redis/channels.h"
-
-#define CHANNEL_PREFIX "lockagent:channel:"
 
 void channels_init(struct channels *channels, const uint64_t hash_key[2])
 {
@@ -26,18 +25,27 @@ static bool is_named(const struct channel *channel, uint8_t group, struct text n
            memcmp(channel->name, name.at, name.len) == 0;
 }
 
-static struct channel *channel_new(uint8_t group, const char *prefix, struct text key)
+static struct channel *channel_new(uint8_t group, enum lock_format format, const char *prefix,
+                                   struct text key)
 {
-    size_t own = strlen(CHANNEL_PREFIX), prefix_len = own + strlen(prefix);
-    size_t len = prefix_len + key.len;
+    bool braces = format == FORMAT_REDISSON && asking_adds_braces(prefix, key);
+    const char *begin = format == FORMAT_REDLOCK ? "lockagent:channel:"
+                        : braces                 ? "redisson_lock__channel:{"
+                                                 : "redisson_lock__channel:";
+    size_t own = strlen(begin), prefix_len = own + strlen(prefix);
+    size_t len = prefix_len + key.len + braces;
     struct channel *channel = calloc(1, sizeof(*channel) + len);
     CORE_ASSERT(channel != NULL && len <= UINT16_MAX);
     channel->group = group;
+    channel->format = format;
+    channel->key_len = (uint16_t)key.len;
     channel->prefix_len = (uint16_t)prefix_len;
     channel->len = (uint16_t)len;
-    memcpy(channel->name, CHANNEL_PREFIX, own);
+    memcpy(channel->name, begin, own);
     memcpy(channel->name + own, prefix, prefix_len - own);
     memcpy(channel->name + prefix_len, key.at, key.len);
+    if (braces)
+        channel->name[len - 1] = '}';
     return channel;
 }
 
@@ -48,14 +56,13 @@ struct text channel_name(const struct channel *channel)
 
 struct text channel_key(const struct channel *channel)
 {
-    size_t len = (size_t)(channel->len - channel->prefix_len);
-    return (struct text){channel->name + channel->prefix_len, len};
+    return (struct text){channel->name + channel->prefix_len, channel->key_len};
 }
 
-const struct channel *channels_add(struct channels *channels, uint8_t group, const char *prefix,
-                                   struct text key)
+const struct channel *channels_add(struct channels *channels, uint8_t group,
+                                   enum lock_format format, const char *prefix, struct text key)
 {
-    struct channel *channel = channel_new(group, prefix, key);
+    struct channel *channel = channel_new(group, format, prefix, key);
     struct channel **bucket =
         &channels->buckets[bucket_index(channels, group, channel_name(channel))];
     channel->next = *bucket;
@@ -64,10 +71,10 @@ const struct channel *channels_add(struct channels *channels, uint8_t group, con
     return channel;
 }
 
-struct channel *channels_take(struct channels *channels, uint8_t group, const char *prefix,
-                              struct text key)
+struct channel *channels_take(struct channels *channels, uint8_t group, enum lock_format format,
+                              const char *prefix, struct text key)
 {
-    struct channel *like = channel_new(group, prefix, key);
+    struct channel *like = channel_new(group, format, prefix, key);
     struct text name = channel_name(like);
     struct channel **at = &channels->buckets[bucket_index(channels, group, name)];
     while (*at != NULL && !is_named(*at, group, name))

@@ -9,8 +9,9 @@ enum { CHANNEL_BUCKETS = 4096 };
 struct channel {
     struct channel *next;
     uint8_t group;
-    uint16_t prefix_len, len; /* of name: what stands in front of the key; all of it */
-    uint32_t walk;            /* the last one that came by */
+    enum lock_format format;
+    uint16_t prefix_len, key_len, len; /* of name: in front of the key; the key; all of it */
+    uint32_t walk;                     /* the last one that came by */
     char name[];
 };
 
@@ -25,12 +26,12 @@ struct channels {
 void channels_init(struct channels *channels, const uint64_t hash_key[2]);
 
 /* The channel of a key under its policy's prefix, which is not there yet. The table owns it. */
-const struct channel *channels_add(struct channels *channels, uint8_t group, const char *prefix,
-                                   struct text key);
+const struct channel *channels_add(struct channels *channels, uint8_t group,
+                                   enum lock_format format, const char *prefix, struct text key);
 
 /* Takes the channel of a key, which is there, out of the table: the caller frees it. */
-struct channel *channels_take(struct channels *channels, uint8_t group, const char *prefix,
-                              struct text key);
+struct channel *channels_take(struct channels *channels, uint8_t group, enum lock_format format,
+                              const char *prefix, struct text key);
 
 /* NULL where there is none of that name. */
 const struct channel *channels_find(const struct channels *channels, uint8_t group,

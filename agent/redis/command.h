@@ -23,6 +23,8 @@ struct command {
     uint16_t references; /* connections, and the queue of what was not sent, that hold it */
     master_set unsent;   /* masters that it could not be sent to and that are to be reported */
     bool of_core;        /* an operation of the core; else it is the room's own */
+    bool is_wait;        /* for replicas (R21): heard before what was kept back for it */
+    bool unreplicated;   /* that were too few: what it did is no vote. Its group has one master */
     enum op op;
     uint8_t group;
     uint32_t greeting;    /* that asked: late answers of an earlier one are not its */

@@ -34,10 +34,10 @@ local function stored_number(key, most, read)
     return number
 end
 
--- The channel on which releases of the key are published, and how many agents wait there (R9); -1
--- where that may not be asked.
+-- The channel on which releases of the key, of a semaphore in whichever slot, are published, and
+-- how many agents wait there (R9); -1 where that may not be asked.
 local function channel_of(key)
-    local channel = 'lockagent:channel:' .. key
+    local channel = 'lockagent:channel:' .. string.gsub(key, '^lockagent:slot:%d+:', '')
     local agents = redis.pcall('PUBSUB', 'NUMSUB', channel)
     return channel, agents.err and -1 or agents[2]
 end

@@ -7,12 +7,34 @@
 #include "agent/redis/health.h"
 #include "agent/redis/info.h"
 
-enum { CLOCK_WARN_US = 1000000 };
+enum {
+    CLOCK_WARN_US = 1000000,
+    REPLICAS_MAX = 64,     /* of one master that are looked for */
+    REPLICA_LAG_S_MAX = 2, /* they report every second */
+};
 
 void health_forget(struct master *master)
 {
     master->health.role[0] = master->health.policy[0] = '\0';
     master->health.cluster = false;
+    master->health.replicas = -1;
+}
+
+/* R21: of those that INFO lists as `slave<n>:...,state=online,...,lag=<seconds>`, how many have
+ * said in time how far they are. */
+static int replicas_of(const char *info)
+{
+    int count = 0;
+    char name[16], says[256], *lag;
+    for (unsigned i = 0; i < REPLICAS_MAX; i++) {
+        snprintf(name, sizeof(name), "slave%u", i);
+        says[0] = '\0';
+        info_field(info, name, says, sizeof(says));
+        lag = strstr(says, ",lag=");
+        count += strstr(says, ",state=online,") != NULL && lag != NULL &&
+                 strtol(lag + strlen(",lag="), NULL, 10) <= REPLICA_LAG_S_MAX;
+    }
+    return count;
 }
 
 void health_take_info(struct master *master, const char *info)
@@ -22,6 +44,8 @@ void health_take_info(struct master *master, const char *info)
     char cluster[4] = "";
     info_field(info, "cluster_enabled", cluster, sizeof(cluster));
     master->health.cluster |= strcmp(cluster, "1") == 0;
+    if (strstr(info, "connected_slaves:") != NULL)
+        master->health.replicas = replicas_of(info);
 }
 
 /* ---- clocks ---- */
@@ -50,6 +74,7 @@ bool health_take_time(struct master *master, const redisReply *reply, uint64_t s
     clock_gettime(CLOCK_REALTIME, &wall);
     int64_t wall_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000;
     int64_t round_trip_us = (int64_t)((uv_hrtime() - sent_at_ns) / 1000);
+    master->view.round_trip_us = round_trip_us;
     master->view.clock_offset_us = seconds * 1000000 + us - (wall_us - round_trip_us / 2);
     master->health.clock_known = true;
     return true;
@@ -104,8 +129,14 @@ static const struct master *twin_of(const struct redis *redis, const struct mast
     return NULL;
 }
 
+static bool lacks_replicas(const struct master *master)
+{
+    return master->health.replicas >= 0 &&
+           (uint32_t)master->health.replicas < master->group_config->replicas_ack;
+}
+
 /* True where the fault is one that on_degraded may take the master down for; a constant clock
- * offset harms nobody. */
+ * offset harms nobody, and without its replicas the master still serves releases. */
 static bool find_fault(const struct redis *redis, const struct master *master, char *fault,
                        size_t size)
 {
@@ -119,6 +150,10 @@ static bool find_fault(const struct redis *redis, const struct master *master, c
     } else if (*master->health.policy && strcmp(master->health.policy, "noeviction") != 0) {
         snprintf(fault, size, "evicts keys under memory pressure (maxmemory-policy %s)",
                  master->health.policy);
+    } else if (lacks_replicas(master)) {
+        snprintf(fault, size, "%d replicas keep up, and replicas.ack asks for %u",
+                 master->health.replicas, (unsigned)master->group_config->replicas_ack);
+        return false;
     } else if (master->health.clock_known && !is_near(offset_us, 0)) {
         snprintf(fault, size, "its clock is off by more than a second");
         return false;

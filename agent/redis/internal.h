@@ -4,6 +4,7 @@
  *   turn.c         the turn of the loop: what was not sent is reported, what is dirty is written
  *   phases.c       one master's way from a name to READY, its silence (R3)
  *   operations.c   the core's operations, sent to masters, and what is reported of them
+ *   replication.c  the WAIT for a master's replicas, at the end of a turn (R21)
  *   upkeep.c       what is asked of a READY master aside: its scripts again, its marker, probes
  *   handshake.c    what is asked of a master before it counts as up, as a table of steps
  *   service.c      when a master's service begins, pauses and ends
@@ -14,6 +15,7 @@
  *   master.c       one master: what the core and people are told of it, its timer and back-off
  *   pipeline.c     one master's ordered stream of commands, each heard exactly once
  *   line.c         one socket, written once a turn, read within bounds
+ *   tls.c          TLS over a socket, our certificates and the master's
  *
  * A file calls those below it. Upwards leads what was handed in: the calls of a pipeline and of a
  * line, the function that hears a command, the end of a greeting, the callback of a timer.
@@ -43,8 +45,10 @@ struct redis {
     bool work;
     struct command *unsent, **unsent_end;
     struct command_pool pool;
-    struct resp resp;                     /* where each command is built */
-    struct item_reply items[LIMIT_BATCH]; /* of the reply that is being heard: one at a time */
+    struct resp resp; /* where each command is built */
+    /* Of the reply that is being heard, one at a time: what it says, and what the core is told. */
+    struct item_reply items[LIMIT_BATCH];
+    struct event_reply replies[LIMIT_BATCH];
     uint64_t random;
     uint32_t open;          /* handles and requests of masters that libuv still holds */
     uint32_t open_turn;     /* the turn's own, which are closed last */

@@ -1,5 +1,5 @@
-/* A line to a master (line.h): a socket that never blocks, libuv's poll, and hiredis' parser
- * behind our own bounds. */
+/* A line to a master (line.h): a socket that never blocks, libuv's poll, TLS where it is asked for,
+ * and hiredis' parser behind our own bounds. */
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
@@ -37,6 +37,19 @@ static void end_with(struct line *line, enum redis_fault fault, const char *why)
 {
     line_halt(line);
     line->calls->ended(line->owner, fault, why);
+}
+
+/* What the socket or its TLS has said. */
+static const char *fault_of(const struct line *line, int error)
+{
+    return error == EPROTO && line->tls != NULL ? tls_why(line->tls) : strerror(error);
+}
+
+enum tls_fault line_tls_fault(const struct line *line)
+{
+    if (line->tls == NULL || tls_fault(line->tls) != TLS_FAULT_NONE)
+        return line->tls != NULL ? tls_fault(line->tls) : TLS_FAULT_NONE;
+    return line->connected ? TLS_FAULT_NONE : TLS_FAULT_SILENT;
 }
 
 /* ---- reading ---- */
@@ -95,14 +108,31 @@ static void hear_what_came(struct line *line)
     }
 }
 
+static ssize_t receive(struct line *line)
+{
+    return line->tls != NULL ? tls_read(line->tls, line->in, sizeof(line->in))
+                             : recv(line->fd, line->in, sizeof(line->in), 0);
+}
+
+static void peer_ended(struct line *line, const char *said)
+{
+    char why[160];
+    bool was_mute = line->tls == NULL && line->in_len == 0;
+    snprintf(why, sizeof(why), "%s%s", said,
+             was_mute ? " before its first word: a port for TLS (rediss://)?" : "");
+    end_with(line, REDIS_FAULT_NONE, why);
+}
+
 static void read_some(struct line *line)
 {
-    ssize_t count = recv(line->fd, line->in, sizeof(line->in), 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+    ssize_t count = receive(line);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (line->tls != NULL && tls_waits_to_write(line->tls))
+            poll_for(line, line->polled | UV_WRITABLE);
         return;
+    }
     if (count <= 0) {
-        end_with(line, REDIS_FAULT_NONE,
-                 count < 0 ? strerror(errno) : "the master closed the connection");
+        peer_ended(line, count < 0 ? fault_of(line, errno) : "the master closed the connection");
         return;
     }
     line->in_at = 0;
@@ -124,19 +154,26 @@ static void empty(struct line *line)
     }
 }
 
+/* A record of TLS that the socket has taken a part of is not written yet: no master can read
+ * it. */
+static ssize_t transmit(struct line *line, const char *bytes, size_t len)
+{
+    return line->tls != NULL ? tls_write(line->tls, bytes, len)
+                             : send(line->fd, bytes, len, MSG_NOSIGNAL);
+}
+
 static void flush(struct line *line)
 {
     while (line->out_at < line->out_len) {
-        ssize_t count =
-            send(line->fd, line->out + line->out_at, line->out_len - line->out_at, MSG_NOSIGNAL);
+        ssize_t count = transmit(line, line->out + line->out_at, line->out_len - line->out_at);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EAGAIN) {
             poll_for(line, line->polled | UV_WRITABLE);
             return;
         }
-        if (count < 0) {
-            end_with(line, REDIS_FAULT_NONE, strerror(errno));
+        if (count <= 0) {
+            end_with(line, REDIS_FAULT_NONE, fault_of(line, count < 0 ? errno : EPIPE));
             return;
         }
         line->out_at += (size_t)count;
@@ -194,6 +231,25 @@ void line_turn(struct line *line)
 
 /* ---- connecting ---- */
 
+static void stands(struct line *line)
+{
+    line->connected = true;
+    poll_for(line, UV_READABLE);
+    line->calls->connected(line->owner);
+}
+
+static void shake_hands(struct line *line)
+{
+    int done = tls_greet(line->tls);
+    if (done > 0)
+        stands(line);
+    else if (done < 0 && errno == EAGAIN)
+        poll_for(line, tls_waits_to_write(line->tls) ? UV_WRITABLE : UV_READABLE);
+    else
+        end_with(line, REDIS_FAULT_NONE,
+                 done < 0 ? fault_of(line, errno) : "tls: the master closed the connection");
+}
+
 static void connected(struct line *line)
 {
     char why[160];
@@ -206,9 +262,12 @@ static void connected(struct line *line)
         end_with(line, REDIS_FAULT_NONE, why);
         return;
     }
-    line->connected = true;
-    poll_for(line, UV_READABLE);
-    line->calls->connected(line->owner);
+    if (line->tls_config == NULL) {
+        stands(line);
+        return;
+    }
+    line->tls = tls_open(line->tls_config, line->host, line->fd);
+    shake_hands(line);
 }
 
 static void on_line_polled(uv_poll_t *poll, int status, int events)
@@ -220,10 +279,14 @@ static void on_line_polled(uv_poll_t *poll, int status, int events)
         events = UV_READABLE;
     }
     if (!line->connected) {
-        connected(line);
+        if (line->tls == NULL)
+            connected(line);
+        else
+            shake_hands(line);
         return;
     }
-    if (events & UV_READABLE)
+    /* TLS may have had to write before it could read on. */
+    if (events & UV_READABLE || (line->tls != NULL && line->polled & UV_READABLE))
         read_some(line);
     if (!line->halted && (events & UV_WRITABLE))
         flush(line);
@@ -283,18 +346,21 @@ static int begin_to_connect(const union address *to, socklen_t size)
     return fd;
 }
 
-bool line_open(struct line *line, uv_loop_t *loop, const struct config_address *address,
-               const char *numeric, const struct line_calls *calls, void *owner, char *why,
-               size_t why_size)
+bool line_open(struct line *line, uv_loop_t *loop, const struct line_end *end,
+               const struct line_calls *calls, void *owner, char *why, size_t why_size)
 {
     union address to;
-    socklen_t size = address_of(address, numeric, &to);
+    socklen_t size = address_of(end->address, end->numeric, &to);
     if (size == 0) {
         snprintf(why, why_size, "connect: %s",
-                 address->is_unix ? "the path of the socket is too long" : "not an address");
+                 end->address->is_unix ? "the path of the socket is too long" : "not an address");
         return false;
     }
-    *line = (struct line){.fd = begin_to_connect(&to, size), .calls = calls, .owner = owner};
+    *line = (struct line){.fd = begin_to_connect(&to, size),
+                          .tls_config = end->tls,
+                          .host = end->address->host,
+                          .calls = calls,
+                          .owner = owner};
     if (line->fd < 0) {
         snprintf(why, why_size, "connect: %s", strerror(errno));
         return false;
@@ -326,6 +392,9 @@ void line_close(struct line *line)
     line_halt(line);
     line->closing = true;
     uv_close((uv_handle_t *)&line->poll, on_line_closed);
+    if (line->tls != NULL)
+        tls_close(line->tls);
+    line->tls = NULL;
     close(line->fd);
     redisReaderFree(line->reader);
     free(line->out);

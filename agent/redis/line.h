@@ -1,5 +1,5 @@
-/* One socket to one master: connects, gathers what is to be written, and hands over one bounded
- * reply at a time.
+/* One socket to one master: connects, in the clear or with TLS, gathers what is to be written, and
+ * hands over one bounded reply at a time.
  *
  * No peer may hold up the loop: a turn reads at most LINE_READ_BYTES and hands over at most
  * LINE_REPLIES_A_TURN replies of one line; what is left waits for the next turn, and nothing
@@ -13,12 +13,13 @@
 #include "agent/redis/outcomes.h"
 #include "agent/redis/reply_memory.h"
 #include "agent/redis/resp_scan.h"
+#include "agent/redis/tls.h"
 #include "config/config.h"
 
 struct redisReply;
 
 enum {
-    LINE_READ_BYTES = 16 << 10,
+    LINE_READ_BYTES = TLS_RECORD_BYTES, /* no fewer: see there */
     LINE_REPLIES_A_TURN = 64,
     LINE_KEPT_BYTES = 256 << 10,        /* of an output buffer that has been written */
     LINE_UNWRITTEN_BYTES_MAX = 8 << 20, /* beyond it nothing more is taken */
@@ -27,7 +28,7 @@ enum {
 /* What happens to a line, for its owner. None is called from within a line_ function but
  * line_turn(). */
 struct line_calls {
-    /* The connection stands. */
+    /* The connection stands, and its TLS. */
     void (*connected)(void *owner);
     /* Whether a reply may come now. Asked before the first byte of each is looked at. */
     bool (*awaits)(const void *owner);
@@ -46,7 +47,10 @@ struct line_calls {
 struct line {
     uv_poll_t poll;
     int fd;
-    int polled; /* UV_READABLE | UV_WRITABLE, as far as they are watched */
+    const struct config_tls *tls_config; /* NULL: in the clear */
+    const char *host;                    /* that its certificate is for */
+    struct tls *tls;                     /* from when the socket is connected; else NULL */
+    int polled;                          /* UV_READABLE | UV_WRITABLE, as far as they are watched */
     const struct line_calls *calls;
     void *owner;
     redisReader *reader;
@@ -62,12 +66,21 @@ struct line {
     char in[LINE_READ_BYTES];
 };
 
-/* Starts to connect to a socket's path or, where `address` is not one, to `numeric` on its port.
+/* Where a line leads to, which outlives it. */
+struct line_end {
+    const struct config_address *address;
+    const char *numeric;          /* what the address's host stands for; "" where it is a path */
+    const struct config_tls *tls; /* NULL: in the clear */
+};
+
+/* Starts to connect to a socket's path or, where the address is not one, to `numeric` on its port.
  * False, and `why`, when that failed at once: then the line is as if it had never been opened,
  * and none of `calls` (kept by reference) is ever made. */
-bool line_open(struct line *line, uv_loop_t *loop, const struct config_address *address,
-               const char *numeric, const struct line_calls *calls, void *owner, char *why,
-               size_t why_size);
+bool line_open(struct line *line, uv_loop_t *loop, const struct line_end *end,
+               const struct line_calls *calls, void *owner, char *why, size_t why_size);
+
+/* Why TLS has failed on it, when it has ended or is too late; TLS_FAULT_NONE: it has not. */
+enum tls_fault line_tls_fault(const struct line *line);
 
 /* Gathers bytes for the next turn; false when they can not be taken: there are too many, or the
  * line has ended. */

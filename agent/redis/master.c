@@ -18,6 +18,12 @@ static void tell_people(struct master *master, const char *text)
     sink->state(sink->arg, master->group, master->index, master->view.state, text);
 }
 
+static void keep_error(struct master *master, const char *text)
+{
+    snprintf(master->view.last_error, sizeof(master->view.last_error), "%s", text);
+    master->failed_at = redis_now();
+}
+
 void master_tell_core(struct master *master, enum event_kind kind)
 {
     struct redis_sink *sink = &master->redis->sink;
@@ -66,6 +72,7 @@ void master_show(struct master *master)
         return;
     enum redis_state state = state_now(master, reason, sizeof(reason));
     bool serves = is_served(master);
+    master->view.has_voted |= serves && state != REDIS_GUARDED;
     if (!serves)
         state = REDIS_DEGRADED;
     if (state != master->view.state || strcmp(reason, master->view.reason) != 0) {
@@ -86,8 +93,10 @@ void master_show_down(struct master *master, const char *why)
     master->view.state = REDIS_DOWN;
     if (why != master->view.reason)
         snprintf(master->view.reason, sizeof(master->view.reason), "%s", why);
-    if (news)
+    if (news) {
+        keep_error(master, master->view.reason);
         tell_people(master, master->view.reason);
+    }
     if (was_up) {
         master->told_up = false;
         master_tell_core(master, EVENT_MASTER_DOWN);
@@ -101,7 +110,22 @@ void master_notice(struct master *master, enum redis_outcome outcome, const char
     master->noticed |= 1u << outcome;
     char says[160];
     outcome_describe(outcome, text, says, sizeof(says));
+    keep_error(master, says);
     tell_people(master, says);
+}
+
+struct line_end master_end(const struct master *master)
+{
+    return (struct line_end){.address = &master->config->address,
+                             .numeric = master->connected_to,
+                             .tls = master->config->tls ? &master->group_config->tls : NULL};
+}
+
+void master_tls_ended(struct master *master, const struct line *line)
+{
+    enum tls_fault fault = line_tls_fault(line);
+    if (fault != TLS_FAULT_NONE)
+        master->view.tls_faults[fault]++;
 }
 
 void master_broke(struct master *master, enum redis_fault fault)
@@ -119,6 +143,7 @@ void master_broke_aside(struct master *master, enum redis_fault fault, const cha
     if (master->noticed & bit)
         return;
     master->noticed |= bit;
+    keep_error(master, why);
     tell_people(master, why);
 }
 

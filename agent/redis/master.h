@@ -14,8 +14,8 @@
  *      |                   |             |           +--------------> PAUSED     now: BUSY, ...
  *      +-------------------+-------------+-----------+  any end of the pipeline, from every phase
  *
- * Timers: master.timer (WAITING: back-off; CONNECTING: time limit; PAUSED: back-off), redis.tick
- * (silence, probes). */
+ * Timers: master.timer (WAITING: back-off; CONNECTING: time limit; PAUSED: back-off; READY: the end
+ * of a WAIT), redis.tick (silence, probes). */
 #ifndef LOCKAGENT_REDIS_MASTER_H
 #define LOCKAGENT_REDIS_MASTER_H
 
@@ -52,6 +52,7 @@ struct master {
 
     enum phase phase;
     struct redis_master_view view; /* state, reason and what the greeting found out */
+    struct instant failed_at;      /* when view.last_error came */
     struct pipeline *pipeline;     /* NULL in WAITING and RESOLVING */
     uv_timer_t timer;
     uv_timer_cb on_timer; /* handed in */
@@ -78,6 +79,7 @@ struct master {
         char role[16], policy[32]; /* "": not known */
         bool cluster;              /* a node of a Redis Cluster */
         bool clock_known;
+        int replicas;    /* that are connected and keep up; -1: not known */
         char fault[100]; /* "": none */
         bool grave;      /* on_degraded applies */
     } health;
@@ -107,6 +109,12 @@ void master_show_down(struct master *master, const char *why);
 
 /* A remark about a master whose state does not change: once per kind and pipeline. */
 void master_notice(struct master *master, enum redis_outcome outcome, const char *text);
+
+/* Where its connections lead: to the address that its name stood for when it was resolved last. */
+struct line_end master_end(const struct master *master);
+
+/* One of its connections ends: counted where TLS is to blame. */
+void master_tls_ended(struct master *master, const struct line *line);
 
 /* The master broke the protocol: counted, and the next pipeline waits for as long as back-off
  * knows. */

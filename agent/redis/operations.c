@@ -11,24 +11,35 @@
 
 /* ---- reports ---- */
 
-static void report_item(struct master *master, const struct command *command, unsigned i,
-                        const struct item_reply *reply)
+static struct event_reply report_of(const struct master *master, const struct command *command,
+                                    unsigned i)
 {
-    struct redis_sink *sink = &master->redis->sink;
-    struct event event = {
-        .kind = EVENT_REPLY,
-        .reply = {.group = master->group,
-                  .master = master->index,
-                  .op = command->op,
-                  .ref = command->refs[i],
-                  .vote = reply->vote,
-                  .fence = reply->fence,
-                  .pttl_ms = reply->pttl_ms,
-                  .agents = reply->agents,
-                  .ticket = reply->ticket,
-                  .holder = reply->holder},
+    const struct item_reply *reply = &master->redis->items[i];
+    return (struct event_reply){
+        .group = master->group,
+        .master = master->index,
+        .op = command->op,
+        .ref = command->refs[i],
+        .vote = reply->vote,
+        .fence = reply->fence,
+        .pttl_ms = reply->pttl_ms,
+        .agents = reply->agents,
+        .ticket = reply->ticket,
+        .taken = reply->taken,
+        .holder = reply->holder,
+        .mode = reply->mode,
+        .readers = reply->readers,
     };
-    sink->event(sink->arg, &event);
+}
+
+/* What redis->items says, in one event. */
+static void report_items(struct master *master, const struct command *command)
+{
+    struct redis *redis = master->redis;
+    for (unsigned i = 0; i < command->count; i++)
+        redis->replies[i] = report_of(master, command, i);
+    struct event event = {.kind = EVENT_REPLIES, .replies = {redis->replies, command->count}};
+    redis->sink.event(redis->sink.arg, &event);
 }
 
 static void report_outcome(struct master *master, const struct command *command,
@@ -46,9 +57,10 @@ static void report_none(struct master *master, const struct command *command,
                         enum redis_outcome outcome)
 {
     report_outcome(master, command, outcome);
-    struct item_reply reply = {.outcome = outcome, .vote = vote_of_outcome(outcome), .pttl_ms = -1};
     for (unsigned i = 0; i < command->count; i++)
-        report_item(master, command, i, &reply);
+        master->redis->items[i] = (struct item_reply){
+            .outcome = outcome, .vote = vote_of_outcome(outcome), .pttl_ms = -1};
+    report_items(master, command);
 }
 
 /* ---- replies ---- */
@@ -86,6 +98,13 @@ static enum redis_outcome judge(struct master *master, const struct item_reply *
     return worst;
 }
 
+/* R21: too few replicas have it. */
+static void discount(struct master *master, enum op op, struct item_reply *item)
+{
+    item->vote = replicas_vote(op, item->vote);
+    master->view.unreplicated += item->vote == VOTE_UNREPLICATED;
+}
+
 /* From a reply that makes no sense on nobody knows which reply belongs to what. */
 void operations_heard(struct master *master, const struct command *command, const redisReply *reply,
                       bool sent)
@@ -109,8 +128,10 @@ void operations_heard(struct master *master, const struct command *command, cons
             if (master_guarded_ms(master) < 0)
                 item->pttl_ms = -1; /* a birth is over in a moment */
         }
-        report_item(master, command, i, item);
+        if (command->unreplicated)
+            discount(master, command->op, item);
     }
+    report_items(master, command);
 }
 
 /* ---- sending ---- */
@@ -150,8 +171,11 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
     for (unsigned i = 0; send->masters >> i; i++) {
         struct master *master = &redis->by_group[send->group][i];
         bool is_asked = send->masters >> i & 1;
-        if (is_asked &&
-            (!can_take(master, send->op) || !pipeline_append(master->pipeline, command, bytes)))
+        if (!is_asked)
+            continue;
+        if (can_take(master, send->op) && pipeline_append(master->pipeline, command, bytes))
+            replicas_sent(&master->pipeline->replicas, send->op, redis_now());
+        else
             command->unsent |= (master_set)(1u << i);
     }
     if (command->unsent)

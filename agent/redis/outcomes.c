@@ -22,6 +22,12 @@ static const char *const fault_names[] = {
 #undef X
 };
 
+static const char *const tls_fault_names[] = {
+#define X(name, text) text,
+    TLS_FAULTS(X)
+#undef X
+};
+
 const char *redis_state_name(enum redis_state state)
 {
     CORE_ASSERT((unsigned)state < REDIS_STATE_COUNT);
@@ -38,6 +44,12 @@ const char *redis_fault_name(enum redis_fault fault)
 {
     CORE_ASSERT((unsigned)fault < REDIS_FAULT_COUNT);
     return fault_names[fault];
+}
+
+const char *tls_fault_name(enum tls_fault fault)
+{
+    CORE_ASSERT((unsigned)fault < TLS_FAULT_COUNT);
+    return tls_fault_names[fault];
 }
 
 /* How each class begins on the wire, and what people are told. A class without `begins` is known
@@ -61,6 +73,8 @@ static const struct error_class classes[] = {
     {REDIS_OUTCOME_WRONGPASS, "WRONGPASS ", NULL, "refuses this user name and password"},
     {REDIS_OUTCOME_NOPERM, "NOPERM ", NULL, "the ACL does not allow what the agent needs"},
     {REDIS_OUTCOME_NOPERM, NULL, "The user executing the script can't",
+     "the ACL does not allow what the scripts need"},
+    {REDIS_OUTCOME_NOPERM, NULL, "ACL failure in script: ", /* Redis 7.2, Valkey */
      "the ACL does not allow what the scripts need"},
     {REDIS_OUTCOME_MAXCLIENTS, NULL, "max number of clients",
      "has no room for another client (maxclients)"},

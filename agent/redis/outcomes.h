@@ -64,4 +64,19 @@ enum redis_fault { REDIS_FAULTS(X) REDIS_FAULT_COUNT, REDIS_FAULT_NONE = REDIS_F
 #undef X
 const char *redis_fault_name(enum redis_fault fault);
 
+/* Why TLS to a master fails. Each ends the connection, before anything has been asked. */
+#define TLS_FAULTS(X)                                                                              \
+    X(FILES, "files")         /* our certificates or key can not be used */                        \
+    X(AUTHORITY, "authority") /* its certificate is signed by nobody that we trust */              \
+    X(EXPIRED, "expired")     /* it is out of its time */                                          \
+    X(NAME, "name")           /* it is for another name or address */                              \
+    X(REFUSED, "refused")     /* the master wants a client certificate, or another one */          \
+    X(NOT_TLS, "not_tls")     /* it speaks no TLS there */                                         \
+    X(SILENT, "silent")       /* it does not answer to it */                                       \
+    X(OTHER, "other")
+#define X(name, ...) TLS_FAULT_##name,
+enum tls_fault { TLS_FAULTS(X) TLS_FAULT_COUNT, TLS_FAULT_NONE = TLS_FAULT_COUNT };
+#undef X
+const char *tls_fault_name(enum tls_fault fault);
+
 #endif

@@ -3,13 +3,15 @@
 
 #include "agent/redis/handshake.h"
 #include "agent/redis/phases.h"
+#include "agent/redis/replication.h"
 #include "agent/redis/service.h"
 #include "agent/redis/subscriber.h"
 #include "agent/redis/upkeep.h"
 
 enum {
     SILENCE_MS_MIN = 1000, /* R3: max(this, 4 x node_timeout) without a reply ends a pipeline */
-    PROBE_TICKS = 12,      /* a READY master is probed every 3 s */
+    PROBE_TICKS = 12,      /* a READY master is probed every 3 s, */
+    REPLICAS_TICKS = 2,    /* and its replicas are counted twice a second (R21) */
 };
 
 static uint64_t silence_limit_ms(const struct config_group *group)
@@ -37,6 +39,7 @@ static void when_connected(struct master *master)
 
 static void when_lost(struct master *master, const char *why)
 {
+    master_tls_ended(master, &master->pipeline->line);
     if (master->pipeline->in_flight > 0 && master->client_id)
         master->doubtful_client_id = master->client_id;
     master->phase = PHASE_WAITING;
@@ -67,11 +70,13 @@ static void connect_next(struct master *master)
 {
     char why[160];
     while (master->address_next < master->address_count) {
-        const char *address = master->addresses[master->address_next++];
-        master->connected_to = address;
-        master->pipeline = pipeline_open(master->redis, &master->config->address, address,
-                                         &pipeline_calls, master, why, sizeof(why));
+        master->connected_to = master->addresses[master->address_next++];
+        struct line_end end = master_end(master);
+        master->pipeline =
+            pipeline_open(master->redis, &end, &pipeline_calls, master, why, sizeof(why));
         if (master->pipeline != NULL) {
+            replicas_begin(&master->pipeline->replicas, (uint8_t)master->group_config->replicas_ack,
+                           master->group_config->replicas_timeout_ms);
             master->phase = PHASE_CONNECTING;
             master_start_timer(master, master->silence_ms);
             return;
@@ -157,15 +162,19 @@ static void on_phase_timer(uv_timer_t *timer)
             resolve(master);
         break;
     case PHASE_CONNECTING:
-        snprintf(why, sizeof(why), "connect: no answer for %u ms", (unsigned)master->silence_ms);
+        snprintf(why, sizeof(why), "%s: no answer for %u ms",
+                 line_tls_fault(&master->pipeline->line) == TLS_FAULT_SILENT ? "tls" : "connect",
+                 (unsigned)master->silence_ms);
         pipeline_end(master->pipeline, why);
         break;
     case PHASE_PAUSED:
         handshake_begin(master);
         break;
+    case PHASE_READY:
+        replication_time(master);
+        break;
     case PHASE_RESOLVING: /* no timer runs there */
     case PHASE_GREETING:
-    case PHASE_READY:
         break;
     }
 }
@@ -207,12 +216,16 @@ void phases_tick(struct master *master)
     } else if (master->phase == PHASE_READY && ++master->probe_ticks >= PROBE_TICKS) {
         master->probe_ticks = 0;
         upkeep_probe(master);
+    } else if (master->phase == PHASE_READY && master->group_config->replicas_ack > 0 &&
+               master->probe_ticks % REPLICAS_TICKS == 0) {
+        upkeep_count_replicas(master);
     }
 }
 
 void phases_start(struct master *master)
 {
     master->view.state = REDIS_CONNECTING;
+    master->view.round_trip_us = -1;
     snprintf(master->view.reason, sizeof(master->view.reason), "connecting");
     master->silence_ms = (uint32_t)silence_limit_ms(master->group_config);
     master->probe_ticks = (uint32_t)(redis_random(master->redis) % PROBE_TICKS);

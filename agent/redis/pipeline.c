@@ -9,6 +9,7 @@
 
 #include "agent/core/core_assert.h"
 #include "agent/redis/pipeline.h"
+#include "agent/redis/reply_copy.h"
 
 enum { RING_MIN = 64 };
 
@@ -33,19 +34,64 @@ static bool expect(struct pipeline *pipeline, struct command *command)
     return true;
 }
 
-/* Its reply, or NULL because the pipeline has ended. */
-static void hear_oldest(struct pipeline *pipeline, const redisReply *reply)
+/* `sent`: it may have reached the master. */
+static struct command *take_oldest(struct pipeline *pipeline, bool *ret_sent)
 {
     CORE_ASSERT(pipeline->unheard > 0);
     struct command *command = pipeline->expected[pipeline->first];
-    bool sent = pipeline->bytes_heard < pipeline->line.written;
+    *ret_sent = pipeline->bytes_heard < pipeline->line.written;
     pipeline->first = (pipeline->first + 1) & (pipeline->ring - 1);
     pipeline->unheard--;
     pipeline->bytes_heard += command->bytes;
+    return command;
+}
+
+/* Its reply, or NULL because the pipeline has ended. */
+static void hear(struct pipeline *pipeline, struct command *command, const redisReply *reply,
+                 bool sent)
+{
     pipeline->in_flight -= command->of_core;
-    pipeline->silent_ticks = 0;
     command->heard(pipeline->master, command, reply, sent);
     command_release(&pipeline->redis->pool, command);
+}
+
+/* ---- what is kept back for the replicas (R21) ---- */
+
+struct kept_reply {
+    struct kept_reply *next;
+    struct command *command;
+    redisReply *reply; /* a copy; NULL where there was no memory for it: nothing is known then */
+};
+
+static void keep(struct pipeline *pipeline, struct command *command, const redisReply *reply)
+{
+    struct kept_reply *kept = malloc(sizeof(*kept));
+    CORE_ASSERT(kept != NULL);
+    *kept = (struct kept_reply){.command = command, .reply = reply_copy(reply)};
+    *pipeline->kept_end = kept;
+    pipeline->kept_end = &kept->next;
+}
+
+static struct kept_reply take_kept(struct pipeline *pipeline)
+{
+    struct kept_reply kept = *pipeline->kept;
+    free(pipeline->kept);
+    pipeline->kept = kept.next;
+    if (pipeline->kept == NULL)
+        pipeline->kept_end = &pipeline->kept;
+    return kept;
+}
+
+void pipeline_hear_kept(struct pipeline *pipeline, bool enough)
+{
+    while (pipeline->kept != NULL && !*pipeline->condemned) {
+        struct kept_reply kept = take_kept(pipeline);
+        kept.command->unreplicated = !enough;
+        hear(pipeline, kept.command, kept.reply, /* sent= */ true);
+        free(kept.reply);
+    }
+    if (pipeline->replicas.due)
+        redis_wake(pipeline->redis);
 }
 
 /* ---- its end ---- */
@@ -58,8 +104,16 @@ void pipeline_end(struct pipeline *pipeline, const char *why)
     pipeline->ended = true;
     line_halt(&pipeline->line);
     pipeline->calls->lost(pipeline->master, *pipeline->condemned ? pipeline->condemned : why);
-    while (pipeline->unheard > 0)
-        hear_oldest(pipeline, NULL);
+    while (pipeline->kept != NULL) {
+        struct kept_reply kept = take_kept(pipeline);
+        hear(pipeline, kept.command, NULL, /* sent= */ true);
+        free(kept.reply);
+    }
+    while (pipeline->unheard > 0) {
+        bool sent;
+        struct command *command = take_oldest(pipeline, &sent);
+        hear(pipeline, command, NULL, sent);
+    }
     line_close(&pipeline->line);
     pipeline->calls->gone(pipeline->master, pipeline->line.connected);
 }
@@ -89,7 +143,16 @@ static bool pipe_awaits(const void *owner)
 
 static void pipe_heard(void *owner, const redisReply *reply)
 {
-    hear_oldest(owner, reply);
+    struct pipeline *pipeline = owner;
+    bool sent;
+    struct command *command = take_oldest(pipeline, &sent);
+    pipeline->silent_ticks = 0;
+    bool is_kept = !command->is_wait &&
+                   replicas_keeps(&pipeline->replicas, command->of_core ? command->op : OP_COUNT);
+    if (is_kept)
+        keep(pipeline, command, reply);
+    else
+        hear(pipeline, command, reply, sent);
 }
 
 static void pipe_ended(void *owner, enum redis_fault fault, const char *why)
@@ -117,9 +180,9 @@ static void pipe_closed(void *owner)
 
 /* ---- what the room calls ---- */
 
-struct pipeline *pipeline_open(struct redis *redis, const struct config_address *address,
-                               const char *numeric, const struct pipeline_calls *calls,
-                               struct master *master, char *why, size_t why_size)
+struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
+                               const struct pipeline_calls *calls, struct master *master, char *why,
+                               size_t why_size)
 {
     static const struct line_calls line_calls = {pipe_connected, pipe_awaits, pipe_heard,
                                                  pipe_ended,     pipe_busy,   pipe_closed};
@@ -128,8 +191,8 @@ struct pipeline *pipeline_open(struct redis *redis, const struct config_address 
     pipeline->redis = redis;
     pipeline->master = master;
     pipeline->calls = calls;
-    if (!line_open(&pipeline->line, redis->loop, address, numeric, &line_calls, pipeline, why,
-                   why_size)) {
+    pipeline->kept_end = &pipeline->kept;
+    if (!line_open(&pipeline->line, redis->loop, end, &line_calls, pipeline, why, why_size)) {
         free(pipeline);
         return NULL;
     }

@@ -1,13 +1,15 @@
 /* One master's ordered stream of commands: what was asked, in order, and its end.
  *
  * Invariants
- *   1. Every command appended is heard exactly once, in order, at the latest when it ends.
+ *   1. Every command appended is heard exactly once, in order, at the latest when it ends. A WAIT
+ *      alone is heard before what it is waited for with.
  *   2. That it is lost is told before the replies that its end makes unknown are heard.
  *   3. It is ended from the loop's own callbacks only, never while a reply is heard: there it is
  *      condemned, hears nothing more, and the turn ends it. */
 #ifndef LOCKAGENT_REDIS_PIPELINE_H
 #define LOCKAGENT_REDIS_PIPELINE_H
 
+#include "agent/core/replicas.h"
 #include "agent/redis/command.h"
 #include "agent/redis/internal.h"
 #include "agent/redis/line.h"
@@ -36,18 +38,23 @@ struct pipeline {
     uint32_t ring, first;      /* ring: how many it can hold, a power of two */
     uint32_t unheard;          /* how many it holds, also commands of the room's own */
     uint32_t in_flight;        /* of the core's among them */
-    uint64_t bytes_heard;      /* of the commands that have been heard */
+    uint64_t bytes_heard;      /* of the commands that have been answered */
+    struct replicas replicas;  /* of the master, and what is kept back for them (R21) */
+    struct kept_reply *kept, **kept_end; /* the oldest first */
     uint32_t silent_ticks;
 };
 
-/* Starts to connect to a numeric address or, where `address` is one, to a socket's path. NULL, and
- * `why`, when that failed at once. `calls` is kept by reference. */
-struct pipeline *pipeline_open(struct redis *redis, const struct config_address *address,
-                               const char *numeric, const struct pipeline_calls *calls,
-                               struct master *master, char *why, size_t why_size);
+/* Starts to connect. NULL, and `why`, when that failed at once. `calls` is kept by reference. */
+struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
+                               const struct pipeline_calls *calls, struct master *master, char *why,
+                               size_t why_size);
 
 /* True when the bytes are on their way; the command is then heard exactly once. */
 bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes);
+
+/* Hears what was kept back for the replicas; `enough`: as many as are asked for have it. Called as
+ * the WAIT is heard. */
+void pipeline_hear_kept(struct pipeline *pipeline, bool enough);
 
 /* From anywhere; the turn ends it. */
 void pipeline_condemn(struct pipeline *pipeline, const char *why);

@@ -6,6 +6,7 @@
 #include "agent/redis/marker.h"
 #include "agent/redis/phases.h"
 #include "agent/redis/replies.h"
+#include "agent/redis/tls.h"
 #include "agent/redis/turn.h"
 #include "agent/redis/upkeep.h"
 
@@ -83,6 +84,7 @@ struct redis_master_view redis_master(const struct redis *redis, uint8_t group, 
     view.serves = at->told_up;
     view.guarded_ms = master_guarded_ms(at) > REPLY_MS_MAX ? REPLY_MS_MAX : master_guarded_ms(at);
     view.votes = view.serves && view.guarded_ms == 0;
+    view.last_error_ago_ms = instant_us_between(at->failed_at, redis_now()) / 1000;
     view.degraded = at->phase == PHASE_READY && *at->health.fault;
     view.reconnects = at->attempts > 0 ? at->attempts - 1 : 0;
     view.in_flight = at->pipeline != NULL ? at->pipeline->in_flight : 0;
@@ -122,6 +124,36 @@ bool redis_is_idle(const struct redis *redis)
             return false;
     }
     return redis->unsent == NULL;
+}
+
+/* ---- files ---- */
+
+struct files {
+    void (*say)(void *arg, const char *group, const char *key, bool fatal, const char *what);
+    void *arg;
+    const char *group;
+};
+
+static void say_of_group(void *arg, const char *key, bool fatal, const char *what)
+{
+    const struct files *files = arg;
+    files->say(files->arg, files->group, key, fatal, what);
+}
+
+void redis_check_files(const struct config *config,
+                       void (*say)(void *arg, const char *group, const char *key, bool fatal,
+                                   const char *what),
+                       void *arg)
+{
+    for (size_t g = 0; g < config->group_count; g++) {
+        const struct config_group *group = &config->groups[g];
+        struct files files = {say, arg, group->name};
+        bool asks = false;
+        for (size_t i = 0; i < group->master_count; i++)
+            asks = asks || group->masters[i].tls;
+        if (asks)
+            tls_check(&group->tls, say_of_group, &files);
+    }
 }
 
 /* ---- stop ---- */

@@ -1,5 +1,5 @@
 /* The Redis room: one ordered connection per master, scripts, replies -> votes, health. The only
- * place that knows hiredis. */
+ * place that knows hiredis and OpenSSL. */
 #ifndef LOCKAGENT_REDIS_H
 #define LOCKAGENT_REDIS_H
 
@@ -13,7 +13,7 @@
  * redis_send(). */
 struct redis_sink {
     void *arg;
-    /* REPLY, MASTER_*, SUBSCRIBED, UNSUBSCRIBED or MESSAGE; the sink stamps the time. */
+    /* REPLIES, MASTER_*, SUBSCRIBED, UNSUBSCRIBED or MESSAGE; the sink stamps the time. */
     void (*event)(void *arg, struct event *event);
     /* One command completed on a master (op is enum op). latency_us is -1 where it was not sent. */
     void (*observe)(void *arg, uint8_t group, uint8_t master, enum op op,
@@ -35,15 +35,21 @@ struct redis_master_view {
     enum redis_state state;
     bool serves;        /* takes commands: up, guarded, or degraded where that is only warned of */
     bool votes;         /* serves, and has a vote on new locks */
+    bool has_voted;     /* at some time since the start */
     bool degraded;      /* also while it is guarded */
     int64_t guarded_ms; /* until it has a vote; 0: it is not guarded; -1: not known */
     char reason[160];   /* why it is not up; "" when up */
     char version[24];   /* of the server; "" while unknown */
     char run_id[48];
-    int64_t clock_offset_us;            /* its wall clock minus ours */
-    uint64_t reconnects;                /* connection attempts after the first */
-    uint32_t in_flight;                 /* commands without reply */
-    uint64_t faults[REDIS_FAULT_COUNT]; /* connections that ended because it broke the protocol */
+    char last_error[160];                 /* why it went down last, or refused; "": never */
+    int64_t last_error_ago_ms;            /* when that was */
+    int64_t round_trip_us;                /* of the last probe; -1: not known */
+    int64_t clock_offset_us;              /* its wall clock minus ours */
+    uint64_t reconnects;                  /* connection attempts after the first */
+    uint32_t in_flight;                   /* commands without reply */
+    uint64_t unreplicated;                /* votes that too few replicas had (R21) */
+    uint64_t faults[REDIS_FAULT_COUNT];   /* connections that ended because it broke the protocol */
+    uint64_t tls_faults[TLS_FAULT_COUNT]; /* connections that ended because TLS failed */
 };
 
 /* One group as people and metrics see it: counts of masters. */
@@ -63,8 +69,8 @@ struct redis *redis_start(uv_loop_t *loop, const struct config *config,
 
 /* Sends one command to the masters that it names; the bytes are gathered and written once per
  * master and loop turn. `items` are the effect's own, send->count of them (effects.items +
- * first), and are copied as far as needed. Every item gets exactly one EVENT_REPLY per master,
- * later, never from within. */
+ * first), and are copied as far as needed. Every item gets exactly one reply per master, all of the
+ * command in one EVENT_REPLIES, later, never from within. */
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items);
 
 /* The room's turn, with about_to_write() at its begin, comes before the loop sleeps again. */
@@ -90,6 +96,13 @@ bool redis_is_idle(const struct redis *redis);
  * the loop holds no handle of the room any more; then redis_free(). */
 void redis_stop(struct redis *redis, void (*done)(void *arg), void *arg);
 void redis_free(struct redis *redis);
+
+/* Looks at the files that groups with masters over TLS name. Calls `say` with every group and key
+ * (`ca_file`) and what is wrong; with `fatal` no master can be reached like that. */
+void redis_check_files(const struct config *config,
+                       void (*say)(void *arg, const char *group, const char *key, bool fatal,
+                                   const char *what),
+                       void *arg);
 
 /* Marks the masters of every guarded group as trusted: they vote at once, whatever they may have
  * forgotten (D5.3). Asks one after the other and blocks meanwhile; says how each went through

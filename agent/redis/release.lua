@@ -6,12 +6,12 @@
 -- KEYS: the lock keys of all items, the fence keys of those with a number, and the tickets of all
 -- with order fair (tickets.lua stands behind the common part). Answers a list, or 0 where that is
 -- what all answer; no item can make another one fail.
--- (fair)
+-- (kind)
 local size = fair and 5 or 2
 local count, done, locks = #ARGV / size, 0, {}
 
 -- The usual case: the lock is there, and no number is to be compared.
-if not fair then
+if not (fair or slots) then
     local ask, own, channels = redis.pcall, count > 1 and {} or KEYS, {}
     locks = ask('MGET', unpack(KEYS, 1, count)) -- refused as a whole: nothing is there
     for i = 1, count do
@@ -53,7 +53,10 @@ local function release(key, own, fence, fencing_number, tickets, agent, number, 
         return stored
     end
     local channel, agents = channel_of(key)
-    if agents > 0 then redis.pcall('PUBLISH', channel, agents) end
+    local slot = slots and string.match(key, '^lockagent:slot:(%d+):')
+    if agents > 0 then
+        redis.pcall('PUBLISH', channel, slot and agents .. ' slot ' .. slot or agents)
+    end
     return stored
 end
 

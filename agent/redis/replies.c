@@ -87,24 +87,58 @@ static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
            *ret_fence <= INT64_MAX;
 }
 
+/* How many wait, as far as a master is believed; 0 where it does not say. */
+static uint32_t read_agents(const redisReply *list, size_t i)
+{
+    const redisReply *agents = element(list, i, REDIS_REPLY_INTEGER);
+    int64_t waiting = agents != NULL ? agents->integer : 0;
+    return waiting > AGENTS_MAX ? AGENTS_MAX : waiting > 0 ? (uint32_t)waiting : 0;
+}
+
 /* ['handed', number, agents] */
 static bool read_handed(const redisReply *list, struct item_reply *reply)
 {
-    const redisReply *agents = element(list, 2, REDIS_REPLY_INTEGER);
-    int64_t waiting = agents != NULL ? agents->integer : 0;
     reply->vote = VOTE_YES;
-    reply->agents = waiting > AGENTS_MAX ? AGENTS_MAX : waiting > 0 ? (uint32_t)waiting : 0;
+    reply->agents = read_agents(list, 2);
     return list->elements > 1 && read_fence(list->element[1], &reply->fence);
 }
 
-/* ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket,
- * ['moved', pttl, label], ['yes', pttl, label], ['foreign', pttl], ['spoiled', pttl],
- * ['repaired', number], ['misnumbered', number] */
+/* R20: one character for each slot, '1' where it is taken. */
+static slot_set read_slots(const redisReply *list)
+{
+    const redisReply *text = element(list, 3, REDIS_REPLY_STRING);
+    slot_set taken = 0;
+    for (size_t i = 0; text != NULL && i < text->len && i < LIMIT_PERMITS; i++)
+        taken |= (slot_set)(text->str[i] == '1') << i;
+    return taken;
+}
+
+/* A label, and where readers share the key (R17) mode and readers, of format redisson how many wait
+ * (R22): [.., .., label, .., mode, readers, agents]. False where there is no label. */
+static bool read_holders(const redisReply *list, struct item_reply *reply)
+{
+    const redisReply *label = element(list, 2, REDIS_REPLY_STRING),
+                     *mode = element(list, 4, REDIS_REPLY_STRING),
+                     *readers = element(list, 5, REDIS_REPLY_INTEGER);
+    if (label == NULL)
+        return false;
+    reply->holder = (struct text){
+        label->str, is_label(label->str, (size_t)label->len) ? (size_t)label->len : 0};
+    reply->mode = mode != NULL && strcmp(mode->str, "r") == 0 ? MODE_READ : MODE_WRITE;
+    reply->agents = read_agents(list, 6);
+    if (reply->mode == MODE_READ && readers != NULL && readers->integer > 0)
+        reply->readers = readers->integer > READERS_MAX ? READERS_MAX : (uint32_t)readers->integer;
+    return true;
+}
+
+/* ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or the
+ * slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['foreign', pttl] and
+ * perhaps a label, which there is none of, and the slots, ['spoiled', pttl],
+ * ['repaired', number], ['misnumbered', number], ['adopted', number, label, ...] */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
     const redisReply *word = element(list, 0, REDIS_REPLY_STRING),
                      *number = element(list, 1, REDIS_REPLY_INTEGER);
-    const redisReply *label = element(list, 2, REDIS_REPLY_STRING);
     if (op == OP_HANDOVER && word != NULL && strcmp(word->str, "handed") == 0)
         return read_handed(list, reply);
     if (word == NULL || number == NULL || number->integer < -1)
@@ -113,6 +147,7 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         reply->vote = VOTE_FOREIGN;
         reply->outcome = REDIS_OUTCOME_WRONGTYPE;
         reply->pttl_ms = bounded_ms(number->integer);
+        reply->taken = read_slots(list);
         return true;
     }
     if (strcmp(word->str, "spoiled") == 0) {
@@ -129,16 +164,20 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
                  strcmp(word->str, "moved") == 0;
     bool held = strcmp(word->str, "held") == 0;
     if (held || moved || (op == OP_READ && strcmp(word->str, "yes") == 0)) {
-        if (label == NULL)
+        if (!read_holders(list, reply))
             return false;
         reply->vote = held ? VOTE_TAKEN : moved ? VOTE_MOVED : VOTE_YES;
         reply->pttl_ms = bounded_ms(number->integer);
-        reply->holder = (struct text){
-            label->str, is_label(label->str, (size_t)label->len) ? (size_t)label->len : 0};
         const redisReply *ticket = element(list, 3, REDIS_REPLY_INTEGER);
         reply->ticket =
             held && ticket != NULL && ticket->integer > 0 ? (uint64_t)ticket->integer : 0;
+        reply->taken = read_slots(list);
         return true;
+    }
+    if (op == OP_ADOPT && strcmp(word->str, "adopted") == 0) {
+        reply->vote = VOTE_YES;
+        reply->fence = (uint64_t)number->integer;
+        return number->integer >= 0 && read_holders(list, reply);
     }
     bool repaired = op == OP_REPAIR && strcmp(word->str, "repaired") == 0;
     bool misnumbered =
@@ -236,16 +275,37 @@ bool reply_is_possible(enum op op, unsigned count, const redisReply *reply)
                              (entry->type == REDIS_REPLY_STRING && op == OP_ACQUIRE));
 }
 
-uint32_t message_read(const char *text, uint64_t *ret_next)
+bool message_is_redissons(const char *text)
 {
-    uint64_t agents, next = 0;
-    const char *end = read_digits(text, 10, &agents);
-    if (end != text && *end == ' ') {
-        const char *name = end + 1;
-        end = read_digits(name, 16, &next);
-        next = end - name == 16 ? next : 0; /* an agent's name, whole */
+    return strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
+}
+
+/* What stands behind how many wait: nothing, whose turn it is, or the slot that is free. */
+static bool read_behind(const char *text, struct event_channel *said)
+{
+    static const char slot[] = " slot ";
+    uint64_t number;
+    const char *end;
+    if (strncmp(text, slot, strlen(slot)) == 0) {
+        end = read_digits(text + strlen(slot), 10, &number);
+        said->permit = number < LIMIT_PERMITS ? (uint8_t)(number + 1) : 0;
+        return end != text + strlen(slot) && *end == '\0';
     }
-    bool well = end != text && *end == '\0';
-    *ret_next = well ? next : 0;
-    return !well ? 0 : agents > AGENTS_MAX ? AGENTS_MAX : (uint32_t)agents;
+    if (*text != ' ')
+        return *text == '\0';
+    end = read_digits(text + 1, 16, &number);
+    said->next = end - (text + 1) == 16 ? number : 0; /* an agent's name, whole */
+    said->next_reads = strcmp(end, " r") == 0;
+    return *end == '\0' || said->next_reads || strcmp(end, " w") == 0;
+}
+
+struct event_channel message_read(const char *text)
+{
+    struct event_channel said = {0};
+    uint64_t agents;
+    const char *end = read_digits(text, 10, &agents);
+    if (end == text || !read_behind(end, &said))
+        return (struct event_channel){0};
+    said.agents = agents > AGENTS_MAX ? AGENTS_MAX : (uint32_t)agents;
+    return said;
 }

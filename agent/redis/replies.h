@@ -9,7 +9,9 @@
 #include "agent/redis/outcomes.h"
 
 enum {
-    AGENTS_MAX = UINT16_MAX, /* that wait for a key, as far as a master is believed */
+    /* that wait for a key, or read it, as far as a master is believed */
+    AGENTS_MAX = UINT16_MAX,
+    READERS_MAX = 1000000,
 };
 /* 31 years: no reply counts further, and none overflows a time. */
 #define REPLY_MS_MAX ((int64_t)1000000000000)
@@ -20,9 +22,12 @@ struct item_reply {
     enum vote vote;
     uint32_t agents;
     uint64_t fence, ticket;
+    slot_set taken;
     int64_t pttl_ms;
     struct text holder; /* in the reply's memory */
-    const char *error;  /* the same: the text of an error; NULL where it is none */
+    enum mode mode;
+    uint32_t readers;
+    const char *error; /* the same: the text of an error; NULL where it is none */
 };
 
 /* Errors of a known class come before anything is done: refused. Of any other nothing is known: it
@@ -48,9 +53,13 @@ void item_reply_read(enum op op, const redisReply *entry, struct item_reply *ret
  * reply has none (D5.3). */
 const char *reply_epoch(enum op op, const redisReply *reply);
 
-/* The published release of a key: returns how many agents wait there; `*ret_next` is, with order
- * fair, whose turn it is (0: not said). What is no number counts as 0, what is beyond the field as
- * the largest. */
-uint32_t message_read(const char *text, uint64_t *ret_next);
+/* The published release of a key, without group, master and key: how many agents wait there; with
+ * order fair whose turn it is, and whether that one reads (R18); of a semaphore which slot is free
+ * (R20). What says nothing of these counts as 0, what is beyond the field as the largest. */
+struct event_channel message_read(const char *text);
+
+/* True where it is what Redisson publishes as a lock is released, to all (0) or to readers (1); it
+ * says of nobody who waits (R22). */
+bool message_is_redissons(const char *text);
 
 #endif

@@ -15,6 +15,20 @@ enum script_id {
     SCRIPT_ACQUIRE_FAIR, /* with order fair (R9) */
     SCRIPT_RELEASE_FAIR,
     SCRIPT_WITHDRAW_FAIR,
+    SCRIPT_ACQUIRE_SLOTS, /* of semaphores (R20) */
+    SCRIPT_RELEASE_SLOTS,
+    SCRIPT_LOOK_SLOTS,
+    SCRIPT_ACQUIRE_RW, /* of locks that readers share (R17) */
+    SCRIPT_RAISE_RW,
+    SCRIPT_EXTEND_RW,
+    SCRIPT_RELEASE_RW,
+    SCRIPT_READ_RW,
+    SCRIPT_WITHDRAW_RW,
+    SCRIPT_ACQUIRE_REDISSON, /* of format redisson (R22) */
+    SCRIPT_RAISE_REDISSON,
+    SCRIPT_EXTEND_REDISSON,
+    SCRIPT_RELEASE_REDISSON,
+    SCRIPT_READ_REDISSON,
     SCRIPT_COUNT
 };
 struct script {

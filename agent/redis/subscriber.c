@@ -61,23 +61,19 @@ static void leave(struct subscription *subscription, const struct channel *chann
 
 /* ---- the core is told ---- */
 
-/* The channel may be gone when the core has heard of it. */
+/* `said` by a message, else nothing. The channel may be gone when the core has heard of it. */
 static void tell_of_channel(struct master *master, enum event_kind kind,
-                            const struct channel *channel, uint32_t agents, uint64_t next)
+                            const struct channel *channel, struct event_channel said)
 {
     struct redis_sink *sink = &master->redis->sink;
     char key[LIMIT_KEY_BYTES];
     struct text name = channel_key(channel);
     CORE_ASSERT(name.len <= sizeof(key));
     memcpy(key, name.at, name.len);
-    struct event event = {
-        .kind = kind,
-        .channel = {.group = master->group,
-                    .master = master->index,
-                    .key = {key, name.len},
-                    .agents = agents,
-                    .next = next},
-    };
+    said.group = master->group;
+    said.master = master->index;
+    said.key = (struct text){key, name.len};
+    struct event event = {.kind = kind, .channel = said};
     sink->event(sink->arg, &event);
 }
 
@@ -93,7 +89,7 @@ static void subscription_closed(void *owner)
 
 static void tell_unsubscribed(void *arg, const struct channel *channel)
 {
-    tell_of_channel(arg, EVENT_UNSUBSCRIBED, channel, 0, 0);
+    tell_of_channel(arg, EVENT_UNSUBSCRIBED, channel, (struct event_channel){0});
 }
 
 void subscriber_close(struct master *master)
@@ -150,6 +146,15 @@ static bool pays(uint32_t *owed)
     return is_owed;
 }
 
+/* R22: whatever else is said where Redisson's instances listen is no release. */
+static void hear_message(struct master *master, const struct channel *channel, const char *text)
+{
+    if (channel->format == FORMAT_REDLOCK)
+        tell_of_channel(master, EVENT_MESSAGE, channel, message_read(text));
+    else if (message_is_redissons(text))
+        tell_of_channel(master, EVENT_MESSAGE, channel, (struct event_channel){0});
+}
+
 /* One that was left meanwhile is not found. False when it was not to come. */
 static bool hear_of_channel(struct subscription *subscription, const redisReply *reply)
 {
@@ -163,16 +168,13 @@ static bool hear_of_channel(struct subscription *subscription, const redisReply 
             return false;
         master->subscriber.retry_ticks_last = 0;
         if (channel != NULL)
-            tell_of_channel(master, EVENT_SUBSCRIBED, channel, 0, 0);
+            tell_of_channel(master, EVENT_SUBSCRIBED, channel, (struct event_channel){0});
         return true;
     }
     if (!is_word(reply, 0, "message") || last->type != REDIS_REPLY_STRING)
         return false;
-    if (channel != NULL) {
-        uint64_t next;
-        uint32_t agents = message_read(last->str, &next);
-        tell_of_channel(master, EVENT_MESSAGE, channel, agents, next);
-    }
+    if (channel != NULL)
+        hear_message(master, channel, last->str);
     return channel != NULL || subscription->leaves > 0;
 }
 
@@ -213,6 +215,7 @@ static bool subscription_awaits(const void *owner)
 static void subscription_ended(void *owner, enum redis_fault fault, const char *why)
 {
     const struct subscription *subscription = owner;
+    master_tls_ended(subscription->master, &subscription->line);
     if (fault == REDIS_FAULT_NONE)
         try_later(subscription->master);
     else
@@ -272,8 +275,9 @@ static void open_subscription(struct master *master)
     CORE_ASSERT(subscription != NULL);
     subscription->master = master;
     master->subscriber.idle_ticks = 0;
-    if (!line_open(&subscription->line, master->redis->loop, &master->config->address,
-                   master->connected_to, &calls, subscription, why, sizeof(why))) {
+    struct line_end end = master_end(master);
+    if (!line_open(&subscription->line, master->redis->loop, &end, &calls, subscription, why,
+                   sizeof(why))) {
         free(subscription);
         try_later(master);
         return;
@@ -321,15 +325,17 @@ void subscriber_tick(struct master *master)
 
 /* ---- the public face ---- */
 
-static const char *prefix_of(const struct redis *redis, const struct effect_watch *watch)
+static const struct config_policy *watched_policy(const struct redis *redis,
+                                                  const struct effect_watch *watch)
 {
-    return redis->config->policies[watch->policy].prefix;
+    return &redis->config->policies[watch->policy];
 }
 
 void redis_watch(struct redis *redis, const struct effect_watch *watch)
 {
-    const struct channel *channel =
-        channels_add(&redis->channels, watch->group, prefix_of(redis, watch), watch->key);
+    const struct config_policy *policy = watched_policy(redis, watch);
+    const struct channel *channel = channels_add(&redis->channels, watch->group,
+                                                 policy->core.format, policy->prefix, watch->key);
     for (size_t i = 0; i < redis->config->groups[watch->group].master_count; i++) {
         struct master *master = &redis->by_group[watch->group][i];
         if (master->subscriber.line != NULL && master->subscriber.line->line.connected)
@@ -341,8 +347,9 @@ void redis_watch(struct redis *redis, const struct effect_watch *watch)
 
 void redis_unwatch(struct redis *redis, const struct effect_watch *watch)
 {
-    struct channel *channel =
-        channels_take(&redis->channels, watch->group, prefix_of(redis, watch), watch->key);
+    const struct config_policy *policy = watched_policy(redis, watch);
+    struct channel *channel = channels_take(&redis->channels, watch->group, policy->core.format,
+                                            policy->prefix, watch->key);
     for (size_t i = 0; i < redis->config->groups[watch->group].master_count; i++) {
         struct subscription *subscription = redis->by_group[watch->group][i].subscriber.line;
         if (subscription != NULL && subscription->line.connected)

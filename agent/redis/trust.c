@@ -1,53 +1,33 @@
 /* `lockagent trust`: writes the markers of every guarded group by hand, one master after the
  * other, and without a loop. */
-#include <stdio.h>
-
-#include <hiredis/hiredis.h>
-
 #include "agent/redis/asking.h"
 #include "agent/redis/auth.h"
+#include "agent/redis/blocking.h"
 #include "agent/redis/info.h"
 #include "agent/redis/redis.h"
 
-enum { PATIENCE_S = 5 };
-
-static redisContext *connect_blocking(const struct config_master *master)
+/* NULL when the reply is well; else what is wrong (in `says` already where there is none), which is
+ * never the server's own text: that may quote a secret. */
+static const char *fault_in(const redisReply *reply, char *says, size_t size)
 {
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
-    const struct config_address *address = &master->address;
-    redisContext *context = address->is_unix
-                                ? redisConnectUnixWithTimeout(address->host, patience)
-                                : redisConnectWithTimeout(address->host, address->port, patience);
-    if (context != NULL && !context->err)
-        redisSetTimeout(context, patience);
-    return context;
-}
-
-/* NULL when the reply is well; else what is wrong, which is never the server's own text: that
- * may quote a secret. */
-static const char *fault_in(const redisContext *context, const redisReply *reply, char *says,
-                            size_t size)
-{
-    if (reply == NULL) {
-        snprintf(says, size, "%s", context->errstr);
+    if (reply == NULL)
         return says;
-    }
     if (reply->type != REDIS_REPLY_ERROR)
         return NULL;
     outcome_describe(outcome_of_error(reply->str), NULL, says, size);
     return says;
 }
 
-/* Asks, as resp_end() gives it; NULL when that could not even be sent. */
-static redisReply *ask_blocking(redisContext *context, struct text command)
+static const char *do_blocking(struct blocking *blocking, struct text command, char *says,
+                               size_t size)
 {
-    void *reply = NULL;
-    if (redisAppendFormattedCommand(context, command.at, command.len) == REDIS_OK)
-        redisGetReply(context, &reply);
-    return reply;
+    redisReply *reply = blocking_ask(blocking, command, says, size);
+    const char *fault = fault_in(reply, says, size);
+    freeReplyObject(reply);
+    return fault;
 }
 
-static const char *log_in(redisContext *context, const struct config_group *group,
+static const char *log_in(struct blocking *blocking, const struct config_group *group,
                           const struct config_master *master, struct resp *resp, char *says,
                           size_t size)
 {
@@ -55,57 +35,53 @@ static const char *log_in(redisContext *context, const struct config_group *grou
     int asks = auth_ask(resp, group, master, &command, says, size);
     const char *fault = asks < 0 ? says : NULL;
     if (asks > 0) {
-        redisReply *reply = ask_blocking(context, command);
+        fault = do_blocking(blocking, command, says, size);
         resp_wipe(resp);
-        fault = fault_in(context, reply, says, size);
-        freeReplyObject(reply);
     }
     if (fault == NULL && master->db != 0) {
-        redisReply *reply = redisCommand(context, "SELECT %d", master->db);
-        fault = fault_in(context, reply, says, size);
-        freeReplyObject(reply);
+        resp_begin(resp);
+        resp_text(resp, "SELECT");
+        resp_number(resp, (uint64_t)master->db);
+        fault = do_blocking(blocking, resp_end(resp), says, size);
     }
     return fault;
 }
 
-/* The run that is trusted: another one starts a new epoch where the group is not durable. */
-static void ask_run_id(redisContext *context, char *run_id, size_t size)
+/* The run that is trusted: another one starts a new epoch where the group is not durable. "": the
+ * master does not say. */
+static void ask_run_id(struct blocking *blocking, struct resp *resp, char *run_id, size_t size)
 {
+    char says[160];
     run_id[0] = '\0';
-    redisReply *reply = redisCommand(context, "INFO server");
+    resp_begin(resp);
+    resp_text(resp, "INFO");
+    resp_text(resp, "server");
+    redisReply *reply = blocking_ask(blocking, resp_end(resp), says, sizeof(says));
     if (reply != NULL && reply->type == REDIS_REPLY_STRING)
         info_field(reply->str, "run_id", run_id, size);
     freeReplyObject(reply);
 }
 
-static const char *mark(redisContext *context, const struct config *config, struct resp *resp,
+static const char *mark(struct blocking *blocking, const struct config *config, struct resp *resp,
                         char *says, size_t size)
 {
     char run_id[48];
     struct guard_ask ask = {.question = GUARD_ASK_TRUST, .max_ttl_ms = config->max_ttl_ms};
-    ask_run_id(context, run_id, sizeof(run_id));
-    redisReply *reply = ask_blocking(context, asking_marker(resp, &ask, run_id, /* whole= */ true));
-    const char *fault = fault_in(context, reply, says, size);
-    freeReplyObject(reply);
-    return fault;
+    ask_run_id(blocking, resp, run_id, sizeof(run_id));
+    return do_blocking(blocking, asking_marker(resp, &ask, run_id, /* whole= */ true), says, size);
 }
 
 static const char *trust_one(const struct config *config, const struct config_group *group,
                              size_t index, struct resp *resp, char *says, size_t size)
 {
     const struct config_master *master = &group->masters[index];
-    redisContext *context = connect_blocking(master);
-    const char *fault;
-    if (context == NULL || context->err) {
-        snprintf(says, size, "connect: %s", context != NULL ? context->errstr : "out of memory");
-        fault = says;
-    } else {
-        fault = log_in(context, group, master, resp, says, size);
-        if (fault == NULL)
-            fault = mark(context, config, resp, says, size);
-    }
-    if (context != NULL)
-        redisFree(context);
+    struct blocking *blocking = blocking_open(group, master, says, size);
+    if (blocking == NULL)
+        return says;
+    const char *fault = log_in(blocking, group, master, resp, says, size);
+    if (fault == NULL)
+        fault = mark(blocking, config, resp, says, size);
+    blocking_close(blocking);
     return fault;
 }
 

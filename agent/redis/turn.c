@@ -4,6 +4,7 @@
 #include "agent/redis/marker.h"
 #include "agent/redis/operations.h"
 #include "agent/redis/phases.h"
+#include "agent/redis/replication.h"
 #include "agent/redis/subscriber.h"
 
 /* How often what the core sends while the room closes is still answered. */
@@ -45,8 +46,10 @@ static void on_redis_turn(uv_prepare_t *prepare)
     operations_report_unsent(redis);
     for (size_t i = 0; i < redis->master_count; i++) {
         struct master *master = &redis->masters[i];
-        if (master->pipeline != NULL)
+        if (master->pipeline != NULL) {
+            replication_turn(master);
             pipeline_turn(master->pipeline);
+        }
         subscriber_turn(master);
     }
     if (redis->stopping)

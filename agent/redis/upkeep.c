@@ -81,6 +81,11 @@ static void heard_info(struct master *master, const struct command *command,
         master_makes_no_sense(master, "INFO");
 }
 
+void upkeep_count_replicas(struct master *master)
+{
+    ASK(master, heard_info, "INFO", "replication");
+}
+
 void upkeep_probe(struct master *master)
 {
     ASK(master, heard_info, "INFO", "replication");

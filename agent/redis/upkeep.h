@@ -12,6 +12,9 @@ void upkeep_reload_scripts(struct master *master);
 void upkeep_heard_marker(struct master *master, const struct command *command,
                          const redisReply *reply, bool sent);
 
+/* How many replicas it has (R21). */
+void upkeep_count_replicas(struct master *master);
+
 void upkeep_probe(struct master *master);
 
 #endif

@@ -1,0 +1,68 @@
+-- Takes locks of format redisson and numbers the grants (R1, R12, R22), or hands one from a holder
+-- that releases it to the next (R9).
+-- ARGV: per item value, ttl, fence retention (0: no fencing; -1: for ever), proposed number. Behind
+-- the one item of a hand-over stands what the holder's value begins with.
+-- KEYS: the lock keys of all items, the fence keys of those that fence, vote and marker where the
+-- group is guarded.
+-- Answers a list, of one item that item's entry alone; no item can make another one fail. A
+-- hand-over and a refusal also answer how many listen to the key's channel. All that can be refused
+-- is looked at before anything is written, and the own field is no second entry: a command may come
+-- twice.
+local size = 4
+local previous = #ARGV % size == 1 and ARGV[#ARGV]
+local count = (#ARGV - (previous and 1 or 0)) / size
+local at = count + 1 -- where the vote is: behind locks and fences
+for i = 3, #ARGV, size do
+    if ARGV[i] ~= '0' then at = at + 1 end
+end
+local vote, marker, read = KEYS[at], KEYS[at + 1], {}
+if vote then read[at] = redis.pcall('MGET', vote)[1] end
+-- (guard)
+local left = guard_left()
+
+local function refused(key, held)
+    local answer = seen('held', key, held)
+    if held == nil then return answer end
+    local _, agents = channel_of(key)
+    return {answer[1], answer[2], answer[3], 0, '', 0, agents}
+end
+
+local function granted(key, number)
+    if not previous then return number end
+    local _, agents = channel_of(key)
+    return {'handed', number, agents}
+end
+
+local function acquire(i, fence)
+    local from, key = size * (i - 1), KEYS[i]
+    local value, ttl = ARGV[from + 1], ARGV[from + 2]
+    local retention, proposed = tonumber(ARGV[from + 3]), tonumber(ARGV[from + 4])
+    local held, number = get(key), 0
+    local inherits = previous and held and string.sub(held, 1, #previous) == previous
+    if left and not inherits then return {'guarded', left} end
+    if held ~= false and held ~= value and not inherits then return refused(key, held) end
+    if fence then
+        number = stored_number(fence, proposed + ahead)
+        if not number then return {'spoiled', redis.call('PTTL', fence)} end
+    end
+    if held == value then return granted(key, number) end -- a doubled command: numbered then
+    if fence then
+        number = math.max(number + 1, proposed)
+        keep(fence, number, retention)
+    end
+    if inherits then redis.call('DEL', key) end
+    return enter(key, value, ttl) or granted(key, number)
+end
+
+local replies, fences = {}, count
+for i = 1, count do
+    local fence = nil
+    if ARGV[size * i - size + 3] ~= '0' then
+        fences = fences + 1
+        fence = KEYS[fences]
+    end
+    local well, entry = pcall(acquire, i, fence)
+    if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
+    replies[i] = entry
+end
+return count == 1 and replies[1] or replies

@@ -1,0 +1,160 @@
+/* A connection without a loop (blocking.h): the socket's own time limits bound every call. */
+#include "agent/redis/blocking.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/core/core_assert.h"
+#include "agent/redis/tls.h"
+
+enum { PATIENCE_S = 5 };
+
+struct blocking {
+    int fd;
+    struct tls *tls; /* NULL: in the clear */
+    redisReader *reader;
+};
+
+/* ---- connecting ---- */
+
+/* The descriptor; -1 and errno. */
+static int connect_within_patience(const struct sockaddr *to, socklen_t size)
+{
+    static const struct timeval patience = {.tv_sec = PATIENCE_S};
+    int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    if (connect(fd, to, size) == 0)
+        return fd;
+    int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int connect_path(const char *path, char *why, size_t why_size)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    CORE_ASSERT(len < sizeof(to.sun_path)); /* the configuration sees to it */
+    memcpy(to.sun_path, path, len);
+    int fd = connect_within_patience((struct sockaddr *)&to, sizeof(to));
+    if (fd < 0)
+        snprintf(why, why_size, "connect: %s", strerror(errno));
+    return fd;
+}
+
+/* To the first of a name's addresses that can be reached. */
+static int connect_name(const struct config_address *address, char *why, size_t why_size)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    char port[8];
+    snprintf(port, sizeof(port), "%u", (unsigned)address->port);
+    int failed = getaddrinfo(address->host, port, &hints, &list);
+    if (failed) {
+        snprintf(why, why_size, "resolve: %s", gai_strerror(failed));
+        return -1;
+    }
+    int fd = -1;
+    for (const struct addrinfo *at = list; at != NULL && fd < 0; at = at->ai_next)
+        fd = connect_within_patience(at->ai_addr, at->ai_addrlen);
+    if (fd < 0)
+        snprintf(why, why_size, "connect: %s", strerror(errno));
+    freeaddrinfo(list);
+    return fd;
+}
+
+/* What a call that did not succeed has left. */
+static void tell_why(const struct blocking *blocking, ssize_t count, char *why, size_t why_size)
+{
+    if (count == 0)
+        snprintf(why, why_size, "the master closed the connection");
+    else if (errno == EAGAIN || errno == EWOULDBLOCK)
+        snprintf(why, why_size, "no answer for %d s", PATIENCE_S);
+    else
+        snprintf(why, why_size, "%s",
+                 errno == EPROTO && blocking->tls != NULL ? tls_why(blocking->tls)
+                                                          : strerror(errno));
+}
+
+struct blocking *blocking_open(const struct config_group *group, const struct config_master *master,
+                               char *why, size_t why_size)
+{
+    const struct config_address *address = &master->address;
+    int fd = address->is_unix ? connect_path(address->host, why, why_size)
+                              : connect_name(address, why, why_size);
+    if (fd < 0)
+        return NULL;
+    struct blocking *blocking = calloc(1, sizeof(*blocking));
+    CORE_ASSERT(blocking != NULL);
+    blocking->fd = fd;
+    blocking->reader = redisReaderCreate();
+    CORE_ASSERT(blocking->reader != NULL);
+    if (master->tls) {
+        blocking->tls = tls_open(&group->tls, address->host, fd);
+        int done = tls_greet(blocking->tls);
+        if (done <= 0) {
+            tell_why(blocking, done, why, why_size);
+            blocking_close(blocking);
+            return NULL;
+        }
+    }
+    return blocking;
+}
+
+void blocking_close(struct blocking *blocking)
+{
+    if (blocking->tls != NULL)
+        tls_close(blocking->tls);
+    close(blocking->fd);
+    redisReaderFree(blocking->reader);
+    free(blocking);
+}
+
+/* ---- asking ---- */
+
+static ssize_t write_some(const struct blocking *blocking, struct text bytes)
+{
+    return blocking->tls != NULL ? tls_write(blocking->tls, bytes.at, bytes.len)
+                                 : send(blocking->fd, bytes.at, bytes.len, MSG_NOSIGNAL);
+}
+
+static ssize_t read_bytes(const struct blocking *blocking, char *into, size_t size)
+{
+    return blocking->tls != NULL ? tls_read(blocking->tls, into, size)
+                                 : recv(blocking->fd, into, size, 0);
+}
+
+redisReply *blocking_ask(struct blocking *blocking, struct text command, char *why, size_t why_size)
+{
+    char bytes[4096];
+    void *reply = NULL;
+    ssize_t count = 1;
+    while (command.len > 0 && count > 0) {
+        count = write_some(blocking, command);
+        command.at += count > 0 ? count : 0;
+        command.len -= count > 0 ? (size_t)count : 0;
+    }
+    /* Where nothing more can be written, a last word may be there all the same. */
+    while (reply == NULL) {
+        count = read_bytes(blocking, bytes, sizeof(bytes));
+        if (count <= 0) {
+            tell_why(blocking, count, why, why_size);
+            return NULL;
+        }
+        if (redisReaderFeed(blocking->reader, bytes, (size_t)count) != REDIS_OK ||
+            redisReaderGetReply(blocking->reader, &reply) != REDIS_OK) {
+            snprintf(why, why_size, "broke the protocol: what it sent is no reply");
+            return NULL;
+        }
+    }
+    return reply;
+}

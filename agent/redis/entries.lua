@@ -1,0 +1,73 @@
+-- What the scripts of locks that readers share begin with, behind tickets.lua (R17). Under the
+-- lock's own name stands a sorted set: member '<mode>:<random>:<agent>:<label>', where the mode is
+-- r or w, score the end of its lease in ms of the master's TIME. Live is what ends later than now.
+-- A live writer is alone, so the entry that ends last tells the mode of all, however many there
+-- are.
+local now = now_ms()
+
+-- The live entry that ends last; false where nothing is live, nil where it is nobody's who keeps
+-- the rules.
+local function last_of(key)
+    local last = redis.pcall('ZRANGE', key, -1, -1, 'WITHSCORES')
+    if last.err then
+        if string.find(last.err, 'WRONGTYPE', 1, true) then return nil end
+        return redis.call('ZRANGE', key, -1, -1)
+    end
+    if not last[1] then return false end
+    local mode, at = string.match(last[1], '^([rw]):%x+:%x%x%x%x%x%x%x%x:()')
+    if at ~= 53 then return nil end
+    local ends = tonumber(last[2])
+    return ends > now and {mode = mode, ends = ends, label = string.sub(last[1], 53, 117)}
+end
+
+-- Whether one of this mode may be beside what is there.
+local function has_room(last, mode)
+    return last == false or last and last.mode == 'r' and mode == 'r'
+end
+
+-- What is told of those who have the key, and how many of them read.
+local function told(word, key, last)
+    if not last then return {'foreign', redis.call('PTTL', key)} end
+    local readers = 0
+    if last.mode == 'r' then
+        readers = redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf')
+    end
+    return {word, last.ends - now, last.label, 0, last.mode, readers}
+end
+
+-- When the entry ends; nil where it is not there, or not live.
+local function end_of(key, entry)
+    local ends = tonumber(redis.call('ZSCORE', key, entry) or nil)
+    return ends and ends > now and ends or nil
+end
+
+-- The entry of the same random part, by whatever name, and when it ends; nil where it is not live.
+-- Where another agent has adopted it, or its label is not known, all are looked through.
+local function find(key, entry)
+    local ends = end_of(key, entry)
+    if ends then return entry, ends end
+    local random = string.sub(entry, 3, 43)
+    for _, other in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+        if string.sub(other, 3, 43) == random then
+            ends = end_of(key, other)
+            return ends and other, ends
+        end
+    end
+end
+
+local function agent_of(entry)
+    return string.sub(entry, 44, 51)
+end
+
+-- The key lives as long as what ends last. What creates an entry comes first: a master out of
+-- memory refuses it only as long as a script has written nothing. What is refused behind it takes
+-- it back, for no key is without expiry.
+local function enter(key, entry, ends, last)
+    redis.call('ZADD', key, ends, entry)
+    local set = redis.pcall('PEXPIREAT', key, math.max(ends, last and last.ends or 0))
+    if type(set) == 'table' then
+        redis.call('ZREM', key, entry)
+        return set
+    end
+    redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
+end

@@ -1,0 +1,44 @@
+-- What the scripts of format redisson begin with, behind the common part (R22). The lock is a hash,
+-- as RLock of Redisson keeps it: the field of its holder, with the count of its entries, which of
+-- ours is 1 for ever, and a field `mode`: RReadWriteLock takes a hash without one for its own. No
+-- script of Redisson reads what the field of another holder is called.
+
+-- The field of the holder, '' where that is nobody of ours; false where there is none, nil where
+-- the key has another type. Other errors are raised.
+local function get(key)
+    local mode = redis.pcall('HGET', key, 'mode')
+    if type(mode) == 'table' then
+        if string.find(mode.err, 'WRONGTYPE', 1, true) then return nil end
+        return redis.call('HGET', key, 'mode')
+    end
+    if mode ~= 'lockagent' then return redis.call('EXISTS', key) == 1 and '' end
+    local fields = redis.call('HGETALL', key)
+    return fields[fields[1] == 'mode' and 3 or 1] or ''
+end
+
+-- Where Redisson tells of releases of the key, and how many listen there, whoever they are; -1
+-- where that may not be asked. A name with a brace in it gets none.
+local function channel_of(key)
+    local named = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+    local channel = 'redisson_lock__channel:' .. named
+    local agents = redis.pcall('PUBSUB', 'NUMSUB', channel)
+    return channel, agents.err and -1 or agents[2]
+end
+
+-- What is refused behind the first write takes that back: no key is without expiry.
+local function enter(key, value, ttl)
+    redis.call('HSET', key, value, 1, 'mode', 'lockagent')
+    local set = redis.pcall('PEXPIRE', key, ttl)
+    if type(set) ~= 'table' then return end
+    redis.call('DEL', key)
+    return set
+end
+
+-- A number that RFencedLock counts on as well (retention -1) is kept for ever: it would begin at 1.
+local function keep(fence, number, retention)
+    if retention == -1 then
+        redis.call('SET', fence, number)
+    else
+        redis.call('SET', fence, number, 'PX', math.max(redis.call('PTTL', fence), retention))
+    end
+end

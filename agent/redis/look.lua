@@ -1,0 +1,16 @@
+-- Looks at all slots of a semaphore and changes nothing (R20).
+-- KEYS: the keys of the slots. Answers, as for one lock, what the first that is taken is, and which
+-- are, one character each, with the time that is left of the first to run out.
+local taken, answer = {}, nil
+for i = 1, #KEYS do
+    local held = get(KEYS[i])
+    taken[i] = held == false and 0 or 1
+    if held ~= false then
+        local one = seen('yes', KEYS[i], held)
+        answer = answer or {one[1], -1, one[3] or ''}
+        if one[2] >= 0 and (answer[2] < 0 or one[2] < answer[2]) then answer[2] = one[2] end
+    end
+end
+if not answer then return -1 end
+answer[4] = table.concat(taken)
+return answer

@@ -1,0 +1,14 @@
+-- The second phase of fencing, where the token is (R12): the number in KEYS[2] becomes at least
+-- ARGV[2].
+
+local number, retention = tonumber(ARGV[2]), tonumber(ARGV[3])
+local stored = stored_number(KEYS[2], number + ahead)
+local left = redis.call('PTTL', KEYS[2])
+if not stored then return {'spoiled', left} end
+if stored >= number then return stored end
+if left == -1 or retention == -1 then
+    redis.call('SET', KEYS[2], number)
+else
+    redis.call('SET', KEYS[2], number, 'PX', math.max(left, retention))
+end
+return number

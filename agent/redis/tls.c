@@ -1,0 +1,366 @@
+/* TLS to one master with OpenSSL (tls.h): our own files, its certificate, and what went wrong in
+ * words that name what to mend. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/core/core_assert.h"
+#include "agent/redis/tls.h"
+
+struct tls {
+    SSL_CTX *context;
+    SSL *ssl; /* NULL: the files can not be used */
+    enum tls_fault fault;
+    char why[160];
+};
+
+/* ---- our own files ---- */
+
+enum { WHY_BYTES = 100 };
+
+static const char broken_system[] = "OpenSSL can not be used: its configuration is broken";
+
+/* Anything else could make the loop wait. False, and `why`. */
+static bool is_usable(const char *path, char *why)
+{
+    struct stat file;
+    if (stat(path, &file) != 0 || access(path, R_OK) != 0)
+        snprintf(why, WHY_BYTES, "%s", strerror(errno));
+    else if (!S_ISREG(file.st_mode))
+        snprintf(why, WHY_BYTES, "is not a regular file");
+    else
+        return true;
+    return false;
+}
+
+static bool take_authorities(SSL_CTX *context, const struct config_tls *config, char *why)
+{
+    if (config->ca_file[0] == '\0')
+        return SSL_CTX_set_default_verify_paths(context) == 1;
+    if (!is_usable(config->ca_file, why))
+        return false;
+    if (SSL_CTX_load_verify_file(context, config->ca_file) == 1)
+        return true;
+    snprintf(why, WHY_BYTES, "holds no certificate in PEM");
+    return false;
+}
+
+static bool take_certificate(SSL_CTX *context, const struct config_tls *config, char *why)
+{
+    if (config->cert_file[0] == '\0')
+        return true;
+    if (!is_usable(config->cert_file, why))
+        return false;
+    if (SSL_CTX_use_certificate_chain_file(context, config->cert_file) != 1)
+        snprintf(why, WHY_BYTES, "holds no certificate in PEM that can be used");
+    else if (X509_cmp_current_time(X509_get0_notAfter(SSL_CTX_get0_certificate(context))) < 0)
+        snprintf(why, WHY_BYTES, "the certificate has expired");
+    else
+        return true;
+    return false;
+}
+
+/* Nobody can be asked for a passphrase. */
+static int no_passphrase(char *passphrase, int size, int writes, void *asked)
+{
+    (void)passphrase, (void)size, (void)writes;
+    *(bool *)asked = true;
+    return -1;
+}
+
+/* Behind take_certificate(), which it is compared with. */
+static bool take_key(SSL_CTX *context, const struct config_tls *config, char *why)
+{
+    bool asked = false;
+    if (config->key_file[0] == '\0')
+        return true;
+    if (!is_usable(config->key_file, why))
+        return false;
+    SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
+    bool read = SSL_CTX_use_PrivateKey_file(context, config->key_file, SSL_FILETYPE_PEM) == 1;
+    bool differs = ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    if (!read)
+        snprintf(why, WHY_BYTES, "%s",
+                 asked     ? "the key is encrypted; needed is one without a passphrase"
+                 : differs ? "is not the key of the certificate in cert_file"
+                           : "holds no private key in PEM");
+    return read;
+}
+
+static const struct our_file {
+    const char *key;
+    bool (*take)(SSL_CTX *context, const struct config_tls *config, char *why);
+} our_files[] = {
+    {"ca_file", take_authorities},
+    {"cert_file", take_certificate},
+    {"key_file", take_key},
+};
+enum { OUR_FILES = sizeof(our_files) / sizeof(our_files[0]) };
+
+/* NULL where the system's configuration of OpenSSL is broken. */
+static SSL_CTX *new_context(void)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    if (context == NULL)
+        return NULL;
+    CORE_ASSERT(SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    return context;
+}
+
+/* As ssh has it: nobody but its owner should read a private key. What belongs to somebody else, as
+ * a mounted secret does, may be given to our group. */
+static bool is_private(const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) != 0)
+        return true;
+    return (file.st_mode & (file.st_uid == geteuid() ? 077 : 007)) == 0;
+}
+
+void tls_check(const struct config_tls *config,
+               void (*say)(void *arg, const char *key, bool fatal, const char *what), void *arg)
+{
+    char why[WHY_BYTES] = "";
+    SSL_CTX *context = new_context();
+    if (context == NULL)
+        say(arg, "ca_file", /* fatal= */ true, broken_system);
+    for (unsigned i = 0; i < OUR_FILES && context != NULL; i++) {
+        ERR_clear_error();
+        if (!our_files[i].take(context, config, why))
+            say(arg, our_files[i].key, /* fatal= */ true, why);
+    }
+    ERR_clear_error();
+    SSL_CTX_free(context);
+    if (config->key_file[0] != '\0' && !is_private(config->key_file))
+        say(arg, "key_file", /* fatal= */ false,
+            "others than its owner may read the private key (chmod 600)");
+}
+
+/* ---- opening ---- */
+
+static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
+{
+    va_list list;
+    int at = snprintf(tls->why, sizeof(tls->why), "tls: ");
+    va_start(list, format);
+    vsnprintf(tls->why + at, sizeof(tls->why) - (size_t)at, format, list);
+    va_end(list);
+    tls->fault = fault;
+}
+
+static bool take_files(struct tls *tls, const struct config_tls *config)
+{
+    char why[WHY_BYTES] = "no memory";
+    for (unsigned i = 0; i < OUR_FILES; i++) {
+        if (!our_files[i].take(tls->context, config, why)) {
+            fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* An address is looked for among the certificate's addresses, a name among its names; only a name
+ * is told to the master (SNI). */
+static void expect_name(SSL *ssl, const char *name)
+{
+    X509_VERIFY_PARAM *verify = SSL_get0_param(ssl);
+    X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (X509_VERIFY_PARAM_set1_ip_asc(verify, name) == 1)
+        return;
+    CORE_ASSERT(X509_VERIFY_PARAM_set1_host(verify, name, 0) == 1);
+    char told[TLSEXT_MAXLEN_host_name + 1]; /* OpenSSL's macro takes no const */
+    CORE_ASSERT(snprintf(told, sizeof(told), "%s", name) < (int)sizeof(told));
+    CORE_ASSERT(SSL_set_tlsext_host_name(ssl, told) == 1);
+}
+
+struct tls *tls_open(const struct config_tls *config, const char *host, int fd)
+{
+    struct tls *tls = calloc(1, sizeof(*tls));
+    CORE_ASSERT(tls != NULL);
+    ERR_clear_error();
+    tls->fault = TLS_FAULT_NONE;
+    tls->context = new_context();
+    if (tls->context == NULL)
+        fail(tls, TLS_FAULT_OTHER, "%s", broken_system);
+    if (tls->context == NULL || !take_files(tls, config))
+        return tls;
+    tls->ssl = SSL_new(tls->context);
+    CORE_ASSERT(tls->ssl != NULL && SSL_set_fd(tls->ssl, fd) == 1);
+    expect_name(tls->ssl, config->server_name[0] != '\0' ? config->server_name : host);
+    return tls;
+}
+
+void tls_close(struct tls *tls)
+{
+    SSL_free(tls->ssl);
+    SSL_CTX_free(tls->context);
+    free(tls);
+}
+
+/* ---- what went wrong ---- */
+
+static void certificate_refused(struct tls *tls, long verified)
+{
+    switch (verified) {
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        fail(
+            tls, TLS_FAULT_NAME,
+            "the master's certificate is for another name than the one connected to (server_name)");
+        return;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        fail(tls, TLS_FAULT_EXPIRED, "the master's certificate, or its authority's, has expired");
+        return;
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        fail(tls, TLS_FAULT_EXPIRED, "the master's certificate is not valid yet");
+        return;
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        fail(tls, TLS_FAULT_AUTHORITY,
+             "the master's certificate is signed by no authority of ca_file");
+        return;
+    default:
+        fail(tls, TLS_FAULT_AUTHORITY, "the master's certificate: %s",
+             X509_verify_cert_error_string(verified));
+    }
+}
+
+/* What the master says of us, and what shows that it speaks something else. */
+static const struct remark {
+    int reason;
+    enum tls_fault fault;
+    const char *says;
+} remarks[] = {
+    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, TLS_FAULT_REFUSED,
+     "the master asks for a client certificate (cert_file, key_file)"},
+    {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, TLS_FAULT_REFUSED,
+     "the master refuses the handshake: no cipher in common, or a client certificate is missing"},
+    {SSL_R_TLSV1_ALERT_UNKNOWN_CA, TLS_FAULT_REFUSED,
+     "the master does not know the authority of the certificate in cert_file"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, TLS_FAULT_REFUSED,
+     "the master says that the certificate in cert_file has expired"},
+    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, TLS_FAULT_REFUSED,
+     "the master does not accept the certificate in cert_file"},
+    {SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, TLS_FAULT_REFUSED,
+     "the master says that the certificate in cert_file is not for clients"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, TLS_FAULT_REFUSED,
+     "the master does not accept the certificate in cert_file"},
+    {SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, TLS_FAULT_OTHER,
+     "the master does not speak TLS 1.2 or 1.3"},
+    {SSL_R_UNSUPPORTED_PROTOCOL, TLS_FAULT_OTHER, "the master does not speak TLS 1.2 or 1.3"},
+    {SSL_R_WRONG_VERSION_NUMBER, TLS_FAULT_NOT_TLS, "the master speaks no TLS on this port"},
+};
+
+static void handshake_refused(struct tls *tls, int reason)
+{
+    for (unsigned i = 0; i < sizeof(remarks) / sizeof(remarks[0]); i++) {
+        if (remarks[i].reason == reason) {
+            fail(tls, remarks[i].fault, "%s", remarks[i].says);
+            return;
+        }
+    }
+    const char *says = ERR_reason_error_string(ERR_peek_error());
+    fail(tls, TLS_FAULT_OTHER, "%s", says != NULL ? says : "failed");
+}
+
+/* What OpenSSL has said to an operation that gave `count`: what the operation returns, with
+ * errno. */
+static int outcome(struct tls *tls, int count)
+{
+    int network = errno;
+    if (count > 0)
+        return count;
+    switch (SSL_get_error(tls->ssl, count)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        errno = EAGAIN;
+        return -1;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    case SSL_ERROR_SYSCALL:
+        errno = network;
+        return network != 0 ? -1 : 0;
+    default:
+        break;
+    }
+    int reason = ERR_GET_REASON(ERR_peek_error());
+    if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return 0;
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
+        certificate_refused(tls, SSL_get_verify_result(tls->ssl));
+    else
+        handshake_refused(tls, reason);
+    errno = EPROTO;
+    return -1;
+}
+
+/* ---- its operations ---- */
+
+static void begin(void)
+{
+    ERR_clear_error();
+    errno = 0;
+}
+
+int tls_greet(struct tls *tls)
+{
+    if (tls->ssl == NULL) {
+        errno = EPROTO;
+        return -1;
+    }
+    begin();
+    return outcome(tls, SSL_connect(tls->ssl));
+}
+
+/* What is cut to `int` is asked for again. */
+static int bounded(size_t len)
+{
+    return len > 1 << 20 ? 1 << 20 : (int)len;
+}
+
+ssize_t tls_read(struct tls *tls, char *into, size_t size)
+{
+    begin();
+    return outcome(tls, SSL_read(tls->ssl, into, bounded(size)));
+}
+
+ssize_t tls_write(struct tls *tls, const char *bytes, size_t len)
+{
+    begin();
+    return outcome(tls, SSL_write(tls->ssl, bytes, bounded(len)));
+}
+
+bool tls_waits_to_write(const struct tls *tls)
+{
+    return SSL_want_write(tls->ssl);
+}
+
+enum tls_fault tls_fault(const struct tls *tls)
+{
+    return tls->fault;
+}
+
+const char *tls_why(const struct tls *tls)
+{
+    return tls->why;
+}
