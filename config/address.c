@@ -215,6 +215,12 @@ static const char *read_tcp_url(const char *rest, struct config_master *ret)
     return NULL;
 }
 
+static const char *read_tls_url(const char *rest, struct config_master *ret)
+{
+    ret->tls = true;
+    return read_tcp_url(rest, ret);
+}
+
 static const char *read_unix_url(const char *path, struct config_master *ret)
 {
     if (has_prefix(path, "///")) /* unix:///path, as some clients have it */
@@ -241,7 +247,7 @@ const char *config_master_parse(const char *url, struct config_master *ret_maste
     else if (has_prefix(url, "unix:"))
         why = read_unix_url(url + strlen("unix:"), &master);
     else if (has_prefix(url, "rediss://"))
-        why = "asks for TLS, which this build does not have";
+        why = read_tls_url(url + strlen("rediss://"), &master);
     else
         why = "is not a URL of a Redis master";
     if (why == NULL)
@@ -256,8 +262,8 @@ static void print_url(const struct config_master *master, const char *userinfo, 
     char db[16] = "";
     if (with_db)
         snprintf(db, sizeof(db), "%s%d", master->address.is_unix ? "?db=" : "/", master->db);
-    snprintf(out, size, "%s%s%s%s", master->address.is_unix ? "" : "redis://", userinfo,
-             master->address.text, db);
+    const char *scheme = master->address.is_unix ? "" : master->tls ? "rediss://" : "redis://";
+    snprintf(out, size, "%s%s%s%s", scheme, userinfo, master->address.text, db);
 }
 
 void config_master_complete(struct config_master *master, const char *username, int db)

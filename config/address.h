@@ -8,7 +8,8 @@
  * read behind the text itself. */
 const char *config_address_parse(const char *text, struct config_address *ret_address);
 
-/* Reads `redis://[user[:password]@]host[:port][/db]` or `unix:/path[?db=N]`. As above; `url` is
+/* Reads `redis://[user[:password]@]host[:port][/db]`, the same with `rediss://` for TLS, or
+ * `unix:/path[?db=N]`. As above; `url` is
  * left empty and `db` is -1 where the URL names none, until config_master_complete(). */
 const char *config_master_parse(const char *url, struct config_master *ret_master);
 

@@ -66,7 +66,7 @@ const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG
         allowed_items(key, "host:port, [v6]:port or unix:/path", allowed);
         break;
     case TYPE_MASTERS:
-        allowed_items(key, "redis://[user[:password]@]host[:port][/db] or unix:/path[?db=N]",
+        allowed_items(key, "redis[s]://[user[:password]@]host[:port][/db] or unix:/path[?db=N]",
                       allowed);
         break;
     case TYPE_HOSTS:

@@ -45,15 +45,38 @@ static void report_changed(struct comparison *comparison, struct config_place pl
     config_report_add(&comparison->loading->report, place, path, "%s; that needs a restart", what);
 }
 
+/* Order is fair where kind is rw (R18): where nobody has written it, it follows, and kind alone has
+ * changed. */
+static bool follows_from_kind(const struct comparison *comparison, const struct config_key *key,
+                              size_t index)
+{
+    return strcmp(key->path, "policies[].order") == 0 &&
+           comparison->running->policies[index].core.kind !=
+               comparison->next->policies[index].core.kind &&
+           !config_is_set(comparison->loading, key->path, index);
+}
+
+/* R22: the same grants, numbered somewhere else, would not rise. */
+static bool moves_numbers(const struct comparison *comparison, const struct config_key *key,
+                          size_t index)
+{
+    return strcmp(key->path, "policies[].fencing") == 0 &&
+           (comparison->running->policies[index].core.fencing == FENCING_REDISSON ||
+            comparison->next->policies[index].core.fencing == FENCING_REDISSON);
+}
+
 static void compare_key(struct comparison *comparison, const struct config_key *key, size_t index)
 {
     char path[CONFIG_PATH];
-    if (config_key_is_section(key) || key->flags & KEY_RELOADABLE)
+    if (config_key_is_section(key) ||
+        (key->flags & KEY_RELOADABLE && !moves_numbers(comparison, key, index)))
         return;
     /* `group` and `groups` are two spellings of one field: spoken of once, under the one that
      * fits. */
     if (key->type == TYPE_GROUPS &&
         (key->max == 1) != (comparison->next->policies[index].core.group_count == 1))
+        return;
+    if (follows_from_kind(comparison, key, index))
         return;
     if (!config_value_same(key, comparison->running, comparison->next, index))
         report_changed(comparison, place_around(comparison, key->path, index),

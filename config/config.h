@@ -22,10 +22,18 @@ struct config_listener {
     size_t count; /* admin: 0 when there is none */
 };
 
+/* TLS to the masters of a group whose URLs ask for it. The files are read at every connect. */
+struct config_tls {
+    char ca_file[CONFIG_TEXT];                          /* "": the system's authorities */
+    char cert_file[CONFIG_TEXT], key_file[CONFIG_TEXT]; /* "": no client certificate */
+    char server_name[256]; /* whom certificates are for; "": the host of each URL */
+};
+
 /* One Redis master, from its URL and its group's keys. */
 struct config_master {
     char url[CONFIG_TEXT]; /* for people: without user and password */
     struct config_address address;
+    bool tls; /* rediss:// */
     int db;
     char username[128]; /* "": the default user */
     char password[256]; /* from the URL; "": none, or password_file of the group */
@@ -42,8 +50,11 @@ struct config_group {
     char username[128];              /* for masters whose URL names none */
     char password_file[CONFIG_TEXT]; /* read at every connect; "" for none */
     int db;                          /* for masters whose URL names none */
+    struct config_tls tls;           /* for masters whose URL asks for it */
     bool durable;                    /* masters never forget a key, no replica is promoted (D5.3) */
     bool guard;                      /* a master that may have forgotten keys has no vote (D5.3) */
+    uint32_t replicas_ack;           /* replicas that must have a vote (R21); 0: none are asked */
+    uint32_t replicas_timeout_ms;    /* and how long the master waits for them */
     enum on_degraded on_degraded;    /* what becomes of a master that should not be one (D5.4) */
 };
 

@@ -24,11 +24,12 @@
 /* Laid out by hand: a line per field would hide the table. */
 /* clang-format off */
 const struct config_key config_keys[] = {
-    {.path = "listen", .type = TYPE_ADDRESSES, AGENT(listen), .preset = "127.0.0.1:8080", .min = 1,
-     .max = CONFIG_LISTENERS,
+    {.path = "listen", .type = TYPE_ADDRESSES, AGENT(listen),
+     .preset = "[127.0.0.1:8080, \"[::1]:8080\"]", .min = 1, .max = CONFIG_LISTENERS,
      .prose = "Where the API listens: one address or a list. Any address but loopback and unix "
               "sockets needs api.token_file or api.allow_remote. Port 0 is any free port, "
-              "printed in the log."},
+              "printed in the log. On a machine without IPv6, [::1] beside another address is "
+              "left out."},
 
     {.path = "admin", .type = TYPE_SECTION,
      .prose = "A listener for metrics and health checks alone, reachable from outside the pod. "
@@ -53,7 +54,7 @@ const struct config_key config_keys[] = {
      .max = LIMIT_MASTERS,
      .prose = "The group's masters, best an odd number of them: three survive the loss of one, "
               "five the loss of two. Never replicas of each other. `@`, `/`, `:` and `,` in a "
-              "user or password are percent-encoded (%40, %2F, %3A, %2C)."},
+              "user or password are percent-encoded (%40, %2F, %3A, %2C). rediss:// is over TLS."},
     {.path = "redis.groups.<name>.node_timeout", .type = TYPE_DURATION, GROUP(node_timeout_ms),
      .preset = "50ms", .min = 1 * MS, .max = 10 * SECOND,
      .prose = "How long a master may take to vote on a lock before the round goes on without it. "
@@ -72,6 +73,26 @@ const struct config_key config_keys[] = {
     {.path = "redis.groups.<name>.db", .type = TYPE_COUNT, GROUP(db), .preset = "0", .min = 0,
      .max = 65535,
      .prose = "Database number for the masters whose URL names none."},
+    {.path = "redis.groups.<name>.tls", .type = TYPE_SECTION,
+     .prose = "TLS to the masters whose URL begins with rediss://. They are always verified. The "
+              "files are read anew at every connect, so certificates can be renewed without a "
+              "restart."},
+    {.path = "redis.groups.<name>.tls.ca_file", .type = TYPE_TEXT, GROUP(tls.ca_file),
+     .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
+     .prose = "File with the certificates, in PEM, of the authorities that may have signed those "
+              "of the masters. Empty for the system's own."},
+    {.path = "redis.groups.<name>.tls.cert_file", .type = TYPE_TEXT, GROUP(tls.cert_file),
+     .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
+     .prose = "File with the certificate, in PEM, that the agent shows to the masters, and those "
+              "between it and its authority. Needs key_file. Empty for none."},
+    {.path = "redis.groups.<name>.tls.key_file", .type = TYPE_TEXT, GROUP(tls.key_file),
+     .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
+     .prose = "File with the private key of that certificate, in PEM and without a passphrase; "
+              "nobody else should be able to read it."},
+    {.path = "redis.groups.<name>.tls.server_name", .type = TYPE_TEXT, GROUP(tls.server_name),
+     .preset = "", .min = 0, .max = 253,
+     .prose = "Name or address that the certificate of every master of the group must be for. "
+              "Empty for the host of its URL."},
     {.path = "redis.groups.<name>.durable", .type = TYPE_FLAG, GROUP(durable), .preset = "false",
      .prose = "Promises that these masters never forget a key over a restart: appendfsync "
               "always, volumes that survive, and no replica that is promoted. A restart then "
@@ -80,6 +101,18 @@ const struct config_key config_keys[] = {
      .prose = "Gives a master that may have forgotten keys (restarted, emptied, replaced) no "
               "vote on new locks until every lease that it may have known has run out: "
               "limits.max_ttl and 1s. off only where something else sees to that."},
+    {.path = "redis.groups.<name>.replicas", .type = TYPE_SECTION,
+     .prose = "For a group of one master under algorithm: single: what is granted or renewed must "
+              "be on so many of its replicas. The master of another group may have any number of "
+              "them, and nobody waits for these."},
+    {.path = "redis.groups.<name>.replicas.ack", .type = TYPE_COUNT, GROUP(replicas_ack),
+     .example = "1", .min = 1, .max = 15,
+     .prose = "How many replicas must have confirmed a grant or a renewal (WAIT) before it "
+              "counts; where fewer do in time it is undone or tried again. Not given: none."},
+    {.path = "redis.groups.<name>.replicas.timeout", .type = TYPE_DURATION,
+     GROUP(replicas_timeout_ms), .example = "100ms", .min = 1 * MS, .max = 5 * SECOND,
+     .prose = "How long the master waits for them, 100ms where it is not given. node_timeout must "
+              "be at least 20ms longer, and is so where it is not given."},
     {.path = "redis.groups.<name>.on_degraded", .type = TYPE_CHOICE, GROUP(on_degraded),
      .preset = "warn", .min = ON_DEGRADED_WARN, .words = {"warn", "down"},
      .prose = "What to do with a master that is a replica, evicts keys, or is the same server as "
@@ -137,20 +170,37 @@ const struct config_key config_keys[] = {
               "a release, the next one waits so much longer, as a grace for what the lost one "
               "has set going. A release frees the key at once. Together with the ttl "
               "limits.max_ttl at most."},
-    {.path = "policies[].fencing", .type = TYPE_SWITCH, .flags = KEY_RELOADABLE,
-     POLICY(core.fencing), .preset = "on",
+    {.path = "policies[].fencing", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE,
+     POLICY(core.fencing), .preset = "on", .min = FENCING_OFF, .words = {"off", "on", "redisson"},
      .prose = "Number every grant with a fencing token that only rises, for resources that can "
-              "refuse an old holder."},
+              "refuse an old holder. redisson: in one order with Redisson's RFencedLock, which "
+              "needs algorithm: single and format: redisson; a reload does not change that."},
     {.path = "policies[].fence_retention", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.fence_retention_ms), .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
-     .prose = "How long masters remember the last fencing token after a key's last grant or "
-              "renewal. At least twice limits.max_ttl (which is also the default where it is "
-              "more)."},
+     .prose = "How long masters remember the last fencing token after a key's last grant; after "
+              "its last renewal, for three quarters of it at least. At least twice "
+              "limits.max_ttl (which is also the default where it is more)."},
+    {.path = "policies[].kind", .type = TYPE_CHOICE, POLICY(core.kind), .preset = "mutex",
+     .min = KIND_MUTEX, .words = {"mutex", "rw"},
+     .prose = "What the locks are: mutex, which one caller holds, or rw, which one caller writes "
+              "or any number read. Those who wait are served in the order in which they came, "
+              "whatever they want: a reader passes no writer that waits, and a writer no reader; "
+              "so order is fair with rw. Every agent must use the same."},
+    {.path = "policies[].format", .type = TYPE_CHOICE, POLICY(core.format), .preset = "redlock",
+     .min = FORMAT_REDLOCK, .words = {"redlock", "redisson"},
+     .prose = "How masters store a lock: redlock, as agents and other Redlock clients do, or "
+              "redisson, as RLock of Redisson does, to share locks with Java services. Not beside "
+              "kind: rw, order: fair or permits. Every agent must use the same."},
     {.path = "policies[].order", .type = TYPE_CHOICE, POLICY(core.order), .preset = "any",
      .min = ORDER_ANY, .words = {"any", "fair"},
      .prose = "Who is next of those who wait at different agents: any, which is the fastest, or "
               "fair, the one who came first. Those who wait at one agent are served in order in "
               "any case. Every agent must use the same."},
+    {.path = "policies[].permits", .type = TYPE_COUNT, POLICY(core.permits), .preset = "1",
+     .min = 1, .max = LIMIT_PERMITS,
+     .prose = "How many callers hold a key at once: 1 for a mutex, more for a semaphore, whose "
+              "holders have a slot each, with its own fencing tokens. Not beside kind: rw, "
+              "reentrant or order: fair. Every agent must use the same."},
     {.path = "policies[].handover_max", .type = TYPE_COUNT, .flags = KEY_RELOADABLE,
      POLICY(core.handover_max), .preset = "16", .min = 0, .max = 1000000,
      .prose = "How many times in a row a released lock is handed to the next caller that waits "
@@ -236,9 +286,9 @@ const struct config_key config_keys[] = {
      .prose = "Time for open requests to end and for releases to reach the masters."},
     {.path = "shutdown.unreleased", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE,
      AGENT(shutdown_release), .preset = "expire", .min = 0, .words = {"expire", "release"},
-     .prose = "Locks still held then: expire lets their leases run out. release frees them at "
-              "once, which is right only where the application has certainly ended before the "
-              "agent."},
+     .prose = "Locks still held then: expire lets their leases run out. release frees them, as "
+              "soon as no caller waits or streams, which is right only where the application has "
+              "certainly ended before the agent."},
 };
 /* clang-format on */
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);

@@ -325,6 +325,88 @@ static void check_algorithm(struct config_loading *loading, size_t index)
     }
 }
 
+/* R20: what a semaphore can not be. */
+static void check_permits(struct config_loading *loading, size_t index)
+{
+    static const char permits[] = "policies[].permits";
+    const struct core_policy *policy = &loading->config->policies[index].core;
+    char path[CONFIG_PATH];
+    config_path_of(loading, permits, index, path);
+    struct config_place place = config_place_of(loading, permits, index, (struct config_place){0});
+    if (policy->permits == 1 || config_is_bad(loading, permits, index))
+        return;
+    if (policy->kind == KIND_RW)
+        config_report_add(&loading->report, place, path,
+                          "`%u` can not stand beside kind: rw; allowed: kind: mutex, or one permit",
+                          (unsigned)policy->permits);
+    else if (policy->order == ORDER_FAIR)
+        config_report_add(
+            &loading->report, place, path,
+            "`%u` can not stand beside order: fair; allowed: order: any, or one permit",
+            (unsigned)policy->permits);
+    if (policy->reentrant)
+        config_report_add(&loading->report, place, path,
+                          "`%u` can not stand beside reentrant; allowed: reentrant: off, or one "
+                          "permit",
+                          (unsigned)policy->permits);
+}
+
+/* R18: tickets are what keeps readers and writers from passing each other. */
+static void check_kind(struct config_loading *loading, size_t index)
+{
+    struct core_policy *policy = &loading->config->policies[index].core;
+    char path[CONFIG_PATH];
+    if (policy->kind != KIND_RW || policy->order == ORDER_FAIR)
+        return;
+    if (!config_is_set(loading, "policies[].order", index))
+        policy->order = ORDER_FAIR;
+    else if (!config_is_bad(loading, "policies[].order", index))
+        config_report_add(
+            &loading->report,
+            config_place_of(loading, "policies[].order", index, (struct config_place){0}),
+            config_path_of(loading, "policies[].order", index, path),
+            "`any` can not stand beside kind: rw; allowed: fair, which it is where it is left "
+            "away");
+}
+
+static void refuse_key(struct config_loading *loading, size_t index, const char *key,
+                       const char *why)
+{
+    char path[CONFIG_PATH];
+    if (!config_is_bad(loading, key, index))
+        config_report_add(&loading->report,
+                          config_place_of(loading, key, index, (struct config_place){0}),
+                          config_path_of(loading, key, index, path), "%s", why);
+}
+
+/* R22: Redisson knows neither readers, nor tickets, nor slots of ours, and numbers one master. */
+static void check_format(struct config_loading *loading, size_t index)
+{
+    static const char format[] = "policies[].format", fencing[] = "policies[].fencing";
+    const struct core_policy *policy = &loading->config->policies[index].core;
+    bool redisson = policy->format == FORMAT_REDISSON;
+    if (redisson && policy->kind == KIND_RW)
+        refuse_key(loading, index, format,
+                   "`redisson` can not stand beside kind: rw; allowed: kind: mutex, or format: "
+                   "redlock");
+    else if (redisson && policy->order == ORDER_FAIR)
+        refuse_key(loading, index, format,
+                   "`redisson` can not stand beside order: fair; allowed: order: any, or format: "
+                   "redlock");
+    if (redisson && policy->permits > 1)
+        refuse_key(
+            loading, index, format,
+            "`redisson` can not stand beside permits; allowed: one permit, or format: redlock");
+    if (policy->fencing != FENCING_REDISSON)
+        return;
+    if (!redisson)
+        refuse_key(loading, index, fencing,
+                   "`redisson` needs format: redisson; allowed: on, off, or that format");
+    if (policy->algorithm != ALGORITHM_SINGLE)
+        refuse_key(loading, index, fencing,
+                   "`redisson` needs algorithm: single; allowed: on, off, or one master");
+}
+
 static void check_policy(struct config_loading *loading, size_t index, struct config_place place)
 {
     take_groups(loading, index, place);
@@ -334,6 +416,9 @@ static void check_policy(struct config_loading *loading, size_t index, struct co
     check_fence_retention(loading, index);
     check_retry(loading, index);
     check_algorithm(loading, index);
+    check_permits(loading, index);
+    check_kind(loading, index);
+    check_format(loading, index);
 }
 
 void config_policies_check(struct config_loading *loading)

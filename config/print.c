@@ -1,6 +1,8 @@
 /* The effective configuration as text. */
 #include "config/print.h"
 
+#include <string.h>
+
 #include "agent/core/core_assert.h"
 #include "config/address.h"
 #include "config/keys.h"
@@ -124,9 +126,11 @@ static void print_children(struct printer *printer, const struct config_key *par
                            int indent);
 
 /* Of `group` and `groups` only the one that fits is printed: the other would be a second word on
- * the same thing. */
+ * the same thing. And replicas only where they are asked for: there is no word for none. */
 static bool is_shown(const struct printer *printer, const struct config_key *key, size_t index)
 {
+    if (strcmp(key->path, "redis.groups.<name>.replicas") == 0)
+        return printer->config->groups[index].replicas_ack > 0;
     return key->type != TYPE_GROUPS ||
            (key->max == 1) == (printer->config->policies[index].core.group_count == 1);
 }

@@ -56,6 +56,24 @@ static void print_sample_value(const struct config_key *key, int indent, bool in
     fputs("\n", out);
 }
 
+/* More items of the list of policies, which count once their `# ` is taken away. */
+static const char *const more_policies[] = {
+    "",
+    "# A semaphore: eight callers hold a key at once, each in a slot of its own.",
+    "# - match: \"slots/*\"",
+    "#   permits: 8",
+    "",
+    "# Readers and writers: any number of callers read a key (mode=read), or one writes it.",
+    "# - match: \"reports/*\"",
+    "#   kind: rw",
+};
+
+static void print_more_policies(int indent, FILE *out)
+{
+    for (size_t i = 0; i < sizeof(more_policies) / sizeof(more_policies[0]); i++)
+        fprintf(out, "%*s%s\n", *more_policies[i] ? indent : 0, "", more_policies[i]);
+}
+
 static void print_sample_children(const struct config_key *parent, int indent, FILE *out);
 
 static void print_sample_section(const struct config_key *key, int indent, FILE *out)
@@ -73,6 +91,8 @@ static void print_sample_section(const struct config_key *key, int indent, FILE 
         fprintf(out, "%*smain:\n", indent + 2, "");
     }
     print_sample_children(element, indent + 4, out);
+    if (key->type != TYPE_NAMED)
+        print_more_policies(indent + 2, out);
 }
 
 static void print_sample_children(const struct config_key *parent, int indent, FILE *out)

@@ -67,6 +67,12 @@ static void set_target(struct config_loading *loading, const struct target *targ
 
 /* ---- environment ---- */
 
+/* `tls.ca_file` of `redis.groups.<name>.tls.ca_file`. */
+static const char *path_in_group(const struct config_key *key)
+{
+    return key->path + strlen(GROUPS) + strlen("<name>.");
+}
+
 /* `redis.groups.main.node_timeout` -> `LOCKAGENT_REDIS_GROUPS_MAIN_NODE_TIMEOUT` */
 static const char *variable_of(const char *path, char name[NAME])
 {
@@ -102,7 +108,7 @@ static bool find_group_variable(const struct config *config, const char *name, s
         const struct config_key *key = &config_keys[i];
         if (config_key_scope(key) != SCOPE_GROUP || config_key_is_section(key))
             continue;
-        variable_of(config_key_name(key), behind);
+        variable_of(path_in_group(key), behind);
         const char *suffix = behind + strlen(PREFIX) - 1; /* with its underscore */
         size_t suffix_len = strlen(suffix);
         if (len <= above_len + suffix_len || strcmp(name + len - suffix_len, suffix) != 0)
@@ -212,7 +218,7 @@ static void read_variable(struct config_loading *loading, const char *entry)
     }
     snprintf(path, sizeof(path), "%s%s%s%s", target.group[0] ? GROUPS : "", target.group,
              target.group[0] ? "." : "",
-             target.group[0] ? config_key_name(target.key) : target.key->path);
+             target.group[0] ? path_in_group(target.key) : target.key->path);
     set_target(loading, &target, place, path, entry + len + 1);
 }
 

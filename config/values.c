@@ -74,10 +74,20 @@ static bool set_flag(const struct setter *setter, const struct config_node *node
     return true;
 }
 
+/* A choice that begins with off and on is spelled as a switch is, too. */
+static const char *choice_word(const struct config_key *key, const char *text)
+{
+    bool is_switch = strcmp(key->words[0], "off") == 0;
+    return is_switch && strcmp(text, "false") == 0  ? "off"
+           : is_switch && strcmp(text, "true") == 0 ? "on"
+                                                    : text;
+}
+
 static bool set_choice(const struct setter *setter, const struct config_node *node)
 {
+    const char *word = choice_word(setter->key, node->text);
     for (int i = 0; setter->key->words[i] != NULL; i++) {
-        if (strcmp(setter->key->words[i], node->text) == 0) {
+        if (strcmp(setter->key->words[i], word) == 0) {
             config_key_set_number(setter->key, setter->field, setter->key->min + i);
             return true;
         }
@@ -276,13 +286,42 @@ bool config_value_set(struct config_report *report, const struct config_key *key
     return refuse_kind(&setter, node, what);
 }
 
+/* The items of a list as it would be written, some of them quoted; `text` is cut into them. */
+static void split_preset(char *text, struct config_node *list, struct config_node *items,
+                         size_t items_max)
+{
+    size_t count = 0;
+    CORE_ASSERT(text[0] == '[');
+    for (char *at = text + 1; *at != '\0'; at += strspn(at, ", ")) {
+        const char *end = *at == '"' ? "\"" : ",]";
+        at += *at == '"';
+        CORE_ASSERT(count < items_max);
+        items[count] = (struct config_node){.kind = NODE_SCALAR, .text = at};
+        if (count > 0)
+            items[count - 1].next = &items[count];
+        count++;
+        at += strcspn(at, end);
+        CORE_ASSERT(*at != '\0');
+        bool is_quoted = *at == '"';
+        *at++ = '\0';
+        at += is_quoted && *at == ']';
+    }
+    *list = (struct config_node){.kind = NODE_LIST, .first = items, .count = (int)count};
+}
+
 void config_value_preset(const struct config_key *key, void *field)
 {
     if (key->preset == NULL || (is_list_type(key->type) && !key->preset[0]))
         return;
     struct config_errors none = {0};
     struct config_report report = {.errors = &none};
+    struct config_node items[CONFIG_LISTENERS] = {0};
     struct config_node node = {.kind = NODE_SCALAR, .text = key->preset};
+    char text[CONFIG_TEXT];
+    if (is_list_type(key->type) && key->preset[0] == '[') {
+        snprintf(text, sizeof(text), "%s", key->preset);
+        split_preset(text, &node, items, CONFIG_LISTENERS);
+    }
     bool ok = config_value_set(&report, key, key->path, &node, field);
     CORE_ASSERT(ok);
 }
