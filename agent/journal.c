@@ -15,7 +15,7 @@
 #include "agent/core/core_assert.h"
 #include "agent/core/random.h"
 
-enum { CELL = 1024, FORMAT = 3 };
+enum { CELL = 1024, FORMAT = 4 };
 
 static const char magic[16] = "lockagent.holds";
 
@@ -40,12 +40,13 @@ union record {
         int64_t acquired_us, valid_us, max_hold_us, lease_us;
         uint32_t ttl_ms;
         uint16_t key_len, count;
-        uint8_t label_len, owner_len, idempotency_len, state, renew, adopted, delivered;
+        uint8_t label_len, owner_len, idempotency_len, state, renew, adopted, delivered, permit;
         uint8_t random[RANDOM_BYTES];
         char key[LIMIT_KEY_BYTES];
         char label[LIMIT_LABEL_BYTES];
         char owner[LIMIT_SECRET_BYTES];
         char idempotency[LIMIT_SECRET_BYTES];
+        uint8_t mode; /* 0 in what was written before there were readers */
     };
     char bytes[CELL];
 };
@@ -251,10 +252,11 @@ static bool makes_sense(const union record *record, struct instant now)
     int64_t most_us = now.us + (int64_t)TTL_MS_MAX * 1000;
     return record->state >= CELL_HELD && record->state <= CELL_RELEASED && record->key_len >= 1 &&
            record->key_len <= LIMIT_KEY_BYTES && record->label_len <= LIMIT_LABEL_BYTES &&
-           record->adopted <= 1 && record->delivered <= 1 &&
+           record->adopted <= 1 && record->delivered <= 1 && record->permit <= LIMIT_PERMITS &&
            record->owner_len <= LIMIT_SECRET_BYTES &&
            record->idempotency_len <= LIMIT_SECRET_BYTES && record->count >= 1 &&
            (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) &&
+           (record->mode == MODE_WRITE || record->mode == MODE_READ) &&
            record->ttl_ms >= TTL_MS_MIN && record->ttl_ms <= TTL_MS_MAX &&
            record->acquired_us >= 0 && record->acquired_us <= now.us &&
            record->valid_us <= record->max_hold_us && record->valid_us <= record->lease_us &&
@@ -273,7 +275,7 @@ static struct noted_hold hold_of(const union record *record)
 {
     struct noted_hold hold = {
         .key = {record->key, record->key_len},
-        .token = {.fence = record->fence},
+        .token = {.permit = record->permit, .fence = record->fence},
         .ended = record->state != CELL_HELD,
         .released = record->state == CELL_RELEASED,
         .adopted = record->adopted != 0,
@@ -284,6 +286,7 @@ static struct noted_hold hold_of(const union record *record)
         .lease_until = {record->lease_us},
         .terms = {.ttl_ms = record->ttl_ms,
                   .renew = (enum renew)record->renew,
+                  .mode = (enum mode)record->mode,
                   .count = record->count},
         .words = {.asked = record->asked},
     };
@@ -342,6 +345,7 @@ static union record record_of(const struct journal *journal, uint32_t slot,
     union record record = {.bytes = {0}};
     record.place = journal->source.place(journal->source.arg, hold->key);
     record.fence = hold->token.fence;
+    record.permit = hold->token.permit;
     record.asked = hold->words.asked;
     record.acquired_us = hold->acquired_at.us;
     record.valid_us = hold->valid_until.us;
@@ -352,6 +356,7 @@ static union record record_of(const struct journal *journal, uint32_t slot,
     record.count = hold->terms.count;
     record.state = hold->released ? CELL_RELEASED : hold->ended ? CELL_LOST : CELL_HELD;
     record.renew = (uint8_t)hold->terms.renew;
+    record.mode = (uint8_t)hold->terms.mode;
     record.adopted = hold->adopted;
     record.delivered = hold->delivered;
     memcpy(record.random, hold->token.random, RANDOM_BYTES);

@@ -63,8 +63,9 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_TEXT_FIELD("group", group), LOG_INT_FIELD("waited_us", trace->elapsed_us));
         break;
     case TRACE_LOST:
-        log_event(LOG_WARN, "lock lost", LOG_BYTES_FIELD("key", trace->key),
-                  LOG_BYTES_FIELD("label", trace->label),
+        /* a lease that its caller does not renew ends as that caller asked */
+        log_event(trace->reason == REASON_EXPIRED ? LOG_INFO : LOG_WARN, "lock lost",
+                  LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("label", trace->label),
                   LOG_TEXT_FIELD("reason", reason_name(trace->reason)),
                   LOG_TEXT_FIELD("group", group),
                   LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
@@ -75,8 +76,9 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_RENEW_FAILED:
-        log_event(LOG_WARN, "renewal failed", LOG_BYTES_FIELD("key", trace->key),
-                  LOG_TEXT_FIELD("group", group));
+        /* at once after a start most masters are not reached yet */
+        log_event(trace->resumed ? LOG_INFO : LOG_WARN, "renewal failed",
+                  LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group));
         break;
     case TRACE_DEBT_DROPPED:
         log_event(LOG_WARN, "owed release dropped", LOG_BYTES_FIELD("key", trace->key),

@@ -1,11 +1,14 @@
 /* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage;
  * `run` has its own. */
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/capacity/capacity.h"
+#include "agent/capacity/command.h"
 #include "agent/core/core_assert.h"
 #include "agent/healthcheck.h"
 #include "agent/metrics/exposition.h"
@@ -37,6 +40,8 @@ static const char usage[] =
     "  lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
     "                            run COMMAND while holding the lock KEY, without an agent; see "
     "lockagent run --help\n"
+    "  lockagent capacity [OPTION]...\n"
+    "                            how many masters a fleet needs; see lockagent capacity --help\n"
     "  lockagent --version | --help\n"
     "\n"
     "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else "
@@ -81,6 +86,7 @@ static int command_print_config(const struct settings_source *source)
     return EXIT_SUCCESS;
 }
 
+/* Beyond the text of the file, what it names: the files of certificates. */
 static int command_check(const struct arguments *arguments)
 {
     if (arguments->word_count != 2)
@@ -90,9 +96,11 @@ static int command_check(const struct arguments *arguments)
     struct config *config = settings_load(&source);
     if (config == NULL)
         return EXIT_FAILURE;
-    printf("%s: ok\n", source.path);
+    bool ok = settings_check_files(config, source.path);
     free(config);
-    return EXIT_SUCCESS;
+    if (ok)
+        printf("%s: ok\n", source.path);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static void say_trusted(const char *group, const char *master, const char *error)
@@ -109,6 +117,7 @@ static int command_trust(const struct arguments *arguments)
     struct config *config = settings_load(&source);
     if (config == NULL)
         return EXIT_FAILURE;
+    signal(SIGPIPE, SIG_IGN); /* a connection that ends is told of */
     size_t failed = redis_trust(config, say_trusted);
     free(config);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -130,7 +139,8 @@ static int command_healthcheck(const struct arguments *arguments)
     return healthcheck(&address, arguments->ready);
 }
 
-/* The tables of docs/, made from what the program uses: `lockagent docs config|sample|metrics`. */
+/* The tables of docs/, made from what the program uses: `lockagent docs
+ * config|sample|metrics|capacity`. */
 static int command_docs(const struct arguments *arguments)
 {
     const char *what = arguments->word_count == 2 ? arguments->words[1] : "";
@@ -143,8 +153,10 @@ static int command_docs(const struct arguments *arguments)
         exposition_print_markdown(&page);
         fwrite(page.bytes, 1, page.len, stdout);
         buffer_free(&page);
+    } else if (strcmp(what, "capacity") == 0) {
+        capacity_print_markdown(stdout);
     } else {
-        return wrong_usage("docs takes config, sample or metrics", NULL);
+        return wrong_usage("docs takes config, sample, metrics or capacity", NULL);
     }
     return EXIT_SUCCESS;
 }
@@ -160,6 +172,8 @@ static int dispatch(const struct arguments *arguments)
         return command_docs(arguments);
     if (strcmp(command, "run") == 0)
         return wrong_usage("the options of run stand behind it", NULL);
+    if (strcmp(command, "capacity") == 0)
+        return wrong_usage("the options of capacity stand behind it", NULL);
     if (arguments->word_count > 1)
         return wrong_usage("unexpected argument", arguments->words[1]);
     if (strcmp(command, "healthcheck") == 0)
@@ -233,6 +247,8 @@ int main(int argc, char **argv)
     const char *path = access(default_config, R_OK) == 0 ? default_config : NULL;
     if (argc > 1 && strcmp(argv[1], "run") == 0)
         return run_main(argc - 1, argv + 1, path);
+    if (argc > 1 && strcmp(argv[1], "capacity") == 0)
+        return capacity_main(argc - 1, argv + 1);
     if (parse_command_line(argc, argv, &arguments, &code))
         return code;
     if (arguments.source.path == NULL)

@@ -3,7 +3,7 @@
  *   boot:  configuration -> log -> limits of the process -> metrics -> core -> journal -> Redis
  *          -> API -> holds restored
  *
- *   end:   SERVING --SIGTERM, SIGINT--> DRAINING --no holds left, or shutdown.grace over--> ENDING
+ *   end:   SERVING --SIGTERM, SIGINT--> DRAINING --no holds or holders, or grace over--> ENDING
  *          ENDING --releases sent, or ENDING_MS over--> STOPPING --replies written--> no loop left
  *          A second signal ends at once. */
 #include "agent/serve.h"
@@ -98,23 +98,24 @@ static void observe_command(void *arg, uint8_t group, uint8_t master, enum op op
     metrics_command(agent->metrics, group, master, op, outcome, latency_us);
 }
 
+/* As a warning comes what went wrong while this agent looked on: no end that is its own, and no
+ * guard that it found at its start. */
 static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
                          const char *text)
 {
     const struct agent *agent = arg;
     const struct config_group *config = &agent->config->groups[group];
-    enum log_level level = state == REDIS_UP || state == REDIS_CONNECTING ? LOG_INFO : LOG_WARN;
-    int64_t guarded_ms = redis_master(agent->redis, group, master).guarded_ms;
-    if (state == REDIS_GUARDED && guarded_ms > 0) {
-        log_event(level, "master", LOG_TEXT_FIELD("group", config->name),
-                  LOG_TEXT_FIELD("master", config->masters[master].url),
-                  LOG_TEXT_FIELD("state", redis_state_name(state)), LOG_TEXT_FIELD("reason", text),
-                  LOG_INT_FIELD("guarded_ms", guarded_ms));
-        return;
-    }
-    log_event(level, "master", LOG_TEXT_FIELD("group", config->name),
-              LOG_TEXT_FIELD("master", config->masters[master].url),
-              LOG_TEXT_FIELD("state", redis_state_name(state)), LOG_TEXT_FIELD("reason", text));
+    struct redis_master_view view = redis_master(agent->redis, group, master);
+    bool is_fault = state == REDIS_DEGRADED || (state == REDIS_GUARDED && view.has_voted) ||
+                    (state == REDIS_DOWN && agent->stage != STOPPING);
+    enum log_level level = is_fault ? LOG_WARN : LOG_INFO;
+    const struct log_field fields[] = {LOG_TEXT_FIELD("group", config->name),
+                                       LOG_TEXT_FIELD("master", config->masters[master].url),
+                                       LOG_TEXT_FIELD("state", redis_state_name(state)),
+                                       LOG_TEXT_FIELD("reason", text),
+                                       LOG_INT_FIELD("guarded_ms", view.guarded_ms)};
+    if (log_is_on(level))
+        log_write(level, "master", fields, state == REDIS_GUARDED && view.guarded_ms > 0 ? 5 : 4);
 }
 
 /* D5.4: where most masters agree, this agent is the one that is off. */
@@ -233,10 +234,12 @@ static bool stage_is_over(struct agent *agent)
 {
     if (clock_has_reached(agent->stage_until))
         return true;
+    if (agent->stage == ENDING)
+        return redis_is_idle(agent->redis);
     const struct core_stats *stats = core_stats(loop_core(agent->loop));
-    if (agent->stage == DRAINING)
-        return stats->locks_held == 0 && stats->requests == 0;
-    return redis_is_idle(agent->redis);
+    /* `release` says that who has no call open has ended (D8.2) */
+    bool nobody_is_left = agent->config->shutdown_release && !api_has_callers(agent->api);
+    return stats->requests == 0 && (stats->locks_held == 0 || nobody_is_left);
 }
 
 static void check_drain(uv_timer_t *timer)
@@ -371,8 +374,10 @@ static uint64_t place_of_key(void *arg, struct text key)
     const struct core *core = loop_core(agent->loop);
     const struct config_policy *policy = &agent->config->policies[core_policy_of(core, key)];
     const struct config_group *group = &agent->config->groups[core_group_of(core, key)];
-    uint64_t place = add_to_place(
-        hash_bytes(policy->core.algorithm, policy->core.fencing, key.at, key.len), policy->prefix);
+    uint64_t rules = policy->core.kind == KIND_RW ? 2 : policy->core.permits > 1;
+    rules |= (uint64_t)policy->core.format << 4 | (uint64_t)policy->core.algorithm << 2;
+    uint64_t place =
+        add_to_place(hash_bytes(rules, policy->core.fencing, key.at, key.len), policy->prefix);
     for (size_t i = 0; i < group->master_count; i++)
         place = add_to_place(place, group->masters[i].url);
     return place;
@@ -437,11 +442,8 @@ static bool boot_agent(struct agent *agent)
     char error[512] = "out of memory";
     uint32_t name;
     watch_signals(agent);
-    if (!fit_to_files(agent, error, sizeof(error))) {
-        log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
-        return false;
-    }
-    agent->metrics = metrics_new(agent->config);
+    if (fit_to_files(agent, error, sizeof(error)))
+        agent->metrics = metrics_new(agent->config);
     if (agent->metrics != NULL && open_journal(agent, &name, error, sizeof(error)))
         agent->loop = loop_new(&agent->uv, agent->config, agent->metrics, name);
     if (agent->loop == NULL) {
@@ -477,6 +479,7 @@ int serve(const struct settings_source *source)
     agent->source = source;
     agent->config = config;
     log_setup(config->log_level, (int)config->log_format);
+    settings_log_files(config);
     uv_loop_init(&agent->uv);
     if (!boot_agent(agent))
         return EXIT_FAILURE; /* the process ends here: nothing needs to be taken down in order */

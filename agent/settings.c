@@ -1,8 +1,12 @@
-/* Loads the configuration for the commands that need it once. */
+/* Loads the configuration for the commands that need it once, and looks at the files that it
+ * names. */
 #include "agent/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "agent/log.h"
+#include "agent/redis/redis.h"
 
 struct config *settings_load(const struct settings_source *source)
 {
@@ -23,4 +27,36 @@ struct config *settings_load(const struct settings_source *source)
         return config;
     free(config);
     return NULL;
+}
+
+struct files_checked {
+    const char *path;
+    bool ok;
+};
+
+static void print_file(void *arg, const char *group, const char *key, bool fatal, const char *what)
+{
+    struct files_checked *checked = arg;
+    fprintf(stderr, "%s: redis.groups.%s.tls.%s: %s%s\n", checked->path, group, key,
+            fatal ? "" : "warning: ", what);
+    checked->ok = checked->ok && !fatal;
+}
+
+bool settings_check_files(const struct config *config, const char *path)
+{
+    struct files_checked checked = {path, true};
+    redis_check_files(config, print_file, &checked);
+    return checked.ok;
+}
+
+static void log_file(void *arg, const char *group, const char *key, bool fatal, const char *what)
+{
+    (void)arg, (void)fatal;
+    log_event(LOG_WARN, "a file of tls", LOG_TEXT_FIELD("group", group), LOG_TEXT_FIELD("key", key),
+              LOG_TEXT_FIELD("reason", what));
+}
+
+void settings_log_files(const struct config *config)
+{
+    redis_check_files(config, log_file, NULL);
 }

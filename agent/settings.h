@@ -18,4 +18,12 @@ struct settings_source {
  * stderr. */
 struct config *settings_load(const struct settings_source *source);
 
+/* Looks at the files that a configuration names: certificates and keys. Prints on standard error
+ * what is wrong behind the `path` of the configuration; false where no master could be reached like
+ * that. */
+bool settings_check_files(const struct config *config, const char *path);
+
+/* The same into the log, as warnings: files may be there later, and are read at every connect. */
+void settings_log_files(const struct config *config);
+
 #endif

@@ -24,6 +24,7 @@
     X(RESULT, "`outcome`") /* ok, error, lost, not_sent */                                         \
     X(CLASS, "`class`")    /* of error replies (D5.5) */                                           \
     X(FAULT, "`fault`")    /* surplus, malformed, oversized */                                     \
+    X(TLS_FAULT, "`fault`")                                                                        \
     X(ROUTE, "`route`")                                                                            \
     X(METHOD, "`method`")                                                                          \
     X(STATUS, "`status`")    /* 2xx, 4xx, 5xx: no route sends another class */                     \
@@ -43,6 +44,7 @@
       30000000, 60000000, 300000000, 1800000000)                                                   \
     X(SHARE, 50000, 100000, 150000, 200000, 250000, 300000, 400000, 500000, 600000, 700000,        \
       800000, 900000, 1000000)                                                                     \
+    X(TRIES, 1000000, 2000000, 3000000, 4000000, 8000000, 16000000, 64000000)                      \
     X(LAG, 100, 500, 1000, 5000, 10000, 25000, 50000, 100000, 250000, 500000, 1000000, 5000000)
 
 /* X(id, name, type, unit, first label, second label, third label, buckets, help). Unit MICRO: the
@@ -83,6 +85,14 @@
     X(ADOPTIONS, "lockagent_adoptions_total", COUNTER, WHOLE, POLICY, NONE, NONE, PLAIN,           \
       "Holds of an earlier run, or of another agent, that were adopted by their token.")           \
     X(HELD, "lockagent_locks_held", GAUGE, WHOLE, POLICY, NONE, NONE, PLAIN, "Locks held now.")    \
+    X(SLOTS_HELD, "lockagent_slots_held", GAUGE, WHOLE, POLICY, NONE, NONE, PLAIN,                 \
+      "Slots of semaphores held now; only of policies with more than one permit.")                 \
+    X(SLOT_ATTEMPTS, "lockagent_slot_attempts_per_grant", HISTOGRAM, MICRO, POLICY, NONE, NONE,    \
+      TRIES,                                                                                       \
+      "Acquire rounds that it took to find a free slot of a semaphore; a hand-over takes "         \
+      "one.")                                                                                      \
+    X(READ, "lockagent_locks_read", GAUGE, WHOLE, POLICY, NONE, NONE, PLAIN,                       \
+      "Locks held now that are reads, of those of lockagent_locks_held.")                          \
     X(LOCKS_LIMIT, "lockagent_locks_limit", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,                 \
       "Locks that may be held or attempted at once (limits.locks).")                               \
     X(TRACKED, "lockagent_locks_tracked", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,                   \
@@ -133,8 +143,10 @@
       "Time until the master has a vote on new locks, because it may have forgotten keys; 0: it "  \
       "has one.")                                                                                  \
     X(MASTER_DEGRADED, "lockagent_master_degraded", GAUGE, WHOLE, MASTER, NONE, NONE, PLAIN,       \
-      "1 when the master is a replica, evicts keys, is another master's double or has another "    \
-      "time, else 0.")                                                                             \
+      "1 when the master is a replica, lacks replicas that are waited for, evicts keys, is "       \
+      "another master's double or has another time, else 0.")                                      \
+    X(UNREPLICATED, "lockagent_master_unreplicated_total", COUNTER, WHOLE, MASTER, NONE, NONE,     \
+      PLAIN, "Grants and renewals that fewer replicas than replicas.ack confirmed in time.")       \
     X(COMMANDS, "lockagent_master_commands_total", COUNTER, WHOLE, MASTER, OP, RESULT, PLAIN,      \
       "Commands by what came of them: ok, error (an error reply), lost (the connection ended "     \
       "first), not_sent.")                                                                         \
@@ -145,6 +157,11 @@
       "Connections that ended because the master broke the protocol: by a reply that nobody "      \
       "waited for (surplus), by "                                                                  \
       "what is no reply to what was asked (malformed), or beyond the bounds of one (oversized).")  \
+    X(TLS_FAILURES, "lockagent_master_tls_failures_total", COUNTER, WHOLE, MASTER, TLS_FAULT,      \
+      NONE, PLAIN,                                                                                 \
+      "Connections that ended because TLS failed: our own files (files), the master's "            \
+      "certificate (authority, expired, name), the master that does not accept ours "              \
+      "(refused), a port without TLS (not_tls), no answer to it (silent), other.")                 \
     X(COMMAND_SECONDS, "lockagent_master_command_duration_seconds", HISTOGRAM, MICRO, MASTER,      \
       NONE, NONE, FAST, "Time from the sending of a command to its reply.")                        \
     X(RECONNECTS, "lockagent_master_reconnects_total", COUNTER, WHOLE, MASTER, NONE, NONE, PLAIN,  \

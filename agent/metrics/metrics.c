@@ -77,6 +77,9 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
     case TRACE_GRANTED:
         if (trace->adopted)
             registry_count(metrics, FAMILY_ADOPTIONS, trace->policy, 0, 0);
+        if (trace->attempts > 0)
+            registry_observe(metrics, FAMILY_SLOT_ATTEMPTS, trace->policy,
+                             trace->attempts * INT64_C(1000000));
         break;
     case TRACE_RENEWED:
         count_renewal(metrics, trace);
@@ -200,10 +203,16 @@ void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us)
 
 /* ---- read when a page is asked for ---- */
 
-static void read_core(struct metrics *metrics, const struct core_stats *core)
+static void read_core(struct metrics *metrics, const struct core_stats *core,
+                      const struct config *config)
 {
-    for (size_t i = 0; i < metrics->policy_count; i++)
+    for (size_t i = 0; i < metrics->policy_count; i++) {
+        bool has_slots = config->policies[i].core.permits > 1;
         registry_set(metrics, FAMILY_HELD, i, core->held_by_policy[i]);
+        registry_set(metrics, FAMILY_SLOTS_HELD, i,
+                     has_slots ? core->held_by_policy[i] : CELL_ABSENT);
+        registry_set(metrics, FAMILY_READ, i, core->read_by_policy[i]);
+    }
     registry_set(metrics, FAMILY_TRACKED, 0, core->locks_tracked);
     registry_set(metrics, FAMILY_WAITERS, 0, core->waiters);
     registry_set(metrics, FAMILY_REQUESTS, 0, core->requests);
@@ -229,9 +238,13 @@ static void read_master(struct metrics *metrics, const struct metrics_scrape *sc
     registry_set(metrics, FAMILY_MASTER_GUARDED, at,
                  (view.guarded_ms < 0 ? longest_ms : view.guarded_ms) * 1000);
     registry_set(metrics, FAMILY_MASTER_DEGRADED, at, view.degraded);
+    registry_set(metrics, FAMILY_UNREPLICATED, at, (int64_t)view.unreplicated);
     registry_set(metrics, FAMILY_RECONNECTS, at, (int64_t)view.reconnects);
     for (enum redis_fault fault = 0; fault < REDIS_FAULT_COUNT; fault++)
         *registry_cell(metrics, FAMILY_BROKEN, at, fault, 0) = (int64_t)view.faults[fault];
+    for (enum tls_fault fault = 0; fault < TLS_FAULT_COUNT; fault++)
+        *registry_cell(metrics, FAMILY_TLS_FAILURES, at, fault, 0) =
+            (int64_t)view.tls_faults[fault];
     registry_set(metrics, FAMILY_CLOCK_OFFSET, at, view.clock_offset_us);
     registry_set(metrics, FAMILY_IN_FLIGHT, at, view.in_flight);
     registry_set(metrics, FAMILY_DEBT, at, scrape->core->debt[group][master]);
@@ -271,7 +284,7 @@ static_assert(PROCESS_UNKNOWN == CELL_ABSENT, "what can not be read is not shown
 void metrics_render(struct metrics *metrics, const struct metrics_scrape *scrape,
                     struct buffer *out)
 {
-    read_core(metrics, scrape->core);
+    read_core(metrics, scrape->core, scrape->config);
     read_limits(metrics, scrape->config);
     read_groups(metrics, scrape);
     read_process(metrics);

@@ -29,6 +29,7 @@ static const enum answer answer_outcomes[] = {ANSWER_GRANTED,
                                               ANSWER_TOO_MANY_LOCKS,
                                               ANSWER_TOO_MANY_WAITERS,
                                               ANSWER_OVERLOADED,
+                                              ANSWER_UPGRADE_REFUSED,
                                               ANSWER_DRAINING};
 
 static const char *const renewal_outcomes[] = {"renewed", "failed"};
@@ -60,7 +61,8 @@ static bool add_answers(struct metrics *metrics, enum label label, const enum an
 static bool add_tables_of_names(struct metrics *metrics)
 {
     const char *reasons[REASON_COUNT], *causes[CAUSE_COUNT], *ops[OP_COUNT],
-        *states[REDIS_STATE_COUNT], *classes[REDIS_OUTCOME_COUNT], *faults[REDIS_FAULT_COUNT];
+        *states[REDIS_STATE_COUNT], *classes[REDIS_OUTCOME_COUNT], *faults[REDIS_FAULT_COUNT],
+        *tls_faults[TLS_FAULT_COUNT];
     size_t class_count = 0;
     for (enum reason reason = REASON_NONE + 1; reason < REASON_COUNT; reason++)
         reasons[reason - 1] = reason_name(reason);
@@ -72,6 +74,8 @@ static bool add_tables_of_names(struct metrics *metrics)
         states[state] = redis_state_name(state);
     for (enum redis_fault fault = 0; fault < REDIS_FAULT_COUNT; fault++)
         faults[fault] = redis_fault_name(fault);
+    for (enum tls_fault fault = 0; fault < TLS_FAULT_COUNT; fault++)
+        tls_faults[fault] = tls_fault_name(fault);
     for (enum redis_outcome outcome = REDIS_OUTCOME_OK + 1; outcome < REDIS_OUTCOME_LOST; outcome++)
         classes[class_count++] = redis_outcome_name(outcome);
     return label_add_all(&metrics->labels[LABEL_REASON], "reason", reasons, REASON_COUNT - 1) &&
@@ -79,7 +83,8 @@ static bool add_tables_of_names(struct metrics *metrics)
            label_add_all(&metrics->labels[LABEL_OP], "op", ops, OP_COUNT) &&
            label_add_all(&metrics->labels[LABEL_STATE], "state", states, REDIS_STATE_COUNT) &&
            label_add_all(&metrics->labels[LABEL_CLASS], "class", classes, class_count) &&
-           label_add_all(&metrics->labels[LABEL_FAULT], "fault", faults, REDIS_FAULT_COUNT);
+           label_add_all(&metrics->labels[LABEL_FAULT], "fault", faults, REDIS_FAULT_COUNT) &&
+           label_add_all(&metrics->labels[LABEL_TLS_FAULT], "fault", tls_faults, TLS_FAULT_COUNT);
 }
 static_assert(REASON_NONE == 0, "the reason that is none comes first");
 static_assert(REDIS_OUTCOME_OK == 0 && REDIS_OUTCOME_LOST + 2 == REDIS_OUTCOME_COUNT,

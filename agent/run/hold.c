@@ -41,17 +41,23 @@ static void lend_terminal(pid_t group)
 /* NULL when out of memory. */
 static char **command_environment(const struct run_hold *hold)
 {
-    static char key[LIMIT_KEY_BYTES + 32], token[TOKEN_CHARS_MAX + 32], fence[64];
-    static char *added[4];
+    static char key[LIMIT_KEY_BYTES + 32], token[TOKEN_CHARS_MAX + 32], fence[64], slot[32];
+    static char *added[5];
+    size_t count = 0;
     char text[TOKEN_CHARS_MAX + 1];
     token_print(&hold->token, text);
     snprintf(key, sizeof(key), "LOCKAGENT_KEY=%s", hold->options->key);
     snprintf(token, sizeof(token), "LOCKAGENT_TOKEN=%s", text);
     snprintf(fence, sizeof(fence), "LOCKAGENT_FENCING_TOKEN=%llu",
              (unsigned long long)hold->token.fence);
-    added[0] = key;
-    added[1] = token;
-    added[2] = hold->token.fence == 0 ? NULL : fence; /* the policy does not fence */
+    snprintf(slot, sizeof(slot), "LOCKAGENT_SLOT=%d", hold->token.permit - 1);
+    added[count++] = key;
+    added[count++] = token;
+    if (hold->token.fence != 0) /* else the policy does not fence */
+        added[count++] = fence;
+    if (hold->token.permit != 0) /* else it is a mutex */
+        added[count++] = slot;
+    added[count] = NULL;
     return run_environment(environ, added);
 }
 

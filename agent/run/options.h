@@ -30,6 +30,7 @@ struct run_options {
     char *const *command; /* NULL-terminated */
     int64_t wait_ms;      /* 0: try once */
     uint32_t ttl_ms;      /* 0: the policy's */
+    bool reads;           /* beside others who read, where the policy's kind is rw */
     int64_t max_hold_ms;
     const char *label; /* who holds the lock, for people; NULL: the host's name and our pid */
     int not_acquired_code;

@@ -28,6 +28,8 @@ static const char usage[] =
     "\n"
     "  -n, --no-wait             do not wait for another holder\n"
     "  -w, --wait DUR            wait at most so long (as 500ms, 30s, 5m)\n"
+    "  -r, --read                read the key, beside others who do, where its policy is of kind "
+    "rw\n"
     "  -t, --ttl DUR             lease; it is renewed every ttl/3 for as long as COMMAND runs "
     "(default: the policy's)\n"
     "      --max-hold DUR        the lock is lost after so long (default: never, whatever the "
@@ -48,8 +50,8 @@ static const char usage[] =
     "  -s, --set KEY=VALUE       overrides a key of the configuration\n"
     "  -h, --help                this\n"
     "\n"
-    "COMMAND gets LOCKAGENT_KEY, LOCKAGENT_TOKEN and LOCKAGENT_FENCING_TOKEN, and none of the "
-    "other LOCKAGENT_ "
+    "COMMAND gets LOCKAGENT_KEY, LOCKAGENT_TOKEN, LOCKAGENT_FENCING_TOKEN and, of a semaphore, "
+    "LOCKAGENT_SLOT, and none of the other LOCKAGENT_ "
     "variables.\n"
     "It is in a process group of its own, which gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and "
     "SIGUSR2 that are "
@@ -146,6 +148,9 @@ static bool take_option(struct run_arguments *arguments, int option, const char 
         return true;
     case 'w':
         return duration_option("--wait", value, 0, RUN_WITHOUT_END_MS, &options->wait_ms);
+    case 'r':
+        options->reads = true;
+        return true;
     case 't':
         return ttl_option(value, &options->ttl_ms);
     case OPTION_MAX_HOLD:
@@ -215,6 +220,7 @@ static bool parse_run_line(int argc, char **argv, struct run_arguments *argument
     static const struct option options[] = {
         {"no-wait", no_argument, NULL, 'n'},
         {"wait", required_argument, NULL, 'w'},
+        {"read", no_argument, NULL, 'r'},
         {"ttl", required_argument, NULL, 't'},
         {"max-hold", required_argument, NULL, OPTION_MAX_HOLD},
         {"on-lost", required_argument, NULL, OPTION_ON_LOST},
@@ -231,7 +237,7 @@ static bool parse_run_line(int argc, char **argv, struct run_arguments *argument
     bool divided = split_at_dashes(argc, argv, &ours, &arguments->options.command);
     argv[0] = program;
     *ret_code = RUN_EXIT_FAILED;
-    while ((option = getopt_long(ours, argv, "nw:t:E:l:qc:s:h", options, NULL)) != -1) {
+    while ((option = getopt_long(ours, argv, "nw:rt:E:l:qc:s:h", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             *ret_code = EXIT_SUCCESS;

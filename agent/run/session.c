@@ -203,6 +203,7 @@ static void ask_for_lock(void)
                                             .ttl_ms = options->ttl_ms,
                                             .wait_ms = wait_ms,
                                             .max_hold_ms = options->max_hold_ms,
+                                            .mode = options->reads ? MODE_READ : MODE_WRITE,
                                             .renew = RENEW_AGENT,
                                             .label = {session.label, strlen(session.label)}}});
 }
@@ -237,9 +238,10 @@ static void say_refused(void)
         break;
     case ANSWER_QUORUM_UNAVAILABLE:
         run_say(key,
-                "not acquired: %d of %d masters granted it, %d are needed (%d failed, %d guarded)",
+                "not acquired: %d of %d masters granted it, %d are needed (%d failed, %d guarded, "
+                "%d unreplicated)",
                 answer->tally.granted, answer->tally.total, answer->tally.quorum,
-                answer->tally.failed, answer->tally.guarded);
+                answer->tally.failed, answer->tally.guarded, answer->tally.unreplicated);
         break;
     case ANSWER_BAD_TTL:
         run_say(key, "the ttl is out of range; allowed: %ums to %ums", answer->ttl_ms_min,
@@ -458,6 +460,10 @@ int run_session(const struct run_options *options, struct config *config)
     session.group = session.policy->core.groups[0];
     if (session_key_is_reserved()) {
         run_say(options->key, "such keys are the agent's own where no prefix is configured");
+        return RUN_EXIT_FAILED;
+    }
+    if (options->reads && session.policy->core.kind != KIND_RW) {
+        run_say(options->key, "--read; allowed where the key's policy is of kind rw");
         return RUN_EXIT_FAILED;
     }
     enter(CONNECTING,
