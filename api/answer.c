@@ -39,6 +39,7 @@ static const struct {
     [ANSWER_TOO_MANY_LOCKS] = {429, RETRY},
     [ANSWER_TOO_MANY_WAITERS] = {429, RETRY},
     [ANSWER_OVERLOADED] = {503, RETRY},
+    [ANSWER_UPGRADE_REFUSED] = {409, 0},
     [ANSWER_DRAINING] = {503, RETRY},
 };
 
@@ -92,7 +93,9 @@ static struct MHD_Response *bound_response(struct connection *connection, const 
     struct buffer line = {0};
     if (connection->peer_closed)
         return NULL;
-    buffer_add(&line, body, len);
+    CORE_ASSERT(len > 0 && body[0] == '{');
+    buffer_add_text(&line, "{\"event\":\"granted\",");
+    buffer_add(&line, body + 1, len - 1);
     buffer_add(&line, "\n", 1);
     return stream_open(connection, line,
                        &(struct stream_terms){.lock = request->lock,
@@ -109,7 +112,7 @@ static struct MHD_Response *hold_response(struct connection *connection, const c
         int len = snprintf(body, sizeof(body), "%s\n", token);
         return response_copied(body, (size_t)len, "text/plain; charset=utf-8");
     }
-    size_t len = view_granted(request, token, fence, valid_ms, body, sizeof(body));
+    size_t len = view_granted(connection->api, request, token, fence, valid_ms, body, sizeof(body));
     return request->params.bound ? bound_response(connection, body, len)
                                  : response_copied(body, len, "application/json");
 }
@@ -157,6 +160,22 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
 
 /* ---- what the masters say ---- */
 
+static unsigned permits_of(const struct connection *connection)
+{
+    return connection->api->config->policies[connection->request->kept.answer.policy].core.permits;
+}
+
+/* R20: how many slots of a semaphore are taken on one master; null where it did not say. */
+static json_t *taken_json(const struct master_state *state)
+{
+    json_int_t taken = 0;
+    if (state->vote != VOTE_YES && state->vote != VOTE_FOREIGN && state->vote != VOTE_ABSENT)
+        return json_null();
+    for (slot_set left = state->taken; left != 0; left &= left - 1)
+        taken++;
+    return json_integer(taken);
+}
+
 static json_t *masters_json(const struct connection *connection)
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
@@ -169,10 +188,12 @@ static json_t *masters_json(const struct connection *connection)
                                                         : vote_name(state->vote);
         bool has_ttl =
             (state->vote == VOTE_YES || state->vote == VOTE_FOREIGN) && state->pttl_ms >= 0;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state",
-                                        says, "remaining_ttl_ms",
-                                        has_ttl ? json_integer(state->pttl_ms) : json_null()));
+        json_t *entry =
+            json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state", says,
+                      "remaining_ttl_ms", has_ttl ? json_integer(state->pttl_ms) : json_null());
+        if (permits_of(connection) > 1)
+            json_object_set_new(entry, "taken", taken_json(state));
+        json_array_append_new(list, entry);
     }
     return list;
 }
@@ -185,6 +206,37 @@ static json_t *remaining_json(const struct effect_answer *answer)
         if (answer->masters[m].vote == VOTE_YES && answer->masters[m].pttl_ms > longest)
             longest = answer->masters[m].pttl_ms;
     return answer->state == KEY_HELD && longest >= 0 ? json_integer(longest) : json_null();
+}
+
+/* R17: how those have the key who have it, and how many of them read. */
+static void add_mode(json_t *object, const struct effect_answer *answer, bool is_held)
+{
+    json_object_set_new(object, "mode",
+                        is_held ? json_string(mode_name(answer->mode)) : json_null());
+    json_object_set_new(object, "readers", json_integer(answer->readers));
+}
+
+/* Of a semaphore: how many permits are taken (R20). */
+static void add_permits(const struct connection *connection, json_t *body)
+{
+    json_object_set_new(body, "permits", json_integer(permits_of(connection)));
+    json_object_set_new(body, "taken", json_integer(connection->request->kept.answer.taken));
+}
+
+/* Those of this agent. */
+static json_t *holds_json(const struct api *api, const struct request *request, struct instant now)
+{
+    struct text key = {request->key, request->key_len};
+    struct hold_view hold;
+    struct lock_ref lock;
+    uint32_t cursor = 0;
+    json_t *list = json_array();
+    while (core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
+        json_t *view = view_hold(api, &hold, now);
+        if (view != NULL)
+            json_array_append_new(list, view);
+    }
+    return list;
 }
 
 static enum MHD_Result write_state(struct connection *connection)
@@ -204,10 +256,17 @@ static enum MHD_Result write_state(struct connection *connection)
                              request->key_len, "state", state, "holder", view_label(answer->holder),
                              "remaining_ttl_ms", remaining_json(answer), "nodes",
                              view_nodes(&answer->tally), "masters", masters_json(connection));
-    json_t *hold =
-        answer->local ? view_hold(&answer->hold, api->backend.now(api->backend.arg)) : NULL;
+    struct instant now = api->backend.now(api->backend.arg);
+    bool is_shared = view_is_shared(api, answer->policy), has_slots = permits_of(connection) > 1;
+    json_t *hold = answer->local && !has_slots ? view_hold(api, &answer->hold, now) : NULL;
     if (body != NULL && hold != NULL)
         json_object_set_new(body, "hold", hold);
+    if (body != NULL && is_shared)
+        add_mode(body, answer, answer->state == KEY_HELD);
+    if (body != NULL && has_slots)
+        add_permits(connection, body);
+    if (body != NULL && (is_shared || has_slots))
+        json_object_set_new(body, "holds", holds_json(api, request, now));
     return response_json(connection, 200, body);
 }
 
@@ -251,6 +310,8 @@ static json_t *members_json(const struct connection *connection, unsigned says, 
         json_object_set_new(members, "nodes", view_nodes(&answer->tally));
     if (says & HOLDER)
         json_object_set_new(members, "holder", view_label(answer->holder));
+    if (says & HOLDER && view_is_shared(connection->api, answer->policy))
+        add_mode(members, answer, /* is_held= */ true);
     if (says & RETRY && answer->retry_after_ms >= 0)
         json_object_set_new(members, "retry_after_ms", json_integer(answer->retry_after_ms));
     if (says & VALID_FOR)
@@ -312,14 +373,18 @@ static bool stream_is_too_late(const struct connection *connection)
 {
     const struct api *api = connection->api;
     const struct request *request = connection->request;
+    const struct text key = {request->key, request->key_len};
+    const struct lock_ref *granted = &request->kept.answer.lock;
     struct lock_ref lock;
     struct hold_view hold;
+    uint32_t cursor = 0;
+    bool held = false;
     if (!request->params.bound || !hands_out(request->kept.answer.answer))
         return false;
-    bool held = core_find_hold(api->backend.core, (struct text){request->key, request->key_len},
-                               api->backend.now(api->backend.arg), &hold, &lock);
-    return api->stopping || !held || lock.slot != request->kept.answer.lock.slot ||
-           lock.generation != request->kept.answer.lock.generation;
+    while (!held && core_next_hold_of(api->backend.core, key, api->backend.now(api->backend.arg),
+                                      &cursor, &hold, &lock))
+        held = lock.slot == granted->slot && lock.generation == granted->generation;
+    return api->stopping || !held;
 }
 
 /* The last look at the clock before a promise is made: a grant without validity is given back, a

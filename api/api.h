@@ -46,6 +46,9 @@ void api_reload(struct api *api, const struct config *config);
 /* From now on POST is answered `draining`, and /readyz 503. */
 void api_drain(struct api *api);
 
+/* Whether a call is open that waits for a lock, or whose answer is a stream. */
+bool api_has_callers(const struct api *api);
+
 /* How many requests wait for an answer. */
 size_t api_unanswered(const struct api *api);
 

@@ -169,6 +169,7 @@ struct listener {
     const struct config_address *address;
     bool is_admin;
     bool checks_host; /* loopback TCP (D9) */
+    bool is_absent;   /* could not be opened: the machine has no such address */
     char bound[300];  /* as in the log: with the real port */
     uint16_t port;
     int fd;                 /* the listening socket; -1 when handed back and closed */
@@ -195,6 +196,7 @@ struct api {
     uv_poll_t gone;       /* of `gone_fd` */
     int gone_fd;          /* epoll: sees callers hang up, also suspended ones (hangup.c) */
 
+    struct instant started_at;
     struct list open, spare, half_closed;
     struct list spare_requests;
     size_t connections;
@@ -207,8 +209,8 @@ struct api {
     uint32_t stream_buckets, stream_count;
     uint32_t parked; /* requests that wait for a lock, or stream */
 
-    struct MHD_Response *no_content, *openapi, *alive; /* constant responses */
-    struct MHD_Response *metrics;                      /* as last worded; NULL: not yet */
+    struct MHD_Response *no_content, *openapi, *openapi_3_0, *alive; /* constant responses */
+    struct MHD_Response *metrics; /* as last worded; NULL: not yet */
     uint64_t metrics_at_ms;
     char secret[SECRET_BYTES]; /* api.token_file as last read; "": nobody is let in */
     struct timespec secret_mtime;

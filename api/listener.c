@@ -136,6 +136,7 @@ static bool open_tcp(struct listener *listener, char *error, size_t error_size)
         listener->fd = bind_tcp(at);
     int saved = errno;
     freeaddrinfo(found);
+    listener->is_absent = listener->fd < 0 && (saved == EADDRNOTAVAIL || saved == EAFNOSUPPORT);
     if (listener->fd < 0)
         return explain(listener, strerror(saved), error, error_size);
     name_bound(listener);

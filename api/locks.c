@@ -19,16 +19,19 @@ static struct text idempotency_of(const struct request *request)
     return request->idempotency == NULL ? (struct text){NULL, 0} : text_of(request->idempotency);
 }
 
-/* R11. Elsewhere the second acquire would wait for the first: better to hear of it at once. */
-static enum MHD_Result refuse_owner(struct connection *connection)
+static enum MHD_Result refuse_parameter(struct connection *connection, const char *name,
+                                        const char *why)
 {
     struct refusal *refusal = &connection->request->refusal;
     refusal->problem = PROBLEM_BAD_REQUEST;
-    snprintf(refusal->parameter, sizeof(refusal->parameter), "owner");
-    snprintf(
-        refusal->detail, sizeof(refusal->detail),
-        "parameter owner: allowed where the key's policy is reentrant, which this one's is not");
+    snprintf(refusal->parameter, sizeof(refusal->parameter), "%s", name);
+    snprintf(refusal->detail, sizeof(refusal->detail), "%s", why);
     return response_refusal(connection, refusal);
+}
+
+static const struct core_policy *policy_of(const struct api *api, const struct request *request)
+{
+    return &api->config->policies[core_policy_of(api->backend.core, key_of(request))].core;
 }
 
 enum MHD_Result locks_acquire(struct connection *connection)
@@ -41,14 +44,21 @@ enum MHD_Result locks_acquire(struct connection *connection)
                                       .ttl_ms = params->ttl_ms,
                                       .wait_ms = params->wait_ms,
                                       .max_hold_ms = params->max_hold_ms,
+                                      .mode = params->mode,
                                       .renew = params->renew,
                                       .bound = params->bound,
                                       .label = {params->label, params->label_len},
                                       .idempotency = idempotency_of(request),
                                       .owner = {params->owner, params->owner_len}}};
-    if (params->owner_len > 0 &&
-        !api->config->policies[core_policy_of(api->backend.core, key_of(request))].core.reentrant)
-        return refuse_owner(connection);
+    /* R11: elsewhere the second acquire would wait for the first: better to hear of it at once */
+    if (params->owner_len > 0 && !policy_of(api, request)->reentrant)
+        return refuse_parameter(connection, "owner",
+                                "parameter owner: allowed where the key's policy is reentrant, "
+                                "which this one's is not");
+    if (params->mode == MODE_READ && policy_of(api, request)->kind != KIND_RW)
+        return refuse_parameter(connection, "mode",
+                                "parameter mode: read came; allowed where the key's policy is of "
+                                "kind rw, which this one's is not; here: write");
     return exchange_submit(connection, &event);
 }
 
@@ -97,8 +107,9 @@ static json_t *key_json(struct text key)
     return json_stringn(key.at, key.len);
 }
 
-static void list_holds(const struct core *core, struct page *page)
+static void list_holds(const struct api *api, struct page *page)
 {
+    const struct core *core = api->backend.core;
     struct hold_view hold;
     uint32_t next = page->cursor.at;
     while (core_next_hold(core, page->now, &next, &hold)) {
@@ -106,7 +117,7 @@ static void list_holds(const struct core *core, struct page *page)
             page->more = true;
             return;
         }
-        json_t *view = view_hold(&hold, page->now);
+        json_t *view = view_hold(api, &hold, page->now);
         if (view != NULL) {
             json_t *entry = json_pack("{s:o}", "key", key_json(hold.key));
             json_object_update_new(entry, view);
@@ -118,18 +129,21 @@ static void list_holds(const struct core *core, struct page *page)
     page->cursor = (struct list_cursor){.waits = true};
 }
 
-static void list_waits(const struct core *core, struct page *page)
+static void list_waits(const struct api *api, struct page *page)
 {
-    struct text key;
-    struct instant since;
+    const struct core *core = api->backend.core;
+    struct wait_view wait;
     uint32_t next = page->cursor.at;
-    while (core_next_wait(core, &next, &key, &since)) {
+    while (core_next_wait(core, &next, &wait)) {
         if (page->left == 0) {
             page->more = true;
             return;
         }
-        json_t *entry = json_pack("{s:o, s:I}", "key", key_json(key), "waited_ms",
-                                  (json_int_t)(instant_us_between(since, page->now) / 1000));
+        int64_t waited_ms = instant_us_between(wait.since, page->now) / 1000;
+        json_t *entry = json_pack("{s:o, s:o, s:I}", "key", key_json(wait.key), "label",
+                                  view_label(wait.label), "waited_ms", (json_int_t)waited_ms);
+        if (view_is_shared(api, core_policy_of(core, wait.key)))
+            json_object_set_new(entry, "mode", json_string(mode_name(wait.mode)));
         json_array_append_new(page->waiting, entry);
         page->left--;
         page->cursor.at = next;
@@ -165,9 +179,9 @@ enum MHD_Result locks_list(struct connection *connection)
                         .held = json_array(),
                         .waiting = json_array()};
     if (!page.cursor.waits)
-        list_holds(api->backend.core, &page);
+        list_holds(api, &page);
     if (!page.more)
-        list_waits(api->backend.core, &page);
+        list_waits(api, &page);
     if (connection->request->media == MEDIA_TEXT) {
         enum MHD_Result result = list_as_text(connection, &page);
         json_decref(page.held);

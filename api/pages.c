@@ -42,6 +42,11 @@ enum MHD_Result page_openapi(struct connection *connection)
     return response_shared(connection, 200, connection->api->openapi);
 }
 
+enum MHD_Result page_openapi_3_0(struct connection *connection)
+{
+    return response_shared(connection, 200, connection->api->openapi_3_0);
+}
+
 static json_t *master_json(const struct api *api, size_t group, size_t master)
 {
     struct redis_master_view view =

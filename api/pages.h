@@ -8,5 +8,6 @@ enum MHD_Result page_metrics(struct connection *connection);
 enum MHD_Result page_alive(struct connection *connection);
 enum MHD_Result page_ready(struct connection *connection);
 enum MHD_Result page_openapi(struct connection *connection);
+enum MHD_Result page_openapi_3_0(struct connection *connection);
 
 #endif

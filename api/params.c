@@ -50,6 +50,13 @@ static bool keep_renew(struct params *params, const struct config *config, struc
     return params->renew != RENEW_UNSET;
 }
 
+static bool keep_mode(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    params->mode = text_is(value, "read") ? MODE_READ : MODE_WRITE;
+    return params->mode == MODE_READ || text_is(value, "write");
+}
+
 static bool keep_bind(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
@@ -77,6 +84,16 @@ static bool keep_label(struct params *params, const struct config *config, struc
         return false;
     memcpy(params->label, value.at, value.len);
     params->label_len = (uint8_t)value.len;
+    return true;
+}
+
+static bool keep_key(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    if (value.len > sizeof(params->key_part))
+        return false;
+    memcpy(params->key_part, value.at, value.len);
+    params->key_part_len = (uint8_t)value.len;
     return true;
 }
 
@@ -315,9 +332,7 @@ bool params_take_token_header(struct params *params, const char *header)
             note_fault(params, from_header.fault, text_of("token"), text_of(from_header.came));
         return true;
     }
-    return from_header.fault == PARAM_FINE &&
-           token_same_random(&params->token, &from_header.token) &&
-           params->token.fence == from_header.token.fence;
+    return from_header.fault == PARAM_FINE && token_same(&params->token, &from_header.token);
 }
 
 /* ---- what is wrong --------------------------------------------------------------------------- */
@@ -362,6 +377,13 @@ static void say_not_allowed(const char *name, unsigned allowed, char *detail, si
              meant == NULL ? "" : "?");
 }
 
+/* A number without a unit, where seconds were meant most likely. */
+static bool lacks_unit(enum param param, const char *came)
+{
+    bool is_duration = param == PARAM_TTL || param == PARAM_WAIT || param == PARAM_MAX_HOLD;
+    return is_duration && came[0] != '\0' && came[strspn(came, "0123456789")] == '\0';
+}
+
 static void say_bad_value(const struct params *params, const struct config *config, char *detail,
                           size_t size)
 {
@@ -371,11 +393,13 @@ static void say_bad_value(const struct params *params, const struct config *conf
     const char *allowed = table[param].allowed;
     if (param == PARAM_WAIT)
         config_print_duration(config->wait_ms_max, max, sizeof(max));
-    snprintf(detail, size, "parameter %s: %s%s%s; allowed: %s%s%s", params->name,
+    bool bare = lacks_unit(param, params->came);
+    snprintf(detail, size, "parameter %s: %s%s%s; allowed: %s%s%s%s%s%s", params->name,
              params->came[0] == '\0' ? "nothing or something unreadable came" : params->came,
              params->came[0] == '\0' ? "" : " came",
              params->fault == PARAM_NOT_A_TEXT ? ", which is no string" : "", allowed,
-             max[0] == '\0' ? "" : ", here ", max);
+             max[0] == '\0' ? "" : ", here ", max, bare ? "; did you mean " : "",
+             bare ? params->came : "", bare ? "s?" : "");
 }
 
 bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed,

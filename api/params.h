@@ -10,6 +10,7 @@
     X(TTL, ttl, "a duration with its unit, above 0, such as 30s")                                  \
     X(WAIT, wait, "a duration with its unit, such as 5s, up to limits.wait")                       \
     X(RENEW, renew, "agent or caller")                                                             \
+    X(MODE, mode, "write or read")                                                                 \
     X(MAX_HOLD, max_hold, "a duration with its unit, above 0, such as 10m")                        \
     X(BIND, bind, "none or connection")                                                            \
     X(LABEL, label, "up to 64 bytes of UTF-8 without control characters")                          \
@@ -17,7 +18,8 @@
     X(TOKEN, token, "the token that the acquiring POST answered")                                  \
     X(LIMIT, limit, "a number from 1 to 1000")                                                     \
     X(CURSOR, cursor, "next_cursor of the page before")                                            \
-    X(WATCH, watch, "no value, or true")
+    X(WATCH, watch, "no value, or true")                                                           \
+    X(KEY, key, "a part of keys, up to 128 bytes of UTF-8 without control characters")
 #define X(name, ...) PARAM_##name,
 enum param { PARAMS(X) PARAM_COUNT };
 #undef X
@@ -40,8 +42,11 @@ struct params {
     int64_t ttl_came_ms; /* so much */
     int64_t wait_ms, max_hold_ms;
     enum renew renew;
+    enum mode mode;
     bool bound; /* bind=connection */
     bool watch;
+    char key_part[128]; /* of the status page's filter */
+    uint8_t key_part_len;
     char label[LIMIT_LABEL_BYTES];
     uint8_t label_len;
     char owner[LIMIT_SECRET_BYTES];

@@ -71,16 +71,16 @@ static void read_target(struct connection *connection, struct text target)
     if (target.len > TARGET_BYTES_MAX)
         refuse(request, PROBLEM_URI_TOO_LONG);
     request->route = route_find(path, &key);
-    if (request->route == NULL || !request->route->is_lock_call)
+    if (request->route == NULL)
         return;
-    if (connection->listener->is_admin) {
+    if (request->route->is_lock_call && connection->listener->is_admin) {
         request->route = NULL;
         refuse_saying(request, PROBLEM_NOT_FOUND, "the admin listener serves no lock calls");
         return;
     }
     if (key.at != NULL)
         read_target_key(connection, key);
-    if (question != NULL)
+    if (question != NULL && route_takes_params(request->route))
         params_take_form(&request->params, connection->api->config,
                          (struct text){question + 1, target.len - path.len - 1});
 }
@@ -292,6 +292,8 @@ static void judge_params(struct connection *connection)
     struct request *request = connection->request;
     struct refusal *refusal = &request->refusal;
     unsigned allowed = request->operation->params;
+    if (request->method == METHOD_GET && !request->params.watch) /* it is watched by its token */
+        allowed &= ~(1U << PARAM_TOKEN);
     if (allowed & 1U << PARAM_TOKEN && request->lock_token != NULL &&
         !params_take_token_header(&request->params, request->lock_token)) {
         refuse_saying(request, PROBLEM_BAD_REQUEST,
@@ -305,7 +307,8 @@ static void judge_params(struct connection *connection)
         return;
     }
     refusal->parameter[0] = '\0';
-    if (allowed & 1U << PARAM_TOKEN && (request->params.given & 1U << PARAM_TOKEN) == 0 &&
+    bool needs_token = allowed & 1U << PARAM_TOKEN && request->operation->method != METHOD_GET;
+    if (needs_token && (request->params.given & 1U << PARAM_TOKEN) == 0 &&
         request->idempotency == NULL)
         refuse_saying(request, PROBLEM_TOKEN_REQUIRED,
                       "give it as the Lock-Token header or as the parameter token");

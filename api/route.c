@@ -4,6 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+bool route_takes_params(const struct route *route)
+{
+    return route->operations[0].params != 0;
+}
+
 const struct operation *route_operation(const struct route *route, enum method method)
 {
     for (size_t i = 0; i < OPERATIONS && route->operations[i].run != NULL; i++)

@@ -20,6 +20,9 @@ struct route {
     struct operation operations[OPERATIONS]; /* unused ones have no `run` */
 };
 
+/* Those of a route that takes none are not looked at. */
+bool route_takes_params(const struct route *route);
+
 /* NULL: the route does not take the method. */
 const struct operation *route_operation(const struct route *route, enum method method);
 /* The Allow header: `POST, PUT, DELETE, GET, HEAD`. */

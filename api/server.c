@@ -20,6 +20,7 @@
 #include "api/hangup.h"
 #include "api/listener.h"
 #include "api/openapi.h"
+#include "api/openapi_3_0.h"
 #include "api/pool.h"
 #include "api/request.h"
 #include "api/response.h"
@@ -199,8 +200,15 @@ static bool open_listener(struct api *api, const struct config_address *address,
     for (enum slack slack = 0; slack < SLACKS; slack++)
         list_init(&listener->slack[slack]);
     api->listener_count++;
-    if (!listener_open(listener, api->config->socket_mode, error, error_size))
-        return false;
+    if (!listener_open(listener, api->config->socket_mode, error, error_size)) {
+        bool is_spare = !is_admin && listener->is_absent && strcmp(address->host, "::1") == 0 &&
+                        api->config->listen.count > 1;
+        api->listener_count -= is_spare;
+        if (is_spare)
+            log_event(LOG_INFO, "not listening: this machine has no IPv6",
+                      LOG_TEXT_FIELD("listener", "api"), LOG_TEXT_FIELD("address", address->text));
+        return is_spare;
+    }
     listener->daemon = start_daemon(listener);
     if (listener->daemon == NULL)
         snprintf(error, error_size, "listen: %s: libmicrohttpd does not start", address->text);
@@ -213,6 +221,8 @@ static bool open_listeners(struct api *api, char *error, size_t error_size)
     for (size_t i = 0; i < config->listen.count; i++)
         if (!open_listener(api, &config->listen.addresses[i], false, error, error_size))
             return false;
+    if (api->listener_count == 0)
+        return false;
     for (size_t i = 0; i < config->admin.count; i++)
         if (!open_listener(api, &config->admin.addresses[i], true, error, error_size))
             return false;
@@ -257,7 +267,10 @@ static bool make_constants(struct api *api)
         response_typed(MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT), NULL);
     api->alive = response_copied("ok\n", 3, "text/plain; charset=utf-8");
     api->openapi = response_copied(openapi_yaml, sizeof(openapi_yaml), "application/yaml");
-    return api->no_content != NULL && api->alive != NULL && api->openapi != NULL;
+    api->openapi_3_0 =
+        response_copied(openapi_3_0_yaml, sizeof(openapi_3_0_yaml), "application/yaml");
+    return api->no_content != NULL && api->alive != NULL && api->openapi != NULL &&
+           api->openapi_3_0 != NULL;
 }
 
 static void tell_routes(struct metrics *metrics)
@@ -292,6 +305,7 @@ struct api *api_start(uv_loop_t *loop, const struct config *config,
     api->loop = loop;
     api->config = config;
     api->backend = *backend;
+    api->started_at = backend->now(backend->arg);
     if (!pool_start(api) || !exchange_start(api) || !streams_start(api) || !make_constants(api) ||
         !access_load_secret(api, error, error_size) || !open_listeners(api, error, error_size)) {
         give_up(api);
@@ -308,6 +322,11 @@ void api_reload(struct api *api, const struct config *config)
     api->config = config;
     if (!access_load_secret(api, error, sizeof(error)))
         log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
+}
+
+bool api_has_callers(const struct api *api)
+{
+    return api->parked != 0;
 }
 
 void api_drain(struct api *api)
@@ -391,6 +410,8 @@ void api_free(struct api *api)
         MHD_destroy_response(api->alive);
     if (api->openapi != NULL)
         MHD_destroy_response(api->openapi);
+    if (api->openapi_3_0 != NULL)
+        MHD_destroy_response(api->openapi_3_0);
     if (api->metrics != NULL)
         MHD_destroy_response(api->metrics);
     free(api);

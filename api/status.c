@@ -1,121 +1,223 @@
-/* The status page: what this agent and its masters are up to, for people. Plain HTML without
- * scripts. */
+/* The status page: what this agent and its masters are up to, for people (api/page). */
 #include "api/status.h"
 
-#include "agent/version.h"
-#include "api/response.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
 
-static void add_escaped(struct buffer *page, const char *text)
+#include "agent/version.h"
+#include "api/html.h"
+#include "api/page.h"
+#include "api/response.h"
+#include "api/status_tables.h"
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+/* What the page says first, and in which colour. */
+struct verdict {
+    const char *tone, *word;
+    const char *colour; /* of the icon */
+    char why[256];
+};
+
+/* Masters of all groups. */
+struct fleet {
+    size_t total, guarded, degraded, down;
+    bool has_no_spare; /* of a group every vote is needed that it has, and it lacks some */
+    bool clock_is_off;
+};
+
+static struct fleet look_at_masters(const struct api *api)
 {
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<':
-            buffer_add_text(page, "&lt;");
-            break;
-        case '>':
-            buffer_add_text(page, "&gt;");
-            break;
-        case '&':
-            buffer_add_text(page, "&amp;");
-            break;
-        case '"':
-            buffer_add_text(page, "&quot;");
-            break;
-        default:
-            buffer_add(page, text, 1);
+    struct fleet fleet = {0};
+    for (size_t g = 0; g < api->config->group_count; g++) {
+        struct redis_group_view group = redis_group(api->backend.redis, (uint8_t)g);
+        fleet.has_no_spare |= group.voting <= group.quorum && group.voting < group.total;
+        fleet.clock_is_off |= redis_clock_off_us(api->backend.redis, (uint8_t)g) != 0;
+        for (size_t m = 0; m < api->config->groups[g].master_count; m++) {
+            struct redis_master_view view =
+                redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
+            fleet.total++;
+            fleet.guarded += view.state == REDIS_GUARDED;
+            fleet.degraded += view.state == REDIS_DEGRADED;
+            fleet.down += view.state == REDIS_DOWN || view.state == REDIS_CONNECTING;
         }
     }
+    return fleet;
 }
 
-static void add_cell(struct buffer *page, const char *text)
+static void say_faults(const struct fleet *fleet, char *why, size_t size)
 {
-    buffer_add_text(page, "<td>");
-    add_escaped(page, text);
-    buffer_add_text(page, "</td>");
+    const struct {
+        size_t count;
+        const char *word;
+    } faults[] = {
+        {fleet->down, "down"}, {fleet->guarded, "guarded"}, {fleet->degraded, "degraded"}};
+    int len = snprintf(why, size, "Locks are granted. Of %zu masters ", fleet->total);
+    const char *before = "";
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        if (faults[i].count == 0)
+            continue;
+        len += snprintf(why + len, size - (size_t)len, "%s%zu %s %s", before, faults[i].count,
+                        faults[i].count == 1 ? "is" : "are", faults[i].word);
+        before = ", ";
+    }
+    snprintf(why + len, size - (size_t)len, ".%s",
+             fleet->has_no_spare ? " None of the others may fail." : "");
 }
 
-static void add_master_row(struct buffer *page, const struct api *api, size_t g, size_t m)
+static struct verdict verdict_of(const struct api *api)
 {
-    struct redis_master_view view = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
-    buffer_printf(page, "<tr class=\"%s\">", redis_state_name(view.state));
-    add_cell(page, api->config->groups[g].masters[m].url);
-    add_cell(page, redis_state_name(view.state));
-    if (view.guarded_ms > 0)
-        buffer_printf(page, "<td>in %lld s</td>", (long long)((view.guarded_ms + 999) / 1000));
-    else
-        add_cell(page, view.votes ? "yes" : "no");
-    add_cell(page, view.version);
-    buffer_printf(page, "<td>%lld</td><td>%llu</td>", (long long)(view.clock_offset_us / 1000),
-                  (unsigned long long)view.reconnects);
-    add_cell(page, view.reason);
-    buffer_add_text(page, "</tr>\n");
-}
-
-static void add_group_part(struct buffer *page, const struct api *api, size_t g)
-{
-    const struct config_group *group = &api->config->groups[g];
-    struct redis_group_view view = redis_group(api->backend.redis, (uint8_t)g);
-    buffer_add_text(page, "<h2>Group ");
-    add_escaped(page, group->name);
-    buffer_printf(page,
-                  "</h2>\n<p>%zu of %zu masters are up, %zu vote on new locks; %zu are needed: "
-                  "<strong>%s</strong></p>\n",
-                  view.up, view.total, view.voting, view.quorum,
-                  view.voting >= view.quorum ? "ready"
-                  : view.up >= view.quorum   ? "guarded"
-                                             : "no quorum");
-    if (redis_clock_off_us(api->backend.redis, (uint8_t)g) != 0)
-        buffer_printf(page,
-                      "<p>Most of them agree that this agent's clock is off by %lld ms.</p>\n",
-                      (long long)(redis_clock_off_us(api->backend.redis, (uint8_t)g) / 1000));
-    buffer_add_text(
-        page,
-        "<table><tr><th>master</th><th>state</th><th>votes</th><th>version</th><th>clock offset "
-        "(ms)</th><th>reconnects</th>"
-        "<th>reason</th></tr>\n");
-    for (size_t m = 0; m < group->master_count; m++)
-        add_master_row(page, api, g, m);
-    buffer_add_text(page, "</table>\n");
-}
-
-static void add_summary(struct buffer *page, const struct api *api)
-{
-    const struct core_stats *stats = core_stats(api->backend.core);
+    struct verdict good = {"good", "Ready", "1a7f37", ""},
+                   fair = {"fair", "Ready, with faults", "bf8700", ""},
+                   bad = {"bad", "Not ready", "cf222e", ""};
     const char *why_not = api->backend.not_ready(api->backend.arg);
-    buffer_add_text(page, "<h1>lockagent " LOCKAGENT_VERSION "</h1>\n<p>");
-    add_escaped(page, why_not == NULL ? "ready" : why_not);
+    struct fleet fleet = look_at_masters(api);
+    if (api->draining || api->stopping) {
+        bad.word = "Draining";
+        snprintf(bad.why, sizeof(bad.why),
+                 "The agent ends: it takes no new locks, and renews those "
+                 "that are held.");
+        return bad;
+    }
+    if (why_not != NULL) {
+        snprintf(bad.why, sizeof(bad.why), "No new locks: %s.", why_not);
+        return bad;
+    }
+    if (fleet.down + fleet.guarded + fleet.degraded > 0) {
+        say_faults(&fleet, fair.why, sizeof(fair.why));
+        return fair;
+    }
+    if (fleet.clock_is_off) {
+        snprintf(fair.why, sizeof(fair.why), "Locks are granted. This agent's clock is off.");
+        return fair;
+    }
+    snprintf(good.why, sizeof(good.why), "Locks are granted, and every master votes.");
+    return good;
+}
+
+static void add_title(struct status *status)
+{
+    buffer_printf(&status->page, "lockagent: %s", verdict_of(status->api).word);
+}
+
+/* A padlock; what a URL can not take is percent-encoded. */
+static void add_icon(struct status *status)
+{
+    buffer_printf(&status->page,
+                  "%%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16' fill='%%23%s'%%3E"
+                  "%%3Cpath d='M5 7V5a3 3 0 0 1 6 0v2' fill='none' stroke='%%23%s' "
+                  "stroke-width='2'/%%3E%%3Crect x='3' y='7' width='10' height='8' rx='2'/%%3E"
+                  "%%3C/svg%%3E",
+                  verdict_of(status->api).colour, verdict_of(status->api).colour);
+}
+
+static void add_verdict(struct status *status)
+{
+    struct verdict verdict = verdict_of(status->api);
+    buffer_printf(&status->page,
+                  "<p id=\"verdict\" class=\"live %s\" role=\"status\"><strong>%s</strong> ",
+                  verdict.tone, verdict.word);
+    html_add_word(&status->page, verdict.why);
+    buffer_add_text(&status->page, "</p>");
+}
+
+/* ---- facts and limits ------------------------------------------------------------------------ */
+
+static void add_facts(struct status *status)
+{
+    struct timespec now;
+    struct tm utc;
+    char clock[16], date[40];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    strftime(clock, sizeof(clock), "%H:%M:%S", &utc);
+    buffer_add_text(&status->page, "Version " LOCKAGENT_VERSION ", up for ");
+    html_add_span(&status->page, instant_us_between(status->api->started_at, status->now) / 1000);
+    buffer_printf(&status->page, ", as of <time datetime=\"%s\">%s UTC</time>", date, clock);
+}
+
+static void add_limit(struct buffer *page, const char *id, const char *name, uint64_t used,
+                      uint64_t limit)
+{
+    buffer_printf(page, "<div><dt>%s</dt><dd><data id=\"%s\" value=\"%" PRIu64 "\">", name, id,
+                  used);
+    html_add_count(page, used);
+    buffer_add_text(page, "</data> of ");
+    html_add_count(page, limit);
     buffer_printf(page,
-                  "</p>\n<table><tr><th>locks "
-                  "held</th><th>waiting</th><th>requests</th><th>connections</th></tr>\n"
-                  "<tr><td>%u</td><td>%u</td><td>%u</td><td>%zu</td></tr></table>\n",
-                  stats->locks_held, stats->waiters, stats->requests, api->connections);
+                  " <meter aria-label=\"%s\" max=\"%" PRIu64 "\" high=\"%" PRIu64
+                  "\" value=\"%" PRIu64 "\"></meter></dd></div>\n",
+                  name, limit, limit - limit / 5, used);
+}
+
+static void add_limits(struct status *status)
+{
+    const struct api *api = status->api;
+    const struct core_stats *stats = core_stats(api->backend.core);
+    uint64_t connections = 0, connections_max = 0;
+    for (size_t i = 0; i < api->listener_count; i++) {
+        if (api->listeners[i].is_admin)
+            continue;
+        connections += api->listeners[i].connections;
+        connections_max += api->listeners[i].connections_max;
+    }
+    buffer_add_text(&status->page, "<dl id=\"limits\" class=\"live\">\n");
+    add_limit(&status->page, "held", "Locks held", stats->locks_held, api->config->locks_max);
+    add_limit(&status->page, "waiting", "Waiting", stats->waiters, api->config->waiters_max);
+    add_limit(&status->page, "connections", "Connections", connections, connections_max);
+    buffer_add_text(&status->page, "</dl>");
+}
+
+static void add_filter(struct status *status)
+{
+    html_add(&status->page, status->filter);
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void (*const fill[PAGE_SLOTS])(struct status *status) = {
+    [PAGE_TITLE] = add_title,          [PAGE_ICON] = add_icon,
+    [PAGE_FACTS] = add_facts,          [PAGE_VERDICT] = add_verdict,
+    [PAGE_LIMITS] = add_limits,        [PAGE_FILTER] = add_filter,
+    [PAGE_HOLDS] = status_add_holds,   [PAGE_WAITS] = status_add_waits,
+    [PAGE_GROUPS] = status_add_groups,
+};
+
+/* Nothing runs and nothing is loaded but what was built in; no other page has it in a frame. */
+static const char policy[] =
+    "default-src 'none'; script-src '" PAGE_SCRIPT_HASH "'; style-src '" PAGE_STYLE_HASH
+    "'; img-src data:; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'";
+
+static struct MHD_Response *page_response(struct buffer *page)
+{
+    struct MHD_Response *response =
+        response_owned(page->bytes, page->len, "text/html; charset=utf-8");
+    if (response == NULL)
+        return NULL;
+    MHD_add_response_header(response, "Content-Security-Policy", policy);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    return response;
 }
 
 enum MHD_Result status_page(struct connection *connection)
 {
     const struct api *api = connection->api;
-    struct buffer page = {0};
-    buffer_add_text(&page,
-                    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
-                    "charset=\"utf-8\"><title>lockagent</title>\n"
-                    "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}"
-                    "td,th{border:1px solid #ccc;padding:.3em .7em;text-align:left}tr.down "
-                    "td{background:#fdd}tr.guarded "
-                    "td,tr.degraded td{background:#ffd}</style>"
-                    "</head><body>\n");
-    add_summary(&page, api);
-    for (size_t g = 0; g < api->config->group_count; g++)
-        add_group_part(&page, api, g);
-    buffer_add_text(&page, "<p><a href=\"/metrics\">metrics</a> <a href=\"/readyz\">readiness</a> "
-                           "<a href=\"/openapi.yaml\">API</a></p>\n</body></html>\n");
-    if (page.failed) {
-        buffer_free(&page);
+    const struct params *params = &connection->request->params;
+    struct status status = {.api = api,
+                            .now = api->backend.now(api->backend.arg),
+                            .filter = {params->key_part, params->key_part_len}};
+    for (size_t i = 0; i < sizeof(page_pieces) / sizeof(page_pieces[0]); i++) {
+        buffer_add(&status.page, page_pieces[i].html, page_pieces[i].len);
+        if (page_pieces[i].slot != PAGE_SLOTS)
+            fill[page_pieces[i].slot](&status);
+    }
+    if (status.page.failed) {
+        buffer_free(&status.page);
         return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
     }
-    struct MHD_Response *response =
-        response_owned(page.bytes, page.len, "text/html; charset=utf-8");
-    if (response != NULL)
-        MHD_add_response_header(response, "Content-Security-Policy",
-                                "default-src 'none'; style-src 'unsafe-inline'");
-    return response_queue(connection, 200, response);
+    return response_queue(connection, 200, page_response(&status.page));
 }
