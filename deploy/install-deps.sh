@@ -1,32 +1,44 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh
-# build|run|test|lint|fuzz|coverage|compose ...
+# build|run|test|lint|fuzz|coverage|page|compose ...
 #
 # A package counts as there when what it is wanted for is there, however it came; then nothing is
 # done and nothing is said. No service is started or enabled by a package that comes in here.
 set -euo pipefail
 
 declare -A packages
-# package : what shows that it is there (a command, pc: a pkg-config module, or clang's libfuzzer)
+# package : what shows that it is there (a command, pc: a pkg-config module, py: a module of
+# Debian's Python, file: a file, or clang's libfuzzer)
 packages[build]="build-essential:make build-essential:cc pkg-config:pkg-config
        meson:meson ninja-build:ninja python3:python3 libhiredis-dev:pc:hiredis
        libmicrohttpd-dev:pc:libmicrohttpd libyaml-dev:pc:yaml-0.1 libuv1-dev:pc:libuv
-       libjansson-dev:pc:jansson"
+       libjansson-dev:pc:jansson libssl-dev:pc:openssl"
 packages[run]="${packages[build]} redis-server:redis-server redis-tools:redis-cli"
 packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl
-       prometheus:promtool curl:curl jq:jq iproute2:ip liblua5.1-0-dev:pc:lua5.1"
+       prometheus:promtool curl:curl jq:jq iproute2:ip liblua5.1-0-dev:pc:lua5.1 openssl:openssl
+       python3-redis:py:redis python3-yaml:py:yaml"
 packages[lint]="${packages[test]} clang:clang clang-format:clang-format clang-tidy:clang-tidy
        black:black git:git shellcheck:shellcheck"
-packages[fuzz]="${packages[test]} clang:clang libclang-rt-14-dev:libfuzzer"
+clang_release=14 # of Debian 12
+! grep -qs '^VERSION_ID="13"' /etc/os-release || clang_release=19
+packages[fuzz]="${packages[test]} clang:clang libclang-rt-$clang_release-dev:libfuzzer"
 packages[coverage]="${packages[test]} gcovr:gcovr"
+packages[page]="chromium:chromium pngquant:pngquant
+       fonts-dejavu-core:file:/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:debootstrap
-       prometheus:promtool curl:curl"
+       prometheus:promtool curl:curl jq:jq"
+packages[deb]="${packages[build]} debhelper:dh dpkg-dev:dpkg-buildpackage lintian:lintian
+       debootstrap:debootstrap iproute2:ip procps:pgrep"
+packages[compose-images]="docker.io:docker debootstrap:debootstrap"
+packages[up]="docker.io:docker docker-compose:docker-compose"
 
-is_there() { # is_there COMMAND|pc:MODULE|libfuzzer
+is_there() { # is_there COMMAND|pc:MODULE|py:MODULE|file:PATH|libfuzzer
     case $1 in
+    file:*) [ -e "${1#file:}" ] ;;
+    py:*) /usr/bin/python3 -c "import ${1#py:}" 2>/dev/null ;;
     pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
     libfuzzer)
-        compgen -G "$(clang -print-runtime-dir 2>/dev/null)/libclang_rt.fuzzer-*.a" >/dev/null
+        compgen -G "$(clang -print-resource-dir 2>/dev/null)/lib/*/libclang_rt.fuzzer*.a" >/dev/null
         ;;
     docker-compose)
         command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1

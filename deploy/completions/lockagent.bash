@@ -5,7 +5,7 @@ _lockagent() {
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        serve | check | trust | healthcheck | run)
+        serve | check | trust | healthcheck | run | capacity)
             command=${COMP_WORDS[i]}
             break
             ;;
@@ -27,22 +27,27 @@ _lockagent() {
         ;;
     esac
     local words
+    [[ $command != capacity || $before != --* ]] || return 0
     case $command in
     check | trust)
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$word"; compgen -d -- "$word")
         return
         ;;
     healthcheck) words="--config --set --address --ready" ;;
+    capacity)
+        words="--pods --holds --rate --refused --reads --waiters --keys"
+        words+=" --ttl --retention --core --memory --connections --pods-per-node --help"
+        ;;
     run)
         [[ " ${COMP_WORDS[*]:0:COMP_CWORD} " != *" -- "* ]] || {
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             return
         }
-        words="--no-wait --wait --ttl --max-hold --on-lost --label --conflict-exit-code --quiet --config --set --help --"
+        words="--no-wait --wait --read --ttl --max-hold --on-lost --label --conflict-exit-code --quiet --config --set --help --"
         ;;
     *)
         words="--config --set --print-config"
-        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust healthcheck run --version --help $words"
+        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust healthcheck run capacity --version --help $words"
         ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
