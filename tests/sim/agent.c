@@ -48,6 +48,11 @@ static struct text key_text(uint8_t key)
     return (struct text){names[key], 2};
 }
 
+static struct text key_of_place(const struct world *w, uint8_t place)
+{
+    return key_text(options_key_of(&w->options, place));
+}
+
 static void restore(struct world *w, uint8_t index)
 {
     struct agent *agent = &w->agents[index];
@@ -58,7 +63,7 @@ static void restore(struct world *w, uint8_t index)
         struct event event = {.kind = EVENT_RESTORE, .restore = found[i].hold};
         if (!found[i].used)
             continue;
-        event.restore.key = key_text(found[i].key);
+        event.restore.key = key_of_place(w, found[i].key);
         checker_restored(w, index, found[i].key, &event.restore);
         agent_step(w, index, &event);
     }
@@ -91,7 +96,7 @@ void agent_boot(struct world *w, uint8_t index)
     agent->incarnation++;
     agent->timer_at = INT64_MAX;
     memset(agent->open, 0, sizeof agent->open);
-    memset(agent->held, 0, sizeof agent->held);
+    checker_drop_all(w, index);
     memset(agent->watches, 0, sizeof agent->watches);
     memset(agent->lines, 0, sizeof agent->lines);
     world_say(w, "a%u boots", index);
@@ -292,7 +297,7 @@ static void journal(struct world *w, uint8_t index, const struct effect_hold *ho
     *cell = (struct journalled){.used = !hold->forgotten};
     if (hold->forgotten)
         return;
-    cell->key = (uint8_t)(hold->hold.key.at[1] - '0');
+    cell->key = world_place(w, hold->hold.key, hold->hold.token.permit);
     cell->hold = hold->hold;
 }
 
@@ -300,7 +305,11 @@ static void note_attempt(struct world *w, uint8_t index, const struct effect_sen
 {
     for (uint16_t i = 0; i < send->count; i++) {
         const struct send_item *item = &w->effects->items[send->first + i];
-        memcpy(w->agents[index].attempt[item->key.at[1] - '0'], item->token.random, RANDOM_BYTES);
+        uint8_t place = world_place(w, item->key, item->token.permit);
+        memcpy(w->agents[index].attempt[place], item->token.random, RANDOM_BYTES);
+        if (w->options.rw)
+            memcpy(w->agents[index].tries[item->ref.slot % SIM_JOURNAL], item->token.random,
+                   RANDOM_BYTES);
     }
     w->agents[index].begun += send->count;
 }
@@ -406,6 +415,8 @@ void agent_step(struct world *w, uint8_t index, struct event *event)
     }
     if (w->violation[0] == '\0')
         checker_after_step(w, index);
+    if (!agent->in_turn)
+        network_turn(w, index);
     arm_timer(w, index);
 }
 
@@ -419,6 +430,7 @@ void agent_flush(struct world *w, uint8_t index)
     write_gathered(w, index);
     if (steps && w->violation[0] == '\0')
         checker_after_step(w, index);
+    network_turn(w, index);
     arm_timer(w, index);
 }
 
@@ -458,7 +470,7 @@ static struct text secret_text(char bytes[SIM_SECRET], const char *kind, uint32_
     return (struct text){bytes, (size_t)snprintf(bytes, SIM_SECRET, "%s-%016x", kind, number)};
 }
 
-static void fill_event(const struct request *request, char label[SIM_LABEL],
+static void fill_event(const struct world *w, const struct request *request, char label[SIM_LABEL],
                        struct secrets *secrets, struct event *event)
 {
     struct text idempotency = secret_text(secrets->idempotency, "key", request->secret);
@@ -467,10 +479,11 @@ static void fill_event(const struct request *request, char label[SIM_LABEL],
     case EVENT_ACQUIRE:
         event->acquire =
             (struct event_acquire){.request = request->number,
-                                   .key = key_text(request->key),
+                                   .key = key_of_place(w, request->key),
                                    .ttl_ms = request->ttl_ms,
                                    .wait_ms = request->wait_ms,
                                    .max_hold_ms = request->max_hold_ms,
+                                   .mode = request->mode,
                                    .renew = request->renew,
                                    .bound = request->bound,
                                    .owner = secret_text(secrets->owner, "owner", request->owner),
@@ -479,20 +492,21 @@ static void fill_event(const struct request *request, char label[SIM_LABEL],
         break;
     case EVENT_RENEW:
         event->renew = (struct event_renew){.request = request->number,
-                                            .key = key_text(request->key),
+                                            .key = key_of_place(w, request->key),
                                             .token = request->token,
                                             .ttl_ms = request->ttl_ms,
                                             .renew = request->renew};
         break;
     case EVENT_RELEASE:
-        event->release = (struct event_release){
-            .request = request->number, .key = key_text(request->key), .token = request->token};
+        event->release = (struct event_release){.request = request->number,
+                                                .key = key_of_place(w, request->key),
+                                                .token = request->token};
         if (request->by_secret)
             event->release.idempotency = idempotency;
         break;
     default:
         event->read =
-            (struct event_read){.request = request->number, .key = key_text(request->key)};
+            (struct event_read){.request = request->number, .key = key_of_place(w, request->key)};
         break;
     }
 }
@@ -516,7 +530,7 @@ void agent_take_request(struct world *w, struct request *request)
     struct event event = {.kind = request->kind};
     char label[SIM_LABEL];
     struct secrets secrets;
-    fill_event(request, label, &secrets, &event);
+    fill_event(w, request, label, &secrets, &event);
     request->arrived = ++w->arrivals;
     turns_came(w, request);
     agent_step(w, request->agent, &event);

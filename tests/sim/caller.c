@@ -95,6 +95,8 @@ static void ask_for_lock(struct world *w, struct caller *caller)
     request->renew = (enum renew)prng_below(&w->prng, 3);
     request->max_hold_ms = prng_percent(&w->prng, 80) ? 0 : prng_between(&w->prng, 1000, 10000);
     request->loses_answer = prng_percent(&w->prng, o->loses_answers);
+    if (o->rw && prng_percent(&w->prng, o->readers))
+        request->mode = MODE_READ;
     request->bound = prng_percent(&w->prng, o->binds);
     if (request->bound && request->renew == RENEW_CALLER)
         request->renew = RENEW_UNSET;
@@ -153,7 +155,7 @@ static void renew(struct world *w, struct caller *caller)
     struct request *request =
         request_with_token(w, caller, next_agent(w, caller), EVENT_RENEW, caller->hold);
     if (prng_percent(&w->prng, w->options.shortens))
-        request->ttl_ms = (uint32_t)prng_between(&w->prng, 1000, 1200);
+        request->ttl_ms = (uint32_t)prng_between(&w->prng, 1000, SHORT_TTL_MS_MAX);
     else if (prng_percent(&w->prng, 40))
         request->ttl_ms = draw_ttl(w);
     if (prng_percent(&w->prng, 20))
@@ -169,6 +171,7 @@ static struct request *ask_again(struct world *w, uint8_t caller, const struct r
     struct request *request = new_request(w, caller, asked->agent, EVENT_ACQUIRE, asked->key);
     request->label = asked->label;
     request->ttl_ms = asked->ttl_ms;
+    request->mode = asked->mode;
     request->bad_ttl = asked->bad_ttl;
     request->wait_ms = asked->wait_ms;
     request->renew = asked->renew;
@@ -251,7 +254,10 @@ static bool bother(struct world *w, struct caller *caller)
     /* Its own agent may not know of a release elsewhere yet, and repair the key where masters
      * forget, or may have, or are guarded (R7). */
     bool may_be_repaired = w->switches.forgetful || w->epoch_at >= hold->granted_at;
-    if (may_be_repaired && hold->released && w->agents[hold->agent].held[hold->key] == hold)
+    if (may_be_repaired && hold->released && hold->tenures[hold->agent].is_held)
+        renews = false;
+    /* A replica that missed the release has the key back when it is promoted (R21). */
+    if (w->options.replicas > 0 && hold->released)
         renews = false;
     bool at_home = prng_percent(&w->prng, 70);
     uint8_t agent = at_home ? hold->agent : (uint8_t)prng_below(&w->prng, w->options.agents);
@@ -396,12 +402,38 @@ static void hang_up(struct world *w, struct caller *caller)
     forget(w, caller);
 }
 
+/* How long a key may stand that nobody uses, and a waiter's own attempts take. */
+static int64_t patience_us(const struct world *w)
+{
+    const struct options *o = &w->options;
+    return (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
+           3 * options_round_trip_us(o) + PROBE_SLACK_US;
+}
+
+/* C14: whoever comes later, in whatever mode, makes nobody wait for longer. */
+static void stand_in_line(struct world *w, struct caller *caller)
+{
+    unsigned ahead = 1;
+    for (size_t i = w->options.callers; i < w->caller_count; i++) {
+        const struct caller *other = &w->callers[i];
+        ahead += other != caller && other->key == caller->key &&
+                 (other->state == CALLER_ASKING || other->state == CALLER_HOLDING);
+    }
+    int64_t from = w->now > w->leftovers_until ? w->now : w->leftovers_until;
+    int64_t due_at = from + patience_us(w) + TICKET_MS * 1000 + ahead * FAIR_PROBE_MS * 1000;
+    caller->due_at = due_at < caller->due_at ? due_at : caller->due_at;
+}
+
 static void probe(struct world *w, struct caller *caller)
 {
     struct request *request =
         new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, caller->key);
     request->ttl_ms = w->options.ttl_ms_max;
     request->wait_ms = PROBE_WAIT_MS;
+    if (w->options.rw && prng_percent(&w->prng, w->options.readers))
+        request->mode = MODE_READ;
+    if (w->options.rw && !w->switches.few_rounds)
+        stand_in_line(w, caller);
     send(w, request);
     if (caller->hopeless || caller->leaves) {
         act_in(w, caller,
@@ -442,8 +474,8 @@ void caller_act(struct world *w, uint8_t index)
         else if (caller->hopeless || caller->leaves)
             hang_up(w, caller);
         else if (caller->probes)
-            checker_fail(w, "C6 c%u at a%u waits for k%u in a healed world, and does not get it",
-                         index, caller->agent, caller->key);
+            checker_fail(w, "%s c%u at a%u waits for k%u in a healed world, and does not get it",
+                         w->options.rw ? "C14" : "C6", index, caller->agent, caller->key);
         else if (caller->request != NULL)
             hang_up(w, caller);
         break;
@@ -582,7 +614,7 @@ void caller_end_all(struct world *w, uint8_t agent)
 {
     for (uint16_t i = 1; i < w->hold_count; i++)
         if (w->holds[i].agent == agent ||
-            (w->holds[i].shared && w->agents[agent].held[w->holds[i].key] == &w->holds[i]))
+            (w->holds[i].shared && w->holds[i].tenures[agent].is_held))
             w->holds[i].ended = true;
     for (size_t i = 0; i < w->caller_count; i++)
         if (w->callers[i].state == CALLER_HOLDING && w->callers[i].hold->ended)
@@ -606,9 +638,8 @@ void caller_wind_down(struct world *w)
 }
 
 /* Releases that end what the agent holds. */
-static unsigned counted(const struct world *w, uint8_t agent, uint8_t key)
+static unsigned counted(const struct world *w, uint8_t agent, const struct hold *hold)
 {
-    const struct hold *hold = w->agents[agent].held[key];
     uint32_t cursor = 0;
     struct hold_view view;
     while (core_next_hold(w->agents[agent].core, agent_clock(w, agent), &cursor, &view))
@@ -617,27 +648,32 @@ static unsigned counted(const struct world *w, uint8_t agent, uint8_t key)
     return 1;
 }
 
+static void release_leftover(struct world *w, uint8_t agent, struct hold *hold)
+{
+    for (unsigned left = counted(w, agent, hold); left > 0; left--) {
+        struct request *request = new_request(w, CALLER_NOBODY, agent, EVENT_RELEASE, hold->key);
+        request->token = hold->token;
+        request->hold = hold;
+        send(w, request);
+    }
+}
+
 /* Whatever is still held, nobody uses: most of it is released by hand, the rest has to end by
  * max_hold. Returns when the last of it must have ended. */
 static int64_t clear_leftovers(struct world *w)
 {
     int64_t latest = w->now;
     for (uint8_t a = 0; a < w->options.agents; a++) {
-        for (uint8_t key = 0; key < w->options.keys; key++) {
+        for (uint8_t key = 0; key < options_places(&w->options); key++) {
             struct hold *hold = w->agents[a].held[key];
-            if (hold == NULL)
-                continue;
-            int64_t until = agent_real_us(w, a, hold->tenures[a].max_hold_until);
-            if (until - w->now < 10000000 && prng_percent(&w->prng, 30)) {
-                latest = until > latest ? until : latest;
-                continue;
-            }
-            hold->ended = true;
-            for (unsigned left = counted(w, a, key); left > 0; left--) {
-                struct request *request = new_request(w, CALLER_NOBODY, a, EVENT_RELEASE, key);
-                request->token = hold->token;
-                request->hold = hold;
-                send(w, request);
+            for (; hold != NULL; hold = hold->tenures[a].next) {
+                int64_t until = agent_real_us(w, a, hold->tenures[a].max_hold_until);
+                if (until - w->now < 10000000 && prng_percent(&w->prng, 30)) {
+                    latest = until > latest ? until : latest;
+                    continue;
+                }
+                hold->ended = true;
+                release_leftover(w, a, hold);
             }
         }
     }
@@ -664,10 +700,7 @@ void caller_probe_all(struct world *w)
                             .probes = true,
                             .hopeless = choked,
                             .leaves = o->fair && !choked && prng_percent(&w->prng, o->leaves)};
-        caller->due_at =
-            latest +
-            (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
-            3 * options_round_trip_us(o) + PROBE_SLACK_US;
+        caller->due_at = latest + patience_us(w);
         if (w->switches.few_rounds) /* they wait for places too */
             caller->due_at += 2000 * (int64_t)(count * o->node_timeout_ms);
         if (many)

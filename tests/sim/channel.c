@@ -10,8 +10,7 @@
 struct signal {
     enum event_kind kind; /* SUBSCRIBED, MESSAGE */
     uint8_t key;
-    uint32_t agents;
-    uint64_t next;
+    struct event_channel said; /* MESSAGE */
 };
 
 static struct connection *connection_of(struct world *w, uint8_t agent, uint8_t master)
@@ -96,13 +95,16 @@ uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct b
     uint8_t key = name % SIM_KEYS;
     char text[64] = "";
     memcpy(text, message.at, message.len < sizeof text ? message.len : sizeof text - 1);
-    uint64_t next;
-    uint32_t agents = message_read(text, &next);
+    struct signal signal = {.kind = EVENT_MESSAGE, .key = key};
+    if (!w->options.redisson)
+        signal.said = message_read(text);
+    else if (!message_is_redissons(text))
+        return 0;
     for (uint8_t a = 0; a < w->options.agents; a++) {
         if (is_subscribed(w, a, master, name) &&
             !prng_in_10000(&w->prng, w->options.message_lost)) {
             w->figures.messages++;
-            say_to_agent(w, a, master, (struct signal){EVENT_MESSAGE, key, agents, next});
+            say_to_agent(w, a, master, signal);
         }
     }
     return channel_agents(w, master, name);
@@ -120,11 +122,10 @@ static void tell(struct world *w, uint8_t agent, uint8_t master, const struct si
 {
     char name[] = {'k', (char)('0' + signal->key)};
     struct event event = {.kind = signal->kind};
-    event.channel = (struct event_channel){.group = agent_group_of(w, agent, signal->key),
-                                           .master = master,
-                                           .key = {name, sizeof name},
-                                           .agents = signal->agents,
-                                           .next = signal->next};
+    event.channel = signal->said;
+    event.channel.group = agent_group_of(w, agent, signal->key);
+    event.channel.master = master;
+    event.channel.key = (struct text){name, sizeof name};
     agent_step(w, agent, &event);
 }
 

@@ -35,8 +35,20 @@
  *       moment, none is lost; and no renewal that begins after a release was answered, at whatever
  *       agent, succeeds (R7)
  *
+ *   C15 of a semaphore never more are held than it has permits, each in a slot of its own; and who
+ *       does not wait is refused only where no slot was free all the time (R20)
+ *
  *   C13 nobody waits for a place for its round that is free, and places are given in the order of
  *       coming (line.c)
+ *   C14 where readers share a key, no reader's window meets a writer's (R17); and in a healed world
+ *       neither mode waits for longer than the line before it needs, held in turn (R18)
+ *   C16 a read's number is at least that of each write before it, and below each later one's (R19);
+ *       and the register of C3 shows a reader the same as long as it takes its number
+ *   C17 where a single master has replicas, what is promised is on as many of them as are asked
+ *       for, until the end of the promise; and for max_ttl after one of them was promoted it grants
+ *       nothing but what its holder hands on (R21)
+ *   C18 what agents store beside Java is one holder, counted once, with its mode and an end; and
+ *       they change nothing of what Java has (R22)
  *
  * Nothing but its holder's wish ends a window early: also when the agent has said `lost`, nobody
  * else may have the lock before the window is over. */
@@ -54,8 +66,10 @@ void checker_reset(struct world *w)
     memset(w->buckets, 0, sizeof w->buckets);
     memset(w->window_count, 0, sizeof w->window_count);
     memset(w->fence_last, 0, sizeof w->fence_last);
+    memset(w->busy_until, 0, sizeof w->busy_until);
     memset(w->granted_last, 0, sizeof w->granted_last);
     memset(w->registers, 0, sizeof w->registers);
+    memset(w->written_last, 0, sizeof w->written_last);
     w->forgot_at = w->epoch_at = w->intruded_at = -1;
     w->violation[0] = '\0';
 }
@@ -68,13 +82,14 @@ void checker_fail(struct world *w, const char *format, ...)
     const char *tag = tags[w->switches.kept ? ASSUME_ALL : w->switches.broken];
     int length =
         snprintf(w->violation, sizeof w->violation, "at %.6f s: %s", (double)w->now / 1e6, tag);
-    memset(w->property, 0, sizeof w->property);
-    for (size_t i = 0; format[i] != ' ' && format[i] != ':' && i + 1 < sizeof w->property; i++)
-        w->property[i] = format[i];
     va_list list;
     va_start(list, format);
     vsnprintf(w->violation + length, sizeof w->violation - (size_t)length, format, list);
     va_end(list);
+    const char *said = w->violation + length;
+    memset(w->property, 0, sizeof w->property);
+    for (size_t i = 0; said[i] != ' ' && said[i] != ':' && i + 1 < sizeof w->property; i++)
+        w->property[i] = said[i];
 }
 
 /* ---- holds ----------------------------------------------------------------------------------- */
@@ -110,23 +125,84 @@ static struct hold *new_hold(struct world *w, uint8_t agent, uint8_t key, const 
     return hold;
 }
 
+/* ---- what agents report ---------------------------------------------------------------------- */
+
+static void drop(struct world *w, uint8_t agent, struct hold *hold)
+{
+    struct hold **at = &w->agents[agent].held[hold->key];
+    while (*at != NULL && *at != hold)
+        at = &(*at)->tenures[agent].next;
+    if (*at != NULL)
+        *at = hold->tenures[agent].next;
+    hold->tenures[agent].is_held = false;
+    hold->tenures[agent].next = NULL;
+}
+
+void checker_drop_all(struct world *w, uint8_t agent)
+{
+    for (uint8_t key = 0; key < SIM_KEYS; key++)
+        while (w->agents[agent].held[key] != NULL)
+            drop(w, agent, w->agents[agent].held[key]);
+}
+
+/* At a mutex it takes the place of another one. */
+static void put(struct world *w, uint8_t agent, struct hold *hold)
+{
+    struct hold **first = &w->agents[agent].held[hold->key];
+    drop(w, agent, hold);
+    while (!w->options.rw && *first != NULL)
+        drop(w, agent, *first);
+    hold->tenures[agent].next = *first;
+    hold->tenures[agent].is_held = true;
+    *first = hold;
+}
+
+static void begin_tenure(struct world *w, uint8_t agent, struct hold *hold,
+                         const struct effect_answer *answer)
+{
+    drop(w, agent, hold);
+    hold->tenures[agent] = (struct tenure){
+        .lock = answer->lock, .lock_is_known = true, .max_hold_until = answer->hold.max_hold_until};
+    put(w, agent, hold);
+}
+
+/* The hold that a trace tells of; NULL: none that this agent reports. */
+static struct hold *traced(struct world *w, uint8_t agent, uint8_t key,
+                           const struct effect_trace *trace)
+{
+    struct hold *hold = w->agents[agent].held[key], *unknown = NULL;
+    for (; hold != NULL && w->options.rw; hold = hold->tenures[agent].next) {
+        const struct tenure *tenure = &hold->tenures[agent];
+        if (tenure->lock_is_known && tenure->lock.slot == trace->lock.slot &&
+            tenure->lock.generation == trace->lock.generation)
+            return hold;
+        if (!tenure->lock_is_known && hold->token.fence == trace->fence)
+            unknown = hold;
+    }
+    return w->options.rw ? unknown : hold;
+}
+
 /* ---- C1: windows ----------------------------------------------------------------------------- */
 
 static void check_alone(struct world *w, struct hold *hold)
 {
     struct hold **windows = w->windows[hold->key];
-    uint8_t kept = 0;
+    uint16_t kept = 0;
     bool known = false;
-    for (uint8_t i = 0; i < w->window_count[hold->key]; i++) {
+    for (uint16_t i = 0; i < w->window_count[hold->key]; i++) {
         struct hold *other = windows[i];
         if (other->ended || other->window_until <= w->now)
             continue;
         windows[kept++] = other;
         known = known || other == hold;
-        if (other != hold && !hold->ended)
+        bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
+        if (other != hold && !hold->ended && !both_read)
             checker_fail(w,
-                         "C1 k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
+                         "%s k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
                          "is held too",
+                         w->options.rw            ? "C14"
+                         : w->options.permits > 1 ? "C15"
+                                                  : "C1",
                          hold->key, other->token.random[0], other->token.random[1], other->agent,
                          (long long)(other->window_until - w->now), hold->token.random[0],
                          hold->token.random[1], hold->agent);
@@ -146,8 +222,8 @@ static void check_view(struct world *w, uint8_t agent, struct hold *hold,
                      (long long)instant_us_between(view->valid_until, now));
     if (tenure->lost)
         checker_fail(w, "C5 a%u reports k%u held after it said lost", agent, hold->key);
-    if (view->token.fence != hold->token.fence)
-        checker_fail(w, "C9 a%u changed the number of k%u", agent, hold->key);
+    if (view->token.fence != hold->token.fence || view->mode != hold->mode)
+        checker_fail(w, "C9 a%u changed the number or the mode of k%u", agent, hold->key);
     if (instant_before(view->max_hold_until, view->valid_until) ||
         view->max_hold_until.us != tenure->max_hold_until.us)
         checker_fail(w, "C9 a%u: k%u goes beyond its max_hold", agent, hold->key);
@@ -169,10 +245,32 @@ static void check_confirmed(struct world *w, uint8_t agent, struct hold *hold,
                      hold->key, view->confirmed, has);
 }
 
+/* R21. What a master has forgotten since its round began, its replicas have forgotten too. */
+static void check_replicated(struct world *w, const struct hold *hold)
+{
+    int64_t round_us = (int64_t)w->options.ttl_ms_max * 1000;
+    if (w->options.ack == 0 || hold->ended ||
+        (w->forgot_at >= 0 && w->forgot_at >= w->now - round_us))
+        return;
+    unsigned has = replica_count_holding(w, hold->key, hold->token.random, hold->window_until);
+    if (has < w->options.ack)
+        checker_fail(w, "C17 k%u is valid for %lld us more, for so long %u replicas have it",
+                     hold->key, (long long)(hold->window_until - w->now), has);
+}
+
+void checker_voted(struct world *w, const struct order *order)
+{
+    int64_t guard_us = (int64_t)w->config.max_ttl_ms * 990;
+    bool is_promoted = w->options.replicas > 0 && w->promoted_at >= 0;
+    if (is_promoted && w->now < w->promoted_at + guard_us)
+        checker_fail(w, "C17 k%u is granted %lld us after a replica was promoted", order->key,
+                     (long long)(w->now - w->promoted_at));
+}
+
 static void report(struct world *w, uint8_t agent, const struct hold_view *view)
 {
     struct hold *hold = checker_find(w, view->token.random);
-    if (hold == NULL || w->agents[agent].held[hold->key] != hold) {
+    if (hold == NULL || !hold->tenures[agent].is_held) {
         checker_fail(w, "C4 a%u reports a hold that it was never granted", agent);
         return;
     }
@@ -189,6 +287,12 @@ static void report(struct world *w, uint8_t agent, const struct hold_view *view)
         hold->window_from = w->now;
     hold->window_until = until;
     check_alone(w, hold);
+    check_replicated(w, hold);
+}
+
+void checker_java(struct world *w, struct hold *hold)
+{
+    check_alone(w, hold);
 }
 
 /* ---- C7: answers ----------------------------------------------------------------------------- */
@@ -203,9 +307,15 @@ static bool is_fitting(const struct world *w, uint8_t agent, const struct reques
         fitting = IS(GRANTED) | IS(LOCK_HELD) | IS(QUORUM_UNAVAILABLE) | IS(VALIDITY_EXPIRED) |
                   IS(TOO_MANY_LOCKS) | IS(TOO_MANY_WAITERS) | IS(DRAINING) |
                   (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0) |
-                  (w->switches.few_rounds ? IS(OVERLOADED) : 0) |
+                  (w->switches.few_rounds || w->options.permits > 1 ||
+                           w->agents[agent].stalled_last >= request->asked_at
+                       ? IS(OVERLOADED)
+                       : 0) |
                   (request->bad_ttl || w->agents[agent].reloaded ? IS(BAD_TTL) : 0) |
                   (request->owner != 0 ? IS(REENTERED) : 0) |
+                  (request->owner != 0 && w->options.rw && request->mode == MODE_WRITE
+                       ? IS(UPGRADE_REFUSED)
+                       : 0) |
                   (request->secret != 0
                        ? IS(REPEATED) | IS(SUPERSEDED) | IS(IDEMPOTENCY_MISMATCH) | IS(LOCK_LOST)
                        : 0);
@@ -232,8 +342,8 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
                           enum answer answer)
 {
     const struct options *o = &w->options;
-    int64_t round_ms =
-        o->node_timeout_ms > o->ttl_ms_max / 10 ? o->node_timeout_ms : o->ttl_ms_max / 10;
+    int64_t ttl_ms = o->ttl_ms_max > SHORT_TTL_MS_MAX ? o->ttl_ms_max : SHORT_TTL_MS_MAX,
+            round_ms = o->node_timeout_ms > ttl_ms / 10 ? o->node_timeout_ms : ttl_ms / 10;
     int64_t most_ms = request->kind == EVENT_ACQUIRE ? 2 * (int64_t)o->node_timeout_ms
                       : request->kind == EVENT_RENEW ? (w->switches.roaming ? 3 : 2) * round_ms
                                                      : round_ms;
@@ -253,13 +363,16 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
 static void check_turn(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct agent *at = &w->agents[agent];
+    bool has_order = request->wait_ms > 0 && w->options.permits == 1; /* R20: rounds overtake */
     if (at->draining && request->arrived > at->drained_from)
         checker_fail(w, "C7 a%u drains, and granted k%u to one who came later", agent,
                      request->key);
-    for (size_t i = 0; i < SIM_REQUESTS && request->wait_ms > 0; i++) {
+    for (size_t i = 0; i < SIM_REQUESTS && has_order; i++) {
         const struct request *other = at->open[i];
+        bool passes = w->options.rw && request->mode == MODE_READ && other != NULL &&
+                      other->mode == MODE_READ; /* they contend side by side (R18) */
         if (other != NULL && other->kind == EVENT_ACQUIRE && other->key == request->key &&
-            other->wait_ms > 0 && other->arrived < request->arrived)
+            other->wait_ms > 0 && other->arrived < request->arrived && !passes)
             checker_fail(w, "C11 a%u granted k%u to request %u, and request %u came before it",
                          agent, request->key, request->number, other->number);
     }
@@ -283,7 +396,7 @@ static void check_lock_delay(struct world *w, uint8_t key)
      * had it is taken for the last. */
     if (previous != NULL && may_have_forgotten(w, previous->agent))
         return;
-    if (delay_us > 0 && previous != NULL && !previous->ended &&
+    if (delay_us > 0 && previous != NULL && !previous->ended && previous->mode == MODE_WRITE &&
         w->now < previous->window_until + delay_us)
         checker_fail(
             w, "C1 k%u is granted %lld us after the last validity, and the lock_delay is %u ms",
@@ -312,7 +425,8 @@ static void check_had(struct world *w, uint8_t agent, const struct request *requ
 {
     struct hold *hold = checker_find(w, answer->hold.token.random);
     bool again = answer->answer == ANSWER_REENTERED;
-    if (hold == NULL || w->agents[agent].held[request->key] != hold ||
+    if (hold == NULL || !hold->tenures[agent].is_held ||
+        (w->options.permits == 1 && hold->key != request->key) ||
         (again ? !is_its_own(hold->owner, hold->owner_before, request->owner) ||
                      answer->hold.count < 2
                : !is_its_own(hold->secret, hold->secret_before, request->secret))) {
@@ -329,8 +443,22 @@ static void check_had(struct world *w, uint8_t agent, const struct request *requ
 static void check_refused(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct hold *held = w->agents[agent].held[request->key];
-    if (held != NULL && request->secret != 0 && held->secret == request->secret && !held->given_up)
-        checker_fail(w, "C7 a%u refuses k%u to the request that has it", agent, request->key);
+    for (; held != NULL; held = held->tenures[agent].next)
+        if (request->secret != 0 && held->secret == request->secret && !held->given_up)
+            checker_fail(w, "C7 a%u refuses k%u to the request that has it", agent, request->key);
+}
+
+/* R19: only one who reads the key would wait for itself. */
+static void check_upgrade(struct world *w, uint8_t agent, const struct request *request)
+{
+    const struct hold *held = w->agents[agent].held[request->key];
+    while (held != NULL && (held->mode != MODE_READ ||
+                            !is_its_own(held->owner, held->owner_before, request->owner)))
+        held = held->tenures[agent].next;
+    w->figures.upgrades++;
+    if (held == NULL)
+        checker_fail(w, "C7 a%u refuses to let owner %u write k%u, which does not read it", agent,
+                     request->owner, request->key);
 }
 
 /* D3: the repeat takes the place of the request that it repeats. */
@@ -344,6 +472,31 @@ static void check_superseded(struct world *w, uint8_t agent, const struct reques
     w->figures.superseded++;
 }
 
+/* C2; a read's is at least the last write's, and may be the same as other reads' (C16). */
+static void check_number(struct world *w, uint8_t agent, const struct request *request,
+                         uint8_t place, uint64_t number)
+{
+    uint64_t *last = &w->fence_last[place], *written = &w->written_last[place];
+    bool reads = request->mode == MODE_READ;
+    if (w->options.fencing != (number != 0) ||
+        (number != 0 && (reads ? number < *written : number <= *last)))
+        checker_fail(w, "%s k%u: a%u granted number %llu after %llu", w->options.rw ? "C16" : "C2",
+                     place, agent, (unsigned long long)number,
+                     (unsigned long long)(reads ? *written : *last));
+    *last = number > *last ? number : *last;
+    if (!reads)
+        *written = number;
+}
+
+static void count_read(struct world *w, uint8_t key)
+{
+    unsigned open = 0;
+    for (uint16_t i = 0; i < w->window_count[key]; i++)
+        open += !w->windows[key][i]->ended && w->windows[key][i]->window_until > w->now;
+    w->figures.reads_granted++;
+    w->figures.read_together += open > 0;
+}
+
 static void register_open(struct world *w, struct hold *hold);
 static void check_granted(struct world *w, uint8_t agent, struct request *request,
                           const struct effect_answer *answer)
@@ -353,38 +506,41 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
         checker_fail(w, "C4 a%u granted the same token twice", agent);
         return;
     }
-    struct hold *hold = new_hold(w, agent, request->key, token);
+    bool has_permit = w->options.permits > 1;
+    if ((token->permit > 0) != has_permit || (has_permit && token->permit > w->options.permits)) {
+        checker_fail(w, "C15 a%u granted permit %u of k%u", agent, token->permit, request->key);
+        return;
+    }
+    uint8_t place = options_place(&w->options, request->key, token->permit);
+    struct hold *hold = new_hold(w, agent, place, token);
     if (hold == NULL)
         return;
-    if (w->options.fencing != (token->fence != 0) ||
-        (token->fence != 0 && token->fence <= w->fence_last[request->key]))
-        checker_fail(w, "C2 k%u: a%u granted number %llu after %llu", request->key, agent,
-                     (unsigned long long)token->fence,
-                     (unsigned long long)w->fence_last[request->key]);
-    w->fence_last[request->key] = token->fence;
+    check_number(w, agent, request, place, token->fence);
     if (request->bad_ttl)
         checker_fail(w, "C7 a%u granted k%u for longer than is allowed", agent, request->key);
     check_turn(w, agent, request);
     check_copy(w, agent, request);
-    check_lock_delay(w, request->key);
+    check_lock_delay(w, place);
     hold->bound = request->bound;
     hold->owner = request->owner;
     hold->secret = request->secret;
     hold->asked = *request;
-    hold->tenures[agent] = (struct tenure){
-        .lock = answer->lock, .lock_is_known = true, .max_hold_until = answer->hold.max_hold_until};
-    const struct hold *previous = w->granted_last[request->key];
+    hold->mode = request->mode;
+    if (request->mode == MODE_READ)
+        count_read(w, request->key);
+    begin_tenure(w, agent, hold, answer);
+    const struct hold *previous = w->granted_last[place];
     w->figures.take_overs += previous != NULL && !previous->ended;
-    w->granted_last[request->key] = hold;
+    w->granted_last[place] = hold;
     int64_t cap_ms = request->bound ? 2 * w->options.max_hold_ms : w->options.max_hold_ms;
     if (request->max_hold_ms != 0 && request->max_hold_ms < cap_ms)
         cap_ms = request->max_hold_ms;
     if (instant_before(instant_after_ms(agent_clock(w, agent), cap_ms),
                        answer->hold.max_hold_until))
         checker_fail(w, "C9 a%u: max_hold of k%u is longer than it may be", agent, request->key);
-    w->agents[agent].held[request->key] = hold;
     w->figures.grants++;
-    wakes_granted(w, agent, request->key);
+    if (!has_permit)
+        wakes_granted(w, agent, place);
     register_open(w, hold);
     report(w, agent, &answer->hold);
 }
@@ -393,22 +549,23 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
 static void check_adopted(struct world *w, uint8_t agent, struct hold *hold,
                           const struct effect_answer *answer)
 {
-    if (answer->continuous != w->options.fencing)
+    bool proves = w->options.fencing && !w->options.redisson; /* R22 */
+    if (answer->continuous != proves)
         checker_fail(w, "C9 a%u adopted k%u, continuous %d", agent, hold->key, answer->continuous);
     bool is_released = hold->ended; /* by its holder, who asked for this at the same time */
-    if (w->options.fencing && w->fence_last[hold->key] != hold->token.fence && !is_released)
+    uint64_t last = hold->mode == MODE_READ ? w->written_last[hold->key] : w->fence_last[hold->key];
+    bool is_last = hold->mode == MODE_READ ? hold->token.fence >= last : hold->token.fence == last;
+    if (w->options.fencing && !is_last && !is_released)
         checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent,
                      hold->key);
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
     hold->doubtful = hold->bound = false;
-    hold->tenures[agent] = (struct tenure){
-        .lock = answer->lock, .lock_is_known = true, .max_hold_until = answer->hold.max_hold_until};
+    begin_tenure(w, agent, hold, answer);
     hold->count = 1;
     hold->owner_before = hold->owner != 0 ? hold->owner : hold->owner_before;
     hold->secret_before = hold->secret != 0 ? hold->secret : hold->secret_before;
     hold->secret = hold->owner = 0;
-    w->agents[agent].held[hold->key] = hold;
     w->figures.adoptions++;
 }
 
@@ -453,10 +610,11 @@ static void check_released(struct world *w, uint8_t agent, const struct request 
         return;
     }
     /* R11: what its table has no room for any more it can not count down, only release. */
-    if (w->agents[agent].held[request->key] != request->hold && may_have_forgotten(w, agent))
+    bool is_held = request->hold->tenures[agent].is_held;
+    if (!is_held && may_have_forgotten(w, agent))
         request->hold->ended = true;
     /* Where its owner has it several times over it may only have been counted down. */
-    if (request->hold->ended && w->agents[agent].held[request->key] != request->hold)
+    if (request->hold->ended && !is_held)
         request->hold->released = true, request->hold->released_at = w->now;
     w->figures.releases++;
     w->figures.stranger_releases +=
@@ -469,6 +627,33 @@ static void check_released(struct world *w, uint8_t agent, const struct request 
     }
     w->figures.releases_partial += partial;
     (void)answer;
+}
+
+void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there, bool is_there)
+{
+    int64_t longest_us = (int64_t)w->config.max_ttl_ms * 1050;
+    if (was_there || is_there)
+        w->busy_until[place][master] = is_there ? w->now + longest_us : w->now;
+}
+
+/* C15: the search that ended with this answer began before its request came by the rounds of one
+ * search at most. What was released elsewhere, and is valid here, is no free slot (D3). */
+static void check_none_was_free(struct world *w, uint8_t agent, const struct request *request)
+{
+    const struct options *o = &w->options;
+    int64_t began = request->asked_at - 2000 * (int64_t)o->node_timeout_ms * (o->permits + 1);
+    for (uint8_t permit = 1; permit <= o->permits; permit++) {
+        uint8_t place = options_place(o, request->key, permit);
+        const struct hold *last = w->granted_last[place];
+        bool is_free = w->agents[agent].stalled_last < began &&
+                       w->agents[agent].held[place] == NULL &&
+                       (last == NULL || last->window_until < began);
+        for (uint8_t m = 0; m < o->masters; m++)
+            is_free = is_free && w->busy_until[place][m] < began;
+        if (is_free)
+            checker_fail(w, "C15 a%u refuses k%u, and its slot %u was free all the time", agent,
+                         request->key, permit - 1);
+    }
 }
 
 void checker_answer(struct world *w, uint8_t agent, struct request *request,
@@ -500,9 +685,14 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request,
     case ANSWER_SUPERSEDED:
         check_superseded(w, agent, request);
         break;
+    case ANSWER_UPGRADE_REFUSED:
+        check_upgrade(w, agent, request);
+        break;
     case ANSWER_LOCK_HELD:
     case ANSWER_WAIT_TIMEOUT:
         check_refused(w, agent, request);
+        if (answer->answer == ANSWER_LOCK_HELD && w->options.permits > 1)
+            check_none_was_free(w, agent, request);
         figures->refusals += answer->answer == ANSWER_LOCK_HELD;
         figures->wait_timeouts += answer->answer == ANSWER_WAIT_TIMEOUT;
         break;
@@ -556,7 +746,7 @@ void checker_restored(struct world *w, uint8_t agent, uint8_t key,
         hold->bound = false;
         hold->count = restored->terms.count;
     }
-    w->agents[agent].held[key] = hold;
+    put(w, agent, hold);
     w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
     w->figures.restored++;
 }
@@ -565,8 +755,7 @@ void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
 {
     const struct hold *hold = leaving->hold;
     *(leaving->stuck ? &w->figures.stuck : &w->figures.unbound) += 1;
-    if (w->agents[agent].held[hold->key] == hold && hold->owner == 0 &&
-        (hold->ended || leaving->stuck))
+    if (hold->tenures[agent].is_held && hold->owner == 0 && (hold->ended || leaving->stuck))
         checker_fail(w, "C6 a%u holds k%u on, and the caller that it was bound to %s", agent,
                      hold->key, leaving->stuck ? "does not read" : "is gone");
 }
@@ -581,17 +770,38 @@ void checker_taken_up(struct world *w, struct hold *hold)
     check_alone(w, hold);
 }
 
+/* A key that an attempt of long ago took, by a connection that is dead, stands for its ttl. */
+static bool is_intruded(const struct world *w)
+{
+    return w->intruded_at >= 0 && w->now < w->intruded_at + 2000 * (int64_t)w->options.ttl_ms_max;
+}
+
+/* Another agent goes on with a hold of the key that was released here, and repairs it on a master
+ * that forgot the key, perhaps before its grant was heard (R7). */
+static bool is_forestalled(const struct world *w, uint8_t agent, const struct hold *hold)
+{
+    int64_t written_at = hold->granted_at - 2000 * (int64_t)w->options.node_timeout_ms;
+    bool is_repaired = false;
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        const struct hold *other = w->agents[a].held[hold->key];
+        is_repaired = is_repaired || (a != agent && other != NULL && other->ended);
+    }
+    return w->forgot_at >= 0 && w->forgot_at >= written_at && is_repaired;
+}
+
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason reason)
+static void check_lost(struct world *w, uint8_t agent, uint8_t key,
+                       const struct effect_trace *trace)
 {
     struct agent *at = &w->agents[agent];
-    struct hold *hold = at->held[key];
+    struct hold *hold = traced(w, agent, key, trace);
+    enum reason reason = trace->reason;
     if (hold == NULL) {
         checker_fail(w, "C5 a%u lost k%u, which it did not hold", agent, key);
         return;
     }
-    at->held[key] = NULL;
+    drop(w, agent, hold);
     hold->tenures[agent].lost = true;
     w->figures.lost[reason]++;
     w->figures.losses++;
@@ -602,7 +812,8 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason 
     /* Where a master forgot its key, a hold that was released at another agent may be repaired
      * first (R7). */
     bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) ||
-                        w->forgot_at >= hold->granted_at || hold->shared;
+                        w->forgot_at >= hold->granted_at || hold->shared ||
+                        is_forestalled(w, agent, hold);
     if (reason == REASON_TAKEN && !hold->ended && !may_be_taken)
         checker_fail(w, "C10 k%u was taken from a%u with %lld us left", key, agent,
                      (long long)left_us);
@@ -611,12 +822,9 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key, enum reason 
         left_us > lost_margin_ms(hold->ttl_ms) * 1000 + SLACK_US)
         checker_fail(w, "C5 a%u gave k%u up with %lld us left, which is more than the lost_margin",
                      agent, key, (long long)left_us);
-    /* A key that an attempt of long ago took stands for its ttl, while another master is away. */
-    bool is_intruded =
-        w->intruded_at >= 0 && w->now < w->intruded_at + 2000 * (int64_t)w->options.ttl_ms_max;
     /* D3: where another agent was asked to go on with it, it is lost to that one. And an agent that
      * is far from the masters reaches no quorum in time. */
-    bool is_carried = w->switches.in_turn && !is_intruded && !hold->shared && agent != w->choked;
+    bool is_carried = w->switches.in_turn && !is_intruded(w) && !hold->shared && agent != w->choked;
     if (is_carried && (reason == REASON_QUORUM_LOST || reason == REASON_TAKEN) && !hold->ended)
         checker_fail(w, "C12 a%u lost k%u (%s), which a quorum could carry at every moment", agent,
                      key, reason_name(reason));
@@ -640,31 +848,35 @@ static void plan_orphan_check(struct world *w, uint8_t agent, uint8_t key,
         return;
     void *copy = world_allocate(w, RANDOM_BYTES);
     memcpy(copy, random, RANDOM_BYTES);
-    int64_t round_trip_us =
-        options_round_trip_us(&w->options) + (agent == w->choked ? FAR_US(w) : 0);
+    int64_t round_trip_us = options_round_trip_us(&w->options) +
+                            (agent == w->choked ? FAR_US(w) : 0) +
+                            1000 * (int64_t)w->options.replicas_timeout_ms; /* a WAIT is in front */
     world_plan_in(w, 3 * round_trip_us,
                   (struct happening){.kind = HAPPEN_ORPHAN, .master = key, .what = copy});
 }
 
 static void released(struct world *w, uint8_t agent, uint8_t key, const struct effect_trace *trace)
 {
-    struct hold *hold = w->agents[agent].held[key];
+    struct hold *hold = traced(w, agent, key, trace);
     const struct tenure *tenure = hold == NULL ? NULL : &hold->tenures[agent];
     if (hold == NULL || !hold->ended || hold->token.fence != trace->fence ||
         (tenure->lock_is_known && (tenure->lock.slot != trace->lock.slot ||
                                    tenure->lock.generation != trace->lock.generation)))
         return; /* it was of another token than the one that this agent holds */
     hold->given_up = true;
-    wakes_released(w, agent, key);
-    w->agents[agent].held[key] = NULL;
+    /* of what readers or slots leave others may have the rest */
+    if (w->options.permits == 1 && (!w->options.rw || hold->mode == MODE_WRITE))
+        wakes_released(w, agent, key);
+    drop(w, agent, hold);
     plan_orphan_check(w, agent, key, hold->token.random);
 }
 
 /* Where a master forgot its key, or may have, or has never confirmed it, it is repaired at once:
  * perhaps before its agent hears of the release (R7). */
-static void check_renewal(struct world *w, uint8_t agent, uint8_t key)
+static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
+                          const struct effect_trace *trace)
 {
-    struct hold *hold = w->agents[agent].held[key];
+    struct hold *hold = traced(w, agent, key, trace);
     w->figures.renewals++;
     if (hold == NULL)
         return;
@@ -678,20 +890,26 @@ static void check_renewal(struct world *w, uint8_t agent, uint8_t key)
 
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace)
 {
-    uint8_t key = trace->key.len == 2 ? (uint8_t)(trace->key.at[1] - '0') : 0;
+    uint8_t key = trace->key.len == 2 ? world_place(w, trace->key, trace->permit) : 0;
+    if (trace->kind == TRACE_GRANTED && trace->attempts > w->options.permits)
+        checker_fail(w, "C15 a%u took %u attempts to find one of %u slots of k%u", agent,
+                     trace->attempts, w->options.permits, key);
+    w->figures.searched += trace->kind == TRACE_GRANTED && trace->attempts > 1;
     switch (trace->kind) {
     case TRACE_ATTEMPT:
         if (trace->answer != ANSWER_GRANTED)
-            plan_orphan_check(w, agent, key, w->agents[agent].attempt[key]);
+            plan_orphan_check(w, agent, key,
+                              w->options.rw ? w->agents[agent].tries[trace->lock.slot % SIM_JOURNAL]
+                                            : w->agents[agent].attempt[key]);
         break;
     case TRACE_RENEWED:
-        check_renewal(w, agent, key);
+        check_renewal(w, agent, key, trace);
         break;
     case TRACE_RENEW_FAILED:
         w->figures.renewal_failures++;
         break;
     case TRACE_LOST:
-        check_lost(w, agent, key, trace->reason);
+        check_lost(w, agent, key, trace);
         break;
     case TRACE_RELEASED:
         released(w, agent, key, trace);
@@ -709,12 +927,13 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
 static void check_losses_said(struct world *w, uint8_t agent)
 {
     struct instant now = agent_clock(w, agent);
-    for (uint8_t key = 0; key < w->options.keys; key++) {
+    for (uint8_t key = 0; key < options_places(&w->options); key++) {
         const struct hold *hold = w->agents[agent].held[key];
-        if (hold != NULL && !hold->ended && !instant_before(now, hold->tenures[agent].valid_until))
-            checker_fail(w, "C5 a%u did not say that k%u is lost, %lld us after its validity",
-                         agent, key,
-                         (long long)instant_us_between(hold->tenures[agent].valid_until, now));
+        for (; hold != NULL; hold = hold->tenures[agent].next)
+            if (!hold->ended && !instant_before(now, hold->tenures[agent].valid_until))
+                checker_fail(w, "C5 a%u did not say that k%u is lost, %lld us after its validity",
+                             agent, key,
+                             (long long)instant_us_between(hold->tenures[agent].valid_until, now));
     }
 }
 
@@ -732,10 +951,14 @@ static void note_lock(struct world *w, uint8_t agent, const struct hold_view *fo
 /* A hold that is listed is found by its name. */
 static void check_found(struct world *w, uint8_t agent, const struct hold_view *listed)
 {
-    struct hold_view found;
-    struct lock_ref lock;
-    if (!core_find_hold(w->agents[agent].core, listed->key, agent_clock(w, agent), &found, &lock) ||
-        !token_same_random(&listed->token, &found.token))
+    struct hold_view found = {.count = 0};
+    struct lock_ref lock = {0};
+    uint32_t cursor = 0;
+    bool is_found = false;
+    while (!is_found && core_next_hold_of(w->agents[agent].core, listed->key, agent_clock(w, agent),
+                                          &cursor, &found, &lock))
+        is_found = token_same_random(&listed->token, &found.token);
+    if (!is_found)
         checker_fail(w, "C5 a%u lists a hold of %.2s, and does not find it", agent, listed->key.at);
     else
         note_lock(w, agent, &found, lock);
@@ -744,15 +967,16 @@ static void check_found(struct world *w, uint8_t agent, const struct hold_view *
 static void check_waiters(struct world *w, uint8_t agent)
 {
     const struct core *core = w->agents[agent].core;
-    struct instant now = agent_clock(w, agent), since;
-    uint32_t cursor = 0, count = 0;
+    struct instant now = agent_clock(w, agent);
+    uint32_t cursor = 0, count = 0, next = 0;
     struct hold_view found;
+    struct wait_view wait;
     struct lock_ref lock;
-    struct text key;
-    for (; core_next_wait(core, &cursor, &key, &since); count++)
-        if (instant_before(now, since))
-            checker_fail(w, "C7 a%u lists a waiter for %.2s that is still to come", agent, key.at);
-    if (count > 0 && core_find_hold(core, (struct text){"none", 4}, now, &found, &lock))
+    for (; core_next_wait(core, &cursor, &wait); count++)
+        if (instant_before(now, wait.since))
+            checker_fail(w, "C7 a%u lists a waiter for %.2s that is still to come", agent,
+                         wait.key.at);
+    if (count > 0 && core_next_hold_of(core, (struct text){"none", 4}, now, &next, &found, &lock))
         checker_fail(w, "C7 a%u finds a hold of a key that nobody asked for", agent);
     if (count != core_stats(core)->waiters)
         checker_fail(w, "C7 a%u counts %u waiters and lists %u", agent, core_stats(core)->waiters,
@@ -862,6 +1086,8 @@ void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BY
     const struct hold *hold = checker_find(w, random);
     if (hold != NULL && (!hold->given_up || hold->shared))
         return;
+    if (w->options.rw && is_intruded(w))
+        return; /* perhaps beside the entry that an adoption has renamed (R17) */
     for (uint8_t m = 0; m < w->options.masters; m++)
         /* that one is asked again (R12) */
         if (master_holds(w, m, key, random) && !w->masters[m].keys[key].planted)
@@ -872,14 +1098,13 @@ void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BY
 /* An agent that lives on still owes what it undid or released in the faulty phase. What a command
  * of a dead connection set behind the release's back stays for its ttl (R5), and the debt ends with
  * the lease (R6). */
-static void check_unpaid(struct world *w, uint8_t m, uint8_t key)
+static void check_unpaid(struct world *w, uint8_t m, uint8_t key,
+                         const uint8_t random[RANDOM_BYTES])
 {
     const struct master_key *state = &w->masters[m].keys[key];
     const struct agent *agent = &w->agents[state->set_by];
-    uint8_t random[RANDOM_BYTES];
-    if (!master_holder(w, m, key, random) || state->stray || agent->dropped_debt ||
-        agent->stalled || agent->incarnation != state->set_by_incarnation ||
-        w->now >= state->lease_until)
+    if (state->stray || agent->dropped_debt || agent->stalled ||
+        agent->incarnation != state->set_by_incarnation || w->now >= state->lease_until)
         return;
     const struct hold *hold = checker_find(w, random);
     bool under_way = memcmp(agent->attempt[key], random, RANDOM_BYTES) == 0;
@@ -892,16 +1117,21 @@ static void check_unpaid(struct world *w, uint8_t m, uint8_t key)
 
 void checker_settled(struct world *w)
 {
+    uint8_t random[RANDOM_BYTES];
+    if (w->options.rw)
+        return; /* a key has many authors: what they leave is looked for after each of them */
     for (uint8_t m = 0; m < w->options.masters; m++)
-        for (uint8_t key = 0; key < w->options.keys; key++)
-            check_unpaid(w, m, key);
+        for (uint8_t key = 0; key < options_places(&w->options); key++)
+            for (unsigned i = 0; master_holder(w, m, key, i, random); i++)
+                check_unpaid(w, m, key, random);
 }
 
 /* ---- C3: the register ------------------------------------------------------------------------ */
 
 static void register_read(struct world *w, struct hold *hold)
 {
-    uint64_t *highest = &w->registers[hold->key].token;
+    uint64_t *highest =
+        hold->mode == MODE_READ ? &w->registers[hold->key].read : &w->registers[hold->key].token;
     if (hold->token.fence > *highest)
         *highest = hold->token.fence;
     hold->version_seen = w->registers[hold->key].version;
@@ -910,7 +1140,11 @@ static void register_read(struct world *w, struct hold *hold)
 void checker_store(struct world *w, struct hold *hold)
 {
     w->figures.writes++;
-    if (hold->token.fence < w->registers[hold->key].token && !w->switches.register_accepts_all) {
+    /* R19: a write that came too late would change what a reader of its number sees; a reader that
+     * did sees more than it may */
+    bool is_late = hold->token.fence < w->registers[hold->key].token ||
+                   (hold->mode == MODE_WRITE && hold->token.fence <= w->registers[hold->key].read);
+    if (is_late && !w->switches.register_accepts_all) {
         w->figures.writes_rejected++;
         if (!hold->ended && hold->window_until > w->now)
             checker_fail(w, "C3 k%u: the register rejects its living holder", hold->key);
@@ -918,10 +1152,12 @@ void checker_store(struct world *w, struct hold *hold)
     }
     if (w->registers[hold->key].version != hold->version_seen)
         checker_fail(
-            w, "C3 k%u: a write of %02x%02x is lost, one with number %llu saw version %u of %u",
-            hold->key, hold->token.random[0], hold->token.random[1],
-            (unsigned long long)hold->token.fence, hold->version_seen,
+            w, "%s k%u: a write of %02x%02x is lost, one with number %llu saw version %u of %u",
+            hold->mode == MODE_READ ? "C16" : "C3", hold->key, hold->token.random[0],
+            hold->token.random[1], (unsigned long long)hold->token.fence, hold->version_seen,
             w->registers[hold->key].version);
+    if (hold->mode == MODE_READ)
+        return;
     hold->version_seen = ++w->registers[hold->key].version;
     w->registers[hold->key].token = hold->token.fence;
 }
@@ -942,7 +1178,7 @@ static void register_open(struct world *w, struct hold *hold)
 void checker_end(struct world *w)
 {
     for (uint8_t m = 0; m < w->options.masters; m++)
-        for (uint8_t key = 0; key < w->options.keys; key++)
+        for (uint8_t key = 0; key < options_places(&w->options); key++)
             if (master_is_locked(w, m, key))
                 checker_fail(w, "C6 k%u is still locked on m%u, and nobody holds it", key, m);
     for (uint8_t a = 0; a < w->options.agents; a++) {

@@ -16,8 +16,10 @@ enum fault_kind {
     FAULT_FLUSH,
     FAULT_WALL, /* an agent's wall clock is set */
     FAULT_SNAPSHOT,
-    FAULT_RELOAD, /* no fault: an agent reads its configuration again */
-    FAULT_WILD,   /* a fence key gets a number that nobody granted */
+    FAULT_RELOAD,   /* no fault: an agent reads its configuration again */
+    FAULT_FREEZE,   /* a replica stands still, */
+    FAULT_FAILOVER, /* or takes the place of its master (R21) */
+    FAULT_WILD,     /* a fence key gets a number that nobody granted */
 };
 
 struct fault {
@@ -71,6 +73,8 @@ static void plan(struct world *w, enum fault_kind kind, unsigned count)
         fault->master = (uint8_t)prng_below(&w->prng, w->options.masters);
         fault->out = prng_percent(&w->prng, 70);
         fault->back = !fault->out || prng_percent(&w->prng, 60);
+        if (kind == FAULT_FREEZE || kind == FAULT_FAILOVER)
+            fault->key = (uint8_t)prng_below(&w->prng, w->options.replicas);
         fault->us = prng_percent(&w->prng, 50)
                         ? prng_between(&w->prng, 1000, 500000)
                         : prng_between(&w->prng, 100000, ttl_us + ttl_us / 2);
@@ -108,6 +112,10 @@ void fault_plan_all(struct world *w)
         plan(w, FAULT_JUMP, 8);
     if (w->switches.broken == BREAK_ROLLBACK)
         plan(w, FAULT_SNAPSHOT, 16);
+    if (w->switches.replicas) {
+        plan(w, FAULT_FREEZE, w->options.freezes);
+        plan(w, FAULT_FAILOVER, w->options.failovers);
+    }
     for (unsigned i = 0; i < w->options.reloads; i++)
         plan_reload(w, i);
 }
@@ -115,7 +123,7 @@ void fault_plan_all(struct world *w)
 void fault_plan_wild(struct world *w)
 {
     uint8_t master = (uint8_t)prng_below(&w->prng, w->options.masters);
-    for (uint8_t key = 0; key < w->options.keys; key++) {
+    for (uint8_t key = 0; key < options_places(&w->options); key++) {
         struct fault *fault = world_allocate(w, sizeof *fault);
         *fault = (struct fault){.kind = FAULT_WILD, .master = master, .key = key};
         fault->out = prng_percent(&w->prng, 50);
@@ -221,7 +229,10 @@ void fault_master_starts(struct world *w, uint8_t index)
         return;
     master->down = false;
     /* Another epoch says that keys may be gone, not that they are. */
-    if (w->switches.forgetful) {
+    if (master->promoted) {
+        master->promoted = false;
+        w->promoted_at = w->forgot_at = w->now;
+    } else if (w->switches.forgetful) {
         if (prng_percent(&w->prng, 60))
             master_forget(w, index);
     } else if (!w->switches.in_turn && prng_percent(&w->prng, 50)) {
@@ -232,7 +243,36 @@ void fault_master_starts(struct world *w, uint8_t index)
         master_clear(w, index);
     if (world_breaks(w, BREAK_ROLLBACK))
         master_roll_back(w, index);
+    replica_follow(w);
     world_say(w, "m%u is back in epoch %u", index, master->epoch);
+}
+
+/* What its master does meanwhile it hears of at its end. */
+static void freeze_replica(struct world *w, const struct fault *fault)
+{
+    struct replica *replica = &w->replicas[fault->key];
+    if (replica->frozen)
+        return;
+    world_say(w, "replica %u freezes for %lld us", fault->key, (long long)fault->us);
+    replica->frozen = true;
+    world_plan_in(w, fault->us, (struct happening){.kind = HAPPEN_THAW, .master = fault->key});
+}
+
+void fault_replica_thaws(struct world *w, uint8_t index)
+{
+    w->replicas[index].frozen = false;
+    replica_arrive(w, index);
+    network_replicated(w);
+}
+
+/* The master is gone, and after a while one of its replicas answers in its place, whatever it
+ * has. */
+static void fail_over(struct world *w, const struct fault *fault)
+{
+    if (w->masters[0].down)
+        return;
+    stop_master(w, fault);
+    replica_promote(w, fault->key);
 }
 
 /* FLUSHALL: no connection ends by it, and the agents find out within a second. */
@@ -241,6 +281,7 @@ static void flush_master(struct world *w, const struct fault *fault)
     if (w->masters[fault->master].down)
         return;
     master_forget(w, fault->master);
+    replica_follow(w);
     for (uint8_t a = 0; a < w->options.agents; a++)
         world_plan_in(
             w, prng_between(&w->prng, 0, 1000000),
@@ -371,6 +412,12 @@ void fault_strike(struct world *w, const void *what)
         if (!w->agents[fault->agent].stalled)
             agent_reload(w, fault->agent);
         break;
+    case FAULT_FREEZE:
+        freeze_replica(w, fault);
+        break;
+    case FAULT_FAILOVER:
+        fail_over(w, fault);
+        break;
     case FAULT_WILD:
         plant_wild(w, fault);
         break;
@@ -406,6 +453,8 @@ void fault_heal(struct world *w)
         fault_master_resumes(w, m);
         fault_master_starts(w, m);
     }
+    for (uint8_t r = 0; r < o->replicas; r++)
+        fault_replica_thaws(w, r);
     for (uint8_t a = 0; a < o->agents; a++) {
         if (w->agents[a].reloaded)
             agent_reload(w, a);

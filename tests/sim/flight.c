@@ -43,9 +43,12 @@ const struct message *flight_copy(struct world *w, uint8_t agent, const struct e
         order->previous = item->previous;
         order->ticket = item->ticket;
         order->ttl_ms = item->ttl_ms;
-        order->key = (uint8_t)(item->key.at[1] - '0');
+        order->key = world_place(w, item->key, item->token.permit);
         order->fencing = item->fencing;
+        order->mode = item->mode;
         order->label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL);
+        if (send->op == OP_RELEASE) /* the ticket that comes with it is another one's */
+            order->label_len = 0;
         if (order->label_len != 0)
             memcpy(order->label, item->label.at, order->label_len);
         turns_shown(w, agent, order);
@@ -88,11 +91,16 @@ static void note_author(struct world *w, const struct flight *flight, const stru
 void flight_execute(struct world *w, struct flight *flight, enum mishap mishap)
 {
     const struct message *message = flight->message;
-    bool had[LIMIT_BATCH];
+    bool had[LIMIT_BATCH], inherits[LIMIT_BATCH];
     flight->executed = true;
     flight->verdicts = world_allocate(w, message->count * sizeof *flight->verdicts);
-    for (size_t i = 0; i < message->count; i++)
-        had[i] = is_locked_by(w, flight, &message->orders[i]);
+    for (size_t i = 0; i < message->count; i++) {
+        const struct order *order = &message->orders[i];
+        had[i] = is_locked_by(w, flight, order);
+        inherits[i] =
+            message->op == OP_HANDOVER &&
+            master_holds(w, flight->master, name_of(w, flight, order), order->previous.random);
+    }
     flight->epoch = master_execute(w, flight->master, message, mishap, flight->verdicts);
     for (size_t i = 0; i < message->count; i++) {
         const struct order *order = &message->orders[i];
@@ -105,6 +113,8 @@ void flight_execute(struct world *w, struct flight *flight, enum mishap mishap)
                       flight_is_connected(w, flight) ? "" : " (dead connection)",
                       vote_name(verdict->vote));
         bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
+        if (verdict->vote == VOTE_YES && takes && !inherits[i])
+            checker_voted(w, order);
         if (verdict->vote == VOTE_YES && takes && !flight_is_connected(w, flight))
             w->intruded_at = w->now;
         w->figures.repairs += verdict->vote == VOTE_REPAIRED;
@@ -116,22 +126,27 @@ void flight_execute(struct world *w, struct flight *flight, enum mishap mishap)
 void flight_report(struct world *w, const struct flight *flight, const struct verdict *verdicts,
                    enum vote vote)
 {
+    static const struct verdict none = {.pttl_ms = -1};
     const struct message *message = flight->message;
-    for (size_t i = 0; i < message->count && w->violation[0] == '\0'; i++) {
-        struct event event = {.kind = EVENT_REPLY};
-        event.reply.group = message->group;
-        event.reply.master = flight->master;
-        event.reply.op = message->op;
-        event.reply.ref = message->orders[i].ref;
-        event.reply.vote = verdicts == NULL ? vote : verdicts[i].vote;
-        event.reply.pttl_ms = verdicts == NULL ? -1 : verdicts[i].pttl_ms;
-        event.reply.fence = verdicts == NULL ? 0 : verdicts[i].fence;
-        event.reply.ticket = verdicts == NULL ? 0 : verdicts[i].ticket;
-        event.reply.agents = verdicts == NULL ? 0 : verdicts[i].agents;
-        if (verdicts != NULL)
-            event.reply.holder = (struct text){verdicts[i].label, verdicts[i].label_len};
-        else
-            event.reply.holder = (struct text){"", 0};
-        agent_step(w, message->agent, &event);
+    struct event_reply replies[LIMIT_BATCH];
+    for (size_t i = 0; i < message->count; i++) {
+        const struct verdict *verdict = verdicts == NULL ? &none : &verdicts[i];
+        replies[i] = (struct event_reply){
+            .group = message->group,
+            .master = flight->master,
+            .op = message->op,
+            .ref = message->orders[i].ref,
+            .vote = verdicts == NULL ? vote : verdict->vote,
+            .pttl_ms = verdict->pttl_ms,
+            .fence = verdict->fence,
+            .ticket = verdict->ticket,
+            .taken = verdict->taken,
+            .agents = verdict->agents,
+            .mode = verdict->mode,
+            .readers = verdict->readers,
+            .holder = {verdict->label, verdict->label_len},
+        };
     }
+    struct event event = {.kind = EVENT_REPLIES, .replies = {replies, (uint16_t)message->count}};
+    agent_step(w, message->agent, &event);
 }

@@ -29,8 +29,8 @@ static void read_line(const struct core *core, uint8_t group, struct line *ret_l
         ret_line->keys[ret_line->count++] = key_number(key);
 }
 
-/* Its round was sent in this step, or decided without being sent. */
-static bool has_begun(const struct world *w, uint8_t key)
+/* A round of it was sent in this step. */
+static bool was_sent(const struct world *w, uint8_t key)
 {
     for (size_t i = 0; i < w->effects->count; i++) {
         const struct effect *effect = &w->effects->list[i];
@@ -39,8 +39,18 @@ static bool has_begun(const struct world *w, uint8_t key)
         for (uint16_t at = 0; at < items; at++)
             if (key_number(w->effects->items[effect->send.first + at].key) == key)
                 return true;
-        if (effect->kind == EFFECT_TRACE && effect->trace.kind == TRACE_ATTEMPT &&
-            key_number(effect->trace.key) == key)
+    }
+    return false;
+}
+
+/* A round of it was decided in this step: of a key with one round at a time one that was not sent,
+ * if the key stood in line. */
+static bool was_decided(const struct world *w, uint8_t key)
+{
+    for (size_t i = 0; i < w->effects->count; i++) {
+        const struct effect_trace *trace = &w->effects->list[i].trace;
+        if (w->effects->list[i].kind == EFFECT_TRACE && trace->kind == TRACE_ATTEMPT &&
+            key_number(trace->key) == key)
             return true;
     }
     return false;
@@ -59,14 +69,23 @@ static void check_order(struct world *w, uint8_t index, const struct event *even
     uint8_t kept = 0;
     for (uint8_t i = 0; i < before->count; i++) {
         uint8_t key = before->keys[i];
-        bool stays = has(after, key);
-        if (stays && after->keys[kept] != key && came_again(event, key, after))
+        /* what else is sent or decided of a key that is read is of those beside who waits */
+        bool may_begin = !w->options.rw || event->kind == EVENT_FLUSH;
+        bool is_sent = may_begin && was_sent(w, key),
+             begins = is_sent || (may_begin && was_decided(w, key));
+        if (w->options.rw && begins && !is_sent)
+            return; /* where no master is up, it can not be told which of them it was */
+        /* a reader's round begins, and the key stands in line again for the next one (R18) */
+        bool stays = has(after, key) && !(w->options.rw && is_sent);
+        /* of readers side by side one was refused: with it all left, and others stand there */
+        bool gave_up = w->options.rw && was_decided(w, key);
+        if (stays && after->keys[kept] != key && (gave_up || came_again(event, key, after)))
             continue;
         if (stays && after->keys[kept] != key)
             checker_fail(w, "C13 a%u: k%u has lost its place in the line", index, key);
         if (stays)
             kept++;
-        else if (has_begun(w, key) && kept > 0)
+        else if (begins && kept > 0)
             checker_fail(w, "C13 a%u: the round of k%u begins before that of k%u, which came first",
                          index, key, after->keys[0]);
     }

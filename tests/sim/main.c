@@ -90,6 +90,50 @@ static const struct minimum exercised_few_rounds[] = {
     {"requests that waited for a place in vain", offsetof(struct figures, overloaded), 5},
 };
 
+/* Where keys have several slots (R20). */
+static const struct minimum exercised_semaphores[] = {
+    {"grants", offsetof(struct figures, grants), 10000},
+    {"keys handed over", offsetof(struct figures, handovers), 5000},
+    {"slots that were not the first one tried", offsetof(struct figures, searched), 200},
+    {"messages of releases", offsetof(struct figures, messages), 10000},
+    {"adopted holds", offsetof(struct figures, adoptions), 5},
+};
+
+/* Where a single master has replicas (R21). */
+static const struct minimum exercised_replicas[] = {
+    {"grants", offsetof(struct figures, grants), 2000},
+    {"renewals", offsetof(struct figures, renewals), 1000},
+    {"votes that too few replicas had", offsetof(struct figures, unreplicated), 2000},
+    {"replicas promoted", offsetof(struct figures, failovers), 500},
+    {"votes that the guard withheld", offsetof(struct figures, guarded), 5000},
+    {"repaired keys", offsetof(struct figures, repairs), 100},
+};
+
+/* Where keys are shared with a Java service (R22). */
+static const struct minimum exercised_redisson[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"grants of the Java service", offsetof(struct figures, java_grants), 500},
+    {"keys handed over", offsetof(struct figures, handovers), 1000},
+    {"renewals", offsetof(struct figures, renewals), 2000},
+    {"repaired keys", offsetof(struct figures, repairs), 100},
+    {"adoptions", offsetof(struct figures, adoptions), 20},
+};
+
+/* Where keys are read and written (R17). */
+static const struct minimum exercised_rw[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"of them reads", offsetof(struct figures, reads_granted), 2000},
+    {"of them beside another one", offsetof(struct figures, read_together), 1000},
+    {"requests of readers to write as well", offsetof(struct figures, upgrades), 50},
+    {"renewals", offsetof(struct figures, renewals), 2000},
+    {"repaired keys", offsetof(struct figures, repairs), 200},
+    {"adoptions", offsetof(struct figures, adoptions), 20},
+    {"losses", offsetof(struct figures, losses), 150},
+    {"votes that tickets withheld", offsetof(struct figures, queued), 5000},
+    {"withdrawn tickets", offsetof(struct figures, withdrawn), 1000},
+    {"second fencing phases", offsetof(struct figures, second_phases), 200},
+};
+
 /* The same where the order is fair, as it is with every fourth seed, or with all. */
 static const struct minimum exercised_fair[] = {
     {"votes that tickets withheld", offsetof(struct figures, queued), 20000},
@@ -100,7 +144,7 @@ enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 25, ALL_FAIR_PERCENT = 50 };
 
 static struct world world;
 static bool expects_violation;
-/* C1..C13, or `assertion`: what has to catch a broken rule; NULL: any */
+/* C1..C18, or `assertion`: what has to catch a broken rule; NULL: any */
 static const char *expected;
 
 /* The core's assertions end here: with the seed, and as a catch where one is wanted. */
@@ -178,18 +222,31 @@ static unsigned print_turns(uint64_t runs)
 
 static unsigned print_figures(uint64_t runs, double seconds)
 {
-    bool forgetful = world.switches.forgetful, fair = world.switches.fair;
+    bool forgetful = world.switches.forgetful, fair = world.switches.fair || world.switches.rw;
     printf("%llu schedules, %.0f a second, %llu steps, %.0f s of virtual time\n",
            (unsigned long long)runs, (double)runs / seconds,
            (unsigned long long)world.figures.steps, (double)world.figures.virtual_us / 1e6);
     if (world.switches.in_turn)
         return print_some(exercised_in_turn, sizeof exercised_in_turn / sizeof exercised_in_turn[0],
                           runs, 100);
-    if (world.switches.many_wait)
+    if (world.switches.many_wait && !world.switches.semaphores) /* slots are nobody's turn */
         return print_turns(runs);
+    if (world.switches.replicas)
+        return print_some(exercised_replicas,
+                          sizeof exercised_replicas / sizeof exercised_replicas[0], runs, 100);
+    if (world.switches.redisson)
+        return print_some(exercised_redisson,
+                          sizeof exercised_redisson / sizeof exercised_redisson[0], runs, 100);
+    if (world.switches.semaphores)
+        return print_some(exercised_semaphores,
+                          sizeof exercised_semaphores / sizeof exercised_semaphores[0], runs, 100);
     if (world.switches.few_rounds)
         return print_some(exercised_few_rounds,
                           sizeof exercised_few_rounds / sizeof exercised_few_rounds[0], runs, 100);
+    if (world.switches.rw)
+        return print_some(exercised_rw, sizeof exercised_rw / sizeof exercised_rw[0], runs,
+                          forgetful ? FORGETFUL_PERCENT : 100) +
+               print_wakes(runs);
     unsigned idle = print_some(exercised, sizeof exercised / sizeof exercised[0], runs,
                                forgetful ? FORGETFUL_PERCENT
                                : fair    ? ALL_FAIR_PERCENT
@@ -267,10 +324,11 @@ static int usage(void)
         "           [--from SEED]              the first of them (1)\n"
         "           [--keep-going N]           stop only after N violations\n"
         "           [--expect-violation]       stop at the first one; fails unless there is one\n"
-        "           [--caught-by PROPERTY]     the same, by this property (C1..C13, assertion)\n"
+        "           [--caught-by PROPERTY]     the same, by this property (C1..C18, assertion)\n"
         "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
         "           --fair                     callers are served in the order in which they came, "
         "with every seed\n"
+        "           --rw                       keys are read and written, with every seed\n"
         "           --roaming                  callers go to several living agents with one token\n"
         "           --in-turn                  nothing fails but that each master is away once, "
         "for longer than a "
@@ -281,6 +339,10 @@ static int usage(void)
         "           --many-wait                more wait for one key at each agent than its turn "
         "is long, "
         "and the order is any\n"
+        "           --semaphores               keys have several slots\n"
+        "           --replicas                 a single master WAITs for replicas, which freeze "
+        "and are promoted\n"
+        "           --redisson                 keys are shared with a Java service\n"
         "           --wild-numbers             one master's fence keys get numbers that nobody "
         "granted\n"
         "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
@@ -314,11 +376,15 @@ static bool turn_switch(const char *name)
     } table[] = {
         {"--forgetful", &switches->forgetful},
         {"--fair", &switches->fair},
+        {"--rw", &switches->rw},
         {"--roaming", &switches->roaming},
         {"--in-turn", &switches->in_turn},
         {"--wild-numbers", &switches->wild},
         {"--few-rounds", &switches->few_rounds},
+        {"--redisson", &switches->redisson},
+        {"--semaphores", &switches->semaphores},
         {"--many-wait", &switches->many_wait},
+        {"--replicas", &switches->replicas},
         {"--answers-unchecked", &switches->answers_unchecked},
         {"--register-accepts-all", &switches->register_accepts_all},
         {"--expect-violation", &expects_violation},
@@ -363,6 +429,11 @@ int main(int argc, char **argv)
     }
     if (runs == 0 && seed == 0)
         return usage();
+    if (world.switches.rw && world.switches.many_wait) {
+        fputs("--many-wait is about order any, and readers have order fair\n", stderr);
+        return 2;
+    }
+    world.switches.forgetful |= world.switches.replicas;
     const char *why = master_load(&world, replacement.file == NULL ? NULL : &replacement);
     if (why != NULL) {
         fprintf(stderr, "%s: %s\n", replacement.file, why);

@@ -26,14 +26,19 @@ enum kind { KIND_LOCK, KIND_TICKETS, KIND_FENCE, KINDS };
 
 static struct name names[KINDS][SIM_NAMES];
 
-static void make_names(void)
+void master_name_places(const struct options *options)
 {
     static const char *const kinds[KINDS] = {"", "lockagent:ticket:", "lockagent:fence:"};
     for (unsigned kind = 0; kind < KINDS; kind++)
         for (unsigned i = 0; i < SIM_NAMES; i++) {
             struct name *name = &names[kind][i];
-            name->len = (size_t)snprintf(name->at, sizeof name->at, "%s%sk%u", kinds[kind],
-                                         prefixes[i / SIM_KEYS], i % SIM_KEYS);
+            unsigned place = i % SIM_KEYS;
+            char slot[24] = "";
+            if (options->permits > 1)
+                snprintf(slot, sizeof slot, "lockagent:slot:%u:", place / options->keys);
+            name->len = (size_t)snprintf(name->at, sizeof name->at, "%s%s%sk%u", kinds[kind], slot,
+                                         prefixes[i / SIM_KEYS],
+                                         options->permits > 1 ? place % options->keys : place);
         }
 }
 
@@ -49,18 +54,30 @@ uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key)
 
 static uint8_t name_of_channel(struct bytes channel)
 {
-    static const char kind[] = "lockagent:channel:";
-    uint8_t key = (uint8_t)(channel.at[channel.len - 1] - '0');
-    return channel.at[sizeof kind - 1] == prefixes[0][0] ? key : (uint8_t)(key + SIM_KEYS);
+    static const char ours[] = "lockagent:channel:", javas[] = "redisson_lock__channel:{";
+    bool java = channel.at[0] == javas[0]; /* it ends with the other brace */
+    uint8_t key = (uint8_t)(channel.at[channel.len - 1 - java] - '0');
+    char first = channel.at[java ? sizeof javas - 1 : sizeof ours - 1];
+    return first == prefixes[0][0] ? key : (uint8_t)(key + SIM_KEYS);
 }
 
 /* ---- the clock and the keys ---- */
 
-int64_t master_wall_us(const struct world *w, uint8_t index)
+int64_t master_wall_at(const struct world *w, uint8_t index, int64_t at)
 {
     const struct master *master = &w->masters[index];
-    return 1700000000000000 + w->now + w->now * master->rate_ppm / 1000000 + master->wall_us +
+    return 1700000000000000 + at + at * master->rate_ppm / 1000000 + master->wall_us +
            master->jumped_us;
+}
+
+int64_t master_wall_us(const struct world *w, uint8_t index)
+{
+    return master_wall_at(w, index, w->now);
+}
+
+struct bytes master_lock_name(uint8_t name)
+{
+    return name_of(KIND_LOCK, name);
 }
 
 static struct keyspace *keys_now(struct world *w, uint8_t index)
@@ -169,13 +186,59 @@ void master_forget(struct world *w, uint8_t index)
 
 /* ---- who holds a key ---- */
 
-/* The random part as it is stored; NULL: the key is not locked, or by a stranger. */
-static const char *stored_random(struct world *w, uint8_t index, uint8_t name)
+enum { HOLDERS_MAX = 2 * SIM_LOCKS * SIM_AGENTS };
+
+/* The random parts that are stored: of a mutex one, where readers share the key one of each live
+ * entry (R17). Those of strangers are none. */
+struct holders {
+    unsigned count;
+    char random[HOLDERS_MAX][TOKEN_RANDOM_CHARS];
+    bool reads; /* all of them */
+};
+
+static void add_holder(struct holders *holders, const char *random)
 {
-    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_LOCK, name));
-    bool ours = entry != NULL && entry->type == VALUE_STRING &&
-                entry->value.len > TOKEN_RANDOM_CHARS && entry->value.at[TOKEN_RANDOM_CHARS] == ':';
-    return ours ? entry->value.at : NULL;
+    if (holders->count == HOLDERS_MAX)
+        abort();
+    memcpy(holders->random[holders->count++], random, TOKEN_RANDOM_CHARS);
+}
+
+static void add_entries(struct holders *holders, const struct entry *entry, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < entry->field_count; i++) {
+        const struct field *field = &entry->fields[i];
+        if (field->score <= (double)now_ms || field->name.len < 2 + TOKEN_RANDOM_CHARS)
+            continue;
+        add_holder(holders, field->name.at + 2);
+        holders->reads = holders->reads && field->name.at[0] == 'r';
+    }
+}
+
+/* R22: the fields of agents have the shape of their values. */
+static bool is_agents(const struct field *field)
+{
+    return field->name.len > TOKEN_RANDOM_CHARS && field->name.at[TOKEN_RANDOM_CHARS] == ':';
+}
+
+static void read_holders(struct world *w, uint8_t index, uint8_t name, struct holders *ret_holders)
+{
+    struct keyspace *keyspace = keys_now(w, index);
+    const struct entry *entry = keyspace_find(keyspace, name_of(KIND_LOCK, name));
+    ret_holders->count = 0;
+    ret_holders->reads = true;
+    if (entry != NULL && entry->type == VALUE_SORTED) {
+        add_entries(ret_holders, entry, keyspace->now_us / 1000);
+    } else if (entry != NULL && entry->type == VALUE_HASH) {
+        for (uint32_t i = 0; i < entry->field_count; i++)
+            if (is_agents(&entry->fields[i]))
+                add_holder(ret_holders, entry->fields[i].name.at);
+        ret_holders->reads = ret_holders->count == 0;
+    } else if (entry != NULL && entry->type == VALUE_STRING &&
+               entry->value.len > TOKEN_RANDOM_CHARS &&
+               entry->value.at[TOKEN_RANDOM_CHARS] == ':') {
+        add_holder(ret_holders, entry->value.at);
+        ret_holders->reads = false;
+    }
 }
 
 /* Printed at the most once, and compared with as many masters' as there are. */
@@ -186,13 +249,21 @@ static void print_random(const uint8_t random[RANDOM_BYTES], char text[TOKEN_RAN
     token_print_random(&token, text);
 }
 
-static bool is_random(const char *stored, const uint8_t random[RANDOM_BYTES])
+static bool has_text(const struct holders *holders, const char text[TOKEN_RANDOM_CHARS])
+{
+    for (unsigned i = 0; i < holders->count; i++)
+        if (memcmp(holders->random[i], text, TOKEN_RANDOM_CHARS) == 0)
+            return true;
+    return false;
+}
+
+static bool has_random(const struct holders *holders, const uint8_t random[RANDOM_BYTES])
 {
     char text[TOKEN_RANDOM_CHARS];
-    if (stored == NULL)
+    if (holders->count == 0)
         return false;
     print_random(random, text);
-    return memcmp(stored, text, TOKEN_RANDOM_CHARS) == 0;
+    return has_text(holders, text);
 }
 
 static uint8_t nibble(char digit)
@@ -208,32 +279,49 @@ static void read_random(const char *stored, uint8_t ret_random[RANDOM_BYTES])
 
 bool master_holds(struct world *w, uint8_t index, uint8_t name, const uint8_t random[RANDOM_BYTES])
 {
-    return is_random(stored_random(w, index, name), random);
+    static struct holders holders;
+    read_holders(w, index, name, &holders);
+    return has_random(&holders, random);
 }
 
 unsigned master_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES])
 {
-    char text[TOKEN_RANDOM_CHARS];
     unsigned count = 0;
-    print_random(random, text);
-    for (uint8_t m = 0; m < w->options.masters; m++) {
-        const char *stored = stored_random(w, m, name);
-        count += stored != NULL && memcmp(stored, text, TOKEN_RANDOM_CHARS) == 0;
-    }
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        count += master_holds(w, m, name, random);
     return count;
 }
 
-bool master_holder(struct world *w, uint8_t index, uint8_t name, uint8_t ret_random[RANDOM_BYTES])
+bool master_holder(struct world *w, uint8_t index, uint8_t name, unsigned which,
+                   uint8_t ret_random[RANDOM_BYTES])
 {
-    const char *stored = stored_random(w, index, name);
-    if (stored != NULL)
-        read_random(stored, ret_random);
-    return stored != NULL;
+    static struct holders holders;
+    read_holders(w, index, name, &holders);
+    if (which < holders.count)
+        read_random(holders.random[which], ret_random);
+    return which < holders.count;
 }
 
 bool master_is_locked(struct world *w, uint8_t index, uint8_t name)
 {
-    return stored_random(w, index, name) != NULL;
+    static struct holders holders;
+    read_holders(w, index, name, &holders);
+    return holders.count > 0;
+}
+
+int64_t master_next_end_ms(struct world *w, uint8_t index, uint8_t name)
+{
+    struct keyspace *keyspace = keys_now(w, index);
+    const struct entry *entry = keyspace_find(keyspace, name_of(KIND_LOCK, name));
+    int64_t next = INT64_MAX;
+    if (entry != NULL && entry->type != VALUE_SORTED && entry->expires_ms >= 0)
+        return entry->expires_ms + 1; /* a server keeps it for all of its last millisecond */
+    for (uint32_t i = 0; entry != NULL && i < entry->field_count; i++) {
+        int64_t ends_ms = (int64_t)entry->fields[i].score;
+        if (ends_ms > keyspace->now_us / 1000 && ends_ms < next)
+            next = ends_ms;
+    }
+    return next;
 }
 
 /* ---- tickets (R9, order fair) ---- */
@@ -271,7 +359,8 @@ static void note_tickets(struct world *w, uint8_t index, const struct message *m
                field->value.len < sizeof text ? field->value.len : sizeof text - 1);
         memset(text + sizeof text - 1, 0, 1);
         ticket->number = strtoull(text, &end, 10);
-        ticket->until_ms = strtoll(*end == ':' ? end + 1 : end, NULL, 10);
+        ticket->until_ms = strtoll(*end == ':' ? end + 1 : end, &end, 10);
+        ticket->mode = strcmp(end, ":r") == 0 ? MODE_READ : MODE_WRITE;
         memcpy(text, field->name.at, 16);
         text[16] = '\0';
         ticket->agent = strtoull(text, NULL, 16);
@@ -282,13 +371,15 @@ static void note_tickets(struct world *w, uint8_t index, const struct message *m
     }
 }
 
-/* The lowest but that of `own`. */
-static const struct kept_ticket *first_ticket(const struct master_key *key, uint64_t own)
+/* The lowest but that of `own`; of those whom one of this mode does not pass (R18). */
+static const struct kept_ticket *first_ticket(const struct master_key *key, uint64_t own,
+                                              enum mode mode)
 {
     const struct kept_ticket *first = NULL;
     for (unsigned i = 0; i < SIM_TICKETS; i++) {
         const struct kept_ticket *ticket = &key->tickets[i];
-        if (ticket->agent == 0 || ticket->agent == own)
+        if (ticket->agent == 0 || ticket->agent == own ||
+            (mode == MODE_READ && ticket->mode == MODE_READ))
             continue;
         if (first == NULL || ticket->number < first->number ||
             (ticket->number == first->number && ticket->agent < first->agent))
@@ -361,33 +452,48 @@ static struct verdict verdict_of(enum op op, const redisReply *entry)
         .fence = item.fence,
         .pttl_ms = item.pttl_ms,
         .ticket = item.ticket,
+        .taken = item.taken,
         .agents = item.agents,
+        .mode = item.mode,
+        .readers = item.readers,
         .label_len = (uint8_t)(item.holder.len < SIM_LABEL ? item.holder.len : SIM_LABEL)};
     if (verdict.label_len != 0)
         memcpy(verdict.label, item.holder.at, verdict.label_len);
     return verdict;
 }
 
-/* What an order found in its key's place. */
-struct before {
-    bool locked;
-    char random[TOKEN_RANDOM_CHARS];
-};
+static void note_deleted(struct world *w, uint8_t index, const struct message *message,
+                         const struct order *order, const struct holders *before,
+                         const struct holders *after)
+{
+    uint8_t random[RANDOM_BYTES];
+    for (unsigned i = 0; i < before->count; i++) {
+        if (has_text(after, before->random[i]))
+            continue;
+        read_random(before->random[i], random);
+        checker_deleted(w, index, message, order, random);
+    }
+}
+
+/* R17. */
+static bool has_room(const struct holders *before, const struct message *message,
+                     const struct order *order)
+{
+    bool inherits = message->op == OP_HANDOVER && has_random(before, order->previous.random);
+    return before->count == 0 || inherits || (before->reads && order->mode == MODE_READ);
+}
 
 static void note_deeds(struct world *w, uint8_t index, const struct message *message,
                        const struct order *order, const struct verdict *verdict,
-                       const struct before *before)
+                       const struct holders *before)
 {
+    static struct holders after;
     uint8_t name = master_name(w, message->agent, order->key);
-    const char *after = stored_random(w, index, name);
     bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
-    if (before->locked &&
-        (after == NULL || memcmp(after, before->random, TOKEN_RANDOM_CHARS) != 0)) {
-        uint8_t random[RANDOM_BYTES];
-        read_random(before->random, random);
-        checker_deleted(w, index, message, order, random);
-    }
-    if (message->op == OP_REPAIR && !before->locked && is_random(after, order->token.random))
+    read_holders(w, index, name, &after);
+    note_deleted(w, index, message, order, before, &after);
+    if (message->op == OP_REPAIR && !has_random(before, order->token.random) &&
+        has_random(&after, order->token.random))
         checker_repaired(w, index, message, order);
     w->figures.guarded += verdict->vote == VOTE_GUARDED;
     w->figures.spoiled += verdict->vote == VOTE_SPOILED;
@@ -395,11 +501,10 @@ static void note_deeds(struct world *w, uint8_t index, const struct message *mes
     if (order->ticket.agent == 0)
         return;
     note_tickets(w, index, message, order);
-    bool inherits = message->op == OP_HANDOVER && before->locked &&
-                    is_random(before->random, order->previous.random);
     const struct kept_ticket *first =
-        first_ticket(&w->masters[index].keys[name], order->ticket.agent);
-    if (takes && verdict->vote == VOTE_TAKEN && (!before->locked || inherits) && first != NULL) {
+        first_ticket(&w->masters[index].keys[name], order->ticket.agent, order->mode);
+    bool is_taken = takes && verdict->vote == VOTE_TAKEN;
+    if (is_taken && has_room(before, message, order) && first != NULL) {
         w->figures.queued++;
         turns_withheld(w, index, order->key, first);
     }
@@ -416,16 +521,44 @@ static uint16_t read_epoch(const struct master *master, const struct message *me
     return epoch != NULL || (first->vote == VOTE_GUARDED && first->pttl_ms < 0) ? master->epoch : 0;
 }
 
+/* The version of what Java has there; 0: nothing. */
+static uint64_t javas_version(struct world *w, uint8_t index, uint8_t name)
+{
+    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_LOCK, name));
+    bool is_javas = entry != NULL && entry->type == VALUE_HASH &&
+                    memcmp(entry->fields[0].name.at, "java", 4) == 0;
+    return is_javas ? entry->version : 0;
+}
+
+/* C18. */
+static void check_fields(struct world *w, uint8_t index, uint8_t name, uint64_t javas_before)
+{
+    static const struct bytes mode = {"mode", 4};
+    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_LOCK, name));
+    if (javas_before != 0 && javas_version(w, index, name) != javas_before)
+        checker_fail(w, "C18 an agent changed what Java has of k%u on m%u", name, index);
+    if (javas_before != 0 || entry == NULL || entry->type != VALUE_HASH)
+        return;
+    const struct string *owner = entry_field(entry, mode);
+    bool well = entry->field_count == 2 && entry->expires_ms >= 0 && owner != NULL &&
+                owner->len == 9 && memcmp(owner->at, "lockagent", 9) == 0;
+    for (uint32_t i = 0; well && i < entry->field_count; i++)
+        if (is_agents(&entry->fields[i]))
+            well = entry->fields[i].value.len == 1 && entry->fields[i].value.at[0] == '1';
+    if (!well)
+        checker_fail(w, "C18 what an agent stores of k%u on m%u is not one holder, once", name,
+                     index);
+}
+
 uint16_t master_execute(struct world *w, uint8_t index, const struct message *message,
                         enum mishap mishap, struct verdict *ret_verdicts)
 {
-    static struct before before[LIMIT_BATCH];
+    static struct holders before[LIMIT_BATCH];
+    static uint64_t javas[LIMIT_BATCH];
     for (unsigned i = 0; i < message->count; i++) {
-        const char *stored =
-            stored_random(w, index, master_name(w, message->agent, message->orders[i].key));
-        before[i].locked = stored != NULL;
-        if (stored != NULL)
-            memcpy(before[i].random, stored, TOKEN_RANDOM_CHARS);
+        uint8_t name = master_name(w, message->agent, message->orders[i].key);
+        read_holders(w, index, name, &before[i]);
+        javas[i] = javas_version(w, index, name);
     }
     redisReply *reply = run_with(w, index, message, mishap);
     for (unsigned i = 0; i < message->count; i++) {
@@ -434,10 +567,50 @@ uint16_t master_execute(struct world *w, uint8_t index, const struct message *me
         if (w->verbose && entry != NULL && entry->type == REDIS_REPLY_ERROR)
             world_say(w, "    m%u: %s", index, entry->str);
         note_deeds(w, index, message, &message->orders[i], &ret_verdicts[i], &before[i]);
+        uint8_t name = master_name(w, message->agent, message->orders[i].key);
+        if (w->options.redisson)
+            check_fields(w, index, name, javas[i]);
+        checker_ran(w, index, message->orders[i].key, before[i].count > 0,
+                    master_is_locked(w, index, name));
     }
     uint16_t epoch = read_epoch(&w->masters[index], message, reply, &ret_verdicts[0]);
     freeReplyObject(reply);
     return epoch;
+}
+
+/* ---- what others do (R22) ---- */
+
+int64_t master_eval(struct world *w, uint8_t index, const char *script, uint8_t key,
+                    const char *who, int64_t lease_ms)
+{
+    char bytes[4096], channel[96];
+    struct resp resp = {.bytes = bytes, .size = sizeof bytes};
+    struct bytes name = name_of(KIND_LOCK, key);
+    snprintf(channel, sizeof channel, "redisson_lock__channel:{%.*s}", (int)name.len, name.at);
+    resp_begin(&resp);
+    resp_text(&resp, "EVAL");
+    resp_text(&resp, script);
+    resp_number(&resp, 2);
+    resp_bytes(&resp, name.at, name.len);
+    resp_text(&resp, channel);
+    resp_text(&resp, who);
+    resp_number(&resp, (uint64_t)lease_ms);
+    struct text command = resp_end(&resp);
+    redisReply *reply = run(w, index, w->scripting, (struct bytes){command.at, command.len});
+    bool is_foreign = reply->type == REDIS_REPLY_ERROR; /* a key of another type */
+    int64_t number = is_foreign ? 0 : reply->integer;
+    freeReplyObject(reply);
+    return number;
+}
+
+void master_forget_java(struct world *w, uint8_t index, uint8_t key)
+{
+    char name[NAME_BYTES];
+    struct bytes lock = name_of(KIND_LOCK, key);
+    if (javas_version(w, index, key) == 0)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)lock.len, lock.at);
+    put(w, index, (const char *const[]){"DEL", name}, 2);
 }
 
 /* ---- the marker (D5.3) ---- */
@@ -501,7 +674,6 @@ static const struct replacement unbounded = {
 const char *master_load(struct world *w, const struct replacement *replacement)
 {
     const char *why = NULL;
-    make_names();
     w->scripting = scripting_new(replacement, &why);
     if (w->switches.wild)
         w->lying = scripting_new(&unbounded, &why);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { HEALED_GRACE_US = 1000000, DOUBLED_AFTER_US = 1000000 };
+enum { HEALED_GRACE_US = 1000000, DOUBLED_AFTER_US = 1000000, PAUSED_US = 1000 };
 
 static struct connection *connection_of(struct world *w, const struct flight *flight)
 {
@@ -80,13 +80,120 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
         flight->master = m;
         flight->generation = connection->generation;
         flight->master_boot = connection->master_boot;
-        if (connection->up && !prng_in_10000(&w->prng, w->options.not_sent))
+        if (connection->up && !prng_in_10000(&w->prng, w->options.not_sent)) {
             depart(w, flight);
-        else
+            replicas_sent(&connection->replicas, send->op, agent_clock(w, agent));
+        } else
             world_plan_in(w, prng_between(&w->prng, 0, 20),
                           (struct happening){
                               .kind = HAPPEN_REPLY, .agent = agent, .master = m, .what = flight});
     }
+}
+
+/* ---- the WAIT for replicas (R21) ---- */
+
+/* A reply has left the master. */
+static void send_back(struct world *w, struct flight *flight)
+{
+    struct connection *connection = connection_of(w, flight);
+    int64_t at = w->now + delay_us(w, w->options.back_us_max);
+    if (w->now < connection->cut_back_until)
+        at = later(at, connection->cut_back_until + 1000);
+    at = later(at, connection->reply_last);
+    connection->reply_last = at;
+    world_plan(w, (struct happening){.at = at,
+                                     .kind = HAPPEN_REPLY,
+                                     .agent = flight->message->agent,
+                                     .master = flight->master,
+                                     .what = flight});
+}
+
+void network_turn(struct world *w, uint8_t agent)
+{
+    struct connection *connection = &w->agents[agent].connections[0];
+    struct instant now = agent_clock(w, agent);
+    if (w->options.ack == 0 || !w->agents[agent].alive || !connection->up)
+        return;
+    uint32_t timeout_ms = replicas_asks(&connection->replicas, now);
+    if (timeout_ms == 0)
+        return;
+    struct flight *flight = world_allocate(w, sizeof *flight);
+    struct message *message = world_allocate(w, sizeof *message);
+    message->op = OP_COUNT;
+    message->agent = agent;
+    message->incarnation = w->agents[agent].incarnation;
+    message->sent_at = w->now;
+    flight->message = message;
+    flight->generation = connection->generation;
+    flight->master_boot = connection->master_boot;
+    flight->wait.timeout_ms = timeout_ms;
+    depart(w, flight);
+    int64_t until = agent_real_us(w, agent, connection->replicas.until) + 1;
+    world_plan(w, (struct happening){.at = later(until, w->now + 1),
+                                     .kind = HAPPEN_GIVE_UP,
+                                     .agent = agent,
+                                     .number = connection->generation});
+}
+
+static void begin_waiting(struct world *w, struct flight *flight)
+{
+    flight->executed = true;
+    flight->wait.offset = w->masters[flight->master].offset;
+    connection_of(w, flight)->waiting = flight;
+    world_plan_in(w, 1000 * (int64_t)flight->wait.timeout_ms,
+                  (struct happening){.kind = HAPPEN_WAITED, .what = flight});
+    network_replicated(w);
+}
+
+/* Its connection goes on. */
+static void end_waiting(struct world *w, struct flight *flight)
+{
+    struct connection *connection = connection_of(w, flight);
+    struct flight *behind = connection->blocked;
+    connection->waiting = connection->blocked = NULL;
+    flight->wait.count = replica_count(w, flight->wait.offset);
+    world_say(w, "    m%u WAIT for a%u: %u", flight->master, flight->message->agent,
+              flight->wait.count);
+    send_back(w, flight);
+    while (behind != NULL) {
+        struct flight *next = behind->next_parked;
+        network_arrive(w, behind);
+        behind = next;
+    }
+}
+
+/* A master that stands still looks at the time when it goes on. */
+void network_waited(struct world *w, struct flight *flight)
+{
+    if (w->masters[flight->master].paused)
+        world_plan_in(w, PAUSED_US, (struct happening){.kind = HAPPEN_WAITED, .what = flight});
+    else if (flight_is_connected(w, flight) && connection_of(w, flight)->waiting == flight &&
+             w->masters[flight->master].boot == flight->master_boot)
+        end_waiting(w, flight);
+}
+
+void network_replicated(struct world *w)
+{
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        struct flight *waiting = w->agents[a].connections[0].waiting;
+        if (waiting != NULL && w->masters[0].boot == waiting->master_boot && !w->masters[0].down &&
+            !w->masters[0].paused && replica_count(w, waiting->wait.offset) >= w->options.ack)
+            end_waiting(w, waiting);
+    }
+}
+
+/* Behind the others that came behind a WAIT. */
+static bool is_blocked(struct world *w, struct flight *flight)
+{
+    struct connection *connection = connection_of(w, flight);
+    if (!flight_is_connected(w, flight) || connection->waiting == NULL)
+        return false;
+    struct flight **end = &connection->blocked;
+    while (*end != NULL)
+        end = &(*end)->next_parked;
+    flight->next_parked = NULL;
+    *end = flight;
+    return true;
 }
 
 static void execute(struct world *w, struct flight *flight)
@@ -94,6 +201,7 @@ static void execute(struct world *w, struct flight *flight)
     bool refused = prng_in_10000(&w->prng, w->options.refused),
          not_run = prng_in_10000(&w->prng, w->options.not_run);
     flight_execute(w, flight, refused ? MISHAP_REFUSED : not_run ? MISHAP_NOT_RUN : MISHAP_NONE);
+    replica_follow(w);
 }
 
 void network_arrive(struct world *w, struct flight *flight)
@@ -110,26 +218,22 @@ void network_arrive(struct world *w, struct flight *flight)
         world_plan_in(w, extra_us, (struct happening){.kind = HAPPEN_COMMAND, .what = flight});
         return;
     }
+    if (is_blocked(w, flight))
+        return;
     if (master->paused) {
         flight->next_parked = NULL;
         *master->parked_end = flight;
         master->parked_end = &flight->next_parked;
         return;
     }
-    execute(w, flight);
-    if (!flight_is_connected(w, flight))
+    if (flight->wait.timeout_ms > 0) {
+        if (flight_is_connected(w, flight))
+            begin_waiting(w, flight);
         return;
-    struct connection *connection = connection_of(w, flight);
-    int64_t at = w->now + delay_us(w, w->options.back_us_max);
-    if (w->now < connection->cut_back_until)
-        at = later(at, connection->cut_back_until + 1000);
-    at = later(at, connection->reply_last);
-    connection->reply_last = at;
-    world_plan(w, (struct happening){.at = at,
-                                     .kind = HAPPEN_REPLY,
-                                     .agent = flight->message->agent,
-                                     .master = flight->master,
-                                     .what = flight});
+    }
+    execute(w, flight);
+    if (flight_is_connected(w, flight))
+        send_back(w, flight);
 }
 
 static void tell_epoch(struct world *w, uint8_t agent, uint8_t master, uint16_t epoch)
@@ -166,7 +270,8 @@ void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t gene
     struct master *master = &w->masters[index];
     if (connection->generation != generation || !connection->up || !w->agents[agent].alive)
         return;
-    if (connection->first != NULL || !network_leads_to(w, agent, index) || master->paused ||
+    if (connection->first != NULL || connection->kept != NULL ||
+        !network_leads_to(w, agent, index) || master->paused ||
         w->now < connection->cut_out_until || w->now < connection->cut_back_until) {
         world_plan_in(
             w, prng_between(&w->prng, 1000, 20000),
@@ -175,8 +280,67 @@ void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t gene
         return;
     }
     master_mark(w, index, /* connecting= */ false);
+    replica_follow(w);
     if (master->epoch != connection->epoch)
         tell_epoch(w, agent, index, master->epoch);
+}
+
+/* What the agent hears of a reply that is not kept back, or not any more. */
+static void hear(struct world *w, struct flight *flight, bool copy)
+{
+    if (!copy && prng_in_10000(&w->prng, w->options.doubled))
+        world_plan_in(w, prng_between(&w->prng, 0, DOUBLED_AFTER_US),
+                      (struct happening){.kind = HAPPEN_REPLY,
+                                         .agent = flight->message->agent,
+                                         .master = flight->master,
+                                         .copy = true,
+                                         .what = flight});
+    if (!copy)
+        hear_epoch(w, flight);
+    flight_report(w, flight, flight->verdicts, VOTE_YES);
+    if (!copy && w->violation[0] == '\0' && prng_in_10000(&w->prng, 100)) {
+        struct event event = {.kind = EVENT_MASTER_CLOCK};
+        event.master.master = flight->master;
+        event.master.clock_offset_us =
+            master_wall_us(w, flight->master) - agent_wall_us(w, flight->message->agent);
+        agent_step_master(w, flight->message->agent, &event);
+    }
+}
+
+/* R21: what was kept back until now. */
+static void hear_kept(struct world *w, uint8_t agent, uint8_t master, bool enough)
+{
+    struct connection *connection = &w->agents[agent].connections[master];
+    struct flight *flight = connection->kept;
+    connection->kept = NULL;
+    while (flight != NULL && w->violation[0] == '\0') {
+        struct flight *next = flight->next;
+        for (size_t i = 0; i < flight->message->count && !enough; i++) {
+            struct verdict *verdict = &flight->verdicts[i];
+            verdict->vote = replicas_vote(flight->message->op, verdict->vote);
+            w->figures.unreplicated += verdict->vote == VOTE_UNREPLICATED;
+        }
+        hear(w, flight, /* copy= */ false);
+        flight = next;
+    }
+    network_turn(w, agent);
+}
+
+static void keep(struct connection *connection, struct flight *flight)
+{
+    struct flight **end = &connection->kept;
+    while (*end != NULL)
+        end = &(*end)->next;
+    flight->next = NULL;
+    *end = flight;
+}
+
+void network_give_up(struct world *w, uint8_t agent, uint8_t master, uint32_t generation)
+{
+    struct connection *connection = &w->agents[agent].connections[master];
+    if (connection->generation == generation && w->agents[agent].alive &&
+        replicas_give_up(&connection->replicas, agent_clock(w, agent)))
+        hear_kept(w, agent, master, /* enough= */ false);
 }
 
 void network_reply(struct world *w, struct flight *flight, bool copy)
@@ -200,24 +364,17 @@ void network_reply(struct world *w, struct flight *flight, bool copy)
         connection->first = flight->next;
         if (connection->first == NULL)
             connection->last = NULL;
-        if (prng_in_10000(&w->prng, w->options.doubled))
-            world_plan_in(w, prng_between(&w->prng, 0, DOUBLED_AFTER_US),
-                          (struct happening){.kind = HAPPEN_REPLY,
-                                             .agent = flight->message->agent,
-                                             .master = flight->master,
-                                             .copy = true,
-                                             .what = flight});
+        if (flight->wait.timeout_ms > 0) {
+            bool enough = replicas_answered(&connection->replicas, flight->wait.count);
+            hear_kept(w, flight->message->agent, flight->master, enough);
+            return;
+        }
+        if (replicas_keeps(&connection->replicas, flight->message->op)) {
+            keep(connection, flight);
+            return;
+        }
     }
-    if (!copy)
-        hear_epoch(w, flight);
-    flight_report(w, flight, flight->verdicts, VOTE_YES);
-    if (!copy && w->violation[0] == '\0' && prng_in_10000(&w->prng, 100)) {
-        struct event event = {.kind = EVENT_MASTER_CLOCK};
-        event.master.master = flight->master;
-        event.master.clock_offset_us =
-            master_wall_us(w, flight->master) - agent_wall_us(w, flight->message->agent);
-        agent_step_master(w, flight->message->agent, &event);
-    }
+    hear(w, flight, copy);
 }
 
 void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t generation)
@@ -239,11 +396,24 @@ void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t gene
                                          .number = generation});
 }
 
+/* What the agent has not heard; what it has kept back comes first. */
+static struct flight *take_all(struct connection *connection)
+{
+    struct flight *flights, **end = &connection->kept;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = connection->first;
+    flights = connection->kept;
+    connection->kept = connection->waiting = connection->blocked = NULL;
+    connection->first = connection->last = NULL;
+    return flights;
+}
+
 /* What had not arrived may arrive much later, or not at all; once one byte is lost, so is all
  * behind it. */
 static struct flight *cut_off(struct world *w, struct connection *connection)
 {
-    struct flight *flights = connection->first;
+    struct flight *flights = take_all(connection);
     int64_t extra_us = prng_percent(&w->prng, 60)
                            ? 0
                            : prng_between(&w->prng, 0, 2000 * (int64_t)w->options.ttl_ms_max);
@@ -253,7 +423,6 @@ static struct flight *cut_off(struct world *w, struct connection *connection)
         flight->lost = lost;
         flight->extra_us = extra_us;
     }
-    connection->first = connection->last = NULL;
     connection->up = connection->checking = false;
     connection->arrival_last = connection->reply_last = 0;
     connection->generation++;
@@ -270,7 +439,8 @@ void network_abandon(struct world *w, uint8_t agent)
 static void report_all_unknown(struct world *w, const struct flight *flight)
 {
     for (; flight != NULL; flight = flight->next)
-        flight_report(w, flight, NULL, VOTE_UNKNOWN);
+        if (flight->wait.timeout_ms == 0)
+            flight_report(w, flight, NULL, VOTE_UNKNOWN);
 }
 
 void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t generation)
@@ -312,7 +482,9 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     }
     connection->up = true;
     connection->master_boot = master->boot;
+    replicas_begin(&connection->replicas, w->options.ack, w->options.replicas_timeout_ms);
     master_mark(w, index, /* connecting= */ true);
+    replica_follow(w);
     connection->epoch = master->epoch;
     struct event event = {.kind = EVENT_MASTER_UP};
     event.master.master = index;

@@ -184,6 +184,12 @@ void options_print(const struct options *o)
            "%u waiters at an agent, %u to %u rounds in flight, turns of up to %lld us\n",
            o->groups, o->policies, o->reloads, o->bad_ttls, o->locks_max, o->waiters_max,
            o->rounds_min, o->rounds_max, (long long)o->turn_us_max);
+    if (o->replicas > 0)
+        printf("%u replicas, %u of which must have it within %u ms; %u of them freeze, %u are "
+               "promoted\n",
+               o->replicas, o->ack, o->replicas_timeout_ms, o->freezes, o->failovers);
+    if (o->rw)
+        printf("of those who ask %u %% read\n", o->readers);
     if (o->fair)
         printf("in the healed world %u %% leave, and %s\n", o->leaves,
                o->chokes ? "one agent reaches no quorum in time"

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""The gate of the simulator: tests/sim/run.py BUILD_DIR [--runs N] [--seed N].
+"""The gate of the simulator: tests/sim/run.py BUILD_DIR [--runs N] [--short] [--seed N].
 
 Without --seed: every mutant on its killing seeds, the assumptions broken and kept, the fixed
-seeds, and --runs new seeds of the core, one fifth of them with masters that forget, one fifth
-with callers that go to several agents, one tenth with the order fair, one twentieth each with
-masters that are away in turn, with few rounds in flight, with many who wait for one key and with
-wild fencing numbers, from a random start that it prints; then new seeds of the guard. The last
-line is `N passed, N failed`.
+seeds, and --runs new seeds of the core, with the share of each theme (THEMES), from a random start
+that it prints; then new seeds of the guard. --short: new seeds alone, for CI, where `make test` has
+run the rest. The last line is `N passed, N failed`.
 With --seed: replays that one seed and prints its timeline.
 """
 import argparse
@@ -17,6 +15,24 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
+# Of the core's new seeds: what a theme is, its options, and which share of them it has. The rest is
+# of no theme.
+THEMES = (
+    ("masters that forget", ["--forgetful"], 3 / 20),
+    ("callers that go to several agents", ["--roaming"], 3 / 20),
+    ("order fair", ["--fair"], 1 / 10),
+    ("readers and writers", ["--rw"], 1 / 10),
+    ("readers and writers, masters that forget", ["--rw", "--forgetful"], 1 / 20),
+    ("semaphores", ["--semaphores"], 1 / 20),
+    ("locks shared with Java", ["--redisson"], 1 / 20),
+    ("masters away in turn", ["--in-turn"], 1 / 20),
+    ("a single master with replicas", ["--replicas"], 1 / 20),
+    ("few rounds in flight", ["--few-rounds"], 1 / 20),
+    ("many wait for one key", ["--many-wait"], 1 / 20),
+    ("wild fencing numbers", ["--wild-numbers"], 1 / 20),
+)
+# Of the guard's: one for so many of the core's.
+GUARD_THEMES = {"calm": 5, "fresh": 2, "birth": 20, "forgetful": 25, "flushed": 100}
 CLOSING = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 
 
@@ -38,6 +54,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--runs", type=int, default=25_000)
+    parser.add_argument("--short", action="store_true")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--options", default="", help="of the simulator, for --seed")
     arguments = parser.parse_args()
@@ -47,36 +64,21 @@ def main():
             [sim, *arguments.options.split(), str(arguments.seed)], check=False
         ).returncode
 
-    forgetful, roaming, fair = arguments.runs // 5, arguments.runs // 5, arguments.runs // 10
-    in_turn = wild = few = many = arguments.runs // 20
     start = 1 + secrets.randbelow(1 << 48)
-    sums = [run(ROOT / "tests" / "run", arguments.build, "--suite", "sim")]
+    sums = []
+    if not arguments.short:
+        sums.append(run(ROOT / "tests" / "run", arguments.build, "--suite", "sim"))
+    shares = [int(arguments.runs * share) for _, _, share in THEMES]
+    of_no_theme = arguments.runs - sum(shares)
+    assert of_no_theme > 0
     print(f"== new seeds from {start}")
-    plain = arguments.runs - forgetful - roaming - fair - in_turn - wild - few - many
-    sums.append(run(sim, "--runs", plain, "--from", start))
-    print(f"== masters that forget, new seeds from {start}")
-    sums.append(run(sim, "--forgetful", "--runs", forgetful, "--from", start))
-    print(f"== callers that go to several agents, new seeds from {start}")
-    sums.append(run(sim, "--roaming", "--runs", roaming, "--from", start))
-    print(f"== order fair, new seeds from {start}")
-    sums.append(run(sim, "--fair", "--runs", fair, "--from", start))
-    print(f"== masters away in turn, new seeds from {start}")
-    sums.append(run(sim, "--in-turn", "--runs", in_turn, "--from", start))
-    print(f"== few rounds in flight, new seeds from {start}")
-    sums.append(run(sim, "--few-rounds", "--runs", few, "--from", start))
-    print(f"== many wait for one key, new seeds from {start}")
-    sums.append(run(sim, "--many-wait", "--runs", many, "--from", start))
-    print(f"== wild fencing numbers, new seeds from {start}")
-    sums.append(run(sim, "--wild-numbers", "--runs", wild, "--from", start))
+    sums.append(run(sim, "--runs", of_no_theme, "--from", start))
+    for (theme, options, _), runs in zip(THEMES, shares):
+        print(f"== {theme}, new seeds from {start}")
+        sums.append(run(sim, *options, "--runs", runs, "--from", start))
     print(f"== the guard, new seeds from {start}")
-    for theme, share in (
-        ("calm", 5),
-        ("fresh", 2),
-        ("birth", 20),
-        ("forgetful", 25),
-        ("flushed", 100),
-    ):
-        guard = arguments.build / "tests" / "sim" / "guard" / "sim_guard"
+    guard = arguments.build / "tests" / "sim" / "guard" / "sim_guard"
+    for theme, share in GUARD_THEMES.items():
         sums.append(run(guard, f"--{theme}", "--runs", arguments.runs // share, "--from", start))
     passed, failed = (sum(column) for column in zip(*sums))
     print(f"{passed} passed, {failed} failed")

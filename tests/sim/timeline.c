@@ -10,6 +10,14 @@ static void say_token(char *out, size_t size, const struct token *token)
              (unsigned long long)token->fence);
 }
 
+static void say_reply(struct world *w, uint8_t agent, const struct event_reply *reply)
+{
+    world_say(w, "a%u <- m%u %s %u/%u/%u: %s fence %llu pttl %lld ticket %llu", agent,
+              reply->master, op_name(reply->op), reply->ref.slot, reply->ref.generation,
+              reply->ref.round, vote_name(reply->vote), (unsigned long long)reply->fence,
+              (long long)reply->pttl_ms, (unsigned long long)reply->ticket);
+}
+
 void timeline_event(struct world *w, uint8_t agent, const struct event *e)
 {
     char token[64];
@@ -59,11 +67,9 @@ void timeline_event(struct world *w, uint8_t agent, const struct event *e)
     case EVENT_STUCK:
         world_say(w, "a%u <- stuck %u/%u", agent, e->stuck.lock.slot, e->stuck.lock.generation);
         break;
-    case EVENT_REPLY:
-        world_say(w, "a%u <- m%u %s %u/%u/%u: %s fence %llu pttl %lld ticket %llu", agent,
-                  e->reply.master, op_name(e->reply.op), e->reply.ref.slot, e->reply.ref.generation,
-                  e->reply.ref.round, vote_name(e->reply.vote), (unsigned long long)e->reply.fence,
-                  (long long)e->reply.pttl_ms, (unsigned long long)e->reply.ticket);
+    case EVENT_REPLIES:
+        for (uint16_t i = 0; i < e->replies.count; i++)
+            say_reply(w, agent, &e->replies.at[i]);
         break;
     case EVENT_MASTER_UP:
     case EVENT_MASTER_DOWN:

@@ -84,10 +84,13 @@ static bool has_lost_since(const struct world *w, uint8_t agent, uint8_t key, in
 }
 
 /* A hold that was released elsewhere, lost or not: its agent lets nobody contend before the
- * validity that it reported has ended. */
+ * validity that it reported has ended. Beside those who read everybody contends (R18). */
 static bool sits_on_a_hold(const struct world *w, uint8_t agent, uint8_t key)
 {
-    return w->agents[agent].held[key] != NULL || has_lost_since(w, agent, key, w->now - SLACK_US);
+    const struct hold *hold = w->agents[agent].held[key];
+    while (hold != NULL && hold->mode == MODE_READ)
+        hold = hold->tenures[agent].next;
+    return hold != NULL || has_lost_since(w, agent, key, w->now - SLACK_US);
 }
 
 /* ---- by tickets ------------------------------------------------------------------------------ */
@@ -189,6 +192,16 @@ void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct k
 
 /* ---- by the time of coming ------------------------------------------------------------------- */
 
+/* R18: a reader passes readers, and a writer that its agent has not shown yet, because others stood
+ * before it there. */
+static bool may_be_passed(const struct world *w, const struct caller *other, int64_t slack_us)
+{
+    const struct agent *agent = &w->agents[other->agent];
+    int64_t shown_us = slack_us + 2000 * (int64_t)w->options.node_timeout_ms + SETTLED_US;
+    return other->request->mode == MODE_READ || agent->head[other->key] != other->request ||
+           agent->head_since[other->key] + shown_us > w->now;
+}
+
 /* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own,
  * the others by that median, as they read it once. */
 void turns_granted(struct world *w, const struct caller *caller, const struct request *request)
@@ -204,6 +217,8 @@ void turns_granted(struct world *w, const struct caller *caller, const struct re
             other->request->kind != EVENT_ACQUIRE)
             continue;
         int64_t earlier_us = request->asked_at - other->request->asked_at;
+        if (request->mode == MODE_READ && may_be_passed(w, other, slack_us))
+            continue;
         if (earlier_us > slack_us && !sits_on_a_hold(w, other->agent, caller->key))
             checker_fail(
                 w, "C11 c%u at a%u is granted k%u before c%u at a%u, who came %lld us earlier",

@@ -168,6 +168,9 @@ static void reach_agent(struct world *w, const struct happening *h)
     case HAPPEN_MARKER:
         network_marker(w, h->agent, h->master, h->number);
         break;
+    case HAPPEN_GIVE_UP:
+        network_give_up(w, h->agent, h->master, h->number);
+        break;
     default: /* HAPPEN_CONNECT: nothing else reaches an agent */
         network_connect(w, h->agent, h->master, h->number);
         break;
@@ -201,8 +204,21 @@ static void happen(struct world *w, const struct happening *h)
         if (w->callers[h->agent].turn == h->number)
             caller_act(w, h->agent);
         break;
+    case HAPPEN_JAVA:
+        java_acts(w);
+        break;
     case HAPPEN_FAULT:
         fault_strike(w, h->what);
+        break;
+    case HAPPEN_REPLICATE:
+        replica_arrive(w, h->master);
+        network_replicated(w);
+        break;
+    case HAPPEN_THAW:
+        fault_replica_thaws(w, h->master);
+        break;
+    case HAPPEN_WAITED:
+        network_waited(w, h->what);
         break;
     case HAPPEN_RESUME:
         fault_master_resumes(w, h->master);
@@ -220,6 +236,7 @@ static void happen(struct world *w, const struct happening *h)
         for (uint8_t a = 0; a < w->options.agents; a++)
             wake(w, a);
         fault_heal(w);
+        java_heals(w);
         caller_wind_down(w);
         break;
     case HAPPEN_PROBE:
@@ -259,9 +276,12 @@ static void configure_core(struct world *w)
                                  .reentrant = o->owns > 0,
                                  .fencing = o->fencing,
                                  .fence_retention_ms = SIM_FENCE_RETENTION_MS,
+                                 .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,
                                  .order = o->fair ? ORDER_FAIR : ORDER_ANY,
+                                 .kind = o->rw ? KIND_RW : KIND_MUTEX,
+                                 .format = o->redisson ? FORMAT_REDISSON : FORMAT_REDLOCK,
                                  .handover_max = o->handover_max};
     for (uint8_t g = 0; g < o->groups; g++) {
         policy.groups[g] = g;
@@ -334,11 +354,46 @@ static void crowd_one_key(struct options *o)
     o->waiters_max = SIM_REQUESTS;
 }
 
+/* Few keys with several slots each (R20), which more callers want than there are. */
+static void give_permits(struct world *w)
+{
+    struct options *o = &w->options;
+    o->fair = false;
+    o->owns = 0;
+    o->keys = (uint8_t)prng_between(&w->prng, 1, 2);
+    o->permits = (uint8_t)prng_between(&w->prng, 2, SIM_KEYS / 2);
+    o->callers = SIM_CALLERS;
+    o->waits = (uint8_t)prng_between(&w->prng, 20, 80);
+}
+
+/* A single master with replicas, some of which it WAITs for; they freeze, or are promoted
+ * (R21). */
+static void give_replicas(struct world *w)
+{
+    struct options *o = &w->options;
+    o->algorithm = ALGORITHM_SINGLE;
+    o->masters = 1;
+    o->replicas = (uint8_t)prng_between(&w->prng, 1, SIM_REPLICAS);
+    o->ack =
+        prng_percent(&w->prng, 60) ? o->replicas : (uint8_t)prng_between(&w->prng, 1, o->replicas);
+    o->replicas_timeout_ms = (uint32_t)prng_between(&w->prng, 10, 100);
+    if (o->node_timeout_ms < o->replicas_timeout_ms + 20)
+        o->node_timeout_ms = o->replicas_timeout_ms + 20;
+    o->freezes = (uint8_t)prng_between(&w->prng, 0, 12);
+    o->failovers = (uint8_t)prng_between(&w->prng, 0, 3);
+}
+
 /* More of what the command line is about. */
 static void adapt_options(struct world *w)
 {
     struct options *o = &w->options;
-    o->fair = o->fair || w->switches.fair;
+    o->rw = w->switches.rw;
+    o->fair = o->fair || w->switches.fair || o->rw;
+    if (o->rw) {
+        o->readers = (uint8_t)prng_between(&w->prng, 10, 90);
+        bool may_choke = o->agents > 1 && world_quorum(w) < o->masters;
+        o->chokes = (o->chokes || prng_percent(&w->prng, 30)) && may_choke;
+    }
     if (o->fair) { /* many wait at each agent, and none of them is turned away (C11) */
         o->locks_max = SIM_LOCKS;
         o->waiters_max = SIM_REQUESTS;
@@ -354,6 +409,14 @@ static void adapt_options(struct world *w)
         crowd(w);
     if (w->switches.many_wait)
         crowd_one_key(o);
+    if (w->switches.replicas)
+        give_replicas(w);
+    o->redisson = w->switches.redisson;
+    o->fair = o->fair && !o->redisson;
+    o->permits = 1;
+    if (w->switches.semaphores)
+        give_permits(w);
+    master_name_places(o);
     if (w->switches.wild) { /* a quorum of others */
         o->fencing = true;
         o->algorithm = ALGORITHM_REDLOCK;
@@ -381,6 +444,7 @@ static void set_up(struct world *w, uint64_t seed)
     checker_reset(w);
     for (uint8_t m = 0; m < w->options.masters; m++)
         master_reset(w, m);
+    replica_reset(w);
     for (uint8_t a = 0; a < w->options.agents; a++) {
         struct agent *agent = &w->agents[a];
         agent->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
@@ -396,6 +460,7 @@ static void set_up(struct world *w, uint64_t seed)
     }
     for (uint8_t c = 0; c < w->options.callers; c++)
         caller_start(w, c);
+    java_start(w);
     if (w->switches.in_turn)
         fault_plan_in_turn(w);
     if (w->switches.wild)

@@ -4,6 +4,7 @@
 #define LOCKAGENT_SIM_WORLD_H
 
 #include "agent/core/core.h"
+#include "agent/core/replicas.h"
 #include "config/config.h"
 #include "tests/keyspace/scripting.h"
 
@@ -15,7 +16,7 @@ enum {
     SIM_CALLERS = 3,
     SIM_REQUESTS = 4, /* open at one agent */
     SIM_MASTERS = 3,
-    SIM_KEYS = 1,
+    SIM_KEYS = 2, /* one key, or two slots of it */
     SIM_MANY_PROBES = 1,
     SIM_TICKETS = 4,
     SIM_LOCKS = 4,
@@ -39,8 +40,9 @@ enum {
     SIM_LOCKS = 64,       /* slots of one agent's core */
     SIM_HOLDS = 2048,     /* granted in one run */
     SIM_HOLD_BUCKETS = 4096,
-    SIM_OPEN_WINDOWS = 32, /* unexpired windows of one key */
+    SIM_OPEN_WINDOWS = 256, /* unexpired windows of one key */
 #endif
+    SIM_REPLICAS = 3, /* of a single master */
     SIM_GROUPS = 3,   /* of the same masters, by other names */
     SIM_POLICIES = 4, /* with the same terms, but for what a reload changes */
     SIM_PROBES = SIM_AGENTS * SIM_MANY_PROBES + 2 * SIM_KEYS,
@@ -50,6 +52,7 @@ enum {
     SIM_OWNERS = 3, /* of one agent */
     SIM_SECRET = 24,
     SIM_FENCE_RETENTION_MS = 3600 * 1000,
+    SHORT_TTL_MS_MAX = 1200, /* of a PUT that asks for little: some policies' ttl is still less */
     SIM_JOURNAL = 2 * SIM_LOCKS + SIM_REQUESTS + 1, /* slots of one agent's lock table */
 };
 
@@ -73,11 +76,15 @@ struct switches {
     /* masters lose their keys: restarted empty, or flushed under their connections */
     bool forgetful;
     bool fair;    /* the order is fair with every seed */
+    bool rw;      /* keys are read and written (R17), with every seed */
     bool roaming; /* callers go to several living agents with one token */
     bool wild;    /* one master's fence keys get numbers that nobody granted */
     /* nothing fails but this: each master is away once for longer than a lease, one at a time */
     bool in_turn;
     bool few_rounds; /* so few may be in flight that most of them wait for a place (R16) */
+    bool redisson;   /* keys are shared with a Java service (R22) */
+    bool semaphores; /* keys have permits (R20) */
+    bool replicas;   /* a single master has some, and they are promoted (R21); it is forgetful */
     bool many_wait;  /* for one key at several agents, in the healed world; the order is any */
     /* Rules that are not the core's to keep, broken on purpose. */
     bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
@@ -87,10 +94,17 @@ struct switches {
 /* Shares are in 10,000 commands, habits in per cent. */
 struct options {
     uint8_t agents, masters, keys, callers;
+    uint8_t permits; /* of each key; 1: they are mutexes */
     enum algorithm algorithm;
+    uint8_t replicas, ack; /* of a single master, and how many of them it WAITs for (R21) */
+    uint32_t replicas_timeout_ms;
+    uint8_t freezes, failovers; /* of them */
     bool fencing;
-    bool journal; /* an agent that crashed finds its holds again */
-    bool fair;    /* first come, first served over all agents (R9) */
+    bool journal;    /* an agent that crashed finds its holds again */
+    bool fair;       /* first come, first served over all agents (R9) */
+    bool rw;         /* readers share their keys (R17) */
+    bool redisson;   /* masters keep them as Java does (R22) */
+    uint8_t readers; /* where they do: of those who ask, per cent */
     enum renew renew;
     uint32_t node_timeout_ms, ttl_ms, ttl_ms_max, retry_ms_min, retry_ms_max, handover_max;
     int64_t max_hold_ms;
@@ -128,6 +142,20 @@ struct options {
     bool chokes; /* and one agent reaches no quorum in time */
 };
 
+/* What has a holder of its own: a key, or a slot of one (R20), as a number below SIM_KEYS; and the
+ * key that it is of. */
+static inline uint8_t options_place(const struct options *options, uint8_t key, uint8_t permit)
+{
+    return (uint8_t)(permit == 0 ? key : key + options->keys * (permit - 1));
+}
+static inline uint8_t options_key_of(const struct options *options, uint8_t place)
+{
+    return (uint8_t)(place % options->keys);
+}
+static inline uint8_t options_places(const struct options *options)
+{
+    return (uint8_t)(options->keys * options->permits);
+}
 void options_draw(struct options *options, struct prng *prng);
 void options_print(const struct options *options);
 /* The longest that is usual, with the turn of the loop that it waits for. */
@@ -156,16 +184,21 @@ enum happening_kind {
     HAPPEN_SIGNAL,    /* its confirmation, or a message, reaches the agent */
     HAPPEN_MARKER,    /* an agent asks for a master's marker */
     HAPPEN_CALLER,    /* a caller's next move */
+    HAPPEN_JAVA,      /* the Java service's next move */
     HAPPEN_FAULT,
-    HAPPEN_RESUME,  /* a paused master goes on */
-    HAPPEN_START,   /* a stopped master is back */
-    HAPPEN_WAKE,    /* a stalled agent goes on */
-    HAPPEN_BOOT,    /* a crashed agent is back */
-    HAPPEN_HEAL,    /* the faults end */
-    HAPPEN_PROBE,   /* the liveness phase begins */
-    HAPPEN_ORPHAN,  /* is anything left of a failed or ended attempt? */
-    HAPPEN_SETTLED, /* and of those of the faulty phase? */
-    HAPPEN_STORE,   /* a holder, or who was one, writes to the register */
+    HAPPEN_REPLICATE, /* what the master has comes to a replica */
+    HAPPEN_THAW,      /* one that was frozen goes on */
+    HAPPEN_WAITED,    /* a WAIT's time is over on the master, */
+    HAPPEN_GIVE_UP,   /* and at the agent */
+    HAPPEN_RESUME,    /* a paused master goes on */
+    HAPPEN_START,     /* a stopped master is back */
+    HAPPEN_WAKE,      /* a stalled agent goes on */
+    HAPPEN_BOOT,      /* a crashed agent is back */
+    HAPPEN_HEAL,      /* the faults end */
+    HAPPEN_PROBE,     /* the liveness phase begins */
+    HAPPEN_ORPHAN,    /* is anything left of a failed or ended attempt? */
+    HAPPEN_SETTLED,   /* and of those of the faulty phase? */
+    HAPPEN_STORE,     /* a holder, or who was one, writes to the register */
     HAPPEN_END,
 };
 struct happening {
@@ -186,8 +219,9 @@ struct order {
     struct lock_ref ref;
     struct token token;
     uint32_t ttl_ms;
-    uint8_t key;
+    uint8_t key; /* the place */
     bool fencing;
+    enum mode mode;
     struct token previous; /* HANDOVER */
     struct ticket ticket;
     uint8_t label_len;
@@ -210,7 +244,9 @@ struct verdict {
     uint64_t fence;
     int64_t pttl_ms;
     uint64_t ticket;
-    uint32_t agents;
+    slot_set taken;
+    uint32_t agents, readers;
+    enum mode mode;
     uint8_t label_len;
     char label[SIM_LABEL];
 };
@@ -225,6 +261,11 @@ struct flight {
     uint32_t generation, master_boot;
     uint8_t master;
     bool executed, lost, answered;
+    struct {
+        uint32_t timeout_ms; /* 0: it is none */
+        uint64_t offset;     /* what replicas must have */
+        unsigned count;      /* that had it in the end */
+    } wait;                  /* for replicas, of no operation (R21) */
 };
 /* The ordered connection of one agent to one master (R5). */
 struct connection {
@@ -236,6 +277,10 @@ struct connection {
     int64_t cut_out_until, cut_back_until;
     struct flight *first, *last;
     bool subscribed[SIM_KEYS];
+    /* R21: at the agent what is kept back; on the master the WAIT that it is at, and what came
+     * behind it. */
+    struct replicas replicas;
+    struct flight *kept, *waiting, *blocked;
 };
 
 /* ---- masters --------------------------------------------------------------------------------- */
@@ -243,6 +288,7 @@ struct connection {
 struct kept_ticket {
     uint64_t agent, number; /* agent 0: none */
     int64_t until_ms;
+    enum mode mode;
     uint8_t by; /* for the checker: whose it is, and when it was sent */
     int64_t sent_at;
 };
@@ -252,7 +298,8 @@ struct master_key {
     bool planted;                            /* a number that nobody granted was put there, */
     bool lies;                               /* and is bounded by nothing there */
     uint64_t tickets_version;
-    /* Who set it, and whether by a command that outlived its connection (R5). */
+    /* Who set it, and whether by a command that outlived its connection (R5), or came back with a
+     * replica that missed its release (R21). */
     uint8_t set_by;
     bool stray;
     uint32_t set_by_incarnation;
@@ -267,6 +314,7 @@ struct master {
     struct master_key keys[SIM_NAMES];
     int64_t rate_ppm, wall_us, jumped_us;
     bool paused, down;
+    bool promoted; /* it was a replica before it comes up */
     uint32_t boot;
     uint16_t epoch; /* forgetful masters: of the marker, or of the time without one */
     struct {        /* BREAK_ROLLBACK */
@@ -274,6 +322,15 @@ struct master {
         struct master_key keys[SIM_NAMES];
     } snapshot;
     struct flight *parked, **parked_end;
+    uint64_t offset; /* commands that it has run: what its replicas follow */
+};
+
+/* A replica of the one master (R21): what that had at some time. */
+struct replica {
+    struct keyspace *keyspace;
+    struct master_key keys[SIM_NAMES];
+    uint64_t offset;
+    bool frozen, coming; /* coming: what the master has is on its way */
 };
 
 /* ---- callers, agents, holds ------------------------------------------------------------------ */
@@ -288,11 +345,11 @@ enum request_state {
 struct request {
     enum event_kind kind;
     enum request_state state;
-    uint8_t caller, agent, key;
-    uint8_t label; /* the caller's number; also that of a copy */
-    bool wrong;    /* its token must not succeed */
-    bool bothers;  /* its token is none of the caller's */
-    bool bad_ttl;  /* longer than is allowed */
+    uint8_t caller, agent, key; /* with a token: the place */
+    uint8_t label;              /* the caller's number; also that of a copy */
+    bool wrong;                 /* its token must not succeed */
+    bool bothers;               /* its token is none of the caller's */
+    bool bad_ttl;               /* longer than is allowed */
     /* its token is the one of a hold that its agent reported as valid when it was sent */
     bool expects_hold;
     bool loses_answer; /* the answer will not reach the caller */
@@ -307,6 +364,7 @@ struct request {
     uint32_t number, ttl_ms, incarnation; /* of the agent that took it */
     struct token token;
     struct hold *hold; /* whose token it is, if it is anybody's */
+    enum mode mode;
     enum renew renew;
     int64_t wait_ms, max_hold_ms, asked_at;
     struct lock_ref lock;
@@ -335,12 +393,15 @@ struct tenure {
     struct lock_ref lock;                       /* its name for it, */
     bool lock_is_known;                         /* unless it is out of a journal */
     bool lost;                                  /* it said so */
+    bool is_held;                               /* it is in the agent's list of the key: */
+    struct hold *next;                          /* behind it */
 };
 
 /* A grant, as its callers know it. */
 struct hold {
     struct token token;
-    uint8_t key, agent; /* the agent that granted or adopted it last */
+    uint8_t key, agent; /* the place, and the agent that granted or adopted it last */
+    enum mode mode;
     struct tenure tenures[SIM_AGENTS];
     /* another agent was asked to adopt it: whoever has it may be denied, or unable to release it */
     bool shared;
@@ -378,7 +439,7 @@ struct hold {
 
 struct journalled {
     bool used;
-    uint8_t key;
+    uint8_t key; /* the place */
     struct noted_hold hold;
 };
 
@@ -412,7 +473,7 @@ struct agent {
     bool was_full;         /* its table of locks, since then */
     uint64_t drained_from; /* requests that arrived later get no new lock */
     struct connection connections[SIM_MASTERS];
-    struct hold *held[SIM_KEYS]; /* what it reports */
+    struct hold *held[SIM_KEYS]; /* what it reports: the first, and at a mutex the only one */
     bool watches[SIM_KEYS];      /* the keys' channels */
     struct line lines[SIM_GROUPS];
     const struct request *head[SIM_KEYS]; /* who waits first, */
@@ -422,6 +483,21 @@ struct agent {
     int64_t wanted_last[SIM_KEYS];
     /* the random part of the attempt under way or decided last */
     uint8_t attempt[SIM_KEYS][RANDOM_BYTES];
+    /* where readers share the keys, and several are under way: by the slot of the core's table */
+    uint8_t tries[SIM_JOURNAL][RANDOM_BYTES];
+};
+
+/* The Java service: what it is at, with one key at a time (R22). */
+enum java_state { JAVA_IDLE, JAVA_TAKES, JAVA_HOLDS, JAVA_RELEASES };
+struct java {
+    enum java_state state;
+    uint8_t key, master; /* the master that it asks next, */
+    uint8_t granted;     /* how many of those before have granted */
+    uint8_t renewals;    /* still to come */
+    uint32_t number;     /* of its holder: another one each time */
+    uint32_t lease_ms;
+    int64_t began_at;
+    struct hold *hold; /* NULL: it has had none */
 };
 
 struct figures {
@@ -429,9 +505,10 @@ struct figures {
         renewal_failures, lost[REASON_COUNT], adoptions, undeliveries, cancels, releases,
         releases_partial, releases_pending, restored, refusals, unavailable, wait_timeouts,
         expired_grants, stalls, second_phases, repairs, handovers, messages, forgotten, guarded,
-        queued, withdrawn, spoiled, crowded, full_steps, stranger_releases, bad_ttls, reloads,
-        wakes, wakes_late, turns, turns_passed_over, lined_up, shared_acquires, shared_releases,
-        overloaded, reentered, repeated, superseded, unbound, stuck, virtual_us;
+        queued, searched, withdrawn, spoiled, crowded, full_steps, stranger_releases, bad_ttls,
+        reloads, wakes, wakes_late, turns, turns_passed_over, lined_up, shared_acquires,
+        shared_releases, overloaded, reentered, repeated, superseded, unbound, stuck, upgrades,
+        reads_granted, read_together, unreplicated, failovers, java_grants, virtual_us;
 };
 
 struct world {
@@ -451,6 +528,8 @@ struct world {
     size_t arena_used;
 
     struct master masters[SIM_MASTERS];
+    struct replica replicas[SIM_REPLICAS];
+    int64_t promoted_at; /* when one of them was last; -1: none was */
     struct agent agents[SIM_AGENTS];
     struct caller callers[SIM_CALLERS + SIM_PROBES];
     size_t caller_count;
@@ -461,6 +540,7 @@ struct world {
     uint16_t far;
     int64_t choked_at;
 
+    struct java java;
     struct core_group groups[SIM_GROUPS];
     struct core_policy policies[SIM_POLICIES];
     struct core_config config;
@@ -474,8 +554,10 @@ struct world {
     uint16_t hold_count; /* holds[0] is nobody's */
     uint16_t buckets[SIM_HOLD_BUCKETS];
     struct hold *windows[SIM_KEYS][SIM_OPEN_WINDOWS];
-    uint8_t window_count[SIM_KEYS];
+    uint16_t window_count[SIM_KEYS];
     uint64_t fence_last[SIM_KEYS];
+    /* C15: until then there may have been a key there on some master, as far as was seen */
+    int64_t busy_until[SIM_KEYS][SIM_MASTERS];
     int64_t forgot_at; /* when a master forgot its keys last; -1: none did */
     /* when an attempt's command of a dead connection took a key; -1: none did */
     int64_t intruded_at;
@@ -487,11 +569,12 @@ struct world {
      * of agents that had one before, and those by which another one of these was passed over */
     uint32_t turn_number, turn_last[SIM_AGENTS], turns, turns_passed_over;
     struct { /* one per key: it rejects tokens lower than the highest that it has seen */
-        uint64_t token;
+        uint64_t token, read; /* the highest of a write, and of a read */
         uint32_t version;
     } registers[SIM_KEYS];
-    char property[16];   /* of the violation: C1..C13 */
-    char violation[400]; /* "": none */
+    uint64_t written_last[SIM_KEYS]; /* the number of the last write's grant */
+    char property[16];               /* of the violation: C1..C18 */
+    char violation[400];             /* "": none */
 
     struct figures figures;
 };
@@ -520,6 +603,7 @@ void fault_choke(struct world *w);
 #define is_far(w, a, m) ((a) == (w)->choked && ((w)->far >> (m)&1) != 0)
 void fault_master_resumes(struct world *w, uint8_t master);
 void fault_master_starts(struct world *w, uint8_t master);
+void fault_replica_thaws(struct world *w, uint8_t replica);
 
 /* flight.c: one message on its way to one master and back */
 /* What the core asks to be sent, in the world's memory. */
@@ -547,6 +631,13 @@ void network_connect(struct world *w, uint8_t agent, uint8_t master, uint32_t ge
 void network_marker(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 /* The agent has died: its connections end without a word to it. */
 void network_abandon(struct world *w, uint8_t agent);
+/* A turn of the agent's loop ends: it may ask for replicas (R21). */
+void network_turn(struct world *w, uint8_t agent);
+/* A WAIT's time is over, on its master; and at its agent. */
+void network_waited(struct world *w, struct flight *flight);
+void network_give_up(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
+/* A replica has come nearer. */
+void network_replicated(struct world *w);
 /* False where the master is down, or has restarted and its end of the connection is gone, of which
  * the agent may not have heard yet. */
 bool network_leads_to(const struct world *w, uint8_t agent, uint8_t master);
@@ -564,6 +655,12 @@ void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t gen
 uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct bytes message);
 uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name);
 
+/* The place that an item, a hold or a trace of the core names. */
+static inline uint8_t world_place(const struct world *w, struct text key, uint8_t permit)
+{
+    return options_place(&w->options, (uint8_t)(key.at[1] - '0'), permit);
+}
+
 /* master.c: a keyspace, a clock, and the shipped scripts on it */
 /* Compiles the scripts; a text of theirs may be broken on purpose. NULL, or why that can not be. */
 const char *master_load(struct world *w, const struct replacement *replacement);
@@ -571,7 +668,13 @@ const char *master_load(struct world *w, const struct replacement *replacement);
  * key's numbers. */
 void master_plant(struct world *w, uint8_t master, uint8_t key, uint64_t number, bool lies);
 void master_reset(struct world *w, uint8_t master);
+/* What places are called on the masters, once it is known what the run is about. */
+void master_name_places(const struct options *options);
 int64_t master_wall_us(const struct world *w, uint8_t master);
+/* The same at another real time than now. */
+int64_t master_wall_at(const struct world *w, uint8_t master, int64_t at);
+/* The name of a place's lock on the masters. */
+struct bytes master_lock_name(uint8_t name);
 /* The bytes of a command, out of the core's items; valid until the next one. */
 struct bytes master_command(struct world *w, uint8_t agent, enum op op,
                             const struct send_item *items, unsigned count);
@@ -579,6 +682,25 @@ struct bytes master_command(struct world *w, uint8_t agent, enum op op,
  * as the agents number them; 0: none. */
 uint16_t master_execute(struct world *w, uint8_t master, const struct message *message,
                         enum mishap mishap, struct verdict *ret_verdicts);
+/* replica.c: those of a single master (R21) */
+void replica_reset(struct world *w);
+/* The master has run something. */
+void replica_follow(struct world *w);
+void replica_arrive(struct world *w, uint8_t replica);
+/* How many have what the master had at that offset. */
+unsigned replica_count(const struct world *w, uint64_t offset);
+/* It takes the master's place, with what it has. */
+void replica_promote(struct world *w, uint8_t replica);
+/* On how many the key is there with that token, until then (in real time) at least. */
+unsigned replica_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES],
+                               int64_t until);
+
+/* What others ask of a key, by a script with its name and channel, a holder and a lease. Returns
+ * the number that it answers. */
+int64_t master_eval(struct world *w, uint8_t master, const char *script, uint8_t key,
+                    const char *who, int64_t lease_ms);
+/* What the Java service has left of the key is gone. */
+void master_forget_java(struct world *w, uint8_t master, uint8_t key);
 /* The script that an agent runs when it connects, and once a second (D5.3). */
 void master_mark(struct world *w, uint8_t master, bool connecting);
 /* Everything is gone, the marker too. */
@@ -589,13 +711,17 @@ void master_roll_back(struct world *w, uint8_t master);
 /* What the core of an agent calls `key` may have another name on the masters (BREAK_DISAGREEMENT):
  * a number below SIM_NAMES. */
 uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key);
-/* True when the key is locked there now, and with which random part. */
-bool master_holder(struct world *w, uint8_t master, uint8_t name, uint8_t ret_random[RANDOM_BYTES]);
+/* True when so many and one more lock the key there now, and with which random part that one. */
+bool master_holder(struct world *w, uint8_t master, uint8_t name, unsigned which,
+                   uint8_t ret_random[RANDOM_BYTES]);
 bool master_holds(struct world *w, uint8_t master, uint8_t name,
                   const uint8_t random[RANDOM_BYTES]);
 /* On how many masters it is so. */
 unsigned master_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES]);
 bool master_is_locked(struct world *w, uint8_t master, uint8_t name);
+/* When the next of those who lock the key there is not live any more, unix time in ms by the
+ * master's clock; INT64_MAX: never. */
+int64_t master_next_end_ms(struct world *w, uint8_t master, uint8_t name);
 
 /* agent.c: the surroundings of one core */
 void agent_boot(struct world *w, uint8_t agent);
@@ -647,6 +773,12 @@ void caller_wind_down(struct world *w);
 void caller_probe_all(struct world *w);
 bool caller_all_done(const struct world *w);
 
+/* java.c: a Java service that shares the keys (R22) */
+void java_start(struct world *w);
+void java_acts(struct world *w);
+/* It ends, and leaves nothing behind. */
+void java_heals(struct world *w);
+
 /* line.c: who waits for a place for its round (C13) */
 /* After every step of its core, with the effects still there. */
 void line_after_step(struct world *w, uint8_t agent, const struct event *event);
@@ -657,6 +789,8 @@ void line_after_flush(struct world *w, uint8_t agent);
 void checker_reset(struct world *w);
 void checker_fail(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);
+/* The agent reports none any more. */
+void checker_drop_all(struct world *w, uint8_t agent);
 void checker_answer(struct world *w, uint8_t agent, struct request *request,
                     const struct effect_answer *answer);
 /* An agent that was started again is about to be given what its journal held. */
@@ -670,13 +804,19 @@ void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *tr
 void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, const struct message *message,
                      const struct order *order, const uint8_t random[RANDOM_BYTES]);
+/* C1: the Java service holds its key until the end of the window. */
+void checker_java(struct world *w, struct hold *hold);
 /* A promise reaches a caller: valid until then on the agent's clock. */
 void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instant valid_until);
+/* R21: nobody is granted anything soon after a replica was promoted. */
+void checker_voted(struct world *w, const struct order *order);
 /* A renewal has created the key where it was missing. */
 void checker_repaired(struct world *w, uint8_t master, const struct message *message,
                       const struct order *order);
 /* A renewal is about to be sent. */
 void checker_renews(struct world *w, const struct order *order);
+/* A command about the place was run there. */
+void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there, bool is_there);
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);
 void checker_settled(struct world *w);
 void checker_store(struct world *w, struct hold *hold);
