@@ -12,6 +12,8 @@ enum {
     PROBE_US = 3000000,
     HEARD_US = 250000,
     BACK_OFFS = 2,
+    PROBES = 2,         /* at each agent, where one at each would show too little, and */
+    COMING_US = 100000, /* where the order is fair, so long one after the other */
     STEPS_MAX = 20000,
 };
 
@@ -71,8 +73,12 @@ static void run_until(int64_t until, bool probing)
 static void release_leftovers(void)
 {
     for (uint8_t a = 0; a < world.options.agents; a++)
-        if (world.agents[a].held[0] != NULL)
-            people_release_leftover(a, world.agents[a].held[0]);
+        for (uint8_t place = 0; place < options_places(&world.options); place++)
+            for (struct hold *hold = world.agents[a].held[place], *next; hold != NULL;
+                 hold = next) {
+                next = hold->tenures[a].next;
+                people_release_leftover(a, hold);
+            }
     scene_settle();
 }
 
@@ -101,6 +107,23 @@ static int64_t longest_us(void)
     return o->fair ? 3 * ttl_us + BACK_OFFS * 1000 * (int64_t)o->retry_ms_max : HEARD_US;
 }
 
+/* Somebody at each agent asks, and the first of them does not release it before the last one has
+ * come. Where the order is fair they come one after the other, so that it shows (C11). Returns when
+ * all must have got it. */
+static int64_t ask_all(void)
+{
+    const struct options *o = &world.options;
+    unsigned each = (o->fair || o->permits > 1) && o->agents <= 2 ? PROBES : 1;
+    scene.probes = (uint8_t)(o->agents * each);
+    int64_t until_us = (o->fair ? scene.probes : 1) * longest_us();
+    for (uint8_t probe = 0; probe < scene.probes && world.violation[0] == '\0'; probe++) {
+        if (o->fair && probe > 0)
+            run_until(world.now + COMING_US, false);
+        people_probe((uint8_t)(o->callers + probe), probe % o->agents, world.now + until_us);
+    }
+    return world.now + until_us;
+}
+
 static void check(void)
 {
     struct world *w = &world;
@@ -114,9 +137,7 @@ static void check(void)
     run_until(w->healed_at + PROBE_US + guard_us, false);
     if (w->violation[0] == '\0')
         release_leftovers();
-    int64_t due_at = w->now + longest_us();
-    for (uint8_t a = 0; a < o->agents; a++)
-        people_probe((uint8_t)(o->callers + a), a, due_at);
+    int64_t due_at = ask_all();
     run_until(due_at, true);
     for (uint8_t c = o->callers; c < w->caller_count; c++)
         if (!people_is_done(c))
@@ -137,7 +158,8 @@ static bool is_forgotten(void)
         forgotten = forgotten && world.agents[a].alive && !world.agents[a].stalled &&
                     !world.agents[a].draining && core_is_empty(world.agents[a].core);
     for (uint8_t m = 0; m < world.options.masters; m++)
-        forgotten = forgotten && !master_is_locked(&world, m, 0) && !world.masters[m].down;
+        for (uint8_t place = 0; place < options_places(&world.options); place++)
+            forgotten = forgotten && !master_is_locked(&world, m, place) && !world.masters[m].down;
     return forgotten && !world.options.fair;
 }
 

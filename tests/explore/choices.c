@@ -12,6 +12,11 @@
 enum { LENGTHS = 3 };
 static const int64_t held_up_us[LENGTHS] = {51000, 500000, 990000},
                      frozen_us[LENGTHS] = {150000, 600000, 1300000};
+/* By how much a wall clock is set: far ahead, far behind, and by so little that it is trusted on
+ * (R12). */
+static const int64_t set_by_us[LENGTHS] = {60000000, -60000000, -450000};
+/* Which copy takes a master's place: without the last change, or of the start. */
+enum { COPIES = 2 };
 
 /* ---- the kinds ---- */
 
@@ -41,6 +46,8 @@ static const struct kind {
     [CHOICE_CRASH_RUN] = {'D', true, false, true},
     [CHOICE_FORGET] = {'G', true, true, false},
     [CHOICE_RESTART] = {'E', true, true, false},
+    [CHOICE_PROMOTE] = {'P', true, true, false},
+    [CHOICE_CLOCK] = {'W', true, false, false},
     [CHOICE_DOUBLE] = {'2', true, true, true},
     [CHOICE_LOSE_SIGNAL] = {'S', true, true, false},
     [CHOICE_REFUSE] = {'Q', true, true, false},
@@ -147,13 +154,14 @@ static void sooner_of_path(int64_t *next, uint8_t a, uint8_t m)
         sooner(next, path->connect_at), sooner(next, path->marker_at);
 }
 
-/* The first microsecond at which the master takes its key for expired. */
-static void sooner_of_key(int64_t *next, uint8_t m)
+/* The first microsecond at which the master takes a key, or an entry of it, for expired. */
+static void sooner_of_keys(int64_t *next, uint8_t m)
 {
-    const struct entry *entry =
-        keyspace_find(world.masters[m].keyspace, (struct bytes){"lock:k0", 7});
-    if (entry != NULL && entry->expires_ms >= 0)
-        sooner(next, world.now + (entry->expires_ms + 1) * 1000 - master_wall_us(&world, m));
+    for (uint8_t place = 0; place < options_places(&world.options); place++) {
+        int64_t end_ms = master_next_end_ms(&world, m, place);
+        if (end_ms != INT64_MAX)
+            sooner(next, world.now + end_ms * 1000 - master_wall_us(&world, m));
+    }
 }
 
 int64_t choices_next_time(void)
@@ -166,11 +174,12 @@ int64_t choices_next_time(void)
             sooner(&next, scene_real_us(a, core_next_deadline(agent->core)));
         sooner(&next, scene.frozen_until[a]);
         sooner(&next, scene.boot_at[a]);
+        sooner(&next, scene.ends_at[a]);
         for (uint8_t m = 0; m < o->masters; m++)
             sooner_of_path(&next, a, m);
     }
     for (uint8_t m = 0; m < o->masters; m++) {
-        sooner_of_key(&next, m);
+        sooner_of_keys(&next, m);
         sooner(&next, scene.back_at[m]);
     }
     if (!world.healed)
@@ -186,6 +195,9 @@ void choices_pass_time(int64_t until)
             world.agents[a].stalled = false;
             world.agents[a].stalled_last = world.now;
         }
+    for (uint8_t a = 0; a < world.options.agents; a++)
+        if (scene.ends_at[a] != 0 && scene.ends_at[a] <= world.now)
+            scene_crash(a, FATE_RUN);
     for (uint8_t m = 0; m < world.options.masters; m++)
         if (scene.back_at[m] != 0 && scene.back_at[m] <= world.now)
             scene_master_starts(m);
@@ -200,7 +212,9 @@ static int64_t horizon(void)
 
 static bool has_work(uint8_t a)
 {
-    bool works = world.agents[a].held[0] != NULL;
+    bool works = false;
+    for (uint8_t place = 0; place < options_places(&world.options); place++)
+        works = works || world.agents[a].held[place] != NULL;
     for (unsigned i = 0; i < SIM_REQUESTS; i++)
         works = works || world.agents[a].open[i] != NULL;
     for (uint8_t m = 0; m < world.options.masters; m++)
@@ -248,12 +262,16 @@ static void list_faults(struct listing *listing)
             add(listing, CHOICE_CRASH_NEVER, a, 0, 0);
             add(listing, CHOICE_CRASH_RUN, a, 0, 0);
         }
+        for (unsigned length = 0; length < LENGTHS && (may & MAY(CLOCK)) != 0; length++)
+            add(listing, CHOICE_CLOCK, a, 0, length);
     }
     for (uint8_t m = 0; m < world.options.masters && !world.masters[m].down; m++) {
         if ((may & MAY(FORGET)) != 0)
             add(listing, CHOICE_FORGET, 0, m, 0);
         if ((may & MAY(RESTART)) != 0)
             add(listing, CHOICE_RESTART, 0, m, 0);
+        for (unsigned copy = 0; copy < COPIES && (may & MAY(PROMOTE)) != 0; copy++)
+            add(listing, CHOICE_PROMOTE, 0, m, copy);
     }
 }
 
@@ -393,8 +411,14 @@ static void take_fault(const struct choice *choice)
     case CHOICE_FORGET:
         scene_master_forgets(m);
         break;
+    case CHOICE_PROMOTE:
+        scene_master_stops(m, choice->length == 0 ? &scene.late_copies[m] : &scene.first_copies[m]);
+        break;
+    case CHOICE_CLOCK:
+        world.agents[a].wall_us += set_by_us[choice->length];
+        break;
     default: /* RESTART */
-        scene_master_stops(m);
+        scene_master_stops(m, NULL);
         break;
     }
 }
@@ -414,7 +438,7 @@ void choice_take(const struct choice *choice)
         choices_pass_time(choices_next_time());
     else if (choice->kind == CHOICE_MOVE)
         people_move(choice->agent);
-    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_RESTART)
+    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_CLOCK)
         take_fault(choice);
     else
         take_delivery(choice);
@@ -431,14 +455,21 @@ static const struct message *next_message(uint8_t a, uint8_t m)
 
 static void tell_move(uint8_t c)
 {
-    static const char *const verbs[] = {
-        "",       "asks for the lock (POST)", "renews it (PUT)", "releases it (DELETE)",
-        "leaves", "has its agent drain"};
+    static const char *const verbs[] = {"",
+                                        "asks for the lock (POST)",
+                                        "renews it (PUT)",
+                                        "releases it (DELETE)",
+                                        "leaves",
+                                        "has its agent drain",
+                                        "has its agent read its configuration",
+                                        "has its agent end"};
     const struct caller *caller = &world.callers[c];
     const struct move *move = people_next_move(c);
     printf("Caller %u %s at agent %u", c,
            world.healed && !caller->probes ? verbs[MOVE_DELETE] : verbs[move->kind],
            people_agent(c));
+    if (move->kind == MOVE_POST && move->reads)
+        printf(", to read");
     if (move->kind == MOVE_POST && move->wait_ms > 0)
         printf(", and is ready to wait");
 }
@@ -516,6 +547,14 @@ static void tell_fault(const struct choice *choice)
     case CHOICE_FORGET:
         printf("Master %u forgets everything", m);
         break;
+    case CHOICE_PROMOTE:
+        printf("A replica of master %u takes its place, %s", m,
+               choice->length == 0 ? "without the last change" : "as it was at the start");
+        break;
+    case CHOICE_CLOCK:
+        printf("The wall clock of agent %u is set by %lld ms", a,
+               (long long)set_by_us[choice->length] / 1000);
+        break;
     default:
         printf("Master %u restarts empty", m);
         break;
@@ -529,7 +568,7 @@ void choice_tell(const struct choice *choice)
         printf("Time passes, until %.6f", (double)choices_next_time() / 1e6);
     else if (choice->kind == CHOICE_MOVE)
         tell_move(choice->agent);
-    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_RESTART)
+    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_CLOCK)
         tell_fault(choice);
     else
         tell_delivery(choice);

@@ -8,6 +8,9 @@
  *   choices.c   what can happen next, and what it costs
  *   calm.c      the end of each schedule: nothing fails any more, and everybody gets the lock
  *   search.c    depth first, over every choice; the shortest story of a violation
+ *   seen.c      the states that were looked at
+ *
+ * guard/ does the same with the guard of the masters, which has a simulator of its own.
  *
  * Time stands still while something can be delivered, and moves to the next moment at which
  * something becomes due. So the orders in which things happen are choices, and delays are faults.
@@ -31,7 +34,19 @@ enum {
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-enum move_kind { MOVE_NONE, MOVE_POST, MOVE_PUT, MOVE_DELETE, MOVE_LEAVE, MOVE_DRAIN };
+enum move_kind {
+    MOVE_NONE,
+    MOVE_POST,
+    MOVE_PUT,
+    MOVE_DELETE,
+    MOVE_LEAVE,
+    MOVE_DRAIN,
+    MOVE_RELOAD, /* its agent reads its configuration again, which has changed */
+    MOVE_END,    /* its agent ends in good order */
+};
+/* When the agent that grants a lock dies over it: before anybody is told, or as its caller has the
+ * answer and the journal does not say so yet. */
+enum death { DEATH_NONE, DEATH_UNTOLD, DEATH_UNMARKED };
 struct move {
     enum move_kind kind;
     uint8_t agent;
@@ -39,16 +54,19 @@ struct move {
     int64_t wait_ms, max_hold_ms;
     uint32_t ttl_ms;
     enum renew renew;
-    uint32_t secret; /* POST: its idempotency key; 0: none */
-    uint8_t owner;   /* POST: 0: none */
-    bool bound;      /* POST; LEAVE ends it */
-    bool copy;       /* POST: of one whose lock was released; nobody wants its answer */
-    bool unheard;    /* its answer does not reach the caller */
-    bool of_first;   /* PUT, DELETE: the token of the first caller */
-    bool wrong;      /* PUT, DELETE: the token's number is another one, and it must fail */
-    bool by_secret;  /* DELETE: in place of the token */
-    bool soon;       /* before time moves on */
-    bool after_all;  /* once the callers before this one have no moves left */
+    uint32_t secret;  /* POST: its idempotency key; 0: none */
+    uint8_t owner;    /* POST: 0: none */
+    bool reads;       /* POST: beside others (R17) */
+    bool bound;       /* POST; LEAVE ends it */
+    bool copy;        /* POST: of one whose lock was released; nobody wants its answer */
+    bool unheard;     /* its answer does not reach the caller */
+    bool of_first;    /* PUT, DELETE: the token of the first caller */
+    bool wrong;       /* PUT, DELETE: the token's number is another one, and it must fail */
+    bool by_secret;   /* DELETE: in place of the token */
+    bool releases;    /* END: its callers have ended */
+    enum death death; /* POST: of its agent, over the answer */
+    bool soon;        /* before time moves on */
+    bool after_all;   /* once the callers before this one have no moves left */
 };
 
 enum fault_kind {
@@ -58,6 +76,8 @@ enum fault_kind {
     FAULT_CRASH,       /* an agent dies, and is started again */
     FAULT_FORGET,      /* a master forgets everything: FLUSHALL */
     FAULT_RESTART,     /* a master restarts empty */
+    FAULT_PROMOTE,     /* an older copy of its keys, with another run id, takes a master's place */
+    FAULT_CLOCK,       /* an agent's wall clock is set */
     FAULT_DOUBLE,      /* a reply comes twice */
     FAULT_LOSE_SIGNAL, /* a message of a release is lost */
     FAULT_REFUSE,      /* a master refuses a command (OOM) */
@@ -71,9 +91,12 @@ struct script {
     unsigned faults; /* MAY(...) that a bound allows for */
     uint32_t lock_delay_ms, horizon_ms;
     uint32_t handover_max; /* 0: one */
-    bool fair, journal, reentrant, forgetful, roaming;
+    uint8_t permits;       /* of a semaphore: two, at two places; 0: it is none */
+    bool fair, rw, journal, reentrant, forgetful, roaming;
     int64_t number_ahead_us; /* of the first master's fence key; 0: none is there */
+    uint32_t left_over_ms;   /* the key of a holder that is gone stands on the first master */
     int64_t wall_behind_us;  /* the second agent's wall clock */
+    bool is_new_group;       /* no master has a marker */
     bool one_is_guarded;     /* the first master has just forgotten everything */
     int64_t rate_ppm;        /* the first agent's clock is so much slower, the others' faster */
     uint8_t quick_bound;     /* in `make test` */
@@ -98,8 +121,7 @@ struct parcel {
 };
 struct signal {
     enum event_kind kind;
-    uint32_t agents;
-    uint64_t next;
+    struct event_channel said; /* MESSAGE */
 };
 /* Beside the simulator's struct connection. */
 struct path {
@@ -110,18 +132,27 @@ struct path {
     int64_t connect_at; /* INT64_MAX: it is up */
     int64_t marker_at;  /* its agent looks at the marker; INT64_MAX: not soon */
 };
+/* An older state of a master's keys, and what the checkers noted of it. */
+struct copy {
+    struct keyspace *keyspace;
+    struct master_key keys[SIM_KEYS];
+};
 struct scene {
     const struct script *script;
     struct path paths[SIM_AGENTS][SIM_MASTERS];
     struct parcel strays[STRAYS_MAX]; /* of connections that ended: they run later */
     uint8_t stray_count;
     int64_t frozen_until[SIM_AGENTS], boot_at[SIM_AGENTS];
+    int64_t ends_at[SIM_AGENTS];  /* an agent that ends is gone then; 0: it does not end */
     int64_t back_at[SIM_MASTERS]; /* a master that restarts; 0: it is up */
+    uint8_t probes;               /* callers who ask in a healed world */
     uint8_t moved[PEOPLE_MAX];    /* moves that each caller has made */
     uint8_t asked[PEOPLE_MAX];    /* requests of each caller that were made */
     struct request requests[PEOPLE_MAX][MOVES_MAX + 2];
     uint8_t unasked_count; /* requests of nobody */
     struct request unasked[4];
+    /* where one may be promoted: each master's keys before their last change, and at the start */
+    struct copy late_copies[SIM_MASTERS], first_copies[SIM_MASTERS];
 };
 extern struct world world;
 extern struct scene scene;
@@ -146,8 +177,12 @@ void scene_signal(uint8_t agent, uint8_t master, bool is_lost);
 enum fate { FATE_NEVER, FATE_RUN, FATE_LATER };
 void scene_cut(uint8_t agent, uint8_t master, enum fate fate);
 void scene_crash(uint8_t agent, enum fate fate);
+/* Its end in good order begins: soon it is gone, and later back. `release`: its callers have
+ * ended. */
+void scene_end(uint8_t agent, bool release);
 void scene_master_forgets(uint8_t master);
-void scene_master_stops(uint8_t master);
+/* It will be back with this copy of its keys; NULL: empty. */
+void scene_master_stops(uint8_t master, const struct copy *copy);
 void scene_master_starts(uint8_t master);
 /* What attempts of the healed world have left behind is an offence now (C8). */
 void scene_check_orphans(void);
@@ -159,6 +194,8 @@ unsigned scene_pending(const struct path *path);
 const struct move *people_next_move(uint8_t caller);
 /* It has none left, also later. */
 bool people_is_done(uint8_t caller);
+/* What becomes of the agent that has granted this. */
+enum death people_death(const struct request *request);
 /* Whom its next move is made at. */
 uint8_t people_agent(uint8_t caller);
 void people_move(uint8_t caller);
@@ -173,6 +210,8 @@ void people_probe(uint8_t caller, uint8_t agent, int64_t due_at);
 void masters_share(void);
 /* This one's keyspace may be changed until masters_share(). */
 void masters_own(uint8_t master);
+/* What it has now, of which nothing will change. */
+struct copy masters_copy(uint8_t master);
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
@@ -214,6 +253,8 @@ enum choice_kind {
     CHOICE_CRASH_RUN,
     CHOICE_FORGET,
     CHOICE_RESTART,
+    CHOICE_PROMOTE,
+    CHOICE_CLOCK,
     CHOICE_DOUBLE,
     CHOICE_LOSE_SIGNAL,
     CHOICE_REFUSE,
@@ -222,7 +263,7 @@ enum choice_kind {
 struct choice {
     uint8_t kind; /* enum choice_kind */
     uint8_t agent, master;
-    uint8_t length; /* HOLD, FREEZE: which of the durations */
+    uint8_t length; /* HOLD, FREEZE, CLOCK: which of the durations; PROMOTE: which copy */
 };
 enum { CHOICES_MAX = 192 };
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Finds the scripts that catch broken rules: tests/explore/find.py BUILD_DIR [NAME...].
 
-Each mutant of tests/sim is given to every script, first without a fault and then with one, and
-the first violation is written to caught.txt: of the property that the simulator names where that
-comes first in any script of the bound, else of another one. SECONDS of the processor's time are
-the limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it. The mutants are built
-by `ninja -C BUILD_DIR explore_mutants`.
+Each mutant of tests/sim and tests/sim/guard is given to every script, first without a fault and
+then with one, and the first violation is written to caught.txt: of the property that the simulator
+names where that comes first in any script of the bound, else of another one. SECONDS of the
+processor's time are the limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it.
+The mutants are built by `ninja -C BUILD_DIR explore_mutants`.
 """
 import os
 import pathlib
@@ -30,11 +30,15 @@ def mutants(build):
     """(name, command, property) of each."""
     for name, files, options, _, prop, _ in rows("mutants.txt"):
         if files == "-":
-            yield name, [build / "explore", *options.split()], prop
+            yield name, [build / "explore", "--long-story", *options.split()], prop
         else:
-            yield name, [build / f"explore_{name.lower()}"], prop
+            yield name, [build / f"explore_{name.lower()}", "--long-story"], prop
     for name, file, text, by, _, _, prop, _ in rows("script_mutants.txt"):
-        yield name, [build / "explore", "--replace", file, text, by], prop
+        yield name, [build / "explore", "--long-story", "--replace", file, text, by], prop
+    for name, _, _, prop, _ in rows("guard/mutants.txt"):
+        yield f"GUARD_{name}", [build / f"explore_guard_{name.lower()}"], prop
+    for name, file, _, text, by, prop, _ in rows("guard/scripts.txt"):
+        yield f"guard: {name}", [build / "explore_guard", "--break", file, text, by], prop
 
 
 def search(command, prop):
@@ -42,7 +46,7 @@ def search(command, prop):
     for bound in BOUNDS:
         limit = ["--seconds", "60" if bound == "0" else SECONDS]
         ended = subprocess.run(
-            [*command, "--bound", bound, "--first", "--long-story", *limit, *SCRIPTS],
+            [*command, "--bound", bound, "--first", *limit, *SCRIPTS],
             stdout=subprocess.PIPE,
             text=True,
             errors="replace",

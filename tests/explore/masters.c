@@ -56,7 +56,7 @@ static uint64_t hash_entry(struct entry *entry)
     hash = hash_more(hash, &entry->expires_ms, sizeof entry->expires_ms);
     if (entry->type == VALUE_STRING)
         hash = hash_more(hash, entry->value.at, entry->value.len);
-    for (uint32_t f = 0; entry->type == VALUE_HASH && f < entry->field_count; f++) {
+    for (uint32_t f = 0; f < entry->field_count; f++) { /* of a sorted set: its scores, as texts */
         hash = hash_more(hash, entry->fields[f].name.at, entry->fields[f].name.len);
         hash = hash_more(hash, entry->fields[f].value.at, entry->fields[f].value.len);
     }
@@ -134,6 +134,13 @@ void masters_own(uint8_t master)
     if (world.masters[master].keyspace->is_shared)
         world.masters[master].keyspace = copy_of(world.masters[master].keyspace);
     is_owned[master] = true;
+}
+
+struct copy masters_copy(uint8_t master)
+{
+    struct copy copy = {.keyspace = world.masters[master].keyspace};
+    memcpy(copy.keys, world.masters[master].keys, sizeof copy.keys);
+    return copy;
 }
 
 void masters_share(void)
@@ -223,6 +230,8 @@ struct bytes __wrap_scripting_run(struct scripting *scripting, struct keyspace *
         run(call, scripting, keyspace, command);
         known_count++;
     }
+    if (call->after != keyspace)
+        scene.late_copies[master->index] = masters_copy(master->index);
     master->keyspace = call->after;
     for (unsigned i = 0; i < call->published_count; i++) {
         const struct published *published = &call->published[i];

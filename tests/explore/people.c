@@ -7,11 +7,19 @@
 enum { LARGER = 1000003 };
 
 static const struct move probing[] = {{.kind = MOVE_POST, .wait_ms = 120000, .soon = true},
-                                      {.kind = MOVE_DELETE, .soon = true}};
+                                      {.kind = MOVE_DELETE, .soon = true}},
+                         probing_to_read = {
+                             .kind = MOVE_POST, .wait_ms = 120000, .reads = true, .soon = true};
 
 static struct caller *caller_of(uint8_t index)
 {
     return &world.callers[index];
+}
+
+/* Of four who probe one key: w r r w. */
+static bool probes_to_read(uint8_t index)
+{
+    return world.options.rw && ((index - world.options.callers + 1) & 2) != 0;
 }
 
 /* In a healed world who has the lock releases it, and nobody asks for anything else. */
@@ -19,6 +27,8 @@ static const struct move *move_of(uint8_t index)
 {
     const struct caller *caller = caller_of(index);
     uint8_t moved = scene.moved[index];
+    if (caller->probes && moved == 0 && probes_to_read(index))
+        return &probing_to_read;
     if (caller->probes)
         return moved < 2 ? &probing[moved] : NULL;
     if (world.healed)
@@ -73,10 +83,17 @@ bool people_is_done(uint8_t index)
     return needs_hold && !move->of_first && caller->hold == NULL;
 }
 
+enum death people_death(const struct request *request)
+{
+    uint8_t c = request->caller;
+    bool is_granted = request->kind == EVENT_ACQUIRE && c < world.options.callers && !world.healed;
+    return is_granted ? scene.script->moves[c][scene.moved[c] - 1].death : DEATH_NONE;
+}
+
 /* The first of those who probe releases once the others wait. */
 static bool all_probe(void)
 {
-    for (uint8_t c = world.options.callers; c < world.caller_count; c++)
+    for (uint8_t c = world.options.callers; c < world.options.callers + scene.probes; c++)
         if (scene.moved[c] == 0)
             return false;
     return true;
@@ -138,6 +155,7 @@ static struct request *with_token(uint8_t caller, uint8_t agent, enum event_kind
     struct request *request = new_request(caller, agent, kind);
     const struct agent *at = &world.agents[agent];
     request->token = hold->token;
+    request->key = hold->key;
     request->hold = hold;
     request->expects_hold = hold->agent == agent && hold->incarnation == at->incarnation &&
                             !hold->ended && !hold->tenures[agent].lost &&
@@ -173,6 +191,7 @@ static void post(uint8_t caller, uint8_t agent, const struct move *move)
     request->renew = move->renew;
     request->secret = move->secret;
     request->owner = move->owner;
+    request->mode = move->reads ? MODE_READ : MODE_WRITE;
     request->bound = move->bound;
     request->loses_answer = move->unheard;
     send(request);
@@ -244,6 +263,12 @@ void people_move(uint8_t index)
     case MOVE_DRAIN:
         agent_drain(&world, agent);
         break;
+    case MOVE_RELOAD:
+        agent_reload(&world, agent);
+        break;
+    case MOVE_END:
+        scene_end(agent, move->releases);
+        break;
     case MOVE_NONE:
         break;
     }
@@ -255,6 +280,7 @@ void people_release_leftover(uint8_t agent, struct hold *hold)
         return;
     struct request *request = new_request(NOBODY, agent, EVENT_RELEASE);
     request->token = hold->token;
+    request->key = hold->key;
     request->hold = hold;
     hold->ended = true;
     send(request);
@@ -288,6 +314,8 @@ static void forget(struct caller *caller)
 static void granted(struct caller *caller, struct request *request, struct hold *hold,
                     const struct effect_answer *answer)
 {
+    if (people_death(request) == DEATH_UNTOLD)
+        return;
     if (request->loses_answer) { /* its agent sees the connection end */
         not_received(hold);
         world_plan_in(&world, 0, (struct happening){.kind = HAPPEN_CANCEL, .what = request});
@@ -302,6 +330,8 @@ static void granted(struct caller *caller, struct request *request, struct hold 
         caller->hold->users--;
     caller->hold = hold;
     caller->state = CALLER_HOLDING;
+    if (caller->probes && world.options.fair)
+        turns_granted(&world, caller, request);
 }
 
 static void renewed(struct caller *caller, const struct effect_answer *answer)

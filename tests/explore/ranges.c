@@ -54,6 +54,17 @@ static void add_slots(struct ranges *ranges, struct slots *slots)
     ranges_add(ranges, slots->at, slots->used * slots->bytes);
 }
 
+/* Of the owners that there ever were. */
+static void add_places(struct ranges *ranges, struct core *core, struct timers *timers)
+{
+    ranges_add(ranges, timers->places, core->locks_used * sizeof timers->places[0]);
+    if (timers == &core->renewals)
+        return; /* of locks alone */
+    uint32_t *keys = timers->places + core->locks_size, *requests = keys + core->keys_size;
+    ranges_add(ranges, keys, core->keys_used * sizeof keys[0]);
+    ranges_add(ranges, requests, core->requests_used * sizeof requests[0]);
+}
+
 /* The tables of a core, as far as they were ever used. */
 static void list_tables(struct ranges *ranges, struct core *core)
 {
@@ -65,11 +76,13 @@ static void list_tables(struct ranges *ranges, struct core *core)
     add_slots(ranges, &core->contests);
     add_slots(ranges, &core->errands);
     add_slots(ranges, &core->words);
+    add_places(ranges, core, &core->timers);
+    add_places(ranges, core, &core->renewals);
 }
 
 static void add_buckets(struct ranges *ranges, struct hash_table *table)
 {
-    ranges_add(ranges, (void *)table->buckets, table->count * sizeof(void *));
+    ranges_add(ranges, table->buckets, table->count * sizeof table->buckets[0]);
 }
 
 static void add_heap(struct ranges *ranges, struct timers *timers)
@@ -80,6 +93,8 @@ static void add_heap(struct ranges *ranges, struct timers *timers)
 void ranges_of_core(struct ranges *ranges, struct core *core)
 {
     ADD_FROM_TO(ranges, core, 0, OFFSET_BEHIND(struct core, groups[0]));
+    ranges_add(ranges, &core->policies[0], sizeof core->policies[0]);
+    ranges_add(ranges, &core->policies_since, sizeof core->policies_since);
     ADD_FROM_TO(ranges, core, offsetof(struct core, now), offsetof(struct core, entropy));
     ADD_FROM_TO(ranges, core, offsetof(struct core, entropy.left), offsetof(struct core, batches));
     ADD_FROM_TO(ranges, core, offsetof(struct core, batch_count), sizeof *core);
@@ -133,6 +148,8 @@ uint64_t core_hash(struct core *core)
     static struct ranges ranges;
     ranges.count = 0;
     ADD_FROM_TO(&ranges, core, 0, OFFSET_BEHIND(struct core, groups[0]));
+    ranges_add(&ranges, &core->policies[0], sizeof core->policies[0]);
+    ranges_add(&ranges, &core->policies_since, sizeof core->policies_since);
     ADD_FROM_TO(&ranges, core, offsetof(struct core, started), offsetof(struct core, entropy));
     ADD_FROM_TO(&ranges, core, offsetof(struct core, entropy.left), offsetof(struct core, effects));
     ADD_FROM_TO(&ranges, core, offsetof(struct core, settled), offsetof(struct core, names));
@@ -142,7 +159,9 @@ uint64_t core_hash(struct core *core)
     add_slots(&ranges, &core->contests);
     add_slots(&ranges, &core->errands);
     add_slots(&ranges, &core->words);
-    uint64_t hash = ranges_hash(0, &ranges);
+    /* Neither clock of its last step counts, but how far they are apart: one may be set (R12). */
+    int64_t wall_ahead_us = core->wall_us - core->now.us;
+    uint64_t hash = hash_more(ranges_hash(0, &ranges), &wall_ahead_us, sizeof wall_ahead_us);
     hash = hash_keys(hash, core);
     return hash_heap(hash_heap(hash, &core->timers), &core->renewals);
 }

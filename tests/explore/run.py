@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The gate of the explorer: tests/explore/run.py BUILD_DIR [--short] [--write PAGE].
+"""The gate of the explorer: tests/explore/run.py BUILD_DIR [--short] [--write PAGE] [SCRIPT...].
 
-Searches every script as far as its bounds say, in one order of delivery and in every order that
-matters, two at a time. --short: without what takes long, for CI. --write: puts the table into
-the page. A search that does not come to its end fails. The last line is `N passed, N failed`.
+Searches every script, or these, as far as its bounds say, in one order of delivery and in every
+order that matters, two at a time. --short: without what takes long, for CI. --write: puts the rows
+into the table of the page. A search that does not come to its end fails. The last line is
+`N passed, N failed`.
 """
 import argparse
 import concurrent.futures
@@ -18,19 +19,19 @@ SECONDS_MAX = "400"
 
 
 def jobs(explore, short):
-    """(script, what it is about, options) of each search."""
+    """(program, script, what it is about, options) of each search."""
     listed = subprocess.run([explore, "--list"], stdout=subprocess.PIPE, text=True, check=True)
     for line in listed.stdout.splitlines():
         name, what, bound, slow, orders = (column.strip() for column in line.split("|"))
         if short and slow == "slow":
             bound = "0"
-        yield name, what, ["--bound", bound]
+        yield explore, name, what, ["--bound", bound]
         if orders != "-":
-            yield name, what, ["--orders", "--bound", orders]
+            yield explore, name, what, ["--orders", "--bound", orders]
 
 
-def search(explore, job):
-    name, what, options = job
+def search(job):
+    explore, name, what, options = job
     ended = subprocess.run(
         [explore, *options, "--seconds", SECONDS_MAX, name],
         stdout=subprocess.PIPE,
@@ -41,10 +42,32 @@ def search(explore, job):
     print(ended.stdout.rpartition("\n")[0].rpartition("\n")[0], flush=True)
     found = RESULT.search(ended.stdout)
     bound, states, seconds, result = found.groups() if found else ("?", "0", "0", "it died")
-    order = "each" if "--orders" in options else "one"
+    order = order_of(options)
     cells = [name, what, bound, order, f"{int(states):,}", f"{float(seconds):.0f}", result]
-    row = f"| {' | '.join(cells)} |"
-    return ended.returncode == 0, row
+    return ended.returncode == 0, (name, order), f"| {' | '.join(cells)} |"
+
+
+def order_of(options):
+    return "each" if "--orders" in options else "one"
+
+
+def known_rows(page):
+    """The rows of the page, by script and order."""
+    for line in PLACE.search(page.read_text())[2].splitlines()[2:]:
+        cells = [cell.strip() for cell in line.split("|")]
+        yield (cells[1], cells[4]), line
+
+
+def write(page, todo, found):
+    """Rows of scripts that were not searched now stay as they are."""
+    rows = {**dict(known_rows(page)), **found}
+    head = [
+        "| script | what happens | faults | orders | states | s | result |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    places = [(name, order_of(options)) for _, name, _, options in todo]
+    table = "\n".join(head + [rows[place] for place in places if place in rows]) + "\n"
+    page.write_text(PLACE.sub(lambda match: match[1] + table + match[3], page.read_text()))
 
 
 def main():
@@ -52,21 +75,21 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--write", type=pathlib.Path)
-    arguments = parser.parse_args()
-    explore = arguments.build / "tests" / "explore" / "explore"
+    parser.add_argument("scripts", nargs="*")
+    arguments = parser.parse_intermixed_args()
+    folder = arguments.build / "tests" / "explore"
+    todo = [
+        *jobs(folder / "explore", arguments.short),
+        *jobs(folder / "explore_guard", arguments.short),
+    ]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        ended = list(pool.map(lambda job: search(explore, job), jobs(explore, arguments.short)))
+        wanted = [job for job in todo if not arguments.scripts or job[1] in arguments.scripts]
+        ended = list(pool.map(search, wanted))
     if arguments.write:
-        head = [
-            "| script | what happens | faults | orders | states | s | result |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-        ]
-        table = "\n".join(head + [row for _, row in ended]) + "\n"
-        text = arguments.write.read_text()
-        arguments.write.write_text(PLACE.sub(lambda match: match[1] + table + match[3], text))
-    passed = sum(well for well, _ in ended)
+        write(arguments.write, todo, {place: row for _, place, row in ended})
+    passed = sum(well for well, _, _ in ended)
     print(f"{passed} passed, {len(ended) - passed} failed")
-    return 0 if passed == len(ended) else 1
+    return 0 if ended and passed == len(ended) else 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
  * later stands here until somebody chooses it. */
 #include "explore.h"
 
+#include "agent/redis/asking.h"
 #include "agent/redis/replies.h"
 
 #include <stdarg.h>
@@ -15,6 +16,8 @@ enum {
     DEFERRED_MAX = 16,
     CONNECT_US = 20000,
     BOOT_US = 50000,
+    END_US = 50000,     /* from an agent's last word to its end */
+    RELOADED_MS = 500,  /* by which a reload makes a lock_delay longer */
     MARKER_US = 500000, /* until an agent that was told nothing looks at the marker */
     MASTER_US = 50000,  /* a restart of one */
     MARKER_SOON_US = 1000,
@@ -63,7 +66,7 @@ struct deferred {
     enum happening_kind kind;
     struct request *request;
     const uint8_t *orphan; /* the random part of its token */
-    uint8_t agent;
+    uint8_t agent, place;
     struct parcel parcel;
 };
 static struct deferred deferred[DEFERRED_MAX];
@@ -83,11 +86,17 @@ void world_plan(struct world *w, struct happening happening)
         scene.paths[happening.agent][happening.master].connect_at = w->now + CONNECT_US;
         break;
     case HAPPEN_DELIVERED:
+        if (people_death(happening.what) != DEATH_NONE)
+            happening.kind = HAPPEN_FAULT;
+        defer((struct deferred){
+            .kind = happening.kind, .request = happening.what, .agent = happening.agent});
+        break;
     case HAPPEN_CANCEL:
         defer((struct deferred){.kind = happening.kind, .request = happening.what});
         break;
     case HAPPEN_ORPHAN:
-        defer((struct deferred){.kind = HAPPEN_ORPHAN, .orphan = happening.what});
+        defer((struct deferred){
+            .kind = HAPPEN_ORPHAN, .orphan = happening.what, .place = happening.master});
         break;
     default: /* timers are asked for their time, and holders write when they release */
         break;
@@ -109,13 +118,15 @@ static struct flight flight_of(const struct parcel *parcel)
                            .master = parcel->master};
 }
 
-static uint8_t orphans[DEFERRED_MAX][RANDOM_BYTES];
+static struct orphan {
+    uint8_t random[RANDOM_BYTES], place;
+} orphans[DEFERRED_MAX];
 static unsigned orphan_count;
 
 void scene_check_orphans(void)
 {
     for (unsigned i = 0; i < orphan_count; i++)
-        checker_orphan(&world, 0, orphans[i]);
+        checker_orphan(&world, orphans[i].place, orphans[i].random);
     orphan_count = 0;
 }
 
@@ -129,14 +140,19 @@ static void happen(const struct deferred *one)
     case HAPPEN_CANCEL:
         agent_take_cancel(&world, one->request);
         break;
+    case HAPPEN_FAULT:
+        scene_crash(one->agent, FATE_RUN);
+        break;
     case HAPPEN_REPLY: /* it was never sent */
         flight = flight_of(&one->parcel);
         if (world.agents[one->agent].incarnation == flight.message->incarnation)
             flight_report(&world, &flight, NULL, VOTE_NOT_SENT);
         break;
     default: /* ORPHAN */
-        if (orphan_count < DEFERRED_MAX)
-            memcpy(orphans[orphan_count++], one->orphan, RANDOM_BYTES);
+        if (orphan_count == DEFERRED_MAX)
+            break;
+        memcpy(orphans[orphan_count].random, one->orphan, RANDOM_BYTES);
+        orphans[orphan_count++].place = one->place;
         break;
     }
 }
@@ -197,6 +213,12 @@ static const struct message *intern_message(const struct message *message)
     memcpy(copy.bytes, message, size);
     copy.message.command.at = state_intern(message->command.at, message->command.len);
     return state_intern(copy.bytes, size);
+}
+
+/* No master here has replicas. */
+void network_turn(struct world *w, uint8_t agent)
+{
+    (void)w, (void)agent;
 }
 
 void network_send(struct world *w, uint8_t agent, const struct effect_send *send,
@@ -366,6 +388,13 @@ void scene_crash(uint8_t agent, enum fate fate)
         seal(agent, m, fate);
     agent_crash(&world, agent);
     scene.boot_at[agent] = world.now + BOOT_US;
+    scene.ends_at[agent] = 0;
+}
+
+void scene_end(uint8_t agent, bool release)
+{
+    agent_end(&world, agent, release);
+    scene.ends_at[agent] = world.now + END_US;
 }
 
 /* ---- masters that forget ---- */
@@ -378,8 +407,8 @@ void scene_master_forgets(uint8_t master)
         path_of(a, master)->marker_at = world.now + MARKER_US;
 }
 
-/* Empty, as it will be back; each agent finds the end of its connection. */
-void scene_master_stops(uint8_t index)
+/* Each agent finds the end of its connection. */
+void scene_master_stops(uint8_t index, const struct copy *copy)
 {
     struct master *master = &world.masters[index];
     for (uint8_t a = 0; a < world.options.agents; a++) {
@@ -387,10 +416,18 @@ void scene_master_stops(uint8_t index)
         if (connection_of(a, index)->up)
             scene_cut(a, index, FATE_NEVER);
     }
-    masters_own(index);
     master->down = true;
     master->boot++;
-    master_forget(&world, index);
+    if (copy == NULL) {
+        masters_own(index);
+        master_forget(&world, index);
+    } else {
+        master->keyspace = copy->keyspace;
+        memcpy(master->keys, copy->keys, sizeof copy->keys);
+        for (uint8_t place = 0; place < SIM_KEYS; place++) /* what was released may be back */
+            master->keys[place].stray = true;
+        world.forgot_at = world.now;
+    }
     scene.back_at[index] = world.now + MASTER_US;
 }
 
@@ -439,7 +476,7 @@ uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct b
     char text[64] = "";
     memcpy(text, message.at, message.len < sizeof text ? message.len : sizeof text - 1);
     struct signal signal = {.kind = EVENT_MESSAGE};
-    signal.agents = message_read(text, &signal.next);
+    signal.said = message_read(text);
     for (uint8_t a = 0; a < w->options.agents; a++)
         if (is_subscribed(w, a, master))
             say(a, master, signal);
@@ -458,8 +495,9 @@ uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 static void tell(uint8_t agent, uint8_t master, const struct signal *signal)
 {
     struct event event = {.kind = signal->kind};
-    event.channel = (struct event_channel){
-        .master = master, .key = {"k0", 2}, .agents = signal->agents, .next = signal->next};
+    event.channel = signal->said;
+    event.channel.master = master;
+    event.channel.key = (struct text){"k0", 2};
     agent_step(&world, agent, &event);
 }
 
@@ -488,11 +526,13 @@ static void set_options(const struct script *script)
         .agents = script->agents,
         .masters = SIM_MASTERS,
         .keys = 1,
+        .permits = script->permits == 0 ? 1 : script->permits,
         .callers = script->callers,
         .algorithm = ALGORITHM_REDLOCK,
         .fencing = true,
         .journal = script->journal,
-        .fair = script->fair,
+        .fair = script->fair || script->rw,
+        .rw = script->rw,
         .renew = RENEW_CALLER, /* where a POST does not say */
         .node_timeout_ms = 50,
         .ttl_ms = TTL_MS,
@@ -506,6 +546,8 @@ static void set_options(const struct script *script)
         .owns = script->reentrant,
         .groups = 1,
         .policies = 1,
+        .wall_us = script->wall_behind_us,
+        .wall_jumps = (script->faults & MAY(CLOCK)) != 0,
         .locks_max = SIM_LOCKS,
         .waiters_max = SIM_REQUESTS,
         .rounds_min = ROUNDS_MIN,
@@ -519,10 +561,12 @@ static void set_options(const struct script *script)
 
 static void configure_core(void)
 {
+    master_name_places(&world.options);
     for (unsigned i = 0; i < sizeof world.naming / sizeof world.naming[0]; i++)
         world.naming[i].groups[0].guard = world.switches.forgetful;
     static const char *const names[] = {"main"};
     const struct options *o = &world.options;
+    uint32_t longest_delay_ms = o->lock_delay_ms == 0 ? 0 : o->lock_delay_ms + RELOADED_MS;
     struct core_policy policy = {.match = "*",
                                  .group_count = 1,
                                  .algorithm = o->algorithm,
@@ -534,9 +578,11 @@ static void configure_core(void)
                                  .reentrant = o->owns > 0,
                                  .fencing = o->fencing,
                                  .fence_retention_ms = SIM_FENCE_RETENTION_MS,
+                                 .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,
                                  .order = o->fair ? ORDER_FAIR : ORDER_ANY,
+                                 .kind = o->rw ? KIND_RW : KIND_MUTEX,
                                  .handover_max = o->handover_max};
     world.policies[0] = policy;
     world.groups[0] = (struct core_group){
@@ -546,7 +592,7 @@ static void configure_core(void)
                                         .group_names = names,
                                         .policies = world.policies,
                                         .policy_count = 1,
-                                        .max_ttl_ms = o->ttl_ms_max + o->lock_delay_ms,
+                                        .max_ttl_ms = o->ttl_ms_max + longest_delay_ms,
                                         .wait_ms_max = 300000,
                                         .locks_max = o->locks_max,
                                         .requests_max = SIM_REQUESTS,
@@ -554,6 +600,20 @@ static void configure_core(void)
                                         .rounds_min = o->rounds_min,
                                         .rounds_max = o->rounds_max,
                                         .journal = o->journal};
+}
+
+/* Of a holder that is gone. */
+static void leave_key(struct master *master, uint32_t ms)
+{
+    char text[RESP_DIGITS_MAX + 1];
+    snprintf(text, sizeof text, "%u", ms);
+    const char *const words[] = {
+        "SET", "lock:k0", "0123456789abcdef0123456789abcdef01234567:000000ff:gone", "PX", text};
+    struct bytes args[sizeof words / sizeof words[0]];
+    for (size_t i = 0; i < sizeof args / sizeof args[0]; i++)
+        args[i] = (struct bytes){words[i], strlen(words[i])};
+    master->keyspace->now_us = master_wall_us(&world, master->index);
+    keyspace_command(master->keyspace, args, sizeof args / sizeof args[0]);
 }
 
 static void begin_master(uint8_t index)
@@ -568,6 +628,10 @@ static void begin_master(uint8_t index)
                      (uint64_t)(master_wall_us(&world, index) + scene.script->number_ahead_us),
                      /* lies= */ false);
     master->keys[0].planted = false;
+    if (scene.script->is_new_group)
+        master_clear(&world, index);
+    if (index == 0 && scene.script->left_over_ms != 0)
+        leave_key(master, scene.script->left_over_ms);
 }
 
 void scene_boot(uint8_t index)
@@ -629,6 +693,8 @@ void scene_begin(const struct script *script)
     for (uint8_t c = 0; c < w->caller_count; c++)
         w->callers[c].index = c;
     scene_settle();
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        scene.late_copies[m] = scene.first_copies[m] = masters_copy(m);
     if (script->one_is_guarded) {
         scene_master_forgets(0);
         masters_share();

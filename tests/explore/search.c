@@ -2,6 +2,8 @@
  * looked at again: states are known by 64 bits of their hash. */
 #include "explore.h"
 
+#include "seen.h"
+
 #include "agent/core/core_assert.h"
 
 #include <setjmp.h>
@@ -12,15 +14,8 @@
 
 enum { DEPTH_MAX = 4096, STEPS_PER_LOOK = 1 << 12, SHORTENING_SECONDS = 10 };
 
-struct seen {
-    uint64_t hash; /* 0: an empty place */
-    uint16_t depth;
-    uint8_t faults_left;
-};
-
 static struct search *search;
-static struct seen *seen;
-static size_t seen_room, seen_count;
+static struct seen_table seen;
 static struct choice trail[DEPTH_MAX], story[DEPTH_MAX];
 static unsigned trail_length, story_length, depth_max;
 static bool shortens, ended;
@@ -36,49 +31,17 @@ static double cpu_seconds(void)
 
 /* ---- what was seen ---- */
 
-static struct seen *place_of(struct seen *table, size_t room, uint64_t hash)
-{
-    size_t i = hash & (room - 1);
-    while (table[i].hash != 0 && table[i].hash != hash)
-        i = (i + 1) & (room - 1);
-    return &table[i];
-}
-
-static void grow(size_t room)
-{
-    struct seen *table = calloc(room, sizeof *table);
-    if (table == NULL)
-        abort();
-    for (size_t i = 0; i < seen_room; i++)
-        if (seen[i].hash != 0)
-            *place_of(table, room, seen[i].hash) = seen[i];
-    free(seen);
-    seen = table;
-    seen_room = room;
-}
-
 /* True where the state was looked at before, with as many faults left and no deeper. */
 static bool is_known(unsigned faults_left, unsigned depth)
 {
-    if (2 * (seen_count + 1) > seen_room)
-        grow(2 * seen_room);
     uint64_t hash = state_hash() | 1;
-    struct seen *place = place_of(seen, seen_room, hash);
+    struct seen *place = seen_place(&seen, hash);
     bool deeper = shortens && place->depth > depth;
     if (place->hash != 0 && place->faults_left >= faults_left && !deeper && !search->no_memory)
         return true;
     search->states += place->hash == 0;
-    seen_count += place->hash == 0;
     *place = (struct seen){hash, (uint16_t)depth, (uint8_t)faults_left};
     return false;
-}
-
-static void forget_all(void)
-{
-    free(seen);
-    seen = NULL;
-    seen_room = seen_count = 0;
-    grow(1 << 16);
 }
 
 /* ---- the search ---- */
@@ -114,8 +77,11 @@ static bool explore(unsigned faults_left)
         if (world.violation[0] != '\0')
             return true;
     }
-    if (trail_length >= depth_max)
-        return false;
+    if (trail_length >= depth_max) {
+        if (depth_max == DEPTH_MAX)
+            checker_fail(&world, "C7 the world does not come to rest");
+        return depth_max == DEPTH_MAX;
+    }
     uint64_t hash = search->verifies ? state_hash_anew() : 0;
     for (unsigned i = 0; i < count; i++) {
         size_t saved = state_save();
@@ -145,7 +111,7 @@ _Noreturn void lockcore_assert_failed(const char *expression, const char *file, 
 /* True: a violation was found, and its story is noted. */
 static bool search_once(const struct script *script, unsigned bound)
 {
-    forget_all();
+    seen_forget_all(&seen);
     state_reset();
     trail_length = 0;
     scene_begin(script);

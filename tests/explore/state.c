@@ -67,7 +67,8 @@ const void *state_intern(const void *bytes, size_t size)
 
 static void add_master(struct ranges *ranges, struct master *master)
 {
-    ADD_FROM_TO(ranges, master, 0, offsetof(struct master, keys) + sizeof master->keys[0]);
+    size_t keys = options_places(&world.options) * sizeof master->keys[0];
+    ADD_FROM_TO(ranges, master, 0, offsetof(struct master, keys) + keys);
     ADD_FROM_TO(ranges, master, offsetof(struct master, rate_ppm),
                 offsetof(struct master, snapshot));
 }
@@ -107,6 +108,8 @@ static void list_world(struct ranges *ranges)
         ranges_add(ranges, scene.requests[c], scene.asked[c] * sizeof scene.requests[0][0]);
     ADD_FROM_TO(ranges, &scene, offsetof(struct scene, unasked_count),
                 offsetof(struct scene, unasked) + scene.unasked_count * sizeof scene.unasked[0]);
+    if ((scene.script->faults & MAY(PROMOTE)) != 0)
+        ranges_add(ranges, scene.late_copies, sizeof scene.late_copies);
 }
 
 /* ---- copying out and back ---- */

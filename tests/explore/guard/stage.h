@@ -1,0 +1,156 @@
+/* Every schedule of the guard's small world: what its parts share.
+ *
+ *   scripts.c   what may fail, and how far each is searched
+ *   stage.c     agents, masters, and what is under way between them
+ *   choices.c   what can happen next
+ *   main.c      the search, and the command line
+ */
+#ifndef LOCKAGENT_EXPLORE_GUARD_STAGE_H
+#define LOCKAGENT_EXPLORE_GUARD_STAGE_H
+
+#include "tests/sim/guard/world.h"
+
+enum {
+    AGENTS = 2,
+    MASTERS = 3,
+    PARCELS_MAX = 4,
+    STRAYS_MAX = 2,
+    CHOICES_MAX = 160,
+    MS = 1000,
+};
+
+/* ---- scripts.c ---- */
+
+enum fault {
+    MAY_LOSE = 1,     /* connections and time */
+    MAY_CRASH = 2,    /* agents */
+    MAY_FLUSH = 4,    /* masters, as are all that follow */
+    MAY_EMPTY = 8,    /* restart without their data */
+    MAY_PROMOTE = 16, /* a replica that lacks keys takes their place */
+    MAY_RESTART = 32, /* with their data */
+    MAY_REFUSE = 64,  /* to write */
+};
+struct script {
+    const char *name, *what;
+    bool durable, is_old;
+    unsigned faults;
+    uint32_t max_ttl_ms[AGENTS];
+    uint8_t asks; /* of each agent's core */
+    int64_t chaos_ms, calm_ms;
+    uint8_t quick_bound, bound, orders_bound; /* as of the other scripts (explore.h) */
+    bool is_slow;
+};
+enum { ORDERS_NONE = 255 };
+
+extern const struct script scripts[];
+extern const size_t script_count;
+
+/* ---- stage.c ---- */
+
+struct parcel {
+    struct happening request;
+    bool executed;
+};
+/* Beside the simulator's struct link. */
+struct path {
+    struct parcel parcels[PARCELS_MAX];
+    uint8_t count;
+    bool greeted;       /* the greeting is about to end */
+    bool broken;        /* its server is gone, of which the agent has not heard */
+    int64_t connect_at; /* INT64_MAX: it is up */
+    int64_t out_until, back_until;
+};
+/* With the world, all that a choice can change. */
+struct scene {
+    struct path paths[AGENTS][MASTERS];
+    struct happening strays[STRAYS_MAX]; /* of connections that ended: they run later */
+    uint8_t stray_count;
+    uint8_t asked[AGENTS];
+    uint8_t begun[MASTERS];   /* epochs */
+    int64_t start_at[AGENTS]; /* of one that is gone */
+};
+extern struct world world;
+extern struct scene scene;
+extern const struct script *script;
+
+/* The script is set up: of an old group both agents know that it votes. */
+void stage_begin(void);
+/* All that a choice can change, copied out and back, and hashed. */
+struct saved {
+    struct scene scene;
+    struct sim_agent agents[AGENTS];
+    struct sim_master masters[MASTERS];
+    int64_t now_us;
+};
+void stage_save(struct saved *ret_saved);
+void stage_restore(const struct saved *saved);
+/* Never 0. */
+uint64_t stage_hash(void);
+
+struct path *stage_path(uint8_t agent, uint8_t master);
+struct link *stage_link(uint8_t agent, uint8_t master);
+int64_t stage_wall_ms(uint8_t master);
+/* Commands of this path that have not run. */
+unsigned stage_pending(const struct path *path);
+
+void stage_start(uint8_t agent);
+/* It is killed, and gone for so long. */
+void stage_crash(uint8_t agent, int64_t us);
+void stage_connect(uint8_t agent, uint8_t master);
+/* The connection ends, and there is none for so long. */
+enum fate { FATE_NEVER, FATE_RUN, FATE_LATER };
+void stage_lose(uint8_t agent, uint8_t master, enum fate fate, int64_t us);
+void stage_end_greeting(uint8_t agent, uint8_t master);
+/* The guard of this agent takes an event; what it asks is of this kind. */
+void stage_tell(uint8_t agent, struct guard_event event, enum request_kind kind);
+void stage_send(uint8_t agent, uint8_t master, struct happening request);
+/* The first answer that is on its way comes. */
+void stage_hear(uint8_t agent, uint8_t master);
+void stage_execute(struct happening *request);
+/* The first command that has not run runs. */
+void stage_execute_next(uint8_t agent, uint8_t master, bool refuses);
+enum forgetting { FLUSHED, EMPTIED, PROMOTED, PROMOTED_UNVOTED, RESTARTED };
+void stage_forget(uint8_t master, enum forgetting how);
+
+/* ---- choices.c ---- */
+
+enum choice_kind {
+    CHOICE_START,
+    CHOICE_CONNECT,
+    CHOICE_EXECUTE,
+    CHOICE_HEAR,
+    CHOICE_READY,
+    CHOICE_BREAK, /* the agent hears that its server is gone */
+    CHOICE_TICK,
+    CHOICE_LOCK,
+    CHOICE_RENEW,
+    CHOICE_STRAY,
+    CHOICE_TIME,
+    CHOICE_CUT_NEVER, /* faults from here on */
+    CHOICE_CUT_RUN,
+    CHOICE_CUT_LATER,
+    CHOICE_HOLD_OUT,
+    CHOICE_HOLD_BACK,
+    CHOICE_REFUSE,
+    CHOICE_CRASH,
+    CHOICE_FORGET,
+};
+struct choice {
+    enum choice_kind kind;
+    uint8_t agent, master, how; /* how: which duration, or enum forgetting */
+};
+struct listing {
+    struct choice list[CHOICES_MAX];
+    unsigned count;
+};
+
+/* All that is due is done before time moves on; with one order of it, the first. */
+void guard_choices_list(struct listing *listing, unsigned faults_left, bool all_orders);
+void guard_choice_take(const struct choice *choice);
+/* A sentence. */
+void guard_choice_tell(const struct choice *choice);
+/* The next moment at which something becomes due, and the end of a schedule. */
+int64_t guard_next_time(void);
+int64_t guard_end_us(void);
+
+#endif
