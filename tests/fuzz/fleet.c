@@ -7,7 +7,9 @@
  *
  * C1 one holder per key inside the windows that agents report; C2 fencing numbers rise; C4 no wrong
  * token succeeds; C7 one answer per request, and all comes to rest and is counted; C10 no key is
- * deleted inside a window but at its holder's wish. */
+ * deleted inside a window but at its holder's wish; C14 no reader's window meets a writer's; C15 of
+ * a semaphore one window per slot; C16 a read's number is not below that of a write before it, and
+ * below that of a later one. */
 #include "tests/fuzz/fleet.h"
 
 #include "agent/redis/replies.h"
@@ -50,7 +52,8 @@ struct window {
     struct token token;
     unsigned agent;
     struct lock_ref lock;
-    uint8_t key;
+    uint8_t key; /* the place */
+    enum mode mode;
     bool ended; /* its release was asked for, or it never reached its caller */
     struct instant until;
 };
@@ -64,7 +67,7 @@ static struct fleet {
     int64_t epoch_us; /* when this run began */
     struct window windows[WINDOWS];
     unsigned window_count;
-    uint64_t fence_last[SIM_KEYS];
+    uint64_t written_last[SIM_KEYS], read_last[SIM_KEYS];
     struct parcel *ghosts[GHOSTS];
     unsigned ghost_count;
     struct text keys[SIM_KEYS];
@@ -108,12 +111,18 @@ static uint8_t key_number(struct text key)
     for (unsigned i = 0; i < fleet.key_count; i++)
         if (fleet.keys[i].len == key.len && memcmp(fleet.keys[i].at, key.at, key.len) == 0)
             return (uint8_t)i;
-    if (fleet.key_count == SIM_KEYS)
+    if (fleet.key_count == fleet.world.options.keys)
         return SIM_KEYS;
     unsigned i = fleet.key_count++;
     memcpy(fleet.key_bytes[i], key.at, key.len);
     fleet.keys[i] = (struct text){fleet.key_bytes[i], key.len};
     return (uint8_t)i;
+}
+
+/* Of what has a holder of its own: a key, or a slot of one (R20). */
+static uint8_t place_of(uint8_t key, const struct token *token)
+{
+    return key == SIM_KEYS ? key : options_place(&fleet.world.options, key, token->permit);
 }
 
 /* ---- the checker ----------------------------------------------------------------------------- */
@@ -148,7 +157,12 @@ static bool is_open_window(const struct window *window)
     return !window->ended && instant_before(fleet_now(), window->until);
 }
 
-/* C1 */
+static bool may_be_beside(const struct window *window, const struct window *other)
+{
+    return other->key != window->key || (other->mode == MODE_READ && window->mode == MODE_READ);
+}
+
+/* C1, C14, C15 */
 static void report_window(struct window *window, struct instant until)
 {
     window->until = instant_max(window->until, until);
@@ -156,26 +170,42 @@ static void report_window(struct window *window, struct instant until)
         return;
     for (unsigned i = 0; i < fleet.window_count; i++) {
         const struct window *other = &fleet.windows[i];
-        FUZZ_CHECK(other == window || other->key != window->key || !is_open_window(other),
+        FUZZ_CHECK(other == window || may_be_beside(window, other) || !is_open_window(other),
                    "C1 two holders of key %u", window->key);
     }
 }
 
+/* C2, C16 */
+static void check_number(uint8_t place, const struct hold_view *hold)
+{
+    const uint64_t fence = hold->token.fence, written = fleet.written_last[place],
+                   read = fleet.read_last[place];
+    bool reads = hold->mode == MODE_READ;
+    FUZZ_CHECK(reads ? fence >= written : fence > written && fence > read,
+               "C2 number %llu after %llu and, read, %llu", (unsigned long long)fence,
+               (unsigned long long)written, (unsigned long long)read);
+    if (!reads)
+        fleet.written_last[place] = fence;
+    else if (fence > read)
+        fleet.read_last[place] = fence;
+}
+
 static void check_granted(uint8_t key, const struct hold_view *hold)
 {
+    const struct options *options = &fleet.world.options;
+    FUZZ_CHECK((hold->token.permit > 0) == (options->permits > 1) &&
+                   hold->token.permit <= options->permits,
+               "C15 permit %u", hold->token.permit);
+    uint8_t place = place_of(key, &hold->token);
     FUZZ_CHECK(find_window(hold->token.random) == NULL, "C4 a token was granted twice");
     FUZZ_CHECK(instant_before(fleet_now(), hold->valid_until), "R4 a grant without validity");
     FUZZ_CHECK(!instant_before(hold->max_hold_until, hold->valid_until),
                "C9 valid beyond max_hold");
-    if (key < SIM_KEYS && hold->token.fence != 0) {
-        FUZZ_CHECK(hold->token.fence > fleet.fence_last[key], "C2 number %llu after %llu",
-                   (unsigned long long)hold->token.fence,
-                   (unsigned long long)fleet.fence_last[key]);
-        fleet.fence_last[key] = hold->token.fence;
-    }
+    if (place < SIM_KEYS && hold->token.fence != 0)
+        check_number(place, hold);
     FUZZ_CHECK(fleet.window_count < WINDOWS, "more grants than moves");
     struct window *window = &fleet.windows[fleet.window_count++];
-    *window = (struct window){.token = hold->token, .key = key};
+    *window = (struct window){.token = hold->token, .key = place, .mode = hold->mode};
     report_window(window, hold->valid_until);
 }
 
@@ -193,7 +223,8 @@ static void check_fits(const struct asked *asked, const struct effect_answer *an
         FUZZ_CHECK(asked->kind == (answer->answer == ANSWER_RENEWED ? EVENT_RENEW : EVENT_RELEASE),
                    "C7 wrong kind");
         FUZZ_CHECK(window != NULL && window->token.fence == asked->token.fence &&
-                       window->key == asked->key,
+                       window->token.permit == asked->token.permit &&
+                       window->key == place_of(asked->key, &asked->token),
                    "C4 a wrong token succeeded");
         break;
     case ANSWER_STATE:
@@ -262,6 +293,19 @@ void world_say(struct world *w, const char *format, ...)
     (void)w, (void)format;
 }
 
+/* How long a slot was free is the simulator's affair. */
+/* C18: the model masters look at what is stored beside Java. */
+void checker_fail(struct world *w, const char *format, ...)
+{
+    (void)w;
+    FUZZ_CHECK(false, "%s", format);
+}
+
+void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there, bool is_there)
+{
+    (void)w, (void)master, (void)place, (void)was_there, (void)is_there;
+}
+
 /* No journal is kept here. */
 void checker_repaired(struct world *w, uint8_t master, const struct message *message,
                       const struct order *order)
@@ -300,8 +344,8 @@ static void encode(struct parcel *parcel, const struct send_item *items)
     struct message *message = parcel->message;
     char names[SIM_KEYS][2];
     for (size_t i = 0; i < message->count; i++) {
-        uint8_t key = message->orders[i].key;
-        if (key == SIM_KEYS)
+        uint8_t place = message->orders[i].key, key = options_key_of(&fleet.world.options, place);
+        if (place == SIM_KEYS)
             return;
         names[key][0] = 'k';
         names[key][1] = (char)('0' + key);
@@ -339,8 +383,9 @@ static void send_one(struct member *member, unsigned master, const struct effect
             .previous = item->previous,
             .ticket = item->ticket,
             .ttl_ms = item->ttl_ms,
-            .key = key_number(item->key),
+            .key = place_of(key_number(item->key), &item->token),
             .fencing = item->fencing,
+            .mode = item->mode,
             .label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL)};
         if (order->label_len > 0)
             memcpy(order->label, item->label.at, order->label_len);
@@ -371,14 +416,12 @@ static void send_all(struct member *member, const struct effect_send *send)
 /* ---- channels ---- */
 
 static void signal_channel(unsigned agent, unsigned master, uint8_t key, enum event_kind kind,
-                           uint64_t next)
+                           struct event_channel said)
 {
-    struct event event = {.kind = kind};
-    event.channel =
-        (struct event_channel){.master = (uint8_t)master,
-                               .key = fleet.keys[key],
-                               .agents = channel_agents(&fleet.world, (uint8_t)master, key),
-                               .next = next};
+    said.master = (uint8_t)master;
+    said.key = fleet.keys[key];
+    said.agents = channel_agents(&fleet.world, (uint8_t)master, key);
+    struct event event = {.kind = kind, .channel = said};
     fleet_submit(agent, &event);
 }
 
@@ -391,7 +434,7 @@ static void watch(unsigned agent, const struct effect_watch *effect, bool watche
     fleet.members[agent].watches[key] = watches;
     for (unsigned m = 0; watches && m < fleet.config.groups[0].masters; m++)
         if (fleet.members[agent].links[m].up)
-            signal_channel(agent, m, key, EVENT_SUBSCRIBED, 0);
+            signal_channel(agent, m, key, EVENT_SUBSCRIBED, (struct event_channel){0});
 }
 
 uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
@@ -407,13 +450,11 @@ uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct bytes message)
 {
     uint8_t key = name % SIM_KEYS;
-    char text[64] = "", *end;
+    char text[64] = "";
     memcpy(text, message.at, message.len < sizeof(text) ? message.len : sizeof(text) - 1);
-    strtoul(text, &end, 10);
-    uint64_t next = *end == ' ' ? strtoull(end + 1, NULL, 16) : 0;
     for (unsigned a = 0; a < fleet.count; a++)
         if (fleet.members[a].watches[key] && fleet.members[a].links[master].up)
-            signal_channel(a, master, key, EVENT_MESSAGE, next);
+            signal_channel(a, master, key, EVENT_MESSAGE, message_read(text));
     return channel_agents(w, master, name);
 }
 
@@ -566,22 +607,29 @@ static void arrive(struct link *link, enum manner manner)
 static void report(unsigned agent, unsigned master, const struct parcel *parcel,
                    int64_t pttl_more_ms)
 {
+    struct event_reply replies[LIMIT_BATCH];
     for (size_t i = 0; i < parcel->message->count; i++) {
         const struct verdict *verdict = &parcel->verdicts[i];
-        struct event event = {.kind = EVENT_REPLY};
         bool has_ttl = verdict->pttl_ms >= 0 && pttl_more_ms >= 0;
-        event.reply = (struct event_reply){.master = (uint8_t)master,
-                                           .op = parcel->message->op,
-                                           .ref = parcel->message->orders[i].ref,
-                                           .vote = verdict->vote,
-                                           .fence = verdict->fence,
-                                           .agents = verdict->agents,
-                                           .ticket = verdict->ticket,
-                                           .pttl_ms = has_ttl ? verdict->pttl_ms + pttl_more_ms
-                                                              : verdict->pttl_ms,
-                                           .holder = {verdict->label, verdict->label_len}};
-        fleet_submit(agent, &event);
+        replies[i] = (struct event_reply){
+            .master = (uint8_t)master,
+            .op = parcel->message->op,
+            .ref = parcel->message->orders[i].ref,
+            .vote = verdict->vote,
+            .fence = verdict->fence,
+            .agents = verdict->agents,
+            .ticket = verdict->ticket,
+            .taken = verdict->taken,
+            .mode = verdict->mode,
+            .readers = verdict->readers,
+            .pttl_ms = has_ttl ? verdict->pttl_ms + pttl_more_ms : verdict->pttl_ms,
+            .holder = {verdict->label, verdict->label_len},
+        };
     }
+    struct event event = {.kind = EVENT_REPLIES,
+                          .replies = {replies, (uint16_t)parcel->message->count}};
+    FUZZ_CHECK(!fleet.stepping, "a reply comes from within a delivery");
+    fleet_submit(agent, &event);
 }
 
 /* The oldest reply on its way. `pttl_more_ms`: somebody else has given the key a longer life than
@@ -732,7 +780,8 @@ static void forget(void)
     while (fleet.ghost_count > 0)
         free_parcel(fleet.ghosts[--fleet.ghost_count]);
     fleet.window_count = fleet.key_count = 0;
-    memset(fleet.fence_last, 0, sizeof(fleet.fence_last));
+    memset(fleet.written_last, 0, sizeof(fleet.written_last));
+    memset(fleet.read_last, 0, sizeof(fleet.read_last));
 }
 
 void fleet_start(const struct core_config *config, unsigned agents, fleet_answered_fn *answered)
@@ -747,7 +796,12 @@ void fleet_start(const struct core_config *config, unsigned agents, fleet_answer
     fleet.epoch_us += fleet.world.now + 1000000;
     fleet.world.now = 0;
     fleet.world.prng.state = 1;
-    fleet.world.options = (struct options){.masters = config->groups[0].masters};
+    fleet.world.options =
+        (struct options){.masters = config->groups[0].masters,
+                         .keys = (uint8_t)(SIM_KEYS / config->policies[0].permits),
+                         .permits = (uint8_t)config->policies[0].permits,
+                         .rw = config->policies[0].kind == KIND_RW};
+    master_name_places(&fleet.world.options);
     if (fleet.world.scripting == NULL)
         FUZZ_CHECK(master_load(&fleet.world, NULL) == NULL, "the scripts do not compile");
     for (uint8_t m = 0; m < config->groups[0].masters; m++)

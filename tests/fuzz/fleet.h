@@ -20,7 +20,7 @@ typedef void fleet_answered_fn(unsigned agent, const struct effect_answer *answe
 
 /* Starts a run with fresh agents and masters; no master is connected yet. The cores stand where
  * those of the run before stood, and time goes on from there. `config` names one group of up to
- * five masters and is the same in every run. */
+ * five masters and is the same in every run; its policies agree on the permits. */
 void fleet_start(const struct core_config *config, unsigned agents, fleet_answered_fn *answered);
 
 /* Hands an event to an agent: its time is stamped here. From within an answer it is taken when the

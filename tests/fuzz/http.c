@@ -117,7 +117,8 @@ static void make_group(struct config_group *group)
 
 static void make_config(void)
 {
-    static const char *const matches[] = {"lockagent:prefixed*", "plain*", "*"};
+    static const char *const matches[] = {"lockagent:prefixed*", "plain*", "rw*", "*"};
+    enum { PLAIN = 1, READ_AND_WRITTEN = 2, POLICIES = 4 };
     struct config *config = &stage.config;
     add_address(&config->listen, "api");
     add_address(&config->listen, NULL);
@@ -125,15 +126,19 @@ static void make_config(void)
     config->socket_mode = 0600;
     config->group_count = 1;
     make_group(&config->groups[0]);
-    for (config->policy_count = 0; config->policy_count < 3; config->policy_count++) {
+    for (config->policy_count = 0; config->policy_count < POLICIES; config->policy_count++) {
+        bool rw = config->policy_count == READ_AND_WRITTEN;
         struct config_policy *policy = &config->policies[config->policy_count];
         policy->core = (struct core_policy){.group_count = 1,
                                             .algorithm = ALGORITHM_REDLOCK,
                                             .renew = RENEW_AGENT,
                                             .ttl_ms = 2000,
                                             .max_hold_ms = 8000,
-                                            .fencing = config->policy_count != 1,
+                                            .fencing = config->policy_count != PLAIN,
                                             .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
+                                            .kind = rw ? KIND_RW : KIND_MUTEX,
+                                            .order = rw ? ORDER_FAIR : ORDER_ANY,
+                                            .permits = 1,
                                             .retry_min_ms = 50,
                                             .retry_max_ms = 200,
                                             .handover_max = 2};

@@ -21,6 +21,8 @@ static size_t print_value(const struct params *params, enum param param, char te
         return (size_t)snprintf(text, 128, "%ums", params->ttl_ms);
     case PARAM_WAIT:
         return strlen(config_print_duration(params->wait_ms, text, 128));
+    case PARAM_MODE:
+        return (size_t)snprintf(text, 128, "%s", mode_name(params->mode));
     case PARAM_RENEW:
         return (size_t)snprintf(text, 128, "%s", renew_name(params->renew));
     case PARAM_MAX_HOLD:
@@ -50,14 +52,16 @@ static void check_same(const struct params *a, const struct params *b, const cha
     FUZZ_CHECK(b->fault == PARAM_FINE, "%s: %s is refused", how, b->name);
     FUZZ_CHECK(a->given == b->given && a->ttl_ms == b->ttl_ms && a->wait_ms == b->wait_ms &&
                    a->max_hold_ms == b->max_hold_ms && a->bound == b->bound &&
-                   a->watch == b->watch && a->renew == b->renew && a->limit == b->limit &&
-                   a->cursor.waits == b->cursor.waits && a->cursor.at == b->cursor.at,
+                   a->watch == b->watch && a->mode == b->mode && a->renew == b->renew &&
+                   a->limit == b->limit && a->cursor.waits == b->cursor.waits &&
+                   a->cursor.at == b->cursor.at,
                "%s", how);
     FUZZ_CHECK(a->label_len == b->label_len && memcmp(a->label, b->label, a->label_len) == 0,
                "%s: label", how);
     FUZZ_CHECK(a->owner_len == b->owner_len && memcmp(a->owner, b->owner, a->owner_len) == 0,
                "%s: owner", how);
-    FUZZ_CHECK(token_same_random(&a->token, &b->token) && a->token.fence == b->token.fence,
+    FUZZ_CHECK(token_same_random(&a->token, &b->token) && a->token.fence == b->token.fence &&
+                   a->token.permit == b->token.permit,
                "%s: token", how);
 }
 
@@ -154,6 +158,9 @@ static void take_header(struct params *params, const char *header)
     twice = *params;
     FUZZ_CHECK(params_take_token_header(&twice, header), "the same differs from itself: %s",
                header);
+    twice.token.permit++;
+    FUZZ_CHECK(!params_take_token_header(&twice, header), "another slot is taken for the same");
+    twice = *params;
     twice.token.fence++;
     FUZZ_CHECK(!params_take_token_header(&twice, header), "another number is taken for the same");
 }

@@ -35,9 +35,9 @@ static void check_vote(enum op op, const redisReply *entry, const struct item_re
     bool number = entry->type == REDIS_REPLY_INTEGER, list = entry->type == REDIS_REPLY_ARRAY;
     switch (item->vote) {
     case VOTE_YES:
-        FUZZ_CHECK(op == OP_READ || op == OP_HANDOVER ? list
-                   : number                           ? entry->integer >= 0
-                                                      : is_number_text(op, entry),
+        FUZZ_CHECK((op == OP_ADOPT && list) || op == OP_READ || op == OP_HANDOVER ? list
+                   : number ? entry->integer >= 0
+                            : is_number_text(op, entry),
                    "%s said yes", op_name(op));
         break;
     case VOTE_REPAIRED:
@@ -80,6 +80,9 @@ static void check_entry(enum op op, const redisReply *entry)
     FUZZ_CHECK(item.pttl_ms >= -1 && item.pttl_ms <= REPLY_MS_MAX, "%lld ms are left",
                (long long)item.pttl_ms);
     FUZZ_CHECK(item.agents <= AGENTS_MAX && item.ticket <= INT64_MAX, "%u agents", item.agents);
+    FUZZ_CHECK(item.readers <= READERS_MAX && (item.mode == MODE_READ || item.readers == 0),
+               "%u readers", item.readers);
+    FUZZ_CHECK(item.taken == 0 || entry->type == REDIS_REPLY_ARRAY, "slots in no list");
     check_vote(op, entry, &item);
     if (entry->type == REDIS_REPLY_ERROR) {
         FUZZ_CHECK(item.outcome != REDIS_OUTCOME_OK && item.vote == vote_of_outcome(item.outcome),
@@ -103,11 +106,15 @@ static void check_bounds(const redisReply *reply, unsigned depth, size_t *elemen
 
 static void check_message(const char *text)
 {
-    uint64_t next = 1;
-    uint32_t agents = message_read(text, &next);
-    FUZZ_CHECK(agents <= AGENTS_MAX, "%u agents", agents);
-    FUZZ_CHECK(agents == 0 || (text[0] >= '0' && text[0] <= '9'), "%u agents in %s", agents, text);
-    FUZZ_CHECK(next == 0 || strlen(strchr(text, ' ') + 1) == 16, "a name in %s", text);
+    struct event_channel said = message_read(text);
+    bool is_number = text[0] >= '0' && text[0] <= '9';
+    FUZZ_CHECK(said.agents <= AGENTS_MAX, "%u agents", said.agents);
+    FUZZ_CHECK(said.agents == 0 || is_number, "%u agents in %s", said.agents, text);
+    size_t behind = said.next == 0 ? 0 : strlen(strchr(text, ' ') + 1);
+    FUZZ_CHECK(said.next == 0 || behind == 16 || behind == 18, "a name in %s", text);
+    FUZZ_CHECK(!said.next_reads || is_number, "a mode in %s", text);
+    FUZZ_CHECK(said.permit <= LIMIT_PERMITS, "slot %u in %s", said.permit, text);
+    FUZZ_CHECK(said.permit == 0 || strstr(text, " slot ") != NULL, "a slot in %s", text);
 }
 
 static void check_reply(enum op op, const redisReply *reply)

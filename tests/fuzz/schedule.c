@@ -1,8 +1,11 @@
 /* Fuzzes the core: the bytes are the schedule of two agents, up to five masters and impatient
- * callers. */
+ * callers. The first one says how the masters and the policy are, the second which kind the keys
+ * are of: mutexes, read and written (R17), or semaphores (R20). */
 #include "tests/fuzz/fleet.h"
 
 enum { MOVES_MAX = 1500, KEYS = 3 };
+
+static struct core_policy policy;
 
 static const char *const keys[KEYS] = {"a", "b", "jobs/1"};
 
@@ -46,7 +49,7 @@ static void add_manners(struct event_acquire *acquire, uint8_t manner)
         acquire->renew = RENEW_UNSET;
         break;
     case 2:
-        acquire->owner = secret;
+        acquire->owner = policy.reentrant ? secret : (struct text){NULL, 0};
         break;
     case 3:
         acquire->idempotency = secret;
@@ -67,6 +70,7 @@ static void acquire(struct fuzz_bytes *bytes, unsigned agent, uint32_t number)
                     .ttl_ms = how & 16 ? (uint32_t)fuzz_number(bytes, 2) : 0,
                     .wait_ms = waits & 1 ? waits * 20 : 0,
                     .max_hold_ms = how & 32 ? (int64_t)fuzz_number(bytes, 2) + 1 : 0,
+                    .mode = policy.kind == KIND_RW && waits & 4 ? MODE_READ : MODE_WRITE,
                     .renew = (enum renew)(how / 64 % 3),
                     .label = {label, how & 8 ? 6 : 0}}};
     if (waits & 2)
@@ -138,28 +142,31 @@ static void ask(struct fuzz_bytes *bytes, uint8_t what)
 static void start(struct fuzz_bytes *bytes)
 {
     static struct core_group group;
-    static struct core_policy policy;
     static const char *const names[] = {"main"};
-    uint8_t kind = fuzz_byte(bytes);
+    uint8_t kind = fuzz_byte(bytes), of_keys = fuzz_byte(bytes) % 4;
+    bool rw = of_keys == 1, semaphores = of_keys > 1;
     group = (struct core_group){
         .masters = (uint8_t)(1 + kind % 5), .node_timeout_ms = 50, .drift_ppm = 10000};
-    policy = (struct core_policy){.match = "*",
-                                  .group_count = 1,
-                                  .algorithm = kind & 64            ? ALGORITHM_MULTILOCK
-                                               : group.masters == 1 ? ALGORITHM_SINGLE
-                                                                    : ALGORITHM_REDLOCK,
-                                  .renew = kind & 32 ? RENEW_CALLER : RENEW_AGENT,
-                                  .ttl_ms = 1500,
-                                  .max_hold_ms = 8000,
-                                  .bound_max_hold_ms = 9000,
-                                  .lock_delay_ms = kind & 8 ? 300 : 0,
-                                  .reentrant = true,
-                                  .fencing = (kind & 128) == 0,
-                                  .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
-                                  .retry_min_ms = 20,
-                                  .retry_max_ms = 250,
-                                  .order = kind & 16 ? ORDER_FAIR : ORDER_ANY,
-                                  .handover_max = 2};
+    policy =
+        (struct core_policy){.match = "*",
+                             .group_count = 1,
+                             .algorithm = kind & 64            ? ALGORITHM_MULTILOCK
+                                          : group.masters == 1 ? ALGORITHM_SINGLE
+                                                               : ALGORITHM_REDLOCK,
+                             .renew = kind & 32 ? RENEW_CALLER : RENEW_AGENT,
+                             .ttl_ms = 1500,
+                             .max_hold_ms = 8000,
+                             .bound_max_hold_ms = 9000,
+                             .lock_delay_ms = kind & 8 ? 300 : 0,
+                             .reentrant = !semaphores,
+                             .fencing = (kind & 128) == 0,
+                             .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
+                             .kind = rw ? KIND_RW : KIND_MUTEX,
+                             .permits = semaphores ? 2 : 1,
+                             .retry_min_ms = 20,
+                             .retry_max_ms = 250,
+                             .order = rw || (kind & 16 && !semaphores) ? ORDER_FAIR : ORDER_ANY,
+                             .handover_max = 2};
     struct core_config config = {.groups = &group,
                                  .group_count = 1,
                                  .group_names = names,

@@ -8,7 +8,9 @@ static void check_print(const struct token *token)
     size_t len = token_print(token, text);
     FUZZ_CHECK(len <= TOKEN_CHARS_MAX && strlen(text) == len, "%zu characters", len);
     FUZZ_CHECK(token_parse((struct text){text, len}, &again), "%s", text);
-    FUZZ_CHECK(token_same_random(token, &again) && token->fence == again.fence, "%s", text);
+    FUZZ_CHECK(token_same_random(token, &again) && token->fence == again.fence &&
+                   token->permit == again.permit,
+               "%s", text);
     token_print_random(token, random);
     FUZZ_CHECK(memcmp(random, text, sizeof(random)) == 0, "%s", text);
     again.random[token->fence % RANDOM_BYTES] ^= 1;
@@ -25,11 +27,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(len == size && memcmp(text, data, size) == 0, "%s is another spelling", text);
         check_print(&token);
     } else {
-        FUZZ_CHECK(token.fence == 0, "a refused text has left a token");
+        FUZZ_CHECK(token.fence == 0 && token.permit == 0, "a refused text has left a token");
     }
     for (size_t i = 0; i < RANDOM_BYTES; i++)
         token.random[i] = fuzz_byte(&bytes);
     token.fence = fuzz_number(&bytes, sizeof(token.fence));
+    token.permit = fuzz_byte(&bytes) % (LIMIT_PERMITS + 1);
     check_print(&token);
     return 0;
 }
