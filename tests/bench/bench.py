@@ -29,7 +29,10 @@ LIVEZ_PACE_MS = 5  # beside a load; at rest it asks more rarely, to be no load i
 REST_PACE_MS = 20
 REDIS_PY_CALLERS_MAX = 64  # its threads share one lock of Python's
 
-SECTIONS = ("pairs", "faults", "held", "idle", "contention", "start")
+READ_PERCENT = 95  # of what the callers of a read-mostly key want
+
+SECTIONS = ("pairs", "faults", "held", "leased", "idle", "contention")
+SECTIONS += ("kinds", "readers", "start", "tls")
 
 
 def numbers(name, full, quick):
@@ -48,12 +51,15 @@ class Knobs:
         self.fault_seconds = number("FAULT_SECONDS", "3", "1")
         self.rest_seconds = number("REST", "10", "1")
         self.callers = numbers("CALLERS", "1 16 64 512 1000 4000", "1 16 64 512 1000 4000")
+        self.tls_callers = numbers("TLS_CALLERS", "1 16 64", "16")
         self.fault_callers = int(number("FAULT_CALLERS", "64", "64"))
         self.few = int(number("FEW", "16", "16"))
         self.held = numbers("HELD", "0 1000 99000", "0 500 3000")
         self.idle = numbers("IDLE", "1 1000", "1 1000")
         self.contenders = int(number("CONTENDERS", "100", "20"))
         self.hold_ms = number("HOLD_MS", "5", "5")
+        self.mixed = int(number("MIXED", "64", "20"))
+        self.live = numbers("LIVE", "0 100 1000 10000", "0 100")
         self.pauses = numbers("PAUSES", "0 10 100", "10")
         self.starts = int(number("STARTS", "3", "1"))
 
@@ -243,9 +249,10 @@ class Bench:
             raise Failure(f"/livez: {probe.said()}")
         return words | {"livez_p99_us": stage.read_words(said)["acquire_p99_us"]}
 
-    def hold(self, agent, count):
+    def hold(self, agent, count, terms=""):
         hold = self.stage.tool(
             *("hold", "--port", agent.port, "--held", count, "--prefix", f"held-{self.prefix()}"),
+            *("--terms", terms),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -274,6 +281,24 @@ class Bench:
                 hold.popen.communicate("release\n", timeout=120)
         finally:
             for hold in holds:
+                self.stage.end(hold)
+            self.stage.end(agent)
+
+    # ---- locks that nobody renews ----
+
+    def leased(self):
+        agent, count = self.stage.ready_agent(LARGE), max(self.knobs.held)
+        hold = None
+        try:
+            with self.row("leased", 0, "lockagent") as words:
+                words.update(self.under_load(agent, self.knobs.seconds))
+            with self.row("leased", count, "lockagent") as words:
+                hold = self.hold(agent, count, "?renew=caller&ttl=60s")
+                words.update(self.under_load(agent, self.knobs.seconds))
+                still_held(agent, count)
+                hold.popen.communicate("release\n", timeout=120)
+        finally:
+            if hold:
                 self.stage.end(hold)
             self.stage.end(agent)
 
@@ -337,21 +362,24 @@ class Bench:
 
     # ---- one key for all ----
 
+    def compete(self, callers, hold_ms, policy, names, program, *arguments):
+        """For a key of the policy; `names` are the commands that are counted."""
+        for master in self.stage.masters:
+            master.ask("CONFIG RESETSTAT")
+        warmup = 0.3 + 1.5 * callers * hold_ms / 1000
+        words = self.stage.run(
+            *(program, *arguments, "--hold", hold_ms, "--callers", callers),
+            *("--prefix", policy + self.prefix(), "--seconds", self.knobs.seconds),
+            *("--warmup", warmup),
+        )
+        sent = sum(master.commands(names) for master in self.stage.masters)
+        return words | {"commands": sent / words["all_grants"]}
+
     def contest(self, who, hold_ms, names, program, *arguments):
-        knobs = self.knobs
+        policy = "fair-" if "fair" in who else ""
         with self.row("contention", f"{hold_ms:g}", who) as words:
-            for master in self.stage.masters:
-                master.ask("CONFIG RESETSTAT")
-            warmup = 0.3 + 1.5 * knobs.contenders * hold_ms / 1000
-            prefix = ("fair-" if "fair" in who else "") + self.prefix()
-            words.update(
-                self.stage.run(
-                    *(program, *arguments, "--hold", hold_ms, "--callers", knobs.contenders),
-                    *("--prefix", prefix, "--seconds", knobs.seconds, "--warmup", warmup),
-                )
-            )
-            sent = sum(master.commands(names) for master in self.stage.masters)
-            words["commands"] = sent / words["all_grants"]
+            callers = self.knobs.contenders
+            words.update(self.compete(callers, hold_ms, policy, names, program, *arguments))
 
     def contention(self):
         ports = [word for agent in self.agents for word in ("--port", agent.port)]
@@ -366,6 +394,44 @@ class Bench:
                 arguments = ["naive", *some, "--pause", pause]
                 self.contest(who, self.knobs.hold_ms, NAIVE_COMMANDS, *arguments)
 
+    # ---- one key of a kind that has several holders ----
+
+    def kinds(self):
+        """Each beside a mutex for as many callers, with the same hold."""
+        ports = [word for agent in self.agents for word in ("--port", agent.port)]
+        reads, permits = ("--reads", READ_PERCENT), ("--permits", stage.PERMITS)
+        for callers, policy, options_of_kind in (
+            (self.knobs.mixed, "read-mostly", reads),
+            (self.knobs.contenders, "permits", permits),
+        ):
+            contests = (
+                ("mutex", "", ports[:2]),
+                (policy, f"{policy}-", [*ports[:2], *options_of_kind]),
+                (f"{policy}, three agents", f"{policy}-", [*ports, *options_of_kind]),
+            )
+            for who, prefix, arguments in contests:
+                with self.row("kinds", callers, who) as words:
+                    terms = callers, self.knobs.hold_ms, prefix, AGENT_COMMANDS
+                    words.update(self.compete(*terms, "contend", *arguments))
+                    words["grants_per_permit_s"] = words["grants_per_s"] / stage.PERMITS
+
+    # ---- what a read costs a master beside others ----
+
+    def readers(self):
+        master = self.stage.masters[0]
+        for live in self.knobs.live:
+            for who, more in (("read", []), ("read and release", ["--give-back"])):
+                key = self.prefix()
+                with self.row("readers", live, who) as words:
+                    words.update(
+                        self.stage.run(
+                            *("readers", "--master", master.port, "--config", self.main.config),
+                            *("--live", live, "--key", key, "--seconds", self.knobs.seconds),
+                            *more,
+                        )
+                    )
+                master.ask(f"DEL lock:{key}")
+
     # ---- the start of an agent ----
 
     def start(self):
@@ -376,6 +442,18 @@ class Bench:
                 wait_for("the agent sees all masters", agent.sees_all)
                 words["rss_bytes"] = stage.rss_bytes(agent.pid)
                 self.stage.end(agent)
+
+    # ---- TLS to the masters ----
+
+    def tls(self):
+        """Two agents over the same masters, in turns: in the clear, and over TLS."""
+        over_tls = self.stage.ready_agent_over_tls()
+        agents = [("lockagent", self.main), ("over TLS", over_tls)]
+        for callers in self.knobs.tls_callers:
+            for who, agent in agents if self.round % 2 else agents[::-1]:
+                with self.row("tls", callers, who) as words:
+                    words.update(self.load(agent, callers, self.seconds(callers)))
+        self.stage.end(over_tls)
 
     def run(self, sections):
         self.stage.start_masters()

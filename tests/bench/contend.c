@@ -1,5 +1,5 @@
 /* Callers that want one key, each at one of the agents: POST with a wait, hold, DELETE, over and
- * over. */
+ * over. Some of them to read, or so many at once, where the agents' policy is of such a kind. */
 #include "tests/bench/contest.h"
 #include "tests/bench/http.h"
 
@@ -22,7 +22,7 @@ struct caller {
 };
 
 static struct contest contest = {
-    .window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}};
+    .window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}, .permits = 1};
 static struct caller *callers[CALLERS_MAX];
 static int ports[AGENTS_MAX], port_count, busy, epoll_fd;
 static uint64_t refused;
@@ -39,14 +39,14 @@ static void ask(struct caller *caller, int64_t now)
     busy += caller->state == IDLE;
     caller->state = WAITING;
     contest_wants(&contest, caller->number, now);
-    int length =
-        snprintf(request, sizeof request,
-                 "POST /locks/%s?wait=60s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-                 contest.window.prefix);
+    int length = snprintf(request, sizeof request,
+                          "POST /locks/%s?wait=60s%s HTTP/1.1\r\nHost: localhost\r\n"
+                          "Content-Length: 0\r\n\r\n",
+                          contest.window.prefix, contest.reads[caller->number] ? "&mode=read" : "");
     http_send(&caller->http, request, (size_t)length);
 }
 
-static void release(struct caller *caller, int64_t now)
+static void release(struct caller *caller)
 {
     char request[512];
     int length = snprintf(request, sizeof request,
@@ -54,7 +54,6 @@ static void release(struct caller *caller, int64_t now)
                           contest.window.prefix, caller->token);
 
     caller->state = RELEASING;
-    contest_released(&contest, now);
     http_send(&caller->http, request, (size_t)length);
 }
 
@@ -90,12 +89,12 @@ static void on_readable(struct caller *caller)
     }
 }
 
-static void end_hold(void)
+static void end_holds(void)
 {
     int64_t now = now_ns();
 
-    if (contest_hold_ends(&contest) <= now)
-        release(callers[contest.holder], now);
+    while (contest_hold_ends(&contest) <= now)
+        release(callers[contest_released(&contest, now)]);
 }
 
 static void run(void)
@@ -118,7 +117,7 @@ static void run(void)
         for (int i = 0; i < ready; i++)
             if (events[i].data.ptr)
                 on_readable(events[i].data.ptr);
-        end_hold();
+        end_holds();
     }
 }
 
@@ -131,11 +130,22 @@ static void add_port(const char *text)
     ports[port_count++] = port;
 }
 
+static bool parse_percent(const char *text)
+{
+    char *end;
+    long percent = strtol(text, &end, 10);
+
+    contest.read_share = (double)percent / 100;
+    return end != text && !*end && percent >= 0 && percent <= 100;
+}
+
 static void parse_arguments(int argc, char **argv)
 {
     static const struct option options[] = {
         {"port", required_argument, NULL, 'p'},
         {"hold", required_argument, NULL, 'h'},
+        {"permits", required_argument, NULL, 'n'},
+        {"reads", required_argument, NULL, 'r'},
         WINDOW_OPTIONS,
         {NULL, 0, NULL, 0},
     };
@@ -146,11 +156,15 @@ static void parse_arguments(int argc, char **argv)
             add_port(optarg);
         else if (option == 'h')
             good = parse_hold(&contest, optarg);
+        else if (option == 'n')
+            good = (contest.permits = atoi(optarg)) > 0;
+        else if (option == 'r')
+            good = parse_percent(optarg);
         else
             good = window_option(&contest.window, option, optarg);
     }
     if (!good || optind != argc || !port_count)
-        die("usage: contend --port PORT... " CONTEST_USAGE);
+        die("usage: contend --port PORT... [--permits N] [--reads PERCENT] " CONTEST_USAGE);
 }
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* One key, many callers. */
+/* One key, many callers, and as many holders as there is room for. */
 #include "tests/bench/contest.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ void contest_start(struct contest *contest, int epoll_fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
-    contest->holder = contest->last_holder = contest->last_place = NOBODY;
+    contest->last_holder = contest->last_place = NOBODY;
     contest->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (contest->timer_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, contest->timer_fd, &event) != 0)
         die("no timer");
@@ -29,6 +29,7 @@ void contest_start(struct contest *contest, int epoll_fd)
 void contest_wants(struct contest *contest, int caller, int64_t now)
 {
     contest->waiting_since_ns[caller] = now;
+    contest->reads[caller] = contest->read_share > 0 && drand48() < contest->read_share;
 }
 
 /* What a grant says about the hand-over before it. */
@@ -38,34 +39,53 @@ static void count_hand_over(struct contest *contest, int caller, int place, int6
     contest->same_caller += caller == contest->last_holder;
     histogram_add(place == contest->last_place ? &contest->within : &contest->between,
                   now - contest->released_ns);
+    if (contest->read_share > 0 && !contest->reads[caller])
+        histogram_add(&contest->write_wait, now - contest->waiting_since_ns[caller]);
+}
+
+static bool has_room(const struct contest *contest, int caller)
+{
+    return contest->reads[caller] ? contest->writing == 0 : contest->holding < contest->permits;
 }
 
 void contest_granted(struct contest *contest, int caller, int place, int64_t now)
 {
-    if (contest->holder != NOBODY)
-        die("caller %d holds the key, and caller %d got it", contest->holder, caller);
+    if (!has_room(contest, caller))
+        die("%d hold the key, %d of them to write, and caller %d got it to %s", contest->holding,
+            contest->writing, caller, contest->reads[caller] ? "read" : "write");
     if (contest->window.phase == PHASE_OPEN && contest->last_holder != NOBODY)
         count_hand_over(contest, caller, place, now);
     window_acquired(&contest->window, contest->waiting_since_ns[caller], now);
     contest->all_grants++;
     contest->waiting_since_ns[caller] = 0;
-    contest->holder = contest->last_holder = caller;
+    contest->last_holder = caller;
     contest->last_place = place;
-    contest->granted_ns = now;
-}
-
-void contest_released(struct contest *contest, int64_t now)
-{
-    if (contest->window.phase == PHASE_OPEN)
-        contest->held_ns += now - contest->granted_ns;
-    window_paired(&contest->window, contest->granted_ns, now);
-    contest->holder = NOBODY;
-    contest->released_ns = now;
+    contest->granted_ns[caller] = now;
+    contest->holders[(contest->first_holder + contest->holding++) % CALLERS_MAX] = caller;
+    contest->writing += !contest->reads[caller];
+    if (contest->holding > contest->most_holding)
+        contest->most_holding = contest->holding;
 }
 
 int64_t contest_hold_ends(const struct contest *contest)
 {
-    return contest->holder == NOBODY ? INT64_MAX : contest->granted_ns + contest->hold_ns;
+    int first = contest->holders[contest->first_holder];
+
+    return contest->holding == 0 ? INT64_MAX : contest->granted_ns[first] + contest->hold_ns;
+}
+
+int contest_released(struct contest *contest, int64_t now)
+{
+    int caller = contest->holders[contest->first_holder];
+
+    if (contest->window.phase == PHASE_OPEN)
+        contest->held_ns += now - contest->granted_ns[caller];
+    window_paired(&contest->window, contest->granted_ns[caller], now);
+    contest->first_holder = (contest->first_holder + 1) % CALLERS_MAX;
+    contest->holding--;
+    contest->writing -= !contest->reads[caller];
+    contest->released_ns = now;
+    return caller;
 }
 
 /* Who never got the key counts too: a histogram of grants alone would flatter a client that starves
@@ -115,4 +135,7 @@ void contest_print(const struct contest *contest)
            histogram_us(&contest->within, .99));
     printf(" between_p50_us=%.1f between_p99_us=%.1f", histogram_us(&contest->between, .5),
            histogram_us(&contest->between, .99));
+    printf(" most_holding=%d write_wait_p50_us=%.1f write_wait_longest_us=%.1f",
+           contest->most_holding, histogram_us(&contest->write_wait, .5),
+           histogram_us(&contest->write_wait, 1));
 }

@@ -1,6 +1,7 @@
-/* Holds locks, each with a key of its own, that the agent's watchdog renews: takes them as fast as
- * its connections allow, prints `held=N seconds=...` and closes the connections. The first line or
- * the end of its standard input has it release them all. */
+/* Holds locks, each with a key of its own: takes them as fast as its connections allow, prints
+ * `held=N seconds=...` and closes the connections. The agent's watchdog renews them, unless
+ * `--terms` says otherwise. The first line or the end of its standard input has it release them
+ * all. */
 #include "tests/bench/http.h"
 #include "tests/bench/measure.h"
 
@@ -25,6 +26,7 @@ struct caller {
 static struct window window = {.callers = 16, .prefix = "held-"};
 static struct caller *callers[CALLERS_MAX];
 static char (*tokens)[TOKEN_BYTES];
+static const char *terms = ""; /* the query of each acquire */
 static int port, epoll_fd, wanted, begun, done, refused;
 static bool releasing;
 
@@ -37,9 +39,9 @@ static void ask(struct caller *caller)
                        "DELETE /locks/%s%d HTTP/1.1\r\nHost: localhost\r\nLock-Token: %s\r\n\r\n",
                        window.prefix, caller->lock, tokens[caller->lock])
             : snprintf(request, sizeof request,
-                       "POST /locks/%s%d HTTP/1.1\r\nHost: localhost\r\n"
+                       "POST /locks/%s%d%s HTTP/1.1\r\nHost: localhost\r\n"
                        "Content-Length: 0\r\n\r\n",
-                       window.prefix, caller->lock);
+                       window.prefix, caller->lock, terms);
     http_send(&caller->http, request, (size_t)length);
 }
 
@@ -104,6 +106,7 @@ int main(int argc, char **argv)
     static const struct option options[] = {
         {"port", required_argument, NULL, 'p'},
         {"held", required_argument, NULL, 'n'},
+        {"terms", required_argument, NULL, 't'},
         WINDOW_OPTIONS,
         {NULL, 0, NULL, 0},
     };
@@ -114,11 +117,13 @@ int main(int argc, char **argv)
             port = atoi(optarg);
         else if (option == 'n')
             wanted = atoi(optarg);
+        else if (option == 't')
+            terms = optarg;
         else
             good = window_option(&window, option, optarg);
     }
     if (!good || optind != argc || port < 1 || port > 65535 || wanted < 1 || wanted > HELD_MAX)
-        die("usage: hold --port PORT --held N [--callers N] [--prefix KEY]");
+        die("usage: hold --port PORT --held N [--terms QUERY] [--callers N] [--prefix KEY]");
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_fd < 0 || !(tokens = calloc((size_t)wanted, TOKEN_BYTES)))
         die("hold: no epoll, or out of memory: %s", strerror(errno));

@@ -25,7 +25,7 @@ struct caller {
 };
 
 static struct contest contest = {
-    .window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}};
+    .window = {.callers = 100, .prefix = "contest", .seconds = 2, .warmup_s = 1}, .permits = 1};
 static struct caller callers[CALLERS_MAX];
 static int64_t pause_ns;
 static int quorum, busy, epoll_fd;
@@ -138,8 +138,7 @@ static int64_t act_on_time(void)
     int64_t now = now_ns(), due;
 
     if (contest_hold_ends(&contest) <= now) {
-        struct caller *holder = &callers[contest.holder];
-        contest_released(&contest, now);
+        struct caller *holder = &callers[contest_released(&contest, now)];
         holder->state = RELEASING;
         send_delete(holder);
     }

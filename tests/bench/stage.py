@@ -16,12 +16,20 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 MASTERS = 5
-POLICIES = """
+PERMITS = 8
+POLICIES = (
+    """
   - match: "fair-*"
     order: fair
   - match: "held-*"
     max_hold: 24h
+  - match: "read-mostly-*"
+    kind: rw
+  - match: "permits-*"
+    permits: %d
 """
+    % PERMITS
+)
 
 
 class Failure(Exception):
@@ -135,7 +143,7 @@ class Master(Process):
             "yes": ["--appendonly", "yes", "--appendfsync", "everysec"],
             "always": ["--appendonly", "yes", "--appendfsync", "always"],
         }[appendonly]
-        self.folder, self.port, self.appendonly = folder, port, appendonly
+        self.folder, self.port, self.appendonly, self.tls_port = folder, port, appendonly, None
         folder.mkdir(exist_ok=True)
         arguments = ["--port", port, "--bind", "127.0.0.1", "--dir", folder, "--save", ""]
         arguments += ["--maxclients", 15000, "--daemonize", "no", *options]
@@ -160,6 +168,16 @@ class Master(Process):
         except OSError:
             return False
 
+    def open_tls(self, certificate, key):
+        """Another port of the same server; once."""
+        self.tls_port = self.tls_port or free_port()
+        answer = self.ask(
+            f"CONFIG SET tls-auth-clients no tls-cert-file {certificate} tls-key-file {key}"
+            f" tls-port {self.tls_port}"
+        )
+        if answer != "+OK":
+            raise Failure(f"a master does not speak TLS: {answer}")
+
     def commands(self, names):
         """How often clients have sent one of `names`, since CONFIG RESETSTAT."""
         calls = 0
@@ -171,14 +189,18 @@ class Master(Process):
 
 
 class Agent(Process):
-    def __init__(self, program, folder, masters, limits, at_once):
+    """`authority`: whose certificates the masters have; then it reaches them over TLS."""
+
+    def __init__(self, program, folder, masters, limits, at_once, authority=None):
         self.port = free_port()
         self.masters = len(masters)
         self.config = folder / f"agent-{self.port}.yaml"
-        urls = ", ".join(f"redis://127.0.0.1:{master.port}" for master in masters)
+        scheme, tls = ("rediss", f", tls: {{ca_file: {authority}}}") if authority else ("redis", "")
+        ports = [master.tls_port if authority else master.port for master in masters]
+        urls = ", ".join(f"{scheme}://127.0.0.1:{port}" for port in ports)
         self.config.write_text(
             f"listen: 127.0.0.1:{self.port}\n"
-            f"redis: {{groups: {{main: {{masters: [{urls}], durable: true}}}}}}\n"
+            f"redis: {{groups: {{main: {{masters: [{urls}], durable: true{tls}}}}}}}\n"
             f"policies:{POLICIES}"
             f"limits: {limits}\n"
             "log: {level: warn, format: text}\n"
@@ -259,6 +281,26 @@ class Stage:
     def ready_agent(self, limits="{}"):
         agent = self.agent(limits)
         wait_for("the agent sees all masters", agent.sees_all)
+        return agent
+
+    def ready_agent_over_tls(self):
+        """Over the same masters as the others; each has a port for it from then on."""
+        certificate, key = self.folder / "master.pem", self.folder / "master.key"
+        if not certificate.exists():
+            ended = subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+                + ["-subj", "/CN=master", "-addext", "subjectAltName=IP:127.0.0.1"]
+                + ["-keyout", key, "-out", certificate],
+                capture_output=True,
+                text=True,
+            )
+            if ended.returncode != 0:
+                raise Failure(f"openssl: {ended.stderr.strip()}")
+        for master in self.masters:
+            master.open_tls(certificate, key)
+        agent = Agent(self.program, self.folder, self.masters, "{}", False, certificate)
+        self.others.append(agent)
+        wait_for("the agent sees all masters over TLS", agent.sees_all)
         return agent
 
     def tool(self, name, *arguments, **options):

@@ -33,6 +33,7 @@ AGENTS = {
     "is held by others": b"HTTP/1.1 409 No\r\nContent-Length: 0\r\n\r\n",
     "gives no token": b"HTTP/1.1 201 Yes\r\nContent-Length: 0\r\n\r\n",
     "hangs up": b"",
+    "grants to all": b"HTTP/1.1 201 Yes\r\nLock-Token: t\r\nContent-Length: 0\r\n\r\n",
     "is silent": None,
 }
 CASES = (
@@ -53,6 +54,14 @@ CASES = (
     ("load", "is silent", "load: not one pair in the window"),
     ("contend", "is silent", "contend: not one grant in the window"),
     ("contend", "hangs up", "contend: a connection was closed on us"),
+    (
+        "contend",
+        "grants to all",
+        "1 hold the key, 1 of them to write, and caller 1 got it to write",
+    ),
+    ("readers", "refuses its script", "readers: SCRIPT LOAD %s: ERR refused"),
+    ("readers", "breaks in its script", "readers: the master refuses: ERR refused"),
+    ("readers", "releases nothing", "readers: the master does not count what scripts take"),
     ("hold", "is held by others", "hold: 104 refusals for 3 locks, the last one with 409"),
     ("hold", "gives no token", "hold: a 201 without Lock-Token"),
     ("hold", "hangs up", "hold: a connection was closed on us"),
@@ -97,17 +106,30 @@ async def listen(serve, replies):
     return server, server.sockets[0].getsockname()[1]
 
 
-async def check_tool(build, redis_py, slots, case):
+def arguments_of(tool, server_does, folder):
+    if tool == "readers":
+        config = pathlib.Path(folder) / "readers.yaml"
+        config.write_text("redis: {groups: {main: {masters: [redis://127.0.0.1:1]}}}\n")
+        return ["--config", str(config), "--live", "1", "--seconds", "0.1"]
+    arguments = ["--callers", "1"]
+    if server_does == "grants to all":
+        arguments = ["--callers", "2", "--hold", "1000"]
+    if tool == "hold":
+        return [*arguments, "--held", "3"]
+    return [*arguments, "--seconds", "0.1", "--warmup", "0"]
+
+
+async def check_tool(build, redis_py, slots, folder, case):
     """What is wrong with it; None when it fails as it must."""
     tool, server_does, wanted = case
-    on_master = tool in ("bare", "naive", "redis-py")
+    on_master = tool in ("bare", "naive", "redis-py", "readers")
     if on_master:
         server, port = await listen(serve_master, MASTERS[server_does])
     else:
         server, port = await listen(serve_agent, AGENTS[server_does])
     program = redis_py if tool == "redis-py" else [str(build / "tests/bench" / tool)]
-    arguments = ["--master" if on_master else "--port", str(port), "--callers", "1"]
-    arguments += ["--held", "3"] if tool == "hold" else ["--seconds", "0.1", "--warmup", "0"]
+    arguments = ["--master" if on_master else "--port", str(port)]
+    arguments += arguments_of(tool, server_does, folder)
     async with slots:
         process = await asyncio.create_subprocess_exec(
             *map(str, program), *arguments, stdin=-3, stdout=-1, stderr=-1
@@ -128,7 +150,9 @@ async def check_tools(build):
     redis_py = bench.Peers.find_redis_py(bench.Peers(build, wanted=False))
     cases = [case for case in CASES if redis_py or case[0] != "redis-py"]
     slots = asyncio.Semaphore(8)
-    found = await asyncio.gather(*(check_tool(build, redis_py, slots, case) for case in cases))
+    with tempfile.TemporaryDirectory() as folder:
+        tools = (check_tool(build, redis_py, slots, folder, case) for case in cases)
+        found = await asyncio.gather(*tools)
     return len(cases), list(filter(None, found))
 
 

@@ -56,6 +56,7 @@ down() { # what stays are the images of the build's stages, docker's cache for t
 }
 clean_up() {
     trap '' INT TERM HUP
+    minimal_down
     down
     rm -f "$log" "$log.out"
 }
@@ -90,7 +91,10 @@ works() { # works WHAT KEY: acquire, renew, release
     expect "$1: release" 204 "$(status "$(app -X DELETE -H "Lock-Token: $token" "$api/locks/$2")")"
 }
 
-quietly "the base images" tests/compose/make-images.sh || finish 1
+# shellcheck source=tests/compose/image.sh
+. tests/compose/image.sh
+
+quietly "the base images" deploy/compose/images.sh make || finish 1
 quietly "build" compose build || finish 1
 quietly "up, and healthy" compose up -d --no-build || finish 1
 for ((try = 0; try < 60; try++)); do
@@ -123,6 +127,12 @@ for ((try = 0; try < 40; try++)); do
     sleep 0.25
 done
 works "all masters back" smoke/back
+
+agent_image=$(docker inspect --format '{{.Image}}' "$(compose ps -q lockagent)")
+quietly "build, minimal" docker build -q --target minimal -t "$project-minimal" . || finish 1
+images_say_what_they_are "$agent_image" "$project-minimal"
+minimal_image_has_nothing_else "$project-minimal"
+minimal_image_locks "$project-minimal"
 
 metrics=$(curl -s -m 5 "http://$(compose port lockagent 9090)/metrics")
 expect "metrics on the admin listener" '*lockagent_build_info*' "$metrics"

@@ -12,7 +12,7 @@ import sys
 import unittest
 
 DEPLOY = pathlib.Path(__file__).parent.parent.parent / "deploy" / "completions"
-COMMANDS = ("serve", "check", "trust", "healthcheck", "run")
+COMMANDS = ("serve", "check", "trust", "healthcheck", "run", "capacity")
 LONG = re.compile(r"--[a-z-]+[a-z]")
 
 
@@ -22,8 +22,8 @@ def said(*args):
 
 def options_of(command):
     """The long options that the help names for a command."""
-    if command == "run":
-        lines = re.findall(r"^ {2,}(?:-\w, +)?--.*", said("run", "--help"), re.M)
+    if command in ("run", "capacity"):
+        lines = re.findall(r"^ {2,}(?:-\w, +)?--.*", said(command, "--help"), re.M)
         return {LONG.search(line).group() for line in lines}
     usage = re.search(rf"^  lockagent \[?{command}\b.*", said("--help"), re.M).group()
     return set(LONG.findall(usage.split("   ")[0]))
@@ -62,12 +62,12 @@ class Completions(unittest.TestCase):
         self.assertEqual(set(re.findall(r'(\w+)\\:"', text)), named)
 
     def test_bash_options(self):
-        for command in ("serve", "healthcheck", "run"):
+        for command in ("serve", "healthcheck", "run", "capacity"):
             offered = {word for word in bash_offers(command) if LONG.fullmatch(word)}
             self.assertEqual(offered, options_of(command), command)
 
     def test_zsh_options(self):
-        for command in ("serve", "healthcheck", "run"):
+        for command in ("serve", "healthcheck", "run", "capacity"):
             self.assertEqual(set(LONG.findall(zsh_text(command))), options_of(command), command)
 
     def test_files_follow_check_and_trust(self):

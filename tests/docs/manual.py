@@ -13,7 +13,11 @@ MANUAL = ROOT / "deploy/man/lockagent.1"
 PART = re.compile(r'(\.\\" from (\S+), (.+)\n)((?:.|\n)*?)(\.\\" end\n)')
 MARKUP = re.compile(r"`([^`]*)`|\*([^*]*)\*")
 OPTION = re.compile(r"--[a-z][a-z-]*")
-USAGES = {"docs/configuration.md": ["--help"], "docs/run.md": ["run", "--help"]}
+USAGES = {
+    "docs/configuration.md": ["--help"],
+    "docs/run.md": ["run", "--help"],
+    "docs/capacity.md": ["capacity", "--help"],
+}
 
 
 def rows(page, heading):

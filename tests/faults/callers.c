@@ -2,19 +2,23 @@
  * key while it holds one, renews, looks, releases, forgets to, or vanishes; and whatever they are
  * told goes to the history.
  *
- *   callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY [stray=PERMILLE] PORT...
+ *   callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY [stray=PERMILLE] [kinds]
+ *           PORT...
  *
  * with the ports of the agents.
  *
  * `stray`: so many of a contender's renewals and releases go to another agent than its last
- * question did. Contenders share a few keys; a soloist has a key of its own, so that only a fault
- * can keep the lock from it. One process with one loop: a register is a plain variable, and what
- * the callers do has one order. On `stop` on stdin each gives back what it holds and the program
- * ends; at the end of stdin it ends at once.
+ * question did. `kinds`: the keys that contenders share are of several kinds; those that begin with
+ * `rw/` are read and written (R17), `two/` and `eight/` are semaphores (R20). Contenders share a
+ * few keys; a soloist has a key of its own, so that only a fault can keep the lock from it. One
+ * process with one loop: a register is a plain variable, and what the callers do has one order. On
+ * `stop` on stdin each gives back what it holds and the program ends; at the end of stdin it ends
+ * at once.
  *
  *   state -> state [by]
  *   RESTING -> ASKING [a POST]      ASKING -> HOLDING [201], RESTING [anything else]
  *   HOLDING -> WRITING [a register's read] -> HOLDING [its write, some ms later]
+ *   HOLDING -> HOLDING [one who only reads looks at the register]
  *   HOLDING -> ASKING [PUT, GET, DELETE, a probe] -> HOLDING or RESTING [the answer]
  *   HOLDING -> RESTING [the validity has ended, or the caller vanishes]
  *
@@ -34,6 +38,8 @@ enum {
     CALLERS_MAX = 256,
     AGENTS_MAX = 8,
     CONTESTED_KEYS = 8,
+    RW_KEYS = 3, /* of these, where they are of kinds: the first */
+    READS_PERMILLE = 600,
     WRITE_US = 3000,
     WRITE_MARGIN_US = 10000, /* no write begins that late before the end of the validity */
     PATIENCE_US = 4000000,   /* for an answer, beyond the wait that was asked for */
@@ -55,20 +61,24 @@ struct caller {
     int64_t began_us, wait_ms;
     struct conversation conversation;
     /* of the hold */
-    bool watchdog, adopts;
+    bool watchdog, adopts, reads;
     bool over; /* it is believed gone, and only given back */
     enum ending ending;
     char token[TOKEN_BYTES], spent[TOKEN_BYTES], probed[TOKEN_BYTES];
+    char label[LABEL_BYTES], mode[MODE_BYTES];
+    int64_t slot, permits;
+    unsigned asked; /* so often for a lock, which gives each a label of its own */
     int64_t fence, until_us, leave_us, renew_us, look_us, probe_us, write_us, saw;
 };
 
 static struct caller callers[CALLERS_MAX];
 static size_t caller_count;
-static struct shared_register registers[KEYS_MAX];
+static struct shared_register registers[KEYS_MAX][SLOTS_MAX];
 static char keys[KEYS_MAX][KEY_BYTES];
 static int agent_ports[AGENTS_MAX], agent_count;
 static int64_t ttl_us, stopped_us;
 static long vanish_permille, stray_permille;
+static bool of_kinds;
 static uint64_t random_state;
 
 static int64_t draw(int64_t least, int64_t most)
@@ -86,23 +96,45 @@ static bool chance(long permille)
 
 static struct operation operation(const struct caller *caller, const char *name)
 {
-    return (struct operation){.name = name,
-                              .caller = caller->number,
-                              .agent = caller->agent,
-                              .key = keys[caller->key],
-                              .hold = caller->token,
-                              .began_us = caller->began_us,
-                              .ended_us = boottime_us()};
+    struct operation operation = {.name = name,
+                                  .caller = caller->number,
+                                  .agent = caller->agent,
+                                  .key = keys[caller->key],
+                                  .hold = caller->token,
+                                  .began_us = caller->began_us,
+                                  .ended_us = boottime_us(),
+                                  .slot = caller->slot,
+                                  .permits = caller->permits};
+    snprintf(operation.mode, sizeof(operation.mode), "%s", caller->mode);
+    return operation;
+}
+
+static struct shared_register *register_of(const struct caller *caller)
+{
+    return &registers[caller->key][caller->slot];
+}
+
+/* Of those of kinds: of three contenders one stays with the most permits, and one reads and
+ * writes. */
+static int choose_key(const struct caller *caller)
+{
+    if (of_kinds && caller->number % 3 == 0)
+        return CONTESTED_KEYS - 1;
+    if (of_kinds && caller->number % 3 == 1)
+        return (int)draw(0, RW_KEYS - 1);
+    return (int)draw(0, CONTESTED_KEYS - 1);
 }
 
 static void rest(struct caller *caller, int64_t least_us, int64_t most_us)
 {
     caller->state = RESTING;
-    caller->token[0] = '\0';
+    caller->token[0] = caller->mode[0] = '\0';
+    caller->slot = caller->permits = 0;
     caller->over = false;
     caller->due_us = boottime_us() + draw(least_us, most_us);
     if (!caller->solo)
-        caller->key = (int)draw(0, CONTESTED_KEYS - 1);
+        caller->key = choose_key(caller);
+    caller->reads = strncmp(keys[caller->key], "rw/", 3) == 0 && chance(READS_PERMILLE);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -154,11 +186,13 @@ static void ask_for_the_lock(struct caller *caller)
         caller->ending = BY_FORGETTING;
     caller->watchdog = !caller->solo && caller->ending != BY_FORGETTING && chance(150);
     caller->adopts = false;
+    snprintf(caller->label, sizeof(caller->label), "c%d.%u", caller->number, ++caller->asked);
     /* Who vanishes from a watchdog's lock says how long that one may go on alone. */
     snprintf(path, sizeof(path),
-             "/locks/%s?ttl=%" PRId64 "ms&wait=%dms&renew=%s&max_hold=%" PRId64 "ms&label=c%d",
+             "/locks/%s?ttl=%" PRId64 "ms&wait=%dms&renew=%s&max_hold=%" PRId64 "ms&label=%s%s",
              keys[caller->key], ttl_ms, wait_ms, caller->watchdog ? "agent" : "caller",
-             caller->ending == BY_VANISHING ? ttl_ms : 10 * ttl_ms, caller->number);
+             caller->ending == BY_VANISHING ? ttl_ms : 10 * ttl_ms, caller->label,
+             caller->reads ? "&mode=read" : "");
     if (!ask(caller, ACQUIRE, "POST", path, ""))
         return;
     caller->wait_ms = wait_ms;
@@ -180,14 +214,16 @@ static bool ask_about_hold(struct caller *caller, enum question question, const 
 }
 
 /* A token that must not work: one that this caller has given back, or its own with another digit in
- * the random part. */
+ * the random part or, of a semaphore, another slot at its end. */
 static bool probe(struct caller *caller)
 {
     const bool spent =
         caller->spent[0] != '\0' && strcmp(caller->spent, caller->token) != 0 && chance(500);
     snprintf(caller->probed, sizeof(caller->probed), "%s", spent ? caller->spent : caller->token);
     if (!spent) {
-        char *digit = &caller->probed[draw(0, 39)];
+        const size_t end = strlen(caller->probed) - 1;
+        char *digit =
+            &caller->probed[caller->permits != 0 && chance(500) ? end : (size_t)draw(0, 39)];
         *digit = *digit == '0' ? '1' : '0';
     }
     caller->probe_us = boottime_us() + draw(ttl_us / 2, 2 * ttl_us);
@@ -209,7 +245,12 @@ static void granted(struct caller *caller, const struct answer *answer)
     snprintf(caller->token, sizeof(caller->token), "%s", answer->token);
     caller->fence = answer->fence;
     caller->until_us = answer->until_ms * 1000;
-    const bool is_long = !caller->solo && chance(stray_permille > 0 ? 400 : 150);
+    snprintf(caller->mode, sizeof(caller->mode), "%s", answer->mode);
+    caller->slot = answer->slot >= 0 && answer->slot < SLOTS_MAX ? answer->slot : 0;
+    caller->permits = answer->permits;
+    /* One long reader keeps all writers out. */
+    const long long_permille = stray_permille > 0 ? 400 : caller->reads ? 30 : 150;
+    const bool is_long = !caller->solo && chance(long_permille);
     caller->leave_us = now + (caller->solo ? 0
                               : is_long    ? draw(ttl_us, 2 * ttl_us)
                                            : draw(ttl_us / 50, ttl_us / 5));
@@ -262,7 +303,7 @@ static void begin_write(struct caller *caller)
 {
     caller->began_us = boottime_us();
     caller->write_us = caller->began_us + draw(10000, 40000);
-    if (!register_read(&registers[caller->key], caller->fence, &caller->saw)) {
+    if (!register_read(register_of(caller), caller->fence, &caller->saw)) {
         struct operation refused = operation(caller, "write");
         refused.outcome = OUTCOME_FAIL;
         refused.fence = caller->fence;
@@ -275,7 +316,7 @@ static void begin_write(struct caller *caller)
 
 static void end_write(struct caller *caller)
 {
-    const bool taken = register_write(&registers[caller->key], caller->fence, caller->saw + 1);
+    const bool taken = register_write(register_of(caller), caller->fence, caller->saw + 1);
     struct operation write = operation(caller, "write");
     write.outcome = taken ? OUTCOME_OK : OUTCOME_FAIL;
     write.fence = caller->fence;
@@ -283,6 +324,19 @@ static void end_write(struct caller *caller)
     write.wrote = caller->saw + 1;
     history_add(&write);
     hold_on(caller);
+}
+
+/* What one who only reads does in place of writing. */
+static void look_at_register(struct caller *caller)
+{
+    caller->began_us = boottime_us();
+    caller->write_us = caller->began_us + draw(10000, 40000);
+    const bool taken = register_look(register_of(caller), caller->fence, &caller->saw);
+    struct operation look = operation(caller, "read");
+    look.outcome = taken ? OUTCOME_OK : OUTCOME_FAIL;
+    look.fence = caller->fence;
+    look.saw = caller->saw;
+    history_add(&look);
 }
 
 static void leave(struct caller *caller)
@@ -317,7 +371,10 @@ static void go_on_holding(struct caller *caller)
     } else if (now >= caller->probe_us) {
         probe(caller);
     } else if (now >= caller->write_us && caller->until_us - now > WRITE_US + WRITE_MARGIN_US) {
-        begin_write(caller);
+        if (caller->reads)
+            look_at_register(caller);
+        else
+            begin_write(caller);
     } else {
         caller->due_us = now + 2000;
     }
@@ -332,6 +389,11 @@ static void record(struct caller *caller, enum outcome outcome, const struct ans
     struct operation asked = operation(caller, question_names[caller->question]);
     asked.outcome = outcome;
     asked.answer = answer;
+    if (answer != NULL && answer->is_hold) {
+        snprintf(asked.mode, sizeof(asked.mode), "%s", answer->mode);
+        asked.slot = answer->slot;
+        asked.permits = answer->permits;
+    }
     if (caller->question == PROBE) {
         asked.hold = caller->probed;
         asked.note = strcmp(caller->probed, caller->spent) == 0 ? "spent" : "wrong";
@@ -402,7 +464,7 @@ static void unanswered(struct caller *caller)
 static void hear(struct caller *caller)
 {
     struct answer answer;
-    switch (conversation_hear(&caller->conversation, &answer)) {
+    switch (conversation_hear(&caller->conversation, caller->label, &answer)) {
     case ANSWER_WHOLE:
         answered(caller, &answer);
         break;
@@ -511,31 +573,42 @@ static void add_caller(bool solo)
     caller_count++;
 }
 
+static void name_contested_keys(void)
+{
+    static const char *const kinds[CONTESTED_KEYS] = {"rw/0",  "rw/1",     "rw/2",     "two/0",
+                                                      "two/1", "shared/0", "shared/1", "eight/0"};
+    for (int key = 0; key < CONTESTED_KEYS; key++)
+        if (of_kinds)
+            snprintf(keys[key], KEY_BYTES, "%s", kinds[key]);
+        else
+            snprintf(keys[key], KEY_BYTES, "shared/%d", key);
+}
+
 int main(int argc, char **argv)
 {
     static const char strays[] = "stray=";
-    const bool may_stray = argc > 7 && strncmp(argv[7], strays, sizeof(strays) - 1) == 0;
-    const int ports = may_stray ? 8 : 7; /* the first of them */
+    int ports = 7; /* the first of them */
+    if (argc > ports && strncmp(argv[ports], strays, sizeof(strays) - 1) == 0)
+        stray_permille = strtol(argv[ports++] + sizeof(strays) - 1, NULL, 10);
+    of_kinds = argc > ports && strcmp(argv[ports], "kinds") == 0;
+    ports += of_kinds;
     if (argc <= ports || argc - ports > AGENTS_MAX || !history_open(argv[6])) {
         fprintf(stderr, "usage: callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY "
-                        "[stray=PERMILLE] PORT...\n");
+                        "[stray=PERMILLE] [kinds] PORT...\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
     random_state = strtoull(argv[1], NULL, 10);
     ttl_us = strtoll(argv[2], NULL, 10) * 1000;
     vanish_permille = strtol(argv[5], NULL, 10);
-    if (may_stray)
-        stray_permille = strtol(argv[7] + sizeof(strays) - 1, NULL, 10);
     for (; agent_count < argc - ports; agent_count++)
         agent_ports[agent_count] = (int)strtol(argv[ports + agent_count], NULL, 10);
     const long contenders = strtol(argv[3], NULL, 10), soloists = strtol(argv[4], NULL, 10);
     if (contenders < 0 || soloists < 0 || contenders + soloists > KEYS_MAX - CONTESTED_KEYS)
         return 2;
+    name_contested_keys();
     for (long i = 0; i < soloists + contenders; i++)
         add_caller(i < soloists);
-    for (int key = 0; key < CONTESTED_KEYS; key++)
-        snprintf(keys[key], KEY_BYTES, "shared/%d", key);
     while (stopped_us == 0 || (!all_rest() && boottime_us() - stopped_us < STOPPED_US_MAX)) {
         for (size_t i = 0; i < caller_count; i++)
             if (callers[i].due_us <= boottime_us())

@@ -13,8 +13,11 @@ enum {
     TOKEN_BYTES = 96,
     KEY_BYTES = 32,
     CODE_BYTES = 32,
-    ANSWER_BYTES = 8192,
+    ANSWER_BYTES = 16384, /* a look at a key with many readers */
+    LABEL_BYTES = 24,
+    MODE_BYTES = 8,
     KEYS_MAX = 64,
+    SLOTS_MAX = 8,
     CONNECT_PATIENCE_MS = 100,
 };
 
@@ -37,6 +40,8 @@ struct answer {
     char code[CODE_BYTES];
     char token[TOKEN_BYTES];
     int64_t fence, until_ms, for_ms;
+    char mode[MODE_BYTES]; /* of a key that is read and written; else "" */
+    int64_t slot, permits; /* of a semaphore; else 0, and permits too */
 };
 
 /* Connects if it is not connected; false when nobody listens. */
@@ -45,18 +50,23 @@ void conversation_close(struct conversation *conversation);
 /* One request without a body; `token` may be "". False when the connection is gone. */
 bool conversation_ask(struct conversation *conversation, const char *method, const char *path,
                       const char *token);
-/* Reads what has come. The connection is closed when it broke or the agent closes it. */
-enum answer_state conversation_hear(struct conversation *conversation, struct answer *ret_answer);
+/* Reads what has come. The connection is closed when it broke or the agent closes it. Of a key with
+ * several holds the answer is about the one with that label. */
+enum answer_state conversation_hear(struct conversation *conversation, const char *label,
+                                    struct answer *ret_answer);
 
 /* ---- register -------------------------------------------------------------------------------- */
 
-/* One per key: read with a fencing number, later written with it. It refuses numbers below the
- * largest that it has seen. */
+/* One per key, and of a semaphore one per slot: read with a fencing number, later written with it.
+ * It keeps the largest number of a writer and of one who only looks, and refuses by them (R19): a
+ * writer whose number is below the former or not above the latter, and a look below the former. */
 struct shared_register {
-    int64_t value, largest_fence;
+    int64_t value, largest_fence, largest_look;
 };
 
+/* By one who means to write. */
 bool register_read(struct shared_register *shared, int64_t fence, int64_t *ret_value);
+bool register_look(struct shared_register *shared, int64_t fence, int64_t *ret_value);
 bool register_write(struct shared_register *shared, int64_t fence, int64_t value);
 
 /* ---- history --------------------------------------------------------------------------------- */
@@ -65,7 +75,7 @@ bool register_write(struct shared_register *shared, int64_t fence, int64_t value
 enum outcome { OUTCOME_OK, OUTCOME_FAIL, OUTCOME_INFO };
 
 struct operation {
-    const char *name; /* acquire, renew, look, release, probe, write, vanish, expire */
+    const char *name; /* acquire, renew, look, release, probe, write, read, vanish, expire */
     int caller, agent;
     const char *key;
     const char *hold; /* the token that it is about, or that it got; "" where there is none */
@@ -73,8 +83,10 @@ struct operation {
     enum outcome outcome;
     const struct answer *answer; /* NULL: none */
     const char *note;            /* of a probe: wrong or spent; of an acquire: solo; NULL: none */
-    int64_t fence, saw, wrote;   /* of a write */
-    int64_t wait_ms;             /* of an acquire */
+    int64_t fence, saw, wrote;   /* of a write, and of a read, which wrote nothing */
+    char mode[MODE_BYTES];       /* of the hold, as in its answer; so are the next two */
+    int64_t slot, permits;
+    int64_t wait_ms; /* of an acquire */
 };
 
 /* Writes to `path`, a whole line at a time, so that a reader never sees half of one. */

@@ -22,7 +22,7 @@ def boottime_ms():
 
 class Agent(http.server.ThreadingHTTPServer):
     """Grants every lock. It hangs up on whoever asks about a watchdog's lock, and on the first
-    DELETE of each."""
+    DELETE of each; where it keeps `holds`, a look is answered with them."""
 
     daemon_threads = True
 
@@ -36,7 +36,7 @@ class Agent(http.server.ThreadingHTTPServer):
             set(),
             {},
         )
-        self.vanishing, self.prolonged = set(), 0
+        self.vanishing, self.prolonged, self.holds, self.asked = set(), 0, None, set()
 
     def handle_error(self, *_):
         """A caller that has hung up."""
@@ -48,7 +48,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def hold(self, status, token, fence):
+    def hold(self, status, token, fence, **more):
         self.say(
             status,
             {
@@ -56,8 +56,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "fencing_token": fence,
                 "valid_until_boottime_ms": boottime_ms() + TTL_MS,
                 "valid_for_ms": TTL_MS,
+                **more,
             },
         )
+
+    def of_kind(self, key, mode):
+        """What the answers about a key say besides, by its name."""
+        if key.startswith("/locks/rw/"):
+            return {"mode": mode}
+        permits = {"/locks/two/": 2, "/locks/eight/": 8}.get(key[: key.rindex("/") + 1])
+        return {"slot": next(FENCES) % permits, "permits": permits} if permits else {}
 
     def say(self, status, body=None):
         text = json.dumps(body).encode() if body else b""
@@ -67,19 +75,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_POST(self):
-        asked = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        key, asked = self.path.split("?")[0], urllib.parse.parse_qs(self.path.split("?")[1])
+        kind = self.of_kind(key, asked.get("mode", ["write"])[0])
         with self.server.lock:
             fence = next(FENCES)
             token = f"{fence:040x}.{fence}"
+            self.server.asked.add((key, *asked.get("mode", [])))
+            if self.server.holds is not None:
+                mine = {"label": asked["label"][0], "fencing_token": fence, **kind}
+                self.server.holds[token] = (key, mine)
             self.server.granted_ms[token] = boottime_ms()
             if asked["renew"] == ["agent"]:
                 self.server.watchdogs.add(token)
                 if asked["max_hold"] == [f"{TTL_MS}ms"]:
                     self.server.vanishing.add(token)
-        self.hold(201, token, fence)
+        self.hold(201, token, fence, **kind)
 
     def do_GET(self):
-        self.close_connection = True
+        if self.server.holds is None:
+            self.close_connection = True
+            return
+        times = {"valid_until_boottime_ms": boottime_ms() + TTL_MS, "valid_for_ms": TTL_MS}
+        with self.server.lock:
+            holds = [mine for key, mine in self.server.holds.values() if key == self.path]
+        self.say(200, {"holds": [{**mine, **times} for mine in holds]})
 
     def do_PUT(self):
         token = self.headers["Lock-Token"]
@@ -98,6 +117,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.asked_to_release.add(token)
             if not first:
                 self.server.released.add(token)
+                (self.server.holds or {}).pop(token, None)
         if first:
             self.close_connection = True
         elif token in self.server.granted_ms:
@@ -194,7 +214,29 @@ def adopts_no_watchdog_to_vanish_from(program):
         ), f"{agent.prolonged} times for {len(agent.vanishing)} locks"
 
 
+def asks_for_each_kind(program):
+    with agents(1) as (agent,):
+        agent.holds = {}
+        events = run(program, [agent], "kinds")
+    contested = {each for each in agent.asked if not each[0].startswith("/locks/solo/")}
+    assert contested == {
+        *((f"/locks/rw/{key}", *mode) for key in range(3) for mode in ((), ("read",))),
+        *((f"/locks/{key}",) for key in ("two/0", "two/1", "shared/0", "shared/1", "eight/0")),
+    }, contested
+    held = {event["hold"]: event for event in events if event["op"] == "acquire"}
+    for event in events:
+        if event["op"] in ("read", "write"):
+            grant = held[event["hold"]]
+            assert all(event.get(name) == grant.get(name) for name in ("mode", "slot", "permits"))
+            assert (event["op"] == "read") == (event.get("mode") == "read"), event
+    assert {event.get("slot") for event in events if event["key"] == "eight/0"} >= set(range(8))
+    looks = [event for event in events if event["op"] == "look"]
+    lost = [event for event in looks if event["outcome"] == "fail"]
+    assert looks and not lost, f"{len(lost)} of {len(looks)} did not find their hold"
+
+
 TESTS = [
+    asks_for_each_kind,
     adopts_no_watchdog_to_vanish_from,
     strays_only_when_told_to,
     gives_back_what_it_believes_expired,

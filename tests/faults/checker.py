@@ -16,6 +16,14 @@ ok, fail or info (no answer: it may have happened). Those of the runner say when
       its ttl by a second
   C11  with order: fair nobody is granted a lock before one that has waited for it for longer, at
        any agent
+  C14  no reader's window meets a writer's
+  C15  of a semaphore never more are held than it has permits, each in a slot of its own
+  C16  a read's number is at least that of each write before it and below each later one's; the
+       register shows a reader the same for as long as it takes its number, and refuses nobody
+       inside its window
+
+What is said of C2 and C3 is said of each slot of a semaphore. A hold whose answers name no mode is
+one that writes, and one that names no slot is no semaphore's.
 
 A window begins when the caller has read the answer and ends with the validity that it was told,
 or when it asks for the release. It does not matter whether the agent has said `lost` meanwhile:
@@ -25,6 +33,7 @@ import collections
 import json
 import sys
 
+JAVA = -1  # the agent of those who ask none (java.py)
 ROUNDING_US = 2000  # milliseconds, cut off, on both sides of a subtraction
 
 
@@ -34,9 +43,12 @@ class Verdict:
     def __init__(self):
         self.violations = []
         self.grants = self.take_overs = self.losses = self.operations = self.unknown = 0
+        # windows of writers, and beside others' those of readers and of slots
+        self.kinds = collections.Counter()
         self.recovery_ms = None  # from healing to the next grant of the slowest agent
         self.orphans = 0
         self.solo_asked = self.solo_granted = 0  # between fault and heal
+        self.holds_of_java = 0
 
     def violated(self, rule, event, text):
         self.violations.append(
@@ -71,9 +83,18 @@ def ends_of_killed(operations, marks):
     return ends
 
 
+def reads(event):
+    return event.get("mode") == "read"
+
+
+def lock_of(event):
+    """What numbers and registers are of: a key, of a semaphore one of its slots."""
+    return event["key"], event.get("slot")
+
+
 def windows_by_key(operations, marks):
-    """key -> [(from, until, token)], sorted. The first attempt to release ends all windows of a
-    hold, and so does the end of a bound caller."""
+    """key -> [(from, until, token, event)], sorted. The first attempt to release ends all windows
+    of a hold, and so does the end of a bound caller."""
     given_back = ends_of_killed(operations, marks)
     for event in operations:
         if event["op"] == "release":
@@ -86,51 +107,93 @@ def windows_by_key(operations, marks):
                 event["until_ms"] * 1000, given_back.get((event["key"], event["hold"]), sys.maxsize)
             )
             if event["t1"] < until:
-                windows[event["key"]].append((event["t1"], until, event["hold"]))
+                windows[event["key"]].append((event["t1"], until, event["hold"], event))
     for each in windows.values():
-        each.sort()
+        each.sort(key=lambda window: window[:3])
     return windows
 
 
+def broken_beside(event, other):
+    """The rule that two holds at once break, or None."""
+    slots = event.get("slot"), other.get("slot")
+    if None not in slots:
+        return "C15" if slots[0] == slots[1] else None
+    if reads(event) and reads(other):
+        return None
+    return "C14" if reads(event) or reads(other) else "C1"
+
+
 def check_exclusion(operations, marks, verdict):
-    """C1. Of the windows before, only the one that ends last matters, but for those of the same
-    hold: so keep one end per hold."""
+    """C1, C14, C15. Of a hold's windows only the one that ends last matters: so keep one end per
+    hold."""
     for key, windows in windows_by_key(operations, marks).items():
-        ends = {}
-        for start, until, hold in windows:
-            for other, end in list(ends.items()):
-                if end <= start:
-                    del ends[other]
-                elif other != hold:
+        ends, last = {}, {}
+        for start, until, hold, event in windows:
+            ends = {other: end for other, end in ends.items() if end > start or other == hold}
+            others = [other for other in ends if other != hold]
+            for other in others:
+                rule = broken_beside(event, last[other])
+                if rule:
                     verdict.violated(
-                        "C1",
+                        rule,
                         {"key": key, "t0": start},
                         f"{short(hold)} holds it, and {short(other)} is valid for "
-                        f"{(end - start) / 1000:.1f} ms more",
+                        f"{(ends[other] - start) / 1000:.1f} ms more",
                     )
-            ends[hold] = max(until, ends.get(hold, 0))
+            if len(others) >= event.get("permits", sys.maxsize):
+                verdict.violated("C15", {"key": key, "t0": start}, f"{short(hold)} is one too many")
+            verdict.kinds["write"] += event.get("mode") == "write"
+            verdict.kinds["read"] += bool(others) and reads(event)
+            verdict.kinds["slot"] += bool(others) and "slot" in event
+            ends[hold], last[hold] = max(until, ends.get(hold, 0)), event
 
 
 def check_fencing(operations, verdict, apart_us):
-    """C2. Grants in the order of their answers; one that was read after its end proves no order."""
-    largest, given = {}, {}
+    """C2, and with readers C16. Grants in the order of their answers; one that was read after its
+    end proves no order."""
+    written, given, read = {}, {}, {}
     grants = [
         event for event in operations if event["op"] == "acquire" and event["outcome"] == "ok"
     ]
     for event in sorted(grants, key=lambda event: event["t1"]):
-        key, fence = event["key"], event.get("fence", 0)
-        if (key, fence) in given:
-            verdict.violated(
-                "C2",
-                event,
-                f"{fence} was given to {short(given[key, fence])} and to {short(event['hold'])}",
-            )
-        given[key, fence] = event["hold"]
+        lock, fence = lock_of(event), event.get("fence", 0)
+        if not reads(event):
+            if (lock, fence) in given:
+                verdict.violated(
+                    "C2",
+                    event,
+                    f"{fence} was given to {short(given[lock, fence])} "
+                    f"and to {short(event['hold'])}",
+                )
+            given[lock, fence] = event["hold"]
         if event["t1"] >= event["until_ms"] * 1000:
             continue
-        if fence < largest.get(key, 0) - apart_us:
-            verdict.violated("C2", event, f"{fence} comes after {largest[key]}")
-        largest[key] = max(fence, largest.get(key, 0))
+        if fence < written.get(lock, 0) - apart_us:
+            rule = "C16" if reads(event) else "C2"
+            verdict.violated(rule, event, f"{fence} comes after {written[lock]}")
+        if not reads(event) and fence <= read.get(lock, 0):
+            verdict.violated("C16", event, f"{fence} was read under, with {read[lock]}")
+        largest = read if reads(event) else written
+        largest[lock] = max(fence, largest.get(lock, 0))
+
+
+def check_readers(operations, marks, verdict):
+    """C16, of the register. Numbers of valid holders are never too small (R19)."""
+    ends, seen = collections.defaultdict(int), {}
+    for windows in windows_by_key(operations, marks).values():
+        for _, until, hold, _ in windows:
+            ends[hold] = max(until, ends[hold])
+    for event in operations:
+        if event["op"] not in ("read", "write") or "mode" not in event:
+            continue
+        hold = event["hold"]
+        if event["outcome"] == "fail":
+            if event["t1"] < ends[hold]:
+                verdict.violated("C16", event, f"{short(hold)} is refused with {event['fence']}")
+        elif event["op"] == "read" and seen.setdefault(hold, event["saw"]) != event["saw"]:
+            verdict.violated(
+                "C16", event, f"{short(hold)} saw {seen[hold]}, and then {event['saw']}"
+            )
 
 
 def check_register(operations, verdict):
@@ -140,15 +203,15 @@ def check_register(operations, verdict):
     for event in operations:
         if event["op"] != "write" or event["outcome"] != "ok":
             continue
-        key = event["key"]
-        if event["saw"] != last[key]:
+        lock = lock_of(event)
+        if event["saw"] != last[lock]:
             verdict.violated(
                 "C3",
                 event,
-                f"{short(event['hold'])} wrote over {last[key]} of {short(writer.get(key, ''))}, "
+                f"{short(event['hold'])} wrote over {last[lock]} of {short(writer.get(lock, ''))}, "
                 f"it had seen {event['saw']}",
             )
-        last[key], writer[key] = event["wrote"], event["hold"]
+        last[lock], writer[lock] = event["wrote"], event["hold"]
 
 
 def check_tokens(operations, verdict):
@@ -260,6 +323,7 @@ def count(operations, marks, verdict):
     ended = min((mark["t0"] for mark in marks if mark["op"] == "heal"), default=sys.maxsize)
     released, last = set(), {}
     verdict.operations = len(operations)
+    verdict.holds_of_java = len({event["hold"] for event in operations if event["agent"] == JAVA})
     for event in sorted(operations, key=lambda event: event["t1"]):
         op, ok = event["op"], event["outcome"] == "ok"
         verdict.unknown += event["outcome"] == "info"
@@ -280,8 +344,13 @@ def count(operations, marks, verdict):
             verdict.solo_granted += ok
         if ok:
             verdict.grants += 1
-            verdict.take_overs += event["key"] in last and last[event["key"]] not in released
-            last[event["key"]] = event["hold"]
+            before = last.get(lock_of(event))
+            verdict.take_overs += (
+                before is not None
+                and before["hold"] not in released
+                and not (reads(before) and reads(event))
+            )
+            last[lock_of(event)] = event
 
 
 MARKS = ("fault", "heal", "killed", "keys")
@@ -297,6 +366,7 @@ def check(history, apart_us=0, fair_us=None):
     operations = [event for event in history if event["op"] not in MARKS]
     verdict = Verdict()
     check_exclusion(operations, marks, verdict)
+    check_readers(operations, marks, verdict)
     for rule in (check_register, check_tokens, check_validity):
         rule(operations, verdict)
     if fair_us is not None:

@@ -36,8 +36,25 @@ def release(t0, t1, hold, outcome="ok", **more):
     return event("release", t0, t1, hold, outcome, **more)
 
 
-def write(t0, t1, hold, fence, saw, outcome="ok"):
-    return event("write", t0, t1, hold, outcome, fence=fence, saw=saw, wrote=saw + 1)
+def write(t0, t1, hold, fence, saw, outcome="ok", **more):
+    return event("write", t0, t1, hold, outcome, fence=fence, saw=saw, wrote=saw + 1, **more)
+
+
+def read(t0, hold, fence, saw, outcome="ok"):
+    """A look at the register by one who only reads."""
+    return event("read", t0, t0, hold, outcome, fence=fence, saw=saw, wrote=0, mode="read")
+
+
+def reader(t0, t1, hold, until, fence, **more):
+    return grant(t0, t1, hold, until, fence, mode="read", **more)
+
+
+def writer(t0, t1, hold, until, fence, **more):
+    return grant(t0, t1, hold, until, fence, mode="write", **more)
+
+
+def permit(t0, t1, hold, slot, fence, until=1000, permits=2, **more):
+    return grant(t0, t1, hold, until, fence, slot=slot, permits=permits, **more)
 
 
 def heal(t0, agents=(0,), within=1000):
@@ -111,9 +128,131 @@ GOOD = {
         grant(102, 900, "b", 1900, 1, key="l", agent=1),
         keys(4000),
     ],
+    "readers beside each other, with one number or several": [
+        reader(0, 2, "a", 1000, 5),
+        reader(1, 3, "b", 1000, 7),
+        reader(2, 4, "c", 1000, 5),
+    ],
+    "a writer after readers": [
+        reader(0, 2, "a", 1000, 5),
+        reader(1, 3, "b", 500, 5),
+        release(600, 601, "a"),
+        writer(500, 602, "c", 1500, 6),
+    ],
+    "a reader has the number of the write before": [
+        writer(0, 2, "a", 1000, 5),
+        release(10, 11, "a"),
+        reader(5, 12, "b", 1012, 5),
+        release(20, 21, "b"),
+        writer(22, 23, "c", 1022, 6),
+    ],
+    "a reader sees the same, and is refused when its time is over": [
+        reader(0, 2, "a", 100, 5),
+        read(3, "a", 5, 0),
+        read(4, "a", 5, 0),
+        writer(90, 101, "b", 1000, 6),
+        write(110, 113, "b", 6, 0, mode="write"),
+        read(114, "a", 5, 0, "fail"),
+    ],
+    "a writer that comes too late is refused": [
+        writer(0, 2, "a", 100, 5),
+        reader(90, 101, "b", 1000, 5),
+        read(102, "b", 5, 0),
+        write(103, 104, "a", 5, 0, "fail", mode="write"),
+    ],
+    "permits, each in a slot of its own": [
+        permit(0, 2, "a", 0, 9),
+        permit(1, 3, "b", 1, 4),
+        release(10, 11, "a"),
+        permit(5, 12, "c", 0, 10),
+    ],
+    "slots have registers of their own": [
+        permit(0, 2, "a", 0, 9),
+        permit(1, 3, "b", 1, 9),
+        write(4, 7, "a", 9, 0, slot=0),
+        write(5, 8, "b", 9, 0, slot=1),
+    ],
 }
 
 BAD = {
+    "a reader beside a writer": (
+        "C14",
+        [writer(0, 2, "a", 1000, 5), reader(3, 4, "b", 1000, 5)],
+    ),
+    "a writer beside the second of two readers": (
+        "C14",
+        [
+            reader(0, 2, "a", 1000, 5),
+            reader(1, 3, "b", 1000, 5),
+            release(10, 11, "a"),
+            writer(9, 12, "c", 1012, 6),
+        ],
+    ),
+    "a writer enters when the first of two leases ends": (
+        "C14",
+        [
+            reader(0, 2, "a", 300, 5),
+            reader(1, 3, "b", 1000, 5),
+            writer(290, 301, "c", 1301, 6),
+        ],
+    ),
+    "a renewed reader and a writer": (
+        "C14",
+        [
+            reader(0, 2, "a", 300, 5),
+            told("renew", 100, 102, "a", 600, mode="read"),
+            writer(290, 301, "c", 1301, 6),
+        ],
+    ),
+    "two writers": ("C1", [writer(0, 2, "a", 1000, 5), writer(3, 4, "b", 1000, 6)]),
+    "a mutex beside a reader": ("C14", [reader(0, 2, "a", 1000, 5), grant(3, 4, "b", 1000, 6)]),
+    "a mutex beside a permit": ("C1", [permit(0, 2, "a", 0, 5), grant(3, 4, "b", 1000, 6)]),
+    "one slot twice": ("C15", [permit(0, 2, "a", 1, 5), permit(3, 4, "b", 1, 6)]),
+    "one more than there are permits": (
+        "C15",
+        [permit(0, 2, "a", 0, 5), permit(1, 3, "b", 1, 6), permit(2, 4, "c", 2, 7)],
+    ),
+    "a slot's numbers fall": (
+        "C2",
+        [permit(0, 2, "a", 1, 9), release(10, 12, "a"), permit(11, 13, "b", 1, 8)],
+    ),
+    "a slot's number twice": (
+        "C2",
+        [permit(0, 2, "a", 1, 9), release(10, 12, "a"), permit(11, 13, "b", 1, 9)],
+    ),
+    "a lost write of a slot": (
+        "C3",
+        [write(0, 3, "a", 1, 0, slot=1), write(1, 4, "b", 1, 0, slot=1)],
+    ),
+    "two writers with one number": (
+        "C2",
+        [writer(0, 2, "a", 1000, 9), release(10, 12, "a"), writer(11, 13, "b", 1010, 9)],
+    ),
+    "a reader's number is below the write before": (
+        "C16",
+        [writer(0, 2, "a", 1000, 9), release(10, 12, "a"), reader(11, 13, "b", 1010, 8)],
+    ),
+    "a writer's number is that of a read before": (
+        "C16",
+        [reader(0, 2, "a", 1000, 9), release(10, 12, "a"), writer(11, 13, "b", 1010, 9)],
+    ),
+    "a reader sees a write": (
+        "C16",
+        [
+            reader(0, 2, "a", 1000, 9),
+            read(3, "a", 9, 0),
+            write(4, 5, "z", 9, 0, mode="write"),
+            read(6, "a", 9, 1),
+        ],
+    ),
+    "a valid reader is refused": (
+        "C16",
+        [reader(0, 2, "a", 1000, 9), read(3, "a", 9, 0, "fail")],
+    ),
+    "a valid writer is refused": (
+        "C16",
+        [writer(0, 2, "a", 1000, 9), write(3, 4, "a", 9, 0, "fail", mode="write")],
+    ),
     "two holders": ("C1", [grant(0, 2, "a", 1000, 1), grant(5, 6, "b", 1005, 2)]),
     "another caller was killed": (
         "C1",
@@ -245,6 +384,17 @@ def rules(history):
     return sorted({violation.split()[0] for violation in checker.check(history).violations})
 
 
+def kinds():
+    """What the history has of each kind: a row that mixes them is no proof without."""
+    readers = [
+        reader(0, 2, "a", 1000, 5),
+        reader(1, 3, "b", 1000, 5),
+        reader(2, 2000, "c", 3000, 5),
+    ]
+    permits = [permit(0, 2, "d", 0, 9, key="l"), permit(1, 3, "e", 1, 9, key="l")]
+    return dict(checker.check(readers + permits + [writer(0, 2, "f", 1000, 1, key="m")]).kinds)
+
+
 def figures():
     verdict = checker.check(
         [
@@ -295,6 +445,7 @@ def main():
         [1, 0, 1],
     )
     judge("figures", figures(), (3, 2, 1, 1, 3, 2, 3.0))
+    judge("kinds", kinds(), {"write": 1, "read": 1, "slot": 1})
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 

@@ -67,21 +67,34 @@ static int64_t integer(const json_t *from)
     return json_is_integer(from) ? json_integer_value(from) : 0;
 }
 
-/* A grant and a renewal report the hold themselves, a look has it as a member, a problem has
- * none. */
-static void understand(const char *body, size_t length, struct answer *answer)
+/* A grant and a renewal report the hold themselves, a look has it as a member or in a list, a
+ * problem has none. */
+static const json_t *find_hold(const json_t *root, const char *label)
+{
+    const json_t *holds = json_object_get(root, "holds"), *hold = json_object_get(root, "hold");
+    for (size_t i = 0; i < json_array_size(holds); i++) {
+        const json_t *each = json_array_get(holds, i);
+        const char *its_label = json_string_value(json_object_get(each, "label"));
+        if (its_label != NULL && strcmp(its_label, label) == 0)
+            return each;
+    }
+    return holds != NULL || hold != NULL ? hold : root;
+}
+
+static void understand(const char *body, size_t length, const char *label, struct answer *answer)
 {
     json_t *root = json_loadb(body, length, 0, NULL);
-    const json_t *hold = json_object_get(root, "hold");
+    const json_t *hold = find_hold(root, label);
     copy_string(answer->code, sizeof(answer->code), json_object_get(root, "code"));
     copy_string(answer->token, sizeof(answer->token), json_object_get(root, "token"));
-    if (hold == NULL)
-        hold = root;
     answer->is_hold =
         answer->status < 300 && json_object_get(hold, "valid_until_boottime_ms") != NULL;
     answer->fence = integer(json_object_get(hold, "fencing_token"));
     answer->until_ms = integer(json_object_get(hold, "valid_until_boottime_ms"));
     answer->for_ms = integer(json_object_get(hold, "valid_for_ms"));
+    copy_string(answer->mode, sizeof(answer->mode), json_object_get(hold, "mode"));
+    answer->slot = integer(json_object_get(hold, "slot"));
+    answer->permits = integer(json_object_get(hold, "permits"));
     json_decref(root);
 }
 
@@ -91,7 +104,8 @@ static size_t body_length(const char *headers)
     return field != NULL ? strtoul(field + strlen("\r\ncontent-length:"), NULL, 10) : 0;
 }
 
-static bool is_whole(struct conversation *conversation, struct answer *ret_answer)
+static bool is_whole(struct conversation *conversation, const char *label,
+                     struct answer *ret_answer)
 {
     conversation->bytes[conversation->filled] = '\0';
     char *end = strstr(conversation->bytes, "\r\n\r\n");
@@ -105,14 +119,15 @@ static bool is_whole(struct conversation *conversation, struct answer *ret_answe
     if (conversation->filled < header + body)
         return false;
     ret_answer->status = (int)strtol(conversation->bytes + strlen("HTTP/1.1 "), NULL, 10);
-    understand(conversation->bytes + header, body, ret_answer);
+    understand(conversation->bytes + header, body, label, ret_answer);
     conversation->filled = 0;
     if (closes)
         conversation_close(conversation);
     return true;
 }
 
-enum answer_state conversation_hear(struct conversation *conversation, struct answer *ret_answer)
+enum answer_state conversation_hear(struct conversation *conversation, const char *label,
+                                    struct answer *ret_answer)
 {
     const ssize_t length =
         recv(conversation->fd, conversation->bytes + conversation->filled,
@@ -125,5 +140,5 @@ enum answer_state conversation_hear(struct conversation *conversation, struct an
         return ANSWER_BROKEN;
     }
     conversation->filled += (size_t)length;
-    return is_whole(conversation, ret_answer) ? ANSWER_WHOLE : ANSWER_NONE_YET;
+    return is_whole(conversation, label, ret_answer) ? ANSWER_WHOLE : ANSWER_NONE_YET;
 }

@@ -15,18 +15,33 @@ int64_t boottime_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+static bool takes_writer(const struct shared_register *shared, int64_t fence)
+{
+    return fence >= shared->largest_fence && fence > shared->largest_look;
+}
+
 bool register_read(struct shared_register *shared, int64_t fence, int64_t *ret_value)
 {
-    if (fence < shared->largest_fence)
+    if (!takes_writer(shared, fence))
         return false;
     shared->largest_fence = fence;
     *ret_value = shared->value;
     return true;
 }
 
-bool register_write(struct shared_register *shared, int64_t fence, int64_t value)
+bool register_look(struct shared_register *shared, int64_t fence, int64_t *ret_value)
 {
     if (fence < shared->largest_fence)
+        return false;
+    if (fence > shared->largest_look)
+        shared->largest_look = fence;
+    *ret_value = shared->value;
+    return true;
+}
+
+bool register_write(struct shared_register *shared, int64_t fence, int64_t value)
+{
+    if (!takes_writer(shared, fence))
         return false;
     shared->value = value;
     return true;
@@ -62,6 +77,11 @@ void history_add(const struct operation *operation)
     if (operation->fence != 0)
         fprintf(history, ",\"fence\":%" PRId64 ",\"saw\":%" PRId64 ",\"wrote\":%" PRId64,
                 operation->fence, operation->saw, operation->wrote);
+    if (operation->mode[0] != '\0')
+        fprintf(history, ",\"mode\":\"%s\"", operation->mode);
+    if (operation->permits != 0)
+        fprintf(history, ",\"slot\":%" PRId64 ",\"permits\":%" PRId64, operation->slot,
+                operation->permits);
     fputs("}\n", history);
 }
 

@@ -1,8 +1,9 @@
 /* The fault proxy: one process, one epoll loop, one TCP listener per link between an agent and a
  * master, and on each link what a network can do to it.
  *
- *   proxy SOCKET...     the unix sockets of the masters, one per link; prints `ports P...`, the TCP
- *                       port of each link
+ *   proxy MASTER...     the unix sockets of the masters, one per link, or the ports of 127.0.0.1 of
+ *                       those over TLS, whose bytes nobody here can read: there are no lies then;
+ *                       prints `ports P...`, the TCP port of each link
  *
  * Commands come on stdin, one per line, each answered by `ok` or `error ...` once it is in force;
  * the end of stdin ends the proxy. A command is `LINKS NAME=VALUE...`, where LINKS is `all` or
@@ -100,7 +101,12 @@ struct stream {
 
 struct link {
     int listener;
-    struct sockaddr_un master;
+    union {
+        struct sockaddr any;
+        struct sockaddr_un path;
+        struct sockaddr_in port;
+    } master;
+    bool over_tls;
     struct weather weather[DIRECTIONS];
     struct lie lie;
     bool refuses;
@@ -314,6 +320,14 @@ static void pass_up(struct pair *pair, const char *bytes, size_t length)
     enqueue(pair, UP, PARCEL_DATA, bytes, length);
 }
 
+static void pass(struct pair *pair, enum direction direction, const char *bytes, size_t length)
+{
+    if (pair->link->over_tls)
+        enqueue(pair, direction, PARCEL_DATA, bytes, length);
+    else
+        (direction == UP ? pass_up : pass_down)(pair, bytes, length);
+}
+
 /* Says something to an agent that waits for nothing, and that has been silent for a moment, so that
  * nothing is on its way either. */
 static void lie_unasked(struct pair *pair, int64_t now)
@@ -344,8 +358,7 @@ static void source_is_readable(struct pair *pair, enum direction direction)
     if (length > 0) {
         const bool breaks = chance(pair->link->weather[direction].reset_permille);
         pair->spoke_ns = now_ns();
-        (direction == UP ? pass_up : pass_down)(pair, bytes,
-                                                breaks ? ((size_t)length + 1) / 2 : (size_t)length);
+        pass(pair, direction, bytes, breaks ? ((size_t)length + 1) / 2 : (size_t)length);
         if (!breaks) {
             watch(pair, direction, stream->queued_bytes < QUEUED_BYTES_MAX);
             return;
@@ -431,12 +444,17 @@ static void close_pair(struct pair *pair)
     *pair = (struct pair){0};
 }
 
-/* A blocking connect to a unix socket could wait for a stopped master: a full queue there is a
- * refusal. */
+/* A blocking connect could wait for a stopped master: a full queue of a unix socket is a refusal,
+ * and what is sent to a port waits until it is connected. */
 static int connect_to_master(const struct link *link)
 {
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&link->master, sizeof(link->master)) == 0)
+    const int on = 1;
+    const sa_family_t family = link->master.any.sa_family;
+    const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const socklen_t size = link->over_tls ? sizeof(link->master.port) : sizeof(link->master.path);
+    if (fd >= 0 && link->over_tls)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (fd >= 0 && (connect(fd, &link->master.any, size) == 0 || errno == EINPROGRESS))
         return fd;
     if (fd >= 0)
         close(fd);
@@ -516,12 +534,18 @@ static void open_link(struct link *link, const char *master)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const int on = 1;
-    link->master.sun_family = AF_UNIX;
-    if (strlen(master) >= sizeof(link->master.sun_path)) {
+    link->over_tls = master[0] != '/';
+    if (strlen(master) >= sizeof(link->master.path.sun_path)) {
         errno = ENAMETOOLONG;
         die(master);
     }
-    memcpy(link->master.sun_path, master, strlen(master) + 1);
+    if (link->over_tls) {
+        link->master.port = address;
+        link->master.port.sin_port = htons((uint16_t)atoi(master));
+    } else {
+        link->master.path.sun_family = AF_UNIX;
+        memcpy(link->master.path.sun_path, master, strlen(master) + 1);
+    }
     link->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     setsockopt(link->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     do

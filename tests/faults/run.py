@@ -2,15 +2,15 @@
 """The fault suite: real agents, real masters, and one fault after the other, with a checker over
 what the callers were told.
 
-run.py BUILD_DIR [--seed N] [--all] [--for SECONDS] [--only PART] [--memory MIB] [--list]
-[--markdown]
+run.py BUILD_DIR [--seed N] [--all] [--for SECONDS] [--only PART] [--tls] [--memory MIB]
+[--list] [--markdown]
 
 Each fault gets a world of its own: callers work for a moment, the fault comes and goes, every
 agent must grant again in time, the callers go, and no key may be left. One of each class comes
 once; with --all every fault, and with --for all of them in random order, with a new seed each
 time, until the time is over. A row that failed prints its seed; --seed N --only PART repeats it.
---memory is what an agent may grow by while masters are hostile. The last line is `N passed, N
-failed`.
+With --tls the masters of all rows are reached over TLS. --memory is what an agent may grow by while
+masters are hostile. The last line is `N passed, N failed`.
 """
 import argparse
 import contextlib
@@ -461,6 +461,19 @@ def refused(world):
     time.sleep(FAULT_S)
 
 
+@fault("over TLS: a byte at a time, resets, 2 masters stopped, a hole", over_tls=True)
+def over_tls(world):
+    world.weather("all", slice_us=20)
+    time.sleep(FAULT_S / 2)
+    world.weather("all", slice_us=0, down_reset_permille=50, up_reset_permille=50)
+    time.sleep(FAULT_S / 2)
+    world.weather("all", down_reset_permille=0, up_reset_permille=0)
+    masters = world.masters(2)
+    world.pause([f"master{master}" for master in masters], FAULT_S)
+    world.weather(world.links(masters=masters), hole=1)
+    time.sleep(FAULT_S)
+
+
 # ---- callers
 
 
@@ -570,6 +583,121 @@ def bound_callers_killed(world):
         raise Failure("nothing was held by a connection")
 
 
+# ---- readers and writers, and permits, beside mutexes
+
+
+def of_kinds(name, **more):
+    return fault(f"kinds mixed: {name}", kinds=True, contenders=2 * CONTENDERS, **more)
+
+
+of_kinds("none")(nothing)
+of_kinds("SIGKILL of an agent")(agent_killed)
+
+
+@of_kinds("SIGSTOP of an agent, 2 ttl")
+def agent_of_kinds_stopped(world):
+    agent_stopped(world, stop=2)
+
+
+for count in (1, 3):
+
+    @of_kinds(f"FLUSHALL on {some_masters(count)}", guarded=True)
+    def masters_of_kinds_flushed(world, count=count):
+        masters_flushed(world, count=count)
+
+
+@of_kinds("partition from majority of the masters")
+def masters_of_kinds_cut_off(world):
+    partition(world, count=3)
+
+
+def expect_foreign(world, agent, key):
+    """What is held at another agent is no lock that this one knows; still it is held."""
+    status, problem = world.ask(agent, "POST", f"/locks/{key}")
+    if (status, problem.get("code")) != (409, "lock_held"):
+        raise Failure(f"agent {agent}, of another kind, is told of {key}: {status} {problem}")
+    _, seen = world.ask(agent, "GET", f"/locks/{key}")
+    states = [each["state"] for each in seen["masters"]]
+    if states.count("foreign") < MASTERS // 2 + 1:
+        raise Failure(f"agent {agent}, of another kind, sees {key} as {', '.join(states)}")
+
+
+@of_kinds("an agent that knows another kind", of_another_kind=[0])
+def agents_of_another_kind(world):
+    for agent, other in ((0, 1), (1, 0)):
+        token = world.hold(agent, f"rw/of/{agent}", TTL_MS)
+        expect_foreign(world, other, f"rw/of/{agent}")
+        world.let_go(agent, f"rw/of/{agent}", token)
+    time.sleep(FAULT_S)
+
+
+# ---- one master and its replicas (R21)
+
+
+def of_replicas(name, **more):
+    return fault(
+        name,
+        replicas=2,
+        group="durable: false, replicas: {ack: 1, timeout: 60ms}",
+        policy="algorithm: single",
+        **more,
+    )
+
+
+@of_replicas("replicas of a single master stopped")
+def replicas_stopped(world):
+    world.pause(["master1", "master2"], FAULT_S)
+
+
+@of_replicas("a replica of a single master promoted", guarded=True)
+def replica_promoted(world):
+    world.promote(1)
+
+
+@of_replicas("a replica of a single master promoted without the keys", guarded=True)
+def replica_promoted_without_keys(world):
+    world.ask_master(1, "REPLICAOF", "NO", "ONE")
+    time.sleep(FAULT_S)
+    world.promote(1)
+
+
+# ---- a service in Java beside the agents (R22)
+
+
+def of_java(name, **more):
+    return fault(
+        f"Java contender: {name}", java=True, durable=True, policy="format: redisson", **more
+    )
+
+
+of_java("none")(nothing)
+of_java("SIGKILL of an agent", more=True)(agent_killed)
+
+
+@of_java("SIGKILL of it")
+def java_killed(world):
+    world.kill("java")
+    time.sleep(FAULT_S)
+    world.launch_java()
+
+
+@of_java("SIGSTOP of it, 2 ttl")
+def java_stopped(world):
+    world.pause(["java"], 2 * TTL_S)
+
+
+@of_java("SIGKILL of 1 master", more=True)
+def master_of_java_killed(world):
+    masters_killed(world, count=1)
+
+
+@of_java("its forceUnlock", breaks="A4")
+def java_forces(world):
+    for _ in range(10):
+        world.signal("java", signal.SIGUSR1)
+        time.sleep(FAULT_S / 10)
+
+
 # ---- a run
 
 
@@ -645,7 +773,12 @@ def play(build, fault, seed):
         except Failure as failure:
             trouble = str(failure)
         apart_us = ROUND_US if fault.breaks == "A4" else 0
-        return checker.check(world.whole_history(), apart_us, fault.fair_us), trouble
+        verdict = checker.check(world.whole_history(), apart_us, fault.fair_us)
+        if world.java and not (trouble or verdict.holds_of_java):
+            trouble = "the Java service held nothing"
+        if world.kinds and not (trouble or len(+verdict.kinds) == 3):
+            trouble = f"not all kinds have been held: {dict(verdict.kinds)}"
+        return verdict, trouble
 
 
 def row(build, fault, seed, sums, layout):
@@ -696,6 +829,7 @@ def main():
     parser.add_argument("--for", type=float, dest="seconds")
     parser.add_argument("--only", default="")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--tls", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--memory", type=int, default=World.memory_kib >> 10)
     parser.add_argument("--markdown", action="store_true")
@@ -706,6 +840,7 @@ def main():
         print("\n".join(each.name for each in faults))
         return 0
     World.memory_kib = options.memory << 10
+    World.all_over_tls = options.tls
     # The world is closed on every way out.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))

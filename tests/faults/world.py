@@ -31,6 +31,8 @@ ALIVE_S = 2  # for an answer that asks no master
 # more than an agent had before: bounded replies, and what more callers in more trouble take
 MEMORY_KIB = 24 << 10
 
+# which keys are what, where not all are mutexes; the callers know them by these names
+KINDS = {"rw/*": "kind: rw", "two/*": "permits: 2", "eight/*": "permits: 8"}
 ADMIN = ["admin", "on", "nopass", "~*", "&*", "+@all"]
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -43,11 +45,11 @@ def boottime_us():
 
 def free_ports(count):
     """Different ones, outside the range that the kernel hands out, so that they stay free while
-    their server is down."""
+    their server is down, and none that browsers' fetch() refuses (10080)."""
     with contextlib.ExitStack() as probes:
         ports = []
         while len(ports) < count:
-            port, probe = random.randrange(10000, 12000), probes.enter_context(socket.socket())
+            port, probe = random.randrange(10100, 12000), probes.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
                 ports.append(port)
@@ -61,6 +63,10 @@ def eventually(condition, seconds=PATIENCE_S):
             return False
         time.sleep(0.02)
     return True
+
+
+def listen_on(port, over_tls):
+    return ["--port", "0", "--tls-port", str(port)] if over_tls else ["--port", str(port)]
 
 
 class Net:
@@ -93,15 +99,14 @@ class Net:
     def address(self, master):
         return f"{self.subnet}.2:{7001 + master}"
 
-    def listen(self, master):
+    def listen(self, master, over_tls):
         return [
             "ip",
             "netns",
             "exec",
             self.name,
             "redis-server",
-            "--port",
-            str(7001 + master),
+            *listen_on(7001 + master, over_tls),
             "--bind",
             f"{self.subnet}.2",
             "--protected-mode",
@@ -141,7 +146,11 @@ class World:
     `prefixes`: of each agent's keys. `user`: whom the agents log in as, with the password
     `secret`. `journal`: the agents keep one. `deadly`: they can be killed before an answer.
     `stray_permille`: of the contenders' renewals and releases go to another agent. `contenders`:
-    for the shared keys."""
+    for the shared keys. `replicas`: so many of the next masters are replicas of the first one, the
+    only one that the agents know; two at the most. `over_tls`: the masters are reached over TLS
+    alone, with client certificates. `kinds`: these are of several kinds, as KINDS has them; but the
+    agents `of_another_kind` take those that are read and written for mutexes. `java`: a service in
+    Java takes the contested keys as well."""
 
     def __init__(
         self,
@@ -160,6 +169,11 @@ class World:
         deadly=False,
         stray_permille=0,
         contenders=CONTENDERS,
+        over_tls=False,
+        kinds=False,
+        of_another_kind=(),
+        replicas=0,
+        java=False,
     ):
         self.build, self.random, self.durable, self.clocks = (
             build,
@@ -181,7 +195,9 @@ class World:
             stray_permille,
             0,
         )
-        self.contenders = contenders
+        self.contenders, self.kinds, self.of_another_kind = contenders, kinds, of_another_kind
+        self.replicas, self.java = replicas, java
+        self.over_tls, self.tls_ports = over_tls or World.all_over_tls, free_ports(MASTERS)
         self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
         self.processes, self.marks, self.ports = {}, [], free_ports(AGENTS)
         self.history = self.path("history")
@@ -192,38 +208,81 @@ class World:
             raise
 
     memory_kib = MEMORY_KIB
+    all_over_tls = False
+    retry = "{max: 100ms}"  # of the agents' policy
 
     def open(self, seed, vanish_permille, limits):
         if self.behind_net:
             self.net = Net()
+        self.launch_masters()
+        if self.replicas:
+            self.launch_replicas()
+        self.launch_agents(limits)
+        self.launch_callers(seed, vanish_permille)
+        if self.java:
+            self.launch_java()
+
+    def launch_masters(self):
+        """With the proxy in front of them."""
+        if self.over_tls:
+            self.make_certificates()
         for master in range(MASTERS):
             os.mkdir(self.path(f"master{master}"))
             self.set_clock(master, 0)
             self.launch_master(master)
-        sockets = [self.socket(master) for _ in range(AGENTS) for master in range(MASTERS)]
+        ends = [
+            str(self.tls_ports[master]) if self.over_tls else self.socket(master)
+            for _ in range(AGENTS)
+            for master in range(MASTERS)
+        ]
         self.start(
             "proxy",
-            [f"{self.build}/tests/faults/fault-proxy", *sockets],
+            [f"{self.build}/tests/faults/fault-proxy", *ends],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        links = self.processes["proxy"].stdout.readline().split()[1:]
+        self.link_ports = self.processes["proxy"].stdout.readline().split()[1:]
+        for master in range(MASTERS):
+            self.await_master(master)
+
+    def launch_replicas(self):
+        """They follow whoever serves where the first master did."""
+        self.ask_master(0, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+        for replica in range(1, 1 + self.replicas):
+            self.ask_master(replica, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+            self.ask_master(replica, "REPLICAOF", "127.0.0.1", self.link_ports[-MASTERS])
+        for replica in range(1, 1 + self.replicas):
+            if not eventually(lambda replica=replica: self.follows(replica)):
+                raise Failure(f"replica {replica} does not follow the master")
+
+    def follows(self, replica):
+        return "master_link_status:up" in self.ask_master(replica, "INFO", "replication")
+
+    def promote(self, replica):
+        """It serves where the first master served, which is killed."""
+        self.kill_masters([0])
+        os.rename(self.socket(replica), self.socket(0))
+        self.processes["master0"] = self.processes.pop(f"master{replica}")
+        if self.ask_master(0, "REPLICAOF", "NO", "ONE") != ["OK"]:
+            raise Failure(f"replica {replica} can not be promoted")
+        self.weather(self.links(masters=[0]), refuse=0)
+
+    def launch_agents(self, limits):
         for agent in range(AGENTS):
-            ports = links[agent * MASTERS : (agent + 1) * MASTERS]
+            ports = self.link_ports[agent * MASTERS : (agent + 1) * MASTERS]
             self.configure(
                 agent,
                 [
                     self.net.address(master) if master < self.behind_net else f"127.0.0.1:{port}"
-                    for master, port in enumerate(ports)
+                    for master, port in enumerate(ports[:1] if self.replicas else ports)
                 ],
                 limits,
             )
-        for master in range(MASTERS):
-            self.await_master(master)
-        for agent in range(AGENTS):
             self.launch_agent(agent)
         for agent in range(AGENTS):
             self.await_agent(agent)
+
+    def launch_callers(self, seed, vanish_permille):
         self.start(
             "callers",
             [
@@ -235,6 +294,7 @@ class World:
                 str(vanish_permille),
                 self.history,
                 f"stray={self.stray_permille}",
+                *["kinds"] * self.kinds,
                 *map(str, self.ports),
             ],
             stdin=subprocess.PIPE,
@@ -304,14 +364,42 @@ class World:
     def socket(self, master):
         return self.path(f"master{master}.sock")
 
+    def make_certificates(self):
+        """For masters and agents alike, and for one name, by which all masters are known."""
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        ca, ca_key = self.path("ca.pem"), self.path("ca.key")
+        for command in (
+            ["-keyout", ca_key, "-out", ca, "-subj", "/CN=authority"],
+            [
+                *["-CA", ca, "-CAkey", ca_key],
+                *["-keyout", self.path("all.key"), "-out", self.path("all.pem")],
+                *["-subj", "/CN=all", "-addext", "subjectAltName=DNS:masters.example"],
+            ],
+        ):
+            made = subprocess.run(
+                ["openssl", "req", "-x509", *key, *command],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if made.returncode != 0:
+                raise Failure(f"openssl req: {made.stderr}")
+
+    def certificates(self):
+        return [
+            *["--tls-ca-cert-file", self.path("ca.pem")],
+            *["--tls-cert-file", self.path("all.pem"), "--tls-key-file", self.path("all.key")],
+        ]
+
     def launch_master(self, master):
-        clock = {
-            "LD_PRELOAD": f"{self.build}/tests/faults/fault-clock.so",
-            "FAULT_CLOCK": self.path(f"clock{master}"),
-        }
+        port = self.tls_ports[master] if self.over_tls else 0
         listen = (
-            self.net.listen(master) if master < self.behind_net else ["redis-server", "--port", "0"]
+            self.net.listen(master, self.over_tls)
+            if master < self.behind_net
+            else ["redis-server", *listen_on(port, self.over_tls)]
         )
+        if self.over_tls:
+            listen += self.certificates()
         self.start(
             f"master{master}",
             [
@@ -338,8 +426,15 @@ class World:
                 *ADMIN,
                 *self.login(),
             ],
-            more_environment=clock if self.clocks else {},
+            more_environment=self.clock(f"clock{master}") if self.clocks else {},
         )
+
+    def clock(self, name):
+        """The environment of a process whose wall clock is set by that file."""
+        return {
+            "LD_PRELOAD": f"{self.build}/tests/faults/fault-clock.so",
+            "FAULT_CLOCK": self.path(name),
+        }
 
     def set_clock(self, master, offset_ms):
         with open(
@@ -418,7 +513,14 @@ class World:
             raise Failure(f"master {master} does not get back {', '.join(missing)}")
 
     def lock_keys(self):
-        return {master: self.ask_master(master, "KEYS", "lock:*") for master in range(MASTERS)}
+        """Also those of slots."""
+        every = "local found = {} for _, each in ipairs(ARGV) do "
+        every += "for _, key in ipairs(redis.call('KEYS', each)) do table.insert(found, key) end "
+        every += "end return found"
+        return {
+            master: self.ask_master(master, "EVAL", every, "0", "lock:*", "lockagent:slot:*")
+            for master in range(1 if self.replicas else MASTERS)
+        }
 
     # ---- agents
 
@@ -427,32 +529,52 @@ class World:
 
     def configure(self, agent, masters, limits):
         """max_ttl is as small as may be, so that a guard is over soon."""
-        urls = [f"redis://{self.credentials()}{master}" for master in masters]
+        scheme, tls = "redis", ""
+        if self.over_tls:
+            scheme, tls = "rediss", (
+                f", tls: {{ca_file: {self.path('ca.pem')}, cert_file: {self.path('all.pem')}, "
+                f"key_file: {self.path('all.key')}, server_name: masters.example}}"
+            )
+        urls = [f"{scheme}://{self.credentials()}{master}" for master in masters]
         with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
             config.write(
                 f"listen: 127.0.0.1:{self.ports[agent]}\n"
                 f"redis: {{groups: {{main: {{masters: [{', '.join(urls)}], "
-                f"node_timeout: {NODE_TIMEOUT_MS}ms, {self.group}}}}}}}\n"
-                f"policies: [{{match: '*', prefix: '{self.prefixes[agent]}', ttl: {TTL_MS}ms, "
-                "retry: {max: 100ms}"
-                f"{self.policy and ', ' + self.policy}}}]\n{self.journal_of(agent)}"
+                f"node_timeout: {NODE_TIMEOUT_MS}ms, {self.group}{tls}}}}}}}\n"
+                f"policies: [{', '.join(self.policies(agent))}]\n{self.journal_of(agent)}"
                 f"limits: {json.dumps({'max_ttl': f'{TTL_MS}ms', **limits})}\n"
                 "log: {level: info, format: json}\nshutdown: {grace: 100ms}\n"
             )
+
+    def policies(self, agent):
+        def policy(match, kind):
+            return (
+                f"{{match: '{match}', prefix: '{self.prefixes[agent]}', ttl: {TTL_MS}ms, "
+                f"retry: {self.retry}{kind and ', ' + kind}}}"
+            )
+
+        kinds = dict(KINDS) if self.kinds else {}
+        if agent in self.of_another_kind:
+            del kinds["rw/*"]
+        return [policy(*each) for each in kinds.items()] + [policy("*", self.policy)]
 
     def journal_of(self, agent):
         return f"journal: {{file: {self.path(f'journal{agent}')}}}\n" if self.journal else ""
 
     def launch_agent(self, agent):
-        deadly = {
-            "LD_PRELOAD": f"{self.build}/tests/faults/fault-deadly.so",
-            "FAULT_DEADLY": self.path(f"deadly{agent}"),
-        }
         self.start(
             f"agent{agent}",
             [f"{self.build}/lockagent", "serve", "--config", self.path(f"agent{agent}.yaml")],
-            more_environment=deadly if self.deadly else {},
+            more_environment=self.environment_of(agent),
         )
+
+    def environment_of(self, agent):
+        if not self.deadly:
+            return {}
+        return {
+            "LD_PRELOAD": f"{self.build}/tests/faults/fault-deadly.so",
+            "FAULT_DEADLY": self.path(f"deadly{agent}"),
+        }
 
     def kill_before_granting(self, agent, key):
         """It is killed when it has granted `key` and is about to say so; returns when it was.
@@ -618,6 +740,33 @@ class World:
             if (self.ask_master(master, "GET", f"lock:{key}") or [""])[0].startswith(hold)
         }
 
+    # ---- who shares the keys with them
+
+    def launch_java(self):
+        self.start(
+            "java",
+            [
+                sys.executable,
+                os.path.join(os.path.dirname(__file__), "java.py"),
+                str(self.random.randrange(1 << 30)),
+                str(TTL_MS),
+                self.history + ".java",
+                *map(self.socket, range(MASTERS)),
+            ],
+        )
+
+    def stop_java(self):
+        """It gives back what it holds."""
+        java = self.processes["java"]
+        java.terminate()
+        try:
+            ended = java.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            ended = None
+        if ended != 0:
+            raise Failure(f"the Java service ended with {ended}:\n{self.log('java')}")
+        self.kill("java")
+
     # ---- the network
 
     @staticmethod
@@ -663,12 +812,10 @@ class World:
             return [json.loads(line) for line in lines if line.endswith("}\n")]
 
     def whole_history(self):
-        bound = self.history + ".bound"
-        return (
-            self.events(self.history)
-            + (self.events(bound) if os.path.exists(bound) else [])
-            + self.marks
-        )
+        told = [self.history, self.history + ".bound", self.history + ".java"]
+        return [
+            event for path in told if os.path.exists(path) for event in self.events(path)
+        ] + self.marks
 
     def mark(self, op, **more):
         self.marks.append({"op": op, "t0": boottime_us(), **more})
@@ -700,6 +847,8 @@ class World:
         if ended != 0:
             raise Failure(f"the callers ended with {ended}:\n{self.log('callers')}")
         self.kill("callers")
+        if self.java:
+            self.stop_java()
 
     def look_for_orphans(self):
         """What is still there a ttl and a second after the last caller went."""

@@ -66,6 +66,14 @@ void masters_start_with(size_t count, enum masters_kind kind, const char *option
 /* The same for masters whose wall clocks master_clock() sets. */
 void masters_start_with_clocks(size_t count);
 void master_clock(size_t index, int64_t offset_ms); /* against ours */
+/* The same over TLS alone, all on TCP, with the certificate `master` that `ca` has signed, which
+ * are made for 127.0.0.1 where they are not there yet. `auth_clients`: yes, optional or no. */
+void masters_start_over_tls(size_t count, const char *auth_clients);
+/* Certificates of openssl(1), in NAME.pem and NAME.key of the world's folder; returns the path of
+ * the first. `alternatives` as in IP:127.0.0.1,DNS:localhost; negative days: it has expired. */
+const char *authority(const char *name);
+const char *certificate(const char *name, const char *signed_by, const char *alternatives,
+                        int days);
 /* Reserves `count` addresses without starting anything: master_start() does that later. */
 void masters_plan(size_t count, enum masters_kind kind);
 void master_start(size_t index);     /* and waits until it answers */
@@ -189,6 +197,10 @@ void wire_say(int wire, const char *text);
 struct reply *wire_receive(int wire, int64_t timeout_ms);
 void wire_close(int wire);
 bool wire_is_silent(int wire); /* nothing to read, and not closed */
+/* The same as wire_open(), of a caller for whom the kernel keeps little that it has not read. */
+int wire_open_deaf(const struct agent *agent);
+/* The token of the grant that lies unread there. */
+const char *wire_unread_token(int wire);
 /* Opens a connection and sends a request without body; wire_receive() gets the reply. */
 int wire_request(const struct agent *agent, const char *method, const char *path,
                  const char *headers);

@@ -251,13 +251,11 @@ double metric(const struct agent *agent, const char *series)
 int waiting_at(const struct agent *agent)
 {
     const struct reply *page = get(agent, "/");
-    unsigned held = 0, waiting = 0;
+    int waiting = 0;
     expect(page, 200, NULL);
-    const char *row = strstr(page->body, "<th>locks held</th><th>waiting</th>");
-    row = row ? strstr(row, "<tr><td>") : NULL;
-    cr_assert(row && sscanf(row, "<tr><td>%u</td><td>%u</td>", &held, &waiting) == 2, "%s",
-              page->body);
-    return (int)waiting;
+    const char *at = strstr(page->body, "id=\"waiting\"");
+    cr_assert(at && sscanf(at, "id=\"waiting\" value=\"%d\"", &waiting) == 1, "%s", page->body);
+    return waiting;
 }
 
 /* ---- bare sockets ---------------------------------------------------------------------------- */
@@ -357,6 +355,23 @@ bool wire_is_silent(int wire)
 {
     struct pollfd ready = {.fd = wire, .events = POLLIN};
     return poll(&ready, 1, 0) == 0;
+}
+
+int wire_open_deaf(const struct agent *agent)
+{
+    const int small = 1024, wire = wire_open(agent);
+    cr_assert_eq(setsockopt(wire, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    return wire;
+}
+
+const char *wire_unread_token(int wire)
+{
+    char grant[4096] = "", text[80];
+    const char *at = NULL;
+    cr_assert(eventually(recv(wire, grant, sizeof(grant) - 1, MSG_PEEK | MSG_DONTWAIT) > 300));
+    at = strstr(grant, "Lock-Token: ");
+    cr_assert(at && sscanf(at, "Lock-Token: %79[^\r]", text) == 1, "%s", grant);
+    return format("%s", text);
 }
 
 int wire_request(const struct agent *agent, const char *method, const char *path,

@@ -21,7 +21,8 @@ static struct {
     size_t count;
     enum masters_kind kind;
     const char *option, *value;
-    bool clocks; /* that can be set */
+    bool clocks;     /* that can be set */
+    const char *tls; /* NULL: in the clear; else its --tls-auth-clients */
 } masters;
 
 size_t master_count(void)
@@ -32,7 +33,7 @@ size_t master_count(void)
 const char *master_url(size_t index)
 {
     const struct master *master = &masters.list[index];
-    return master->port ? format("redis://127.0.0.1:%d", master->port)
+    return master->port ? format("redis%s://127.0.0.1:%d", masters.tls ? "s" : "", master->port)
                         : format("unix:%s", master->socket);
 }
 
@@ -45,7 +46,7 @@ void masters_plan(size_t count, enum masters_kind kind)
         struct master *master = &masters.list[i];
         master->folder = world_path(format("redis%zu", i));
         master->socket = format("%s.sock", master->folder);
-        master->port = i ? 0 : free_port();
+        master->port = i && !masters.tls ? 0 : free_port();
         cr_assert_eq(mkdir(master->folder, 0700), 0);
     }
 }
@@ -61,8 +62,9 @@ static bool connect_to(struct master *master)
 {
     const struct timeval patience = {.tv_sec = 2};
     disconnect(master);
-    master->connection = master->port ? redisConnectWithTimeout("127.0.0.1", master->port, patience)
-                                      : redisConnectUnixWithTimeout(master->socket, patience);
+    master->connection = master->port && !masters.tls
+                             ? redisConnectWithTimeout("127.0.0.1", master->port, patience)
+                             : redisConnectUnixWithTimeout(master->socket, patience);
     if (master->connection && !master->connection->err) {
         redisSetTimeout(master->connection, patience);
         return true;
@@ -122,7 +124,7 @@ static void launch(struct master *master)
     const bool durable = masters.kind == MASTERS_DURABLE;
     const char *log = format("%s.log", master->folder);
     const char *const usual[] = {"redis-server",
-                                 "--port",
+                                 masters.tls ? "--tls-port" : "--port",
                                  format("%d", master->port),
                                  "--bind",
                                  "127.0.0.1",
@@ -136,7 +138,7 @@ static void launch(struct master *master)
                                  "always",
                                  "--maxmemory-policy",
                                  "noeviction"};
-    const char *arguments[32] = {"env"};
+    const char *arguments[40] = {"env"};
     size_t count = 1;
     if (masters.clocks) {
         arguments[count++] =
@@ -145,7 +147,21 @@ static void launch(struct master *master)
     }
     memcpy(&arguments[count], usual, sizeof(usual));
     count += sizeof(usual) / sizeof(usual[0]);
-    if (!master->port) {
+    if (masters.tls) {
+        const char *const over_tls[] = {"--port",
+                                        "0",
+                                        "--tls-cert-file",
+                                        world_path("master.pem"),
+                                        "--tls-key-file",
+                                        world_path("master.key"),
+                                        "--tls-ca-cert-file",
+                                        world_path("ca.pem"),
+                                        "--tls-auth-clients",
+                                        masters.tls};
+        memcpy(&arguments[count], over_tls, sizeof(over_tls));
+        count += sizeof(over_tls) / sizeof(over_tls[0]);
+    }
+    if (!master->port || masters.tls) {
         unlink(master->socket);
         arguments[count++] = "--unixsocket";
         arguments[count++] = master->socket;
@@ -188,6 +204,57 @@ void masters_start_with(size_t count, enum masters_kind kind, const char *option
         cr_assert(eventually(answers(&masters.list[i])), "master %zu did not start:\n%s", i,
                   read_whole_file(format("%s.log", masters.list[i].folder)));
 }
+
+void masters_start_over_tls(size_t count, const char *auth_clients)
+{
+    masters.tls = auth_clients;
+    if (access(world_path("ca.pem"), F_OK) != 0)
+        authority("ca");
+    if (access(world_path("master.pem"), F_OK) != 0)
+        certificate("master", "ca", "IP:127.0.0.1", 2);
+    masters_start(count, MASTERS_FORGETFUL);
+}
+
+/* ---- certificates ---- */
+
+static void openssl(const char *const *arguments)
+{
+    const struct outcome made = program_run("openssl", arguments, NULL);
+    cr_assert_eq(made.exit_status, 0, "openssl %s: %s", arguments[0], made.err);
+}
+#define openssl(...) openssl((const char *const[]){__VA_ARGS__, NULL})
+
+static void new_key(const char *name)
+{
+    openssl("ecparam", "-genkey", "-noout", "-name", "prime256v1", "-out",
+            world_path(format("%s.key", name)));
+}
+
+const char *authority(const char *name)
+{
+    const char *path = world_path(format("%s.pem", name));
+    new_key(name);
+    openssl("req", "-x509", "-new", "-key", world_path(format("%s.key", name)), "-out", path,
+            "-subj", format("/CN=authority %s", name), "-days", "2");
+    return path;
+}
+
+const char *certificate(const char *name, const char *signed_by, const char *alternatives, int days)
+{
+    const char *path = world_path(format("%s.pem", name)),
+               *request = world_path(format("%s.csr", name)),
+               *extensions =
+                   write_file(format("%s.ext", name), format("subjectAltName=%s\n", alternatives));
+    new_key(name);
+    openssl("req", "-new", "-key", world_path(format("%s.key", name)), "-out", request, "-subj",
+            format("/CN=%s", name));
+    openssl("x509", "-req", "-in", request, "-CA", world_path(format("%s.pem", signed_by)),
+            "-CAkey", world_path(format("%s.key", signed_by)), "-days", format("%d", days),
+            "-extfile", extensions, "-out", path);
+    return path;
+}
+
+/* ---- all of them ---- */
 
 void masters_start(size_t count, enum masters_kind kind)
 {

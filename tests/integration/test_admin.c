@@ -14,8 +14,8 @@ Test(admin, the_admin_listener_serves_no_locks)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){.admin = true});
-    static const char *const pages[] = {"/metrics", "/livez",        "/readyz",
-                                        "/healthz", "/openapi.yaml", "/"};
+    static const char *const pages[] = {
+        "/metrics", "/livez", "/readyz", "/healthz", "/openapi.yaml", "/openapi-3.0.yaml", "/"};
     for (size_t i = 0; i < sizeof(pages) / sizeof(*pages); i++) {
         expect(http(agent, &(struct call){.path = pages[i], .admin = true}), 200, NULL);
         /* D9: neither Host nor Origin are checked there: kubelet and Prometheus come to the pod's

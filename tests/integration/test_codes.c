@@ -183,6 +183,7 @@ Test(codes, every_one)
 {
     masters_start(3, MASTERS_DURABLE);
     struct agent *agent = agent_start(&(struct agent_options){
+        .node_timeout = "500ms",
         .extra = "limits: {locks: 2, waiters: 1, connections: 128, header_timeout: 1s}\n"});
     struct agent *guarded = agent_start(
         &(struct agent_options){.not_ready = true,
@@ -210,8 +211,9 @@ Test(codes, every_route)
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     const char *openapi = get(agent, "/openapi.yaml")->body;
-    static const char *const routes[] = {"/locks/{key}", "/locks",   "/metrics",      "/livez",
-                                         "/readyz",      "/healthz", "/openapi.yaml", "/"};
+    static const char *const routes[] = {
+        "/locks/{key}", "/locks",        "/metrics",          "/livez", "/readyz",
+        "/healthz",     "/openapi.yaml", "/openapi-3.0.yaml", "/"};
     for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++)
         cr_assert_not_null(strstr(openapi, format("\n  %s:", routes[i])),
                            "%s is not in openapi.yaml", routes[i]);

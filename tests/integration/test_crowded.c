@@ -202,7 +202,7 @@ Test(crowded, a_flood_of_scrapes_costs_no_lock)
     struct agent admin = *agent;
     admin.port = agent->admin_port;
     for (int i = 0; i < HOLDS; i++)
-        expect(acquire(agent, format("k%d", i), "ttl=1s&renew=agent"), 201, NULL);
+        expect(acquire(agent, format("k%d", i), "ttl=2s&renew=agent"), 201, NULL);
     const pid_t pid =
         workers_start(&admin, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", SCRAPERS);
     sleep_ms(FLOOD_MS);

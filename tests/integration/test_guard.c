@@ -38,7 +38,7 @@ static void expect_guarded(struct agent *holder, struct agent *rival, const stru
     cr_assert_not_null(header(guarded, "Retry-After"));
     cr_assert_not_null(strstr(get(rival, "/readyz")->body, "guarded"), "%s",
                        get(rival, "/readyz")->body);
-    cr_assert_not_null(strstr(get(rival, "/")->body, "guarded"));
+    cr_assert_not_null(strstr(get(rival, "/")->body, "class=\"state guarded\""));
     cr_assert_geq(agent_logged(rival, "master", "\"state\":\"guarded\""), 2u);
 
     /* R7: the holder goes on, and its key is repaired where it was forgotten. */

@@ -343,6 +343,7 @@ Test(http, methods_paths_and_types)
         {"GET", "/healthz", NULL, 200},
         {"GET", "/metrics", NULL, 200},
         {"GET", "/openapi.yaml", NULL, 200},
+        {"GET", "/openapi-3.0.yaml", NULL, 200},
         {"GET", "/locks", NULL, 200},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -361,8 +362,9 @@ Test(http, methods_paths_and_types)
         }
     }
     cr_assert_eq(masters_with("lock:k"), 0u);
-    static const char *const pages[] = {"/locks/k", "/locks",   "/metrics",      "/livez",
-                                        "/readyz",  "/healthz", "/openapi.yaml", "/"};
+    static const char *const pages[] = {
+        "/locks/k", "/locks",        "/metrics",          "/livez", "/readyz",
+        "/healthz", "/openapi.yaml", "/openapi-3.0.yaml", "/"};
     for (size_t i = 0; i < sizeof(pages) / sizeof(*pages); i++) {
         const struct reply *head = http(agent, &(struct call){.method = "HEAD", .path = pages[i]});
         expect(head, 200, NULL);

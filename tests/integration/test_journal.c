@@ -24,6 +24,14 @@ static size_t held_by(const char *key, const char *token)
     return count;
 }
 
+/* Of a key whose policy is of this kind. */
+static struct agent *keeper_of(const char *kind)
+{
+    return agent_start(&(struct agent_options){
+        .extra =
+            format("journal: {file: %s}\npolicies: [{match: 'k', %s}]\n", journal_path(), kind)});
+}
+
 static struct agent *keeper(void)
 {
     return agent_start(
@@ -56,6 +64,8 @@ Test(journal, a_killed_agent_goes_on_renewing)
     cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 1);
     cr_assert_eq(agent_logged(agent, "lock resumed", "\"key\":\"k\""), 1u);
     cr_assert_eq(agent_logged(agent, NULL, token(granted)), 0u, "a token was logged");
+    cr_assert_geq(agent_logged(agent, "renewal failed", "\"level\":\"info\""), 1u,
+                  "no master is reached yet");
     sleep_ms(3000);
     cr_assert_geq(held_by("k", token(granted)), 3u);
     cr_assert(held_here(agent, "k"));
@@ -208,6 +218,25 @@ Test(journal, many_holds_and_many_restarts)
     }
     cr_assert(held_here(agent, "k39"));
     expect(release(agent, "k39", tokens[39]), 204, NULL);
+}
+
+/* D8.3: its keys have another type or name now, so nothing that is done with it would find them. */
+Test(journal, a_hold_of_another_kind_is_refused)
+{
+    static const char *const kinds[] = {"kind: mutex", "kind: rw", "permits: 3"};
+    masters_start(3, MASTERS_FORGETFUL);
+    for (size_t i = 0; i < 3; i++) {
+        struct agent *agent = keeper_of(kinds[i]);
+        const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent");
+        expect(granted, 201, NULL);
+        kill_after_answers(agent);
+        agent = keeper_of(kinds[(i + 1) % 3]);
+        cr_assert_not(held_here(agent, "k"), "%s, then %s", kinds[i], kinds[(i + 1) % 3]);
+        cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 0);
+        expect(acquire(agent, "k", "wait=10s&ttl=1s"), 201, NULL);
+        cr_assert_eq(agent_stop(agent), 0);
+        sleep_ms(1100); /* its lease */
+    }
 }
 
 /* One agent at a time, its owner's eyes alone, and nobody else's file. */

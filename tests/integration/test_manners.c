@@ -14,8 +14,9 @@ Test(manners, nosniff_on_every_answer)
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(
         &(struct agent_options){.admin = true, .extra = "limits: {header_timeout: 300ms}\n"});
-    static const char *const pages[] = {"/metrics",      "/livez", "/readyz", "/healthz",
-                                        "/openapi.yaml", "/",      "/nothing"};
+    static const char *const pages[] = {"/metrics", "/livez",        "/readyz",
+                                        "/healthz", "/openapi.yaml", "/openapi-3.0.yaml",
+                                        "/",        "/nothing"};
     for (size_t i = 0; i < sizeof(pages) / sizeof(*pages); i++)
         for (int admin = 0; admin < 2; admin++)
             cr_assert_str_eq(header(http(agent, &(struct call){.path = pages[i], .admin = admin}),

@@ -183,12 +183,32 @@ Test(restart, a_draining_agent_keeps_what_is_held)
     cr_assert_eq(agent_ended(agent), 0);
 }
 
+/* D8.2: `release` says that the application has ended, and so nobody comes to release. Whose
+ * connection is open has not. */
+Test(restart, d8_what_was_left_behind_is_released_without_a_wait)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(
+        &(struct agent_options){.extra = "shutdown: {grace: 100s, unreleased: release}\n"});
+    expect(acquire(agent, "left", "ttl=60s"), 201, NULL);
+    const int bound = wire_request(agent, "POST", "/locks/bound?ttl=60s&bind=connection", NULL);
+    cr_assert(eventually(held_here(agent, "bound")));
+    const int64_t before = boottime_ms();
+    agent_signal(agent, SIGTERM);
+    cr_assert(eventually(get(agent, "/readyz")->status == 503));
+    sleep_ms(500);
+    cr_assert(held_here(agent, "left") && held_here(agent, "bound"));
+    wire_close(bound);
+    cr_assert_eq(agent_ended(agent), 0);
+    cr_assert_lt(boottime_ms() - before, 60000);
+    cr_assert_eq(masters_with("lock:left") + masters_with("lock:bound"), 0u);
+}
+
 /* Whoever signals twice does not want to wait; what is held runs out. */
 Test(restart, a_second_signal_ends_it_at_once)
 {
     masters_start(5, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(
-        &(struct agent_options){.extra = "shutdown: {grace: 60s, unreleased: release}\n"});
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "shutdown: {grace: 60s}\n"});
     expect(acquire(agent, "k", "ttl=60s"), 201, NULL);
     const int64_t before = boottime_ms();
     agent_signal(agent, SIGTERM);
@@ -197,4 +217,34 @@ Test(restart, a_second_signal_ends_it_at_once)
     cr_assert_eq(agent_ended(agent), 128 + SIGTERM);
     cr_assert_lt(boottime_ms() - before, 30000);
     cr_assert_geq(masters_with("lock:k"), 3u);
+}
+
+/* What nobody need look after is no warning: a guard that is found at the start, a lease that its
+ * caller lets run out, and a clean end. */
+Test(restart, what_is_expected_is_no_warning)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.group = "      durable: false\n",
+                                                              .extra = "limits: {max_ttl: 2s}\n"});
+    cr_assert_geq(agent_logged(agent, "master", "\"state\":\"guarded\""), 1u);
+    expect(acquire(agent, "k", "ttl=1s"), 201, NULL);
+    cr_assert(eventually(agent_logged(agent, "lock lost", "\"reason\":\"expired\"") == 1));
+    cr_assert_eq(agent_stop(agent), 0);
+    cr_assert_eq(agent_logged(agent, "master", "\"reason\":\"stopping\""), 3u);
+    cr_assert_eq(agent_logged(agent, NULL, "\"level\":\"warn\""), 0u, "%s",
+                 agent_log_line(agent, NULL, "\"level\":\"warn\""));
+}
+
+/* Whereas what fails while it looks on is one. */
+Test(restart, a_master_that_comes_back_guarded_is_a_warning)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.group = "      durable: false\n",
+                                                              .extra = "limits: {max_ttl: 2s}\n"});
+    master_kill(0);
+    cr_assert(eventually(agent_logged(agent, "master", "\"state\":\"down\"") >= 1));
+    cr_assert_geq(agent_logged(agent, "master", "\"level\":\"warn\""), 1u);
+    master_start(0);
+    cr_assert(eventually(
+        strstr(agent_log_line(agent, "master", "\"state\":\"guarded\""), "\"warn\"") != NULL));
 }

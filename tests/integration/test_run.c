@@ -16,7 +16,10 @@ static void open_world(void)
     world_open();
     masters_start(3, MASTERS_FORGETFUL);
     config = agent_config(
-        &(struct agent_options){.extra = "policies: [{match: 'short/*', max_hold: 1s}]\n"});
+        &(struct agent_options){.extra = "policies:\n  - {match: 'short/*', max_hold: 1s}\n"
+                                         "  - {match: 'rw', kind: rw}\n"
+                                         "  - {match: 'rw/*', kind: rw}\n"
+                                         "  - {match: 'slots', permits: 2}\n"});
 }
 
 TestSuite(run, .init = open_world, .fini = world_close, .timeout = 60);
@@ -219,6 +222,33 @@ Test(run, excludes_agents)
                  "R12: numbers rise, whoever is granted");
 }
 
+/* R17, R18: two read beside each other, and who writes waits for both. */
+Test(run, readers_and_writers)
+{
+    static const char held[] = "echo \"$LOCKAGENT_KEY $LOCKAGENT_FENCING_TOKEN\"; sleep 60";
+    const struct running one = start("-r", "rw/k", "--", "sh", "-c", held);
+    cr_assert(eventually(has_said(&one, "rw/k ")));
+    const struct running two = start("--read", "rw/k", "--", "sh", "-c", held);
+    cr_assert(eventually(has_said(&two, "rw/k ")));
+    cr_assert_str_eq(read_whole_file(one.out), read_whole_file(two.out), "R19: nobody wrote");
+    cr_assert_eq(master_do(0, "ZCARD lock:rw/k")->integer, 2);
+    expect_code(run("-n", "rw/k", "--", "true"), 1, "");
+    const struct running writer =
+        start("-w", "30s", "rw/k", "--", "sh", "-c", "echo $LOCKAGENT_FENCING_TOKEN");
+    cr_assert(eventually(master_do(0, "EXISTS lockagent:ticket:lock:rw/k")->integer == 1));
+    expect_code(run("-n", "-r", "rw/k", "--", "true"), 1, ""); /* the writer came first */
+    kill(one.pid, SIGTERM);
+    expect_code(end(&one), 143, "");
+    cr_assert_not(has_said(&writer, "1"), "one still reads");
+    kill(two.pid, SIGTERM);
+    const struct outcome read = end(&two), written = end(&writer);
+    expect_code(read, 143, "");
+    expect_code(written, 0, "");
+    cr_assert_gt(atoll(written.out), atoll(strchr(read.out, ' ')), "R19: a write's rises");
+    cr_assert(eventually(masters_with("lock:rw/k") == 0));
+    expect_code(run("-r", "k", "--", "true"), 125, "rw"); /* a mutex is not read */
+}
+
 Test(run, not_acquired)
 {
     const struct running holder =
@@ -334,6 +364,82 @@ Test(run, killed)
     expect_code(run("-w", "10s", "k", "--", "true"), 0, "");
 }
 
+/* When the command last showed that it was alive, on the boot-time clock. */
+static int64_t last_beat_ms(const char *out)
+{
+    int64_t last = 0;
+    for (const char *line = out; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (*line >= '0' && *line <= '9')
+            last = (int64_t)(strtod(line, NULL) * 1000);
+    }
+    return last;
+}
+
+/* Locks of each kind: how `run` asks for one, and what stands on the masters then. */
+static const struct kind {
+    const char *option, *key, *stored[2];
+} kinds[] = {{"-q", "mutex", {"lock:mutex", "lock:mutex"}},
+             {"-r", "rw", {"lock:rw", "lock:rw"}},
+             {"-q", "slots", {"lockagent:slot:0:lock:slots", "lockagent:slot:1:lock:slots"}}};
+
+static bool is_free(const struct kind *kind)
+{
+    return masters_with(kind->stored[0]) + masters_with(kind->stored[1]) == 0;
+}
+
+/* In a container whose process 1 reaps nobody: every process that ends there stays as a zombie. It
+ * starts `run`, and kills it as soon as there is a file `flag`. */
+static struct running start_in_container(const struct kind *kind, const char *ttl,
+                                         const char *command, const char *flag)
+{
+    struct running running = {.out = world_path(format("%s.out", flag)),
+                              .err = world_path(format("%s.err", flag))};
+    const char *script =
+        format("'%s' run -c '%s' %s -t %s %s -- sh -c '%s' & run=$!\n"
+               "(until test -e '%s'; do sleep 0.05; done; kill -KILL $run) & exec sleep 300",
+               program(), config, kind->option, ttl, kind->key, command, world_path(flag));
+    running.pid = spawn((const char *const[]){"unshare", "--pid", "--fork", "--kill-child", "sh",
+                                              "-c", script, NULL},
+                        NULL, running.out, running.err);
+    return running;
+}
+
+/* The command ends, and leaves a process behind; `run` gives the lock back all the same. */
+Test(run, a_process_1_that_reaps_nobody)
+{
+    if (geteuid() != 0)
+        cr_skip_test("a namespace of processes needs root");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        const struct running running = start_in_container(
+            &kinds[i], "30s", "sleep 300 & echo held; sleep 1", format("end%zu", i));
+        cr_assert(eventually(has_said(&running, "held")), "%s", read_whole_file(running.err));
+        cr_assert(!is_free(&kinds[i]));
+        cr_assert(eventually(is_free(&kinds[i])), "%s is not given back", kinds[i].key);
+        end_process(running.pid);
+    }
+}
+
+/* `run` is killed there: its command ends before the lock is another's, whatever it was. */
+Test(run, killed_where_process_1_reaps_nobody)
+{
+    if (geteuid() != 0)
+        cr_skip_test("a namespace of processes needs root");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        const char *flag = format("kill%zu", i);
+        const struct running running = start_in_container(
+            &kinds[i], "2s", "while :; do cut -d \" \" -f 1 /proc/uptime; sleep 0.02; done", flag);
+        cr_assert(eventually(has_said(&running, "\n")), "%s", read_whole_file(running.err));
+        write_file(flag, "");
+        cr_assert(eventually(is_free(&kinds[i])), "the lease of %s does not end", kinds[i].key);
+        const int64_t free_ms = boottime_ms();
+        expect_code(run("-w", "10s", kinds[i].key, "--", "true"), 0, "");
+        cr_assert_lt(last_beat_ms(read_whole_file(running.out)), free_ms,
+                     "the command went on under %s", kinds[i].key);
+        end_process(running.pid);
+    }
+}
+
 /* What ran under the lock does not go on when it is another's. */
 Test(run, leftovers)
 {
@@ -349,18 +455,6 @@ static struct running start_beating(const char *option, const char *value, const
     const struct running running = start(option, value, "-t", "4s", "k", "--", "sh", "-c", script);
     cr_assert(eventually(has_said(&running, "\n")));
     return running;
-}
-
-/* When the command last showed that it was alive, on the boot-time clock. */
-static int64_t last_beat_ms(const char *out)
-{
-    int64_t last = 0;
-    for (const char *line = out; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (*line >= '0' && *line <= '9')
-            last = (int64_t)(strtod(line, NULL) * 1000);
-    }
-    return last;
 }
 
 /* R7: no renewal began after the masters were frozen, so that the validity ends before frozen +

@@ -255,7 +255,8 @@ int free_port(void)
         clock_gettime(CLOCK_MONOTONIC, &now);
         unsigned mix =
             ((unsigned)getpid() * 2654435761u) ^ (unsigned)now.tv_nsec ^ (++salt * 40503u);
-        const int port = 12000 + (int)((mix >> 4) % 20000);
+        /* 10,000 above it, where a cluster node listens as well, is outside that range too */
+        const int port = 12000 + (int)((mix >> 4) % 10000);
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

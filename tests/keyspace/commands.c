@@ -226,7 +226,7 @@ static struct result exists(struct call *call)
 
 static struct result type(struct call *call)
 {
-    static const char *const names[] = {"string", "hash", "list"};
+    static const char *const names[] = {"string", "hash", "list", "zset"};
     const struct entry *entry = entry_find(call->keyspace, call->args[1]);
     return status_of(entry == NULL ? "none" : names[entry->type]);
 }
@@ -383,19 +383,30 @@ static struct result hset(struct call *call)
     return integer_of(came);
 }
 
-static struct result hdel(struct call *call)
+/* An empty one is gone. */
+static struct result removed_from(struct call *call, struct entry *entry, int64_t removed)
 {
-    struct entry *entry;
-    int64_t removed = 0;
-    if (!find_hash(call, &entry))
-        return WRONG_TYPE;
-    for (uint32_t i = 2; i < call->count && entry != NULL; i++)
-        removed += field_remove(entry, call->args[i]);
     if (removed > 0)
         entry_touch(call->keyspace, entry);
     if (entry != NULL && entry->field_count == 0)
         entry_remove(call->keyspace, entry);
     return integer_of(removed);
+}
+
+static struct result remove_fields(struct call *call, enum value_type type)
+{
+    struct entry *entry = entry_find(call->keyspace, call->args[1]);
+    int64_t removed = 0;
+    if (entry != NULL && entry->type != type)
+        return WRONG_TYPE;
+    for (uint32_t i = 2; i < call->count && entry != NULL; i++)
+        removed += field_remove(entry, call->args[i]);
+    return removed_from(call, entry, removed);
+}
+
+static struct result hdel(struct call *call)
+{
+    return remove_fields(call, VALUE_HASH);
 }
 
 static struct result hlen(struct call *call)
@@ -412,6 +423,146 @@ static struct result hexists(struct call *call)
     if (!find_hash(call, &entry))
         return WRONG_TYPE;
     return integer_of(entry != NULL && entry_field(entry, call->args[2]) != NULL);
+}
+
+/* ---- sorted sets ---- */
+
+static bool find_sorted(struct call *call, struct entry **ret_entry)
+{
+    *ret_entry = entry_find(call->keyspace, call->args[1]);
+    return *ret_entry == NULL || (*ret_entry)->type == VALUE_SORTED;
+}
+
+/* As the server reads scores. */
+static bool read_score(struct bytes text, double *ret_score)
+{
+    char copy[64], *end;
+    if (text.len == 0 || text.len >= sizeof copy || text.at[0] == ' ')
+        return false;
+    memcpy(copy, text.at, text.len);
+    copy[text.len] = '\0';
+    *ret_score = strtod(copy, &end);
+    return end == copy + text.len && *ret_score == *ret_score;
+}
+
+static struct result zadd(struct call *call)
+{
+    int64_t came = 0;
+    double score;
+    if (call->count % 2 != 0)
+        return SYNTAX;
+    for (uint32_t i = 2; i < call->count; i += 2)
+        if (!read_score(call->args[i], &score))
+            return error_of("ERR value is not a valid float");
+    struct entry *entry;
+    if (!find_sorted(call, &entry))
+        return WRONG_TYPE;
+    if (entry == NULL)
+        entry = entry_make(call->keyspace, call->args[1], VALUE_SORTED);
+    for (uint32_t i = 2; i < call->count && read_score(call->args[i], &score); i += 2)
+        came += member_set(entry, call->args[i + 1], score);
+    entry_touch(call->keyspace, entry);
+    return integer_of(came);
+}
+
+static struct result zrem(struct call *call)
+{
+    return remove_fields(call, VALUE_SORTED);
+}
+
+static struct result zscore(struct call *call)
+{
+    struct entry *entry;
+    if (!find_sorted(call, &entry))
+        return WRONG_TYPE;
+    const struct string *score = entry == NULL ? NULL : entry_field(entry, call->args[2]);
+    return score == NULL ? nil() : bulk_of(score);
+}
+
+static struct result zcard(struct call *call)
+{
+    struct entry *entry;
+    if (!find_sorted(call, &entry))
+        return WRONG_TYPE;
+    return integer_of(entry == NULL ? 0 : entry->field_count);
+}
+
+static struct result zrange(struct call *call)
+{
+    int64_t from, to;
+    if (!read_integer(call->args[2], &from) || !read_integer(call->args[3], &to))
+        return NOT_AN_INTEGER;
+    bool scores = call->count == 5 && is_word(call->args[4], "WITHSCORES");
+    if (call->count > 4 && !scores)
+        return SYNTAX;
+    struct entry *entry;
+    if (!find_sorted(call, &entry))
+        return WRONG_TYPE;
+    int64_t count = entry == NULL ? 0 : entry->field_count;
+    from = from < -count ? 0 : from < 0 ? from + count : from;
+    to = to < 0 ? to + count : to >= count ? count - 1 : to;
+    uint32_t each = scores ? 2 : 1, found = from <= to ? (uint32_t)(to - from + 1) : 0;
+    struct item *items = keyspace_items(call->keyspace, found * each);
+    for (uint32_t i = 0; i < found; i++) {
+        const struct field *field = &entry->fields[(uint32_t)from + i];
+        items[i * each] = bulk_item(&field->name);
+        if (scores)
+            items[i * each + 1] = bulk_item(&field->value);
+    }
+    return (struct result){.kind = RESULT_ARRAY, .items = items, .count = found * each};
+}
+
+/* One end of a range of scores: `(` leaves the score itself out. */
+struct bound {
+    double score;
+    bool is_open;
+};
+
+static bool read_bound(struct bytes text, struct bound *ret_bound)
+{
+    char copy[64], *end;
+    if (text.len >= sizeof copy)
+        return false;
+    memcpy(copy, text.at, text.len);
+    copy[text.len] = '\0';
+    ret_bound->is_open = copy[0] == '(';
+    ret_bound->score = strtod(copy + ret_bound->is_open, &end); /* no text at all is 0 */
+    return end == copy + text.len && ret_bound->score == ret_bound->score;
+}
+
+static bool is_within(double score, const struct bound *least, const struct bound *most)
+{
+    return (least->is_open ? score > least->score : score >= least->score) &&
+           (most->is_open ? score < most->score : score <= most->score);
+}
+
+static struct result zcount(struct call *call)
+{
+    struct bound least, most;
+    int64_t found = 0;
+    if (!read_bound(call->args[2], &least) || !read_bound(call->args[3], &most))
+        return error_of("ERR min or max is not a float");
+    struct entry *entry;
+    if (!find_sorted(call, &entry))
+        return WRONG_TYPE;
+    for (uint32_t i = 0; entry != NULL && i < entry->field_count; i++)
+        found += is_within(entry->fields[i].score, &least, &most);
+    return integer_of(found);
+}
+
+static struct result zremrangebyscore(struct call *call)
+{
+    struct bound least, most;
+    int64_t removed = 0;
+    if (!read_bound(call->args[2], &least) || !read_bound(call->args[3], &most))
+        return error_of("ERR min or max is not a float");
+    struct entry *entry;
+    if (!find_sorted(call, &entry))
+        return WRONG_TYPE;
+    for (uint32_t i = entry == NULL ? 0 : entry->field_count; i-- > 0;)
+        if (is_within(entry->fields[i].score, &least, &most))
+            removed += field_remove(entry, bytes_of(&entry->fields[i].name));
+    return removed_from(call, entry, removed);
 }
 
 /* ---- the rest ---- */
@@ -486,18 +637,37 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"GET", get, 2, false, false},         {"SET", set, -3, true, true},
-    {"PTTL", pttl, 2, false, false},       {"PEXPIRE", pexpire, -3, true, false},
-    {"DEL", del, -2, true, false},         {"TIME", time_now, 1, false, false},
-    {"PUBSUB", pubsub, -2, false, false},  {"PUBLISH", publish, 3, false, false},
-    {"HGETALL", hgetall, 2, false, false}, {"HMGET", hmget, -3, false, false},
-    {"HGET", hget, 3, false, false},       {"HSET", hset, -4, true, true},
-    {"HDEL", hdel, -3, true, false},       {"HLEN", hlen, 2, false, false},
-    {"HEXISTS", hexists, 3, false, false}, {"EXISTS", exists, -2, false, false},
-    {"TYPE", type, 2, false, false},       {"MGET", mget, -2, false, false},
-    {"INCR", incr, 2, true, true},         {"STRLEN", string_length, 2, false, false},
-    {"PERSIST", persist, 2, true, false},  {"PEXPIREAT", pexpireat, -3, true, false},
-    {"RPUSH", rpush, -3, true, true},      {"FLUSHALL", flushall, -1, true, false},
+    {"GET", get, 2, false, false},
+    {"SET", set, -3, true, true},
+    {"PTTL", pttl, 2, false, false},
+    {"PEXPIRE", pexpire, -3, true, false},
+    {"DEL", del, -2, true, false},
+    {"TIME", time_now, 1, false, false},
+    {"PUBSUB", pubsub, -2, false, false},
+    {"PUBLISH", publish, 3, false, false},
+    {"HGETALL", hgetall, 2, false, false},
+    {"HMGET", hmget, -3, false, false},
+    {"HGET", hget, 3, false, false},
+    {"HSET", hset, -4, true, true},
+    {"HDEL", hdel, -3, true, false},
+    {"HLEN", hlen, 2, false, false},
+    {"HEXISTS", hexists, 3, false, false},
+    {"EXISTS", exists, -2, false, false},
+    {"TYPE", type, 2, false, false},
+    {"MGET", mget, -2, false, false},
+    {"INCR", incr, 2, true, true},
+    {"STRLEN", string_length, 2, false, false},
+    {"PERSIST", persist, 2, true, false},
+    {"PEXPIREAT", pexpireat, -3, true, false},
+    {"RPUSH", rpush, -3, true, true},
+    {"FLUSHALL", flushall, -1, true, false},
+    {"ZADD", zadd, -4, true, true},
+    {"ZREM", zrem, -3, true, false},
+    {"ZSCORE", zscore, 3, false, false},
+    {"ZCARD", zcard, 2, false, false},
+    {"ZRANGE", zrange, -4, false, false},
+    {"ZCOUNT", zcount, 4, false, false},
+    {"ZREMRANGEBYSCORE", zremrangebyscore, 4, true, false},
 };
 
 static const struct command *find_command(struct bytes name)

@@ -1,6 +1,7 @@
 /* Keys and values: a short list, whose places and strings are used again. */
 #include "keyspace.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,31 @@ bool field_remove(struct entry *entry, struct bytes name)
     return true;
 }
 
+/* By score, and of equal ones by name. */
+static bool is_before(const struct field *field, double score, struct bytes name)
+{
+    size_t len = field->name.len < name.len ? field->name.len : name.len;
+    int order = len == 0 ? 0 : memcmp(field->name.at, name.at, len);
+    if (field->score < score || field->score > score)
+        return field->score < score;
+    return order != 0 ? order < 0 : field->name.len < name.len;
+}
+
+bool member_set(struct entry *entry, struct bytes name, double score)
+{
+    char digits[32];
+    bool was = field_remove(entry, name);
+    int len = snprintf(digits, sizeof digits, "%.17g", score);
+    field_set(entry, name, (struct bytes){digits, (size_t)len});
+    struct field set = entry->fields[entry->field_count - 1];
+    set.score = score;
+    uint32_t at = entry->field_count - 1;
+    for (; at > 0 && !is_before(&entry->fields[at - 1], score, name); at--)
+        entry->fields[at] = entry->fields[at - 1];
+    entry->fields[at] = set;
+    return !was;
+}
+
 void keyspace_copy(struct keyspace *into, const struct keyspace *from)
 {
     keyspace_clear(into);
@@ -173,7 +199,10 @@ void keyspace_copy(struct keyspace *into, const struct keyspace *from)
         struct entry *copy = entry_make(into, bytes_of(&entry->name), entry->type);
         string_set(&copy->value, bytes_of(&entry->value));
         for (uint32_t f = 0; f < entry->field_count; f++)
-            field_set(copy, bytes_of(&entry->fields[f].name), bytes_of(&entry->fields[f].value));
+            entry->type == VALUE_SORTED
+                ? member_set(copy, bytes_of(&entry->fields[f].name), entry->fields[f].score)
+                : field_set(copy, bytes_of(&entry->fields[f].name),
+                            bytes_of(&entry->fields[f].value));
         copy->elements = entry->elements;
         copy->expires_ms = entry->expires_ms;
         copy->version = entry->version;

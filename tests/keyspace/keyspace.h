@@ -20,16 +20,18 @@ struct string {
     uint32_t len, room;
 };
 
-enum value_type { VALUE_STRING, VALUE_HASH, VALUE_LIST };
+enum value_type { VALUE_STRING, VALUE_HASH, VALUE_LIST, VALUE_SORTED };
 
 struct field {
-    struct string name, value;
+    struct string name, value; /* of a sorted set: the member, and its score as it is printed */
+    double score;
 };
 struct entry {
     uint32_t hash;
     enum value_type type;
     struct string name, value;
-    struct field *fields; /* of a hash, in the order of their coming */
+    struct field
+        *fields; /* of a hash, in the order of their coming; of a sorted set, in its order */
     uint32_t field_count, field_room;
     uint32_t elements;  /* of a list: nothing else is known of it */
     int64_t expires_ms; /* -1: never */
@@ -107,6 +109,8 @@ void string_set(struct string *string, struct bytes bytes);
 /* True where a field came that was not there. */
 bool field_set(struct entry *entry, struct bytes name, struct bytes value);
 bool field_remove(struct entry *entry, struct bytes name);
+/* The same for a member of a sorted set: it gets this score, and its place. */
+bool member_set(struct entry *entry, struct bytes name, double score);
 struct item *keyspace_items(struct keyspace *keyspace, uint32_t count);
 
 static inline struct bytes bytes_of(const struct string *string)

@@ -600,19 +600,27 @@ struct bytes scripting_run(struct scripting *s, struct keyspace *keyspace, struc
 
 /* ---- start ---- */
 
-static bool is_fair(const char *script)
+static bool is_shared(const char *script)
 {
-    return strstr(script, "_fair") != NULL;
+    return strstr(script, "_rw") != NULL;
 }
 
-/* Whether the file is part of the script: common of all, tickets of those with order fair, and each
- * of its own. */
+static bool is_fair(const char *script)
+{
+    return strstr(script, "_fair") != NULL || is_shared(script);
+}
+
+/* Whether the file is part of the script: common of all, tickets of those with order fair, entries
+ * of those for locks that readers share, fields of format redisson, and each of its own. */
 static bool goes_into(const char *file, const char *script)
 {
     size_t len = strlen(file);
     return strcmp(file, "common") == 0 || (strcmp(file, "tickets") == 0 && is_fair(script)) ||
+           (strcmp(file, "entries") == 0 && is_shared(script)) ||
+           (strcmp(file, "fields") == 0 && strstr(script, "_redisson") != NULL) ||
            (strncmp(file, script, len) == 0 &&
-            (script[len] == '\0' || strcmp(script + len, "_fair") == 0));
+            (script[len] == '\0' || strcmp(script + len, "_fair") == 0 ||
+             strcmp(script + len, "_slots") == 0));
 }
 
 /* The script's text, broken where it is to be; NULL where that can not be. */

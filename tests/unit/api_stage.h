@@ -209,12 +209,12 @@ static struct effect_answer a_real_hold(const char *key)
                            .acquire = {.key = {key, strlen(key)}, .bound = true}};
     core_takes(event);
     const struct send_item item = stage.effects.items[core_said(EFFECT_SEND)->send.first];
-    event = (struct event){.kind = EVENT_REPLY,
-                           .reply = {.op = OP_ACQUIRE,
-                                     .ref = item.ref,
-                                     .vote = VOTE_YES,
-                                     .fence = item.token.fence,
-                                     .pttl_ms = -1}};
+    struct event_reply granted = {.op = OP_ACQUIRE,
+                                  .ref = item.ref,
+                                  .vote = VOTE_YES,
+                                  .fence = item.token.fence,
+                                  .pttl_ms = -1};
+    event = (struct event){.kind = EVENT_REPLIES, .replies = {&granted, 1}};
     core_takes(event);
     return core_said(EFFECT_ANSWER)->answer;
 }
@@ -286,6 +286,7 @@ static void make_config(void)
                                             .retry_min_ms = 50,
                                             .retry_max_ms = 1000};
         policy->core.fence_retention_ms = 3600000;
+        policy->core.permits = 1;
     }
     snprintf(config->policies[0].core.match, sizeof(config->policies[0].core.match),
              "lockagent:prefixed*");

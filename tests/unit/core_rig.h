@@ -111,6 +111,7 @@ static void prepare(uint8_t masters)
                                       .bound_max_hold_ms = 3600000,
                                       .fencing = true,
                                       .fence_retention_ms = 3600000,
+                                      .permits = 1,
                                       .retry_min_ms = 50,
                                       .retry_max_ms = 50};
     rig.config = (struct core_config){.groups = &rig.group,
@@ -244,11 +245,10 @@ static void reply_with(enum op op, master_set masters, struct event_reply with)
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++) {
         if ((masters >> m & 1) == 0)
             continue;
-        struct event event = {.kind = EVENT_REPLY, .reply = with};
-        event.reply.master = m;
-        event.reply.op = op;
-        event.reply.ref = rig.sent[op].ref;
-        step(event);
+        with.master = m;
+        with.op = op;
+        with.ref = rig.sent[op].ref;
+        step((struct event){.kind = EVENT_REPLIES, .replies = {&with, 1}});
     }
 }
 

@@ -150,6 +150,8 @@ struct record {
     uint64_t fence, ticket;
     int64_t pttl_ms;
     char holder[LIMIT_LABEL_BYTES + 1];
+    enum mode mode;
+    uint32_t readers;
     uint16_t epoch;
     int64_t clock_offset_us;
     uint64_t at_ns;
@@ -178,20 +180,17 @@ static struct rig {
 static inline uint32_t rig_send(enum op op, master_set masters, const struct send_item *items,
                                 unsigned count);
 
-static inline void take_event(void *arg, struct event *event)
+static inline struct record *new_record(enum event_kind kind)
 {
-    cr_assert_eq(arg, &rig);
-    cr_assert_not(rig.sending, "the sink was called from within redis_send()");
     cr_assert_lt(rig.count, RECORDS);
     struct record *record = &rig.records[rig.count++];
-    *record = (struct record){.kind = event->kind, .at_ns = uv_hrtime()};
-    if (event->kind != EVENT_REPLY) {
-        record->master = event->master.master;
-        record->epoch = event->master.epoch;
-        record->clock_offset_us = event->master.clock_offset_us;
-        return;
-    }
-    const struct event_reply *reply = &event->reply;
+    *record = (struct record){.kind = kind, .at_ns = uv_hrtime()};
+    return record;
+}
+
+static inline void take_reply(const struct event_reply *reply)
+{
+    struct record *record = new_record(EVENT_REPLIES);
     record->master = reply->master;
     record->op = reply->op;
     record->slot = reply->ref.slot;
@@ -199,6 +198,8 @@ static inline void take_event(void *arg, struct event *event)
     record->fence = reply->fence;
     record->ticket = reply->ticket;
     record->pttl_ms = reply->pttl_ms;
+    record->mode = reply->mode;
+    record->readers = reply->readers;
     cr_assert_leq(reply->holder.len, LIMIT_LABEL_BYTES);
     if (reply->holder.len)
         memcpy(record->holder, reply->holder.at, reply->holder.len);
@@ -206,6 +207,25 @@ static inline void take_event(void *arg, struct event *event)
         rig.resend--;
         struct send_item item = {.key = {"again", 5}, .ttl_ms = 1000, .policy = POLICY_PLAIN};
         rig_send(OP_READ, (master_set)(1u << reply->master), &item, 1);
+    }
+}
+
+static inline void take_event(void *arg, struct event *event)
+{
+    cr_assert_eq(arg, &rig);
+    cr_assert_not(rig.sending, "the sink was called from within redis_send()");
+    if (event->kind != EVENT_REPLIES) {
+        struct record *record = new_record(event->kind);
+        record->master = event->master.master;
+        record->epoch = event->master.epoch;
+        record->clock_offset_us = event->master.clock_offset_us;
+        return;
+    }
+    const struct event_reply *replies = event->replies.at;
+    cr_assert_geq(event->replies.count, 1);
+    for (unsigned i = 0; i < event->replies.count; i++) {
+        cr_assert(replies[i].op == replies[0].op && replies[i].master == replies[0].master);
+        take_reply(&replies[i]);
     }
 }
 
@@ -323,7 +343,7 @@ static inline unsigned replies(void)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < rig.count; i++)
-        count += rig.records[i].kind == EVENT_REPLY;
+        count += rig.records[i].kind == EVENT_REPLIES;
     return count;
 }
 
@@ -332,9 +352,9 @@ static inline void assert_each_was_answered_once(void)
 {
     cr_assert_eq(replies(), rig.expected, "%u replies, expected %u", replies(), rig.expected);
     for (unsigned i = 0; i < rig.count; i++) {
-        for (unsigned j = i + 1; j < rig.count && rig.records[i].kind == EVENT_REPLY; j++) {
+        for (unsigned j = i + 1; j < rig.count && rig.records[i].kind == EVENT_REPLIES; j++) {
             const struct record *a = &rig.records[i], *b = &rig.records[j];
-            cr_assert(b->kind != EVENT_REPLY || a->slot != b->slot || a->master != b->master,
+            cr_assert(b->kind != EVENT_REPLIES || a->slot != b->slot || a->master != b->master,
                       "slot %u twice", a->slot);
         }
     }
@@ -385,7 +405,7 @@ static inline const struct record *reply_to(uint32_t slot, unsigned master)
 {
     for (unsigned i = 0; i < rig.count; i++) {
         const struct record *record = &rig.records[i];
-        if (record->kind == EVENT_REPLY && record->slot == slot && record->master == master)
+        if (record->kind == EVENT_REPLIES && record->slot == slot && record->master == master)
             return record;
     }
     return NULL;

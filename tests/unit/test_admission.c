@@ -505,3 +505,50 @@ Test(admission, r16_retry_after_tells_how_long_the_line_is)
     cr_assert_geq(rig.answer.retry_after_ms, 180);
     cr_assert_leq(rig.answer.retry_after_ms, 240);
 }
+
+/* ---- readers side by side -------------------------------------------------------------------- */
+
+/* Every acquire that is under way is refused by a quorum, until no more is sent; returns how many
+ * there were. */
+static unsigned refuse_all(void)
+{
+    unsigned refused = 0;
+    for (size_t i = 0; i < rig.count && refused < 100; i++) {
+        struct record *r = &rig.records[i];
+        if (r->effect.kind != EFFECT_SEND || r->effect.send.op != OP_ACQUIRE)
+            continue;
+        r->expected = true;
+        for (uint16_t at = 0; at < r->effect.send.count; at++, refused++)
+            answer_round(r->items[at], 0x07, VOTE_TAKEN);
+    }
+    rig.count = 0;
+    return refused;
+}
+
+/* More readers wait than there are places. Were those who are refused to contend again as long as
+ * others are under way, or stand in line, there would never be a pause: the masters would be asked
+ * without end. */
+static void expect_pause(uint32_t places)
+{
+    prepare(5);
+    rig.policy.kind = KIND_RW;
+    rig.policy.order = ORDER_FAIR;
+    rig.config.rounds_min = rig.config.rounds_max = places;
+    begin();
+    for (uint32_t i = 1; i <= 4; i++)
+        acquire_as(i, "a", .wait_ms = 60000, .mode = MODE_READ);
+    cr_assert_eq(refuse_all(), places);
+    expect_rounds(0, 0);
+    at_ms(60);
+    cr_assert_leq(refuse_all(), 2 * places);
+}
+
+Test(admission, r18_readers_that_are_refused_pause_though_others_are_under_way)
+{
+    expect_pause(2);
+}
+
+Test(admission, r18_readers_that_are_refused_pause_though_others_stand_in_line)
+{
+    expect_pause(1);
+}

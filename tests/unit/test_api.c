@@ -4,6 +4,7 @@
 
 #include "agent/base/text.h"
 #include "api/answer.h"
+#include "api/html.h"
 
 TestSuite(api, .timeout = 60);
 
@@ -44,10 +45,10 @@ Test(api, openapi_names_every_route_parameter_code_and_reason)
     for (int p = 0; p < PARAM_COUNT; p++)
         expect_word(text, "\n      name: ", param_name((enum param)p));
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        expect_word(text, "            - ", own[i]);
+        expect_word(text, "\n        - ", own[i]);
     for (int a = 0; a < ANSWER_COUNT; a++)
         if (answer_status((enum answer)a) >= 400)
-            expect_word(text, "            - ", answer_code((enum answer)a));
+            expect_word(text, "\n        - ", answer_code((enum answer)a));
     for (int r = 0; r < REASON_COUNT; r++)
         cr_assert_not_null(strstr(text, reason_name((enum reason)r)));
     free(text);
@@ -197,6 +198,7 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
         {ANSWER_TOO_MANY_WAITERS, "POST /locks/k", 429, "too_many_waiters", NULL, "3"},
         {ANSWER_SUPERSEDED, "POST /locks/k", 409, "superseded", NULL, NULL},
         {ANSWER_IDEMPOTENCY_MISMATCH, "POST /locks/k", 409, "idempotency_mismatch", NULL, NULL},
+        {ANSWER_UPGRADE_REFUSED, "POST /locks/k", 409, "upgrade_refused", NULL, NULL},
         {ANSWER_OVERLOADED, "POST /locks/k", 503, "overloaded", "retry_after_ms", "3"},
         {ANSWER_DRAINING, "POST /locks/k", 503, "draining", NULL, "3"},
     };
@@ -254,7 +256,9 @@ Test(api, details_of_answers, .init = stage_play, .fini = stage_close)
 
 Test(api, state_of_a_key, .init = stage_play, .fini = stage_close)
 {
-    struct master_state masters[3] = {{VOTE_YES, 7000}, {VOTE_FOREIGN, -1}, {VOTE_UNKNOWN, -1}};
+    struct master_state masters[3] = {{.vote = VOTE_YES, .pttl_ms = 7000, .taken = 1},
+                                      {.vote = VOTE_FOREIGN, .pttl_ms = -1},
+                                      {.vote = VOTE_UNKNOWN, .pttl_ms = -1}};
     stage.config->groups[0].master_count = 1;
     stage.answer = a_hold(ANSWER_STATE);
     stage.answer.state = KEY_HELD;
@@ -395,6 +399,11 @@ Test(api, pages, .init = stage_play, .fini = stage_close)
     char *source = read_source("api/openapi.yaml");
     cr_assert_str_eq(reply.body, source);
     free(source);
+    ask("GET /openapi-3.0.yaml", "", "");
+    cr_assert(strstr(reply.body, "openapi: 3.0.3\n") == reply.body);
+    cr_assert_str_eq(header("Content-Type"), "application/yaml");
+    cr_assert_not_null(strstr(reply.body, "\n  /locks/{key}:\n"));
+    cr_assert_null(strstr(reply.body, "'null'"));
     ask("GET /metrics", "", "");
     cr_assert_not_null(strstr(reply.body, "# TYPE"));
     cr_assert_str_eq(header("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
@@ -402,8 +411,52 @@ Test(api, pages, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(header("Content-Type"), "text/html; charset=utf-8");
     cr_assert_not_null(strstr(reply.body, "main&lt;&amp;&gt;"));
     cr_assert_not_null(strstr(reply.body, "unix:/nowhere/redis.sock"));
-    cr_assert_not_null(strstr(reply.body, "locks held"));
-    cr_assert_null(strstr(reply.body, "<script"));
+    cr_assert_not_null(strstr(reply.body, "Locks held"));
+    cr_assert_str_eq(header("Cache-Control"), "no-store");
+    cr_assert_not_null(strstr(header("Content-Security-Policy"), "default-src 'none'; script-src "
+                                                                 "'sha256-"));
+}
+
+Test(api, the_filter_of_the_page_means_itself, .init = stage_play, .fini = stage_close)
+{
+    static const char *const ignored[] = {"GET /?label=a", "GET /?key=%00", "GET /?key=%ff"};
+    ask("GET /?key=%22%3E%3Cscript%3Ealert(1)%3C/script%3E%27%26+", "", "");
+    cr_assert_eq(reply.status, 200);
+    cr_assert_not_null(strstr(reply.body, "value=\"&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
+                                          "&#39;&amp; \""));
+    cr_assert_null(strstr(reply.body, "<script>alert"));
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        ask(ignored[i], "", "");
+        cr_assert_eq(reply.status, 200);
+        cr_assert_not_null(strstr(reply.body, "value=\"\">"));
+    }
+}
+
+Test(api, time_spans_and_counts_for_people)
+{
+    static const struct {
+        int64_t ms;
+        const char *says;
+    } cases[] = {
+        {-5, "0 ms"},           {0, "0 ms"},
+        {999, "999 ms"},        {1000, "1 s"},
+        {59999, "59 s"},        {60000, "1 min"},
+        {61000, "1 min 1 s"},   {3600000, "1 h"},
+        {3661000, "1 h 1 min"}, {86399999, "23 h 59 min"},
+        {86400000, "1 d"},      {13 * 86400000LL + 7200000, "13 d 2 h"},
+    };
+    struct buffer page = {0};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        page.len = 0;
+        html_add_span(&page, cases[i].ms);
+        cr_assert_str_eq(page.bytes, cases[i].says);
+    }
+    page.len = 0;
+    html_add_count(&page, 999);
+    html_add_count(&page, 1000);
+    html_add_count(&page, 1234567);
+    cr_assert_str_eq(page.bytes, "9991,0001,234,567");
+    buffer_free(&page);
 }
 
 Test(api, readiness, .init = stage_play, .fini = stage_close)
@@ -462,12 +515,9 @@ static void hold_in_core(uint32_t request, const char *key, int64_t wait_ms)
     struct lock_ref ref =
         stage.effects.item_count > 0 ? stage.effects.items[0].ref : (struct lock_ref){0, 0, 0};
     bool sent = stage.effects.item_count > 0;
-    struct event yes = {.kind = EVENT_REPLY,
-                        .reply = {.op = OP_ACQUIRE,
-                                  .ref = ref,
-                                  .vote = VOTE_YES,
-                                  .fence = 1795226400000000,
-                                  .pttl_ms = -1}};
+    struct event_reply granted = {
+        .op = OP_ACQUIRE, .ref = ref, .vote = VOTE_YES, .fence = 1795226400000000, .pttl_ms = -1};
+    struct event yes = {.kind = EVENT_REPLIES, .replies = {&granted, 1}};
     if (sent)
         step(&yes);
 }

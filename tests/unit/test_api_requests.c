@@ -196,6 +196,31 @@ Test(requests, parameters_in_three_forms, .init = stage_play, .fini = stage_clos
     cr_assert_eq(stage.last.acquire.renew, RENEW_UNSET);
 }
 
+/* 200 pairs without a name or a value, on either side of each that has one. */
+Test(requests, nothing_between_two_ampersands, .init = stage_play, .fini = stage_close)
+{
+    static const char *const pairs[] = {"ttl=1.5s", "wait=2s", "max_hold=5m", "renew=agent",
+                                        "label=me+%26%20%C3%A4"};
+    char form[5 * 256 + 256] = "", empty[200 + 1], line[sizeof(form) + 32];
+    stage.answer = a_hold(ANSWER_GRANTED);
+    memset(empty, '&', sizeof(empty) - 1);
+    empty[sizeof(empty) - 1] = '\0';
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        strcat(form, empty);
+        strcat(form, pairs[i]);
+    }
+    strcat(form, empty);
+    ask("POST /locks/k", FORM, form);
+    expect_all_parameters();
+    snprintf(line, sizeof(line), "POST /locks/k?%s", form);
+    ask(line, "", "");
+    expect_all_parameters();
+    ask("POST /locks/k", FORM, empty);
+    expect(201, "");
+    cr_assert_eq(stage.last.acquire.ttl_ms, 0);
+    cr_assert_eq(stage.last.acquire.mode, MODE_WRITE);
+}
+
 static void refused(const char *line, const char *headers, const char *body, const char *parameter,
                     const char *part)
 {
@@ -211,7 +236,7 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
 {
     refused("POST /locks/k?tll=3s", "", "", "tll", "did you mean ttl?");
     refused("POST /locks/k?tll=3s", "", "", "tll",
-            "allowed: ttl, wait, renew, max_hold, bind, label, owner");
+            "allowed: ttl, wait, renew, mode, max_hold, bind, label, owner");
     refused("POST /locks/k?maxhold=3s", "", "", "maxhold", "did you mean max_hold?");
     refused("POST /locks/k?zebra=1", "", "", "zebra", "parameter zebra is not known here");
     refused("POST /locks/k?=3s", "", "", "", "parameter without a readable name is not known here");
@@ -230,6 +255,11 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?ttl=3s", JSON, "{\"ttl\":\"3s\"}", "ttl", "came twice");
     refused("POST /locks/k?wait=6m", "", "", "wait", "here 5m");
     refused("POST /locks/k?wait=5", "", "", "wait", "5 came");
+    refused("POST /locks/k?wait=5", "", "", "wait", "did you mean 5s?");
+    refused("POST /locks/k?ttl=30", "", "", "ttl", "such as 30s; did you mean 30s?");
+    refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "5 came, which is no string");
+    refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "did you mean 5s?");
+    refused("POST /locks/k", JSON, "{\"max_hold\":600}", "max_hold", "did you mean 600s?");
     refused("POST /locks/k?max_hold=0ms", "", "", "max_hold", "0ms came");
     refused("POST /locks/k?renew=me", "", "", "renew", "agent or caller");
     refused("POST /locks/k?label=a%0Ab", "", "", "label", "without control characters");
@@ -633,8 +663,8 @@ Test(requests, admin_listener_serves_no_lock_calls, .init = stage_play, .fini = 
 {
     static const char *const locks[] = {"POST /locks/k", "GET /locks/k", "GET /locks",
                                         "DELETE /locks/k"};
-    static const char *const pages[] = {"/metrics", "/livez",        "/readyz",
-                                        "/healthz", "/openapi.yaml", "/"};
+    static const char *const pages[] = {
+        "/metrics", "/livez", "/readyz", "/healthz", "/openapi.yaml", "/openapi-3.0.yaml", "/"};
     for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
         call(ADMIN, "%s HTTP/1.1\r\nHost: x\r\n\r\n", locks[i]);
         expect(404, "not_found");

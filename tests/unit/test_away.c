@@ -19,8 +19,9 @@ static uint8_t confirmed(void)
 {
     struct hold_view view;
     struct lock_ref ref;
-    cr_assert(core_find_hold(rig.core, text("k"), (struct instant){rig.epoch_us + rig.now_us},
-                             &view, &ref));
+    uint32_t next = 0;
+    cr_assert(core_next_hold_of(rig.core, text("k"), (struct instant){rig.epoch_us + rig.now_us},
+                                &next, &view, &ref));
     return view.confirmed;
 }
 

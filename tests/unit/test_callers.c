@@ -89,19 +89,23 @@ Test(bound, finding_a_hold)
     struct hold_view view;
     struct lock_ref lock;
     const struct text key = {"k", 1}, other = {"other", 5};
+    uint32_t next = 0;
     begin_five();
     struct instant now = {rig.epoch_us};
-    cr_assert_not(core_find_hold(rig.core, key, now, &view, &lock));
+    cr_assert_not(core_next_hold_of(rig.core, key, now, &next, &view, &lock));
     acquire_as(1, "k", .ttl_ms = 10000);
-    cr_assert_not(core_find_hold(rig.core, key, now, &view, &lock), "it is not granted yet");
+    cr_assert_not(core_next_hold_of(rig.core, key, now, &next, &view, &lock), "not granted yet");
+    next = 0;
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
-    cr_assert(core_find_hold(rig.core, key, now, &view, &lock));
+    cr_assert(core_next_hold_of(rig.core, key, now, &next, &view, &lock));
     cr_assert_eq(lock.generation, rig.answer.lock.generation);
     cr_assert_eq(view.valid_until.us, rig.answer.hold.valid_until.us);
-    cr_assert_not(core_find_hold(rig.core, other, now, &view, &lock));
-    cr_assert_not(core_find_hold(rig.core, key, view.valid_until, &view, &lock),
+    cr_assert_not(core_next_hold_of(rig.core, key, now, &next, &view, &lock), "it is one");
+    next = 0;
+    cr_assert_not(core_next_hold_of(rig.core, other, now, &next, &view, &lock));
+    cr_assert_not(core_next_hold_of(rig.core, key, view.valid_until, &next, &view, &lock),
                   "R14: its validity is over");
 }
 

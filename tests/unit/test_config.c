@@ -292,10 +292,13 @@ Test(config, a_file_with_only_redis_has_all_defaults)
 {
     enter("config");
     expect_ok(config_load("minimal.yaml", NULL, NULL, 0, &config, &errors));
-    cr_expect_eq(config.listen.count, 1u);
+    cr_assert_eq(config.listen.count, 2u);
     cr_expect_str_eq(config.listen.addresses[0].host, "127.0.0.1");
-    cr_expect_eq(config.listen.addresses[0].port, 8080);
-    cr_expect(config.listen.addresses[0].loopback);
+    cr_expect_str_eq(config.listen.addresses[1].host, "::1");
+    for (size_t i = 0; i < config.listen.count; i++) {
+        cr_expect_eq(config.listen.addresses[i].port, 8080);
+        cr_expect(config.listen.addresses[i].loopback);
+    }
     cr_expect_eq(config.admin.count, 0u);
     cr_expect_eq(config.group_count, 1u);
     const struct config_group *group = &config.groups[0];
@@ -435,8 +438,9 @@ Test(config, an_agent_runs_without_any_file)
         "PATH=/bin",
         "LOCKAGENT_REDIS_GROUPS_MAIN_MASTERS=redis://a, redis://:pw@b ,unix:/run/c?db=3",
         "LOCKAGENT_REDIS_GROUPS_MAIN_PASSWORD_FILE=/run/secrets/redis",
-        "LOCKAGENT_REDIS_GROUPS_FAR_AWAY_MASTERS=redis://d",
+        "LOCKAGENT_REDIS_GROUPS_FAR_AWAY_MASTERS=rediss://d",
         "LOCKAGENT_REDIS_GROUPS_FAR_AWAY_NODE_TIMEOUT=200ms",
+        "LOCKAGENT_REDIS_GROUPS_FAR_AWAY_TLS_CA_FILE=/run/secrets/ca.pem",
         "LOCKAGENT_LISTEN=127.0.0.1:1,unix:/run/api", "LOCKAGENT_LIMITS_MAX_TTL=90s",
         "LOCKAGENT_LOG_LEVEL=warn", "LOCKAGENT_API_ALLOWED_HOSTS=");
     expect_ok(config_load(NULL, environment, NULL, 0, &config, &errors));
@@ -446,6 +450,7 @@ Test(config, an_agent_runs_without_any_file)
     cr_expect_str_eq(config.groups[0].password_file, "/run/secrets/redis");
     cr_expect_str_eq(config.groups[1].name, "far_away");
     cr_expect_eq(config.groups[1].node_timeout_ms, 200u);
+    cr_expect_str_eq(config.groups[1].tls.ca_file, "/run/secrets/ca.pem");
     cr_expect_eq(config.listen.count, 2u);
     cr_expect_eq(config.max_ttl_ms, 90000u);
     cr_expect_eq(config.log_level, LOG_WARN);
@@ -675,6 +680,20 @@ static const char RELOAD_BEFORE[] =
     "redis: {groups: {main: {masters: [redis://a, 'redis://:x@b']}, two: {masters: [redis://c]}}}\n"
     "policies: [{match: 'jobs/*'}, {match: 'x'}]\n";
 
+/* R22: the same grants, numbered somewhere else, would not rise. */
+Test(config, r22_numbers_do_not_move_while_running)
+{
+    static const char on[] = "redis: {groups: {main: {masters: [redis://a]}}}\n"
+                             "policies: [{match: 'x', algorithm: single, format: redisson}]\n";
+    static const char theirs[] = "redis: {groups: {main: {masters: [redis://a]}}}\n"
+                                 "policies: [{match: 'x', algorithm: single, format: redisson, "
+                                 "fencing: redisson}]\n";
+    expect_reload(on, theirs,
+                  "f.yaml:2:71: policies[0].fencing: has changed; that needs a restart\n");
+    expect_reload(theirs, on,
+                  "f.yaml:2:12: policies[0].fencing: has changed; that needs a restart\n");
+}
+
 Test(config, what_may_change_while_running)
 {
     expect_reload(RELOAD_BEFORE,
@@ -687,6 +706,36 @@ Test(config, what_may_change_while_running)
                   "log: {level: debug, format: json}\nshutdown: {grace: 1s, unreleased: release}\n"
                   "api: {token_file: /x, allow_remote: true, allowed_hosts: [a]}\n",
                   "");
+}
+
+/* Order fair goes with kind rw: who wrote the one word is not told of the other. */
+Test(config, what_follows_from_a_change_is_not_reported_as_well)
+{
+    static const char masters[] = "redis: {groups: {main: {masters: [redis://a]}}}\n";
+    static const struct {
+        const char *before, *after, *expected;
+    } cases[] = {
+        {"{match: a}", "{match: a, kind: rw}",
+         "f.yaml:2:29: policies[0].kind: has changed; that needs a restart\n"},
+        {"{match: a, kind: rw}", "{match: a}",
+         "f.yaml:2:12: policies[0].kind: has changed; that needs a restart\n"},
+        {"{match: a, kind: rw}", "{match: a, kind: mutex, order: fair}",
+         "f.yaml:2:29: policies[0].kind: has changed; that needs a restart\n"},
+        {"{match: a}", "{match: a, kind: rw, order: fair}",
+         "f.yaml:2:29: policies[0].kind: has changed; that needs a restart\n"
+         "f.yaml:2:40: policies[0].order: has changed; that needs a restart\n"},
+        {"{match: a, order: fair}", "{match: a}",
+         "f.yaml:2:12: policies[0].order: has changed; that needs a restart\n"},
+        {"{match: a, kind: rw}", "{match: a, kind: rw, order: fair}", ""},
+        {"{match: a, permits: 2}", "{match: a, permits: 3}",
+         "f.yaml:2:32: policies[0].permits: has changed; that needs a restart\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char before[256], after[256];
+        snprintf(before, sizeof(before), "%spolicies: [%s]\n", masters, cases[i].before);
+        snprintf(after, sizeof(after), "%spolicies: [%s]\n", masters, cases[i].after);
+        expect_reload(before, after, cases[i].expected);
+    }
 }
 
 Test(config, what_may_not_change_while_running)
@@ -765,6 +814,36 @@ Test(config, the_sample_file_is_what_the_table_says)
                      "config_print_sample()");
     free(file);
     free(sample);
+}
+
+/* Takes the `# ` away that keeps the sample's further policies from counting. */
+static void uncomment(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        *to++ = *from;
+        if (strncmp(from, "\n  # - ", 7) == 0 || strncmp(from, "\n  #   ", 7) == 0) {
+            memcpy(to, "  ", 2);
+            to += 2;
+            from += 4;
+        }
+    }
+    *to = '\0';
+}
+
+Test(config, the_policies_that_the_sample_file_shows_are_good)
+{
+    enter("config");
+    char *file = slurp("lockagent.yaml");
+    uncomment(file);
+    expect_ok(load_text(file, &config));
+    cr_assert_eq(config.policy_count, 4u, "and the last one for `*`");
+    cr_expect_str_eq(config.policies[1].core.match, "slots/*");
+    cr_expect_eq(config.policies[1].core.permits, 8);
+    cr_expect_str_eq(config.policies[2].core.match, "reports/*");
+    cr_expect_eq(config.policies[2].core.kind, KIND_RW);
+    cr_expect_eq(config.policies[2].core.order, ORDER_FAIR);
+    free(file);
 }
 
 /* The sample shows the defaults and nothing else: but for its one policy it is the minimal file. */

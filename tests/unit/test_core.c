@@ -150,6 +150,44 @@ Test(adoption, answers_what_the_masters_say)
     expect_answer(3, ANSWER_QUORUM_UNAVAILABLE);
 }
 
+/* C4: a master that does not answer may have it. */
+Test(adoption, c4_a_token_is_called_wrong_only_where_no_quorum_can_have_it)
+{
+    begin_five();
+    at_ms(0), renew(1, "k", old_token);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, 0x03, VOTE_ABSENT);
+    reply(OP_ADOPT, 0x04, VOTE_UNKNOWN);
+    expect_nothing(); /* one more may deny it */
+    reply(OP_ADOPT, 0x08, VOTE_ABSENT);
+    expect_answer(1, ANSWER_NOT_HELD);
+    renew(2, "l", old_token);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, 0x03, VOTE_ABSENT);
+    reply(OP_ADOPT, 0x04, VOTE_UNKNOWN);
+    reply(OP_ADOPT, 0x08, VOTE_YES);
+    expect_nothing();
+    reply(OP_ADOPT, 0x10, VOTE_YES);
+    expect_answer(2, ANSWER_QUORUM_UNAVAILABLE);
+    renew(3, "m", old_token);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, 0x01, VOTE_TAKEN);
+    reply(OP_ADOPT, 0x06, VOTE_UNKNOWN);
+    reply(OP_ADOPT, 0x18, VOTE_YES);
+    expect_answer(3, ANSWER_QUORUM_UNAVAILABLE);
+}
+
+Test(adoption, c4_a_release_calls_a_token_wrong_only_where_no_quorum_can_have_it)
+{
+    begin_five();
+    at_ms(0), release(1, "k", old_token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_ABSENT);
+    reply(OP_RELEASE, 0x04, VOTE_UNKNOWN);
+    reply(OP_RELEASE, 0x18, VOTE_YES);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+}
+
 Test(adoption, a_release_by_an_old_token_reaches_every_master)
 {
     begin_five();

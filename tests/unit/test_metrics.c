@@ -65,6 +65,7 @@ static void add_policy(const char *match, uint8_t group, enum algorithm algorith
     policy->core.max_hold_ms = 600000;
     policy->core.fencing = true;
     policy->core.fence_retention_ms = 3600000;
+    policy->core.permits = strcmp(match, "*") == 0 ? 1 : 4; /* the others are semaphores */
     snprintf(policy->prefix, sizeof(policy->prefix), "lock:");
 }
 
@@ -366,8 +367,8 @@ Test(metrics, histograms_never_fall_and_end_in_their_count)
             last = 0, ends++;
         }
     }
-    /* By policy 5, by master 1, by route 1 (with "other"), and the loop's lag. */
-    cr_expect_eq(ends, 5 * 3 + 6 + 4 + 1);
+    /* By policy 6, by master 1, by route 1 (with "other"), and the loop's lag. */
+    cr_expect_eq(ends, 6 * 3 + 6 + 4 + 1);
 }
 
 Test(metrics, an_observation_falls_into_the_bucket_that_bounds_it)
@@ -425,6 +426,7 @@ Test(metrics, what_the_core_traces_is_counted)
                                 .elapsed_us = 1500});
     trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = 2, .adopted = true});
     trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = 2});
+    trace((struct effect_trace){.kind = TRACE_GRANTED, .policy = 0, .attempts = 3});
     trace((struct effect_trace){
         .kind = TRACE_RENEWED, .policy = 2, .margin_us = 7500000, .ttl_ms = 30000});
     trace((struct effect_trace){.kind = TRACE_RENEW_FAILED, .policy = 2});
@@ -435,6 +437,9 @@ Test(metrics, what_the_core_traces_is_counted)
     trace((struct effect_trace){.kind = TRACE_FOREIGN, .group = 0, .master = 1});
     trace((struct effect_trace){.kind = TRACE_STALLED, .elapsed_us = 250000});
     render();
+    expect("lockagent_slot_attempts_per_grant_bucket{policy=\"jobs/*\",le=\"2\"}", "0");
+    expect("lockagent_slot_attempts_per_grant_bucket{policy=\"jobs/*\",le=\"3\"}", "1");
+    expect("lockagent_slot_attempts_per_grant_count{policy=\"*\"}", "0");
     expect("lockagent_acquire_attempts_total{policy=\"jobs/*\",outcome=\"lock_held\"}", "1");
     expect("lockagent_acquire_causes_total{policy=\"jobs/*\",cause=\"arrival\"}", "0");
     expect("lockagent_acquire_causes_total{policy=\"jobs/*\",cause=\"message\"}", "1");
@@ -531,6 +536,7 @@ Test(metrics, reloads_tell_whether_and_when)
 Test(metrics, figures_of_the_core_and_the_limits_are_read_at_scrape_time)
 {
     world.stats->held_by_policy[2] = 7;
+    world.stats->read_by_policy[2] = 5;
     world.stats->locks_held = 7;
     world.stats->locks_tracked = 9;
     world.stats->waiters = 3;
@@ -539,6 +545,7 @@ Test(metrics, figures_of_the_core_and_the_limits_are_read_at_scrape_time)
     render();
     expect("lockagent_locks_held{policy=\"*\"}", "7");
     expect("lockagent_locks_held{policy=\"jobs/*\"}", "0");
+    expect("lockagent_locks_read{policy=\"*\"}", "5");
     expect("lockagent_locks_limit", "10000");
     expect("lockagent_locks_tracked", "9");
     expect("lockagent_waiters", "3");
@@ -582,8 +589,8 @@ Test(metrics, series_are_bounded)
 {
     make_traffic();
     render();
-    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 83);
-    cr_expect_leq(series_with("{policy=\"jobs/*\""), 130);
+    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 91);
+    cr_expect_leq(series_with("{policy=\"jobs/*\""), 141);
     size_t before = series_with("");
     for (int i = 0; i < 1000; i++) {
         char route[32];
@@ -592,7 +599,7 @@ Test(metrics, series_are_bounded)
     }
     render();
     cr_expect_eq(series_with(""), before);
-    cr_expect_leq(before, 1100, "%zu series", before);
+    cr_expect_leq(before, 1190, "%zu series", before);
 }
 
 Test(metrics, counting_allocates_nothing)

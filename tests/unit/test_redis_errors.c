@@ -230,6 +230,11 @@ Test(errors, classes_with_and_without_what_eval_adds)
          REDIS_OUTCOME_NOPERM},
         {"@user_script: 1: The user executing the script can't access at least one of the keys",
          REDIS_OUTCOME_NOPERM},
+        /* as Redis 7.2 and later, and Valkey, have it */
+        {"ERR ACL failure in script: User lockagent has no permissions to run the 'get' command",
+         REDIS_OUTCOME_NOPERM},
+        {"ERR ACL failure in script: No permissions to access a key script: 01, on @user_script:1.",
+         REDIS_OUTCOME_NOPERM},
         {"NOPERM this user has no permissions to run the 'evalsha' command", REDIS_OUTCOME_NOPERM},
         {"ERR max number of clients reached", REDIS_OUTCOME_MAXCLIENTS},
         {"ERR max number of clients + cluster connections reached", REDIS_OUTCOME_MAXCLIENTS},

@@ -52,7 +52,7 @@ Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
 static unsigned place_of_reply(uint32_t slot)
 {
     unsigned i = 0;
-    while (i < rig.count && !(rig.records[i].kind == EVENT_REPLY && rig.records[i].slot == slot))
+    while (i < rig.count && !(rig.records[i].kind == EVENT_REPLIES && rig.records[i].slot == slot))
         i++;
     cr_assert_lt(i, rig.count);
     return i;

@@ -100,9 +100,9 @@ static void open_stage(void)
     stage.address.is_unix = true;
     snprintf(stage.address.host, sizeof(stage.address.host), "%s", name.sun_path);
     stage.awaits = true;
-    cr_assert(
-        line_open(&stage.line, &stage.loop, &stage.address, "", &calls, &stage, why, sizeof(why)),
-        "%s", why);
+    cr_assert(line_open(&stage.line, &stage.loop, &(struct line_end){&stage.address, "", NULL},
+                        &calls, &stage, why, sizeof(why)),
+              "%s", why);
     stage.peer = accept(stage.listener, NULL, NULL);
     cr_assert_geq(stage.peer, 0);
     unlink(name.sun_path);
@@ -191,7 +191,8 @@ Test(line, each_end_has_its_kind_and_reason)
         {"*2147483647\r\n", true, REDIS_FAULT_OVERSIZED, "beyond 64 KiB"},
         {"$2147483647\r\n", true, REDIS_FAULT_OVERSIZED, "beyond 64 KiB"},
         {">1\r\n", true, REDIS_FAULT_MALFORMED, "what it sent is no reply"},
-        {"", true, REDIS_FAULT_NONE, "the master closed the connection"},
+        {"", true, REDIS_FAULT_NONE,
+         "the master closed the connection before its first word: a port for TLS (rediss://)?"},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         open_stage();

@@ -334,11 +334,25 @@ Test(replies, what_is_published_is_read_to_the_letter)
         {"5 00000000000000ff ", 0, 0},
         {"x", 0, 0},
         {"3 1ffffffffffffffff", 3, 0},
+        {"3 00000000000000ff r", 3, 0xff},
+        {"3 00000000000000ff w", 3, 0xff},
+        {"3 00000000000000ff x", 0, 0},
+        {"3 r", 0, 0},
+        {"3 slot 0", 3, 0},
+        {"3 slot 63", 3, 0},
+        {"3 slot 64", 3, 0},
+        {"3 slot ", 0, 0},
+        {"3 slot 1 ", 0, 0},
+        {"3 slot -1", 0, 0},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint64_t next;
-        uint32_t agents = message_read(cases[i].text, &next);
-        cr_assert_eq(agents, cases[i].agents, "%s: %u", cases[i].text, agents);
-        cr_assert_eq(next, cases[i].next, "%s: %llx", cases[i].text, (unsigned long long)next);
+        const char *text = cases[i].text;
+        struct event_channel said = message_read(text);
+        cr_assert_eq(said.next_reads, said.agents > 0 && strstr(text, " r") != NULL, "%s", text);
+        cr_assert_eq(said.agents, cases[i].agents, "%s: %u", text, said.agents);
+        cr_assert_eq(said.next, cases[i].next, "%s: %llx", text, (unsigned long long)said.next);
+        const char *slot = strstr(text, " slot ");
+        int permit = said.agents > 0 && slot != NULL ? 1 + atoi(slot + 6) : 0;
+        cr_assert_eq(said.permit, permit > LIMIT_PERMITS ? 0 : permit, "%s", text);
     }
 }

@@ -87,14 +87,14 @@ static struct text text_of(const char *text)
 Test(redis_tables, a_channel_is_found_by_group_and_name)
 {
     channels_init(&channels, hash_key);
-    const struct channel *one = channels_add(&channels, 0, "lock:", text_of("k"));
-    const struct channel *other = channels_add(&channels, 1, "lock:", text_of("k"));
+    const struct channel *one = channels_add(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("k"));
+    const struct channel *other = channels_add(&channels, 1, FORMAT_REDLOCK, "lock:", text_of("k"));
     cr_assert_eq(channel_key(one).len, 1);
     cr_assert_eq(channels_find(&channels, 0, text_of("lockagent:channel:lock:k")), one);
     cr_assert_eq(channels_find(&channels, 1, text_of("lockagent:channel:lock:k")), other);
     cr_assert_null(channels_find(&channels, 2, text_of("lockagent:channel:lock:k")));
     cr_assert_null(channels_find(&channels, 0, text_of("lockagent:channel:lock:")));
-    struct channel *taken = channels_take(&channels, 0, "lock:", text_of("k"));
+    struct channel *taken = channels_take(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("k"));
     cr_assert_eq(taken, one);
     free(taken);
     cr_assert_null(channels_find(&channels, 0, text_of("lockagent:channel:lock:k")));
@@ -108,7 +108,7 @@ static void act(void *arg, const struct channel *channel)
     cr_assert_eq(arg, &channels);
     cr_assert_eq(channel->group, 3);
     if (acted++ % 2 == 0)
-        free(channels_take(&channels, 3, "lock:", channel_key(channel)));
+        free(channels_take(&channels, 3, FORMAT_REDLOCK, "lock:", channel_key(channel)));
 }
 
 Test(redis_tables, a_walk_comes_by_each_channel_once_though_they_go_meanwhile)
@@ -118,7 +118,7 @@ Test(redis_tables, a_walk_comes_by_each_channel_once_though_they_go_meanwhile)
     for (unsigned i = 0; i < COUNT; i++) {
         char key[16];
         snprintf(key, sizeof(key), "k%u", i);
-        channels_add(&channels, i % 2 == 0 ? 3 : 4, "lock:", text_of(key));
+        channels_add(&channels, i % 2 == 0 ? 3 : 4, FORMAT_REDLOCK, "lock:", text_of(key));
     }
     channels_walk(&channels, 3, act, &channels);
     cr_assert_eq(acted, COUNT / 2);
@@ -140,7 +140,7 @@ Test(redis_tables, the_secret_decides_where_a_channel_is)
         snprintf(key, sizeof(key), "k%u", i);
         for (unsigned secret = 0; secret < 2; secret++) {
             channels_init(&channels, (uint64_t[]){secret, 7});
-            channels_add(&channels, 0, "lock:", text_of(key));
+            channels_add(&channels, 0, FORMAT_REDLOCK, "lock:", text_of(key));
             while (channels.buckets[place[secret]] == NULL)
                 place[secret]++;
             channels_free(&channels);

@@ -448,3 +448,22 @@ Test(restore, an_adopted_hold_is_marked_from_the_start)
     expect_answer(1, ANSWER_RENEWED);
     cr_assert(noted()->hold.delivered && noted()->hold.adopted);
 }
+
+/* R17, R20: nothing that is asked of the key now would find it. */
+Test(restore, d8_a_hold_of_a_key_that_is_of_another_kind_now_is_refused)
+{
+    begin_with_journal();
+    struct noted_hold slot = a_hold(2000), read = a_hold(2000);
+    slot.token.permit = 2;
+    read.terms.mode = MODE_READ;
+    restore(slot), restore(read);
+    cr_assert(!is_listed("k"), "of a mutex");
+    prepare(5);
+    rig.policy.permits = 2;
+    rig.config.journal = true;
+    begin();
+    restore(a_hold(2000)), restore(read);
+    cr_assert(!is_listed("k"), "of a semaphore");
+    restore(slot);
+    cr_assert(is_listed("k"));
+}

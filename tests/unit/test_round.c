@@ -165,6 +165,19 @@ Test(token, prints_and_parses_back)
     cr_assert_eq(back.fence, token.fence);
 }
 
+Test(token, r20_of_a_semaphore_names_its_slot)
+{
+    struct token token = {.fence = UINT64_MAX, .permit = LIMIT_PERMITS}, back;
+    char text[TOKEN_CHARS_MAX + 1];
+    size_t len = token_print(&token, text);
+    cr_assert_eq(len, TOKEN_CHARS_MAX);
+    cr_assert_str_eq(text + len - 3, ".63");
+    cr_assert(token_parse((struct text){text, len}, &back));
+    cr_assert_eq(back.permit, LIMIT_PERMITS);
+    cr_assert(token_parse((struct text){text, len - 3}, &back));
+    cr_assert_eq(back.permit, 0);
+}
+
 Test(token, r10_one_different_bit_anywhere_is_another_token)
 {
     struct token a = {.random = {1, 2, 3}}, b = a;
@@ -191,6 +204,10 @@ Test(token, refuses_what_it_would_not_print)
         "0123456789abcdef0123456789abcdef01234567.18446744073709551616",
         "0123456789abcdef0123456789abcdef01234567.184467440737095516150",
         "g123456789abcdef0123456789abcdef01234567.1",
+        "0123456789abcdef0123456789abcdef01234567.1.",
+        "0123456789abcdef0123456789abcdef01234567.1.64",
+        "0123456789abcdef0123456789abcdef01234567.1.00",
+        "0123456789abcdef0123456789abcdef01234567.1.1.1",
     };
     struct token token;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -205,41 +222,43 @@ Test(token, refuses_what_it_would_not_print)
 Test(timers, fire_in_order_of_time_then_of_arming)
 {
     enum { COUNT = 500 };
-    static struct timer all[COUNT];
     struct timer_entry heap[COUNT + 1];
-    struct timers timers;
+    uint32_t places[COUNT] = {0};
+    struct timers timers = {.heap = heap, .places = places, .size = COUNT};
     struct random random;
     random_seed(&random, 7);
-    timers_init(&timers, heap, COUNT, all);
-    for (int i = 0; i < COUNT; i++)
-        timers_set(&timers, &all[i], (struct instant){random_below(&random, 50)});
-    for (int i = 0; i < COUNT; i += 3)
-        timers_set(&timers, &all[i], (struct instant){random_below(&random, 50)});
-    for (int i = 0; i < COUNT; i += 7)
-        timers_clear(&timers, &all[i]);
+    for (uint32_t i = 0; i < COUNT; i++)
+        timers_set(&timers, i, (struct instant){random_below(&random, 50)});
+    for (uint32_t i = 0; i < COUNT; i += 3)
+        timers_set(&timers, i, (struct instant){random_below(&random, 50)});
+    for (uint32_t i = 0; i < COUNT; i += 7)
+        timers_clear(&timers, i);
     struct timer_entry last = {.at = {INT64_MIN}};
     uint32_t fired = 0;
-    for (struct timer *timer; (timer = timers_first(&timers)) != NULL; fired++) {
+    for (; timers_due(&timers).us != INSTANT_NEVER.us; fired++) {
         struct timer_entry first = heap[1];
-        cr_assert(timers_know(&timers, timer) && first.at.us == timers_due(&timers).us);
+        cr_assert_neq(first.timer % 7, 0, "it was cleared");
+        cr_assert(timers_know(&timers, first.timer) && first.at.us == timers_due(&timers).us);
+        cr_assert_eq(timers_at(&timers, first.timer).us, first.at.us);
         cr_assert(last.at.us < first.at.us ||
                   (last.at.us == first.at.us && last.order < first.order));
         last = first;
-        timers_clear(&timers, timer);
+        timers_clear(&timers, timers_first(&timers));
+        cr_assert_not(timers_is_armed(&timers, first.timer));
     }
     cr_assert_eq(fired, COUNT - (COUNT + 6) / 7);
 }
 
 Test(timers, never_disarms)
 {
-    struct timer timer = {0};
     struct timer_entry heap[2];
-    struct timers timers;
-    timers_init(&timers, heap, 1, &timer);
-    timers_set(&timers, &timer, start);
-    timers_set(&timers, &timer, INSTANT_NEVER);
-    cr_assert_null(timers_first(&timers));
-    cr_assert_eq(timers_at(&timers, &timer).us, INSTANT_NEVER.us);
+    uint32_t place = 0;
+    struct timers timers = {.heap = heap, .places = &place, .size = 1};
+    timers_set(&timers, 0, start);
+    timers_set(&timers, 0, INSTANT_NEVER);
+    cr_assert_not(timers_is_armed(&timers, 0));
+    cr_assert_eq(timers_due(&timers).us, INSTANT_NEVER.us);
+    cr_assert_eq(timers_at(&timers, 0).us, INSTANT_NEVER.us);
 }
 
 /* ---- policies, hashes, lists ---- */
@@ -298,20 +317,24 @@ Test(hash, spreads)
 
 Test(hash, a_table_keeps_the_order_of_a_bucket_and_removes_from_anywhere)
 {
-    struct hash_link *buckets[16] = {NULL}, links[3] = {{NULL, NULL}};
-    struct hash_table table = {buckets, 16};
+    struct hash_link memory[4] = {{0}}, *links = memory + 1;
+    uint32_t buckets[16] = {0};
+    struct hash_table table = {(char *)memory, buckets, 16};
     for (size_t i = 0; i < 3; i++)
         hash_add(&table, &links[i], 5 + 16 * i);
-    cr_assert(hash_first(&table, 5) == &links[0] && links[1].next == &links[2]);
-    hash_remove(&links[1]);
-    hash_remove(&links[1]); /* it is in no table any more */
-    cr_assert(links[0].next == &links[2] && links[2].next == NULL);
-    hash_remove(&links[0]);
+    cr_assert(hash_first(&table, 5) == &links[0] && hash_next(&table, &links[1]) == &links[2]);
+    hash_remove(&table, &links[1], 21);
+    cr_assert(!hash_has(&links[1]) && hash_has(&links[2]));
+    cr_assert(hash_next(&table, &links[0]) == &links[2] && hash_next(&table, &links[2]) == NULL);
+    hash_remove(&table, &links[0], 5);
     hash_add(&table, &links[1], 5);
-    cr_assert(hash_first(&table, 21) == &links[2] && links[2].next == &links[1]);
-    hash_remove(&links[2]);
-    hash_remove(&links[1]);
+    cr_assert(hash_first(&table, 21) == &links[2] && hash_next(&table, &links[2]) == &links[1]);
+    hash_remove(&table, &links[2], 37);
+    hash_remove(&table, &links[1], 5);
     cr_assert_null(hash_first(&table, 5));
+    hash_add(&table, &links[1], 5);
+    cr_assert(hash_first(&table, 5) == &links[1] && hash_next(&table, &links[1]) == NULL);
+    cr_assert_null(hash_first(&table, 6));
 }
 
 /* As many as there are keys, of any sizes, whatever names came before. */

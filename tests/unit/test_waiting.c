@@ -61,11 +61,13 @@ Test(wait, behind_this_agents_own_hold_is_a_queue_in_order)
     expect_answer(2, ANSWER_GRANTED);
     cr_assert_eq(core_stats(rig.core)->waiters, 1);
     uint32_t cursor = 0;
-    struct text key;
-    struct instant since;
-    cr_assert(core_next_wait(rig.core, &cursor, &key, &since));
-    cr_assert_eq(since.us - rig.epoch_us, 1000);
-    cr_assert_not(core_next_wait(rig.core, &cursor, &key, &since));
+    struct wait_view wait;
+    cr_assert(core_next_wait(rig.core, &cursor, &wait));
+    cr_assert_eq(wait.since.us - rig.epoch_us, 1000);
+    cr_assert(wait.key.len == 1 && *wait.key.at == 'k');
+    cr_assert(wait.label.len == 2 && memcmp(wait.label.at, "me", 2) == 0);
+    cr_assert_eq(wait.mode, MODE_WRITE);
+    cr_assert_not(core_next_wait(rig.core, &cursor, &wait));
 }
 
 Test(wait, too_many_waiters)

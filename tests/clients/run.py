@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""The callers of docs/clients.md as they stand there, beside real agents and masters:
+run.py BUILD_DIR [LANGUAGE...]
+
+All languages are played side by side, each with keys of its own: granted after a wait, and released
+by its end; refused; taken away; left by an agent that is killed, and by one that stands still. A
+language that is not here is skipped with a word. The last line is `N passed, N failed`.
+"""
+import concurrent.futures
+import contextlib
+import functools
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TOP / "tests/hazards"), str(TOP / "tests/faults")]
+from stage import MASTERS, Stage, Unseen, await_sight, see
+
+PAGE = (TOP / "docs/clients.md").read_text()
+END_S = 60  # of a caller that does six seconds of work, a second more than its ttl
+# fence of the page -> what must be here, the file, what makes it ready, what runs it
+LANGUAGES = {
+    "sh": ("curl", "report.sh", None, ["sh", "report.sh"]),
+    "python": (sys.executable, "report.py", None, [sys.executable, "report.py"]),
+    "go": ("go", "report.go", ["go", "build", "-o", "report", "report.go"], ["./report"]),
+    "js": ("node", "report.mjs", None, ["node", "report.mjs"]),
+    "java": ("javac", "Report.java", ["javac", "Report.java"], ["java", "-cp", ".", "Report"]),
+}
+
+
+class Caller:
+    """One language's program, and a stage to play on."""
+
+    def __init__(self, stage, language):
+        self.stage, self.language = stage, language
+        tool, self.file, self.ready, self.command = LANGUAGES[language]
+        self.is_here = shutil.which(tool) is not None
+        self.folder = pathlib.Path(stage.path(f"client-{language}"))
+        self.running = []
+
+    def prepare(self):
+        (source,) = re.findall(rf"^```{self.language}\n(.*?)^```$", PAGE, re.S | re.M)
+        self.folder.mkdir()
+        (self.folder / self.file).write_text(source)
+        if self.ready:
+            made = subprocess.run(self.ready, cwd=self.folder, capture_output=True, text=True)
+            see(f"{self.file} compiles: {made.stderr}", made.returncode == 0)
+
+    def key(self, case):
+        return f"clients/{self.language}/{case}"
+
+    def begin(self, agent, key):
+        log = open(self.folder / "log", "w+b")
+        url = f"http://127.0.0.1:{self.stage.ports[agent]}/locks/{key}"
+        process = subprocess.Popen(
+            [*self.command, url], cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+        )
+        self.running.append((process, log))
+        return process, lambda: (self.folder / "log").read_text()
+
+    def close(self):
+        for process, log in self.running:
+            log.close()
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def await_end(self, process, said, word, code):
+        see(f"it ends: {said()}", self.ends_within(process, END_S))
+        see(f"it ends with {word}: {said()}", word in said() and process.returncode == code)
+
+    @staticmethod
+    def ends_within(process, seconds):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.returncode is not None
+
+    def await_grant(self, said):
+        await_sight("it is granted", lambda: "granted" in said())
+
+    def is_free(self, key):
+        return not self.stage.masters_with(key)
+
+    # ---- the cases
+
+    def waits_works_and_releases(self):
+        key = self.key("good")
+        holder = self.stage.holder(key)
+        process, said = self.begin(0, key)
+        await_sight("it waits", lambda: self.stage.metric(0, "lockagent_waiters"))
+        see("nothing was granted", "granted" not in said())
+        see("it is released", holder.delete(key) == 204)
+        self.await_end(process, said, "done", 0)
+        number = re.search(r"granted (\d+)", said())
+        see("its number is told", number is not None and int(number[1]) > holder.fence)
+        await_sight("no key is left", lambda: self.is_free(key))
+
+    def is_refused(self):
+        process, said = self.begin(0, "%01")
+        see(f"it ends: {said()}", self.ends_within(process, END_S))
+        see(f"it says why: {said()}", "bad_request" in said() and process.returncode == 1)
+
+    def is_taken_away(self):
+        key = self.key("taken")
+        process, said = self.begin(0, key)
+        self.await_grant(said)
+        for master in range(MASTERS):
+            self.stage.ask_master(master, "SET", f"lock:{key}", "somebody", "PX", "9000")
+        self.await_end(process, said, "lost", 1)
+
+
+CASES = (Caller.waits_works_and_releases, Caller.is_refused, Caller.is_taken_away)
+
+
+def begin_at(callers, agent, case):
+    """(caller, process, what it has said) of each, when all are granted."""
+    begun = [(caller, *caller.begin(agent, caller.key(case))) for caller in callers]
+    for caller, _, said in begun:
+        caller.await_grant(said)
+    return begun
+
+
+def report(title, play):
+    trouble = None
+    try:
+        play()
+    except (Unseen, OSError, ValueError, LookupError) as why:
+        trouble = f"{type(why).__name__}: {why}"
+    print(f"{'FAILED' if trouble else 'ok':6} {title}", flush=True)
+    if trouble:
+        print(f"       {trouble}", flush=True)
+    return trouble is None
+
+
+def main():
+    build, languages = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:] or list(LANGUAGES)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with contextlib.closing(Stage(build, durable=True)) as stage, contextlib.ExitStack() as ends:
+        callers = [
+            ends.enter_context(contextlib.closing(Caller(stage, each))) for each in languages
+        ]
+        for caller in callers:
+            if not caller.is_here:
+                print(f"skipped {caller.language}: it is not here")
+        callers = [caller for caller in callers if caller.is_here]
+
+        def play(caller):
+            sound = [report(f"{caller.language}: prepare", caller.prepare)]
+            for case in CASES if sound[0] else ():
+                title = f"{caller.language}: {case.__name__.replace('_', ' ')}"
+                sound.append(report(title, lambda case=case: case(caller)))
+            return sound
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            results = [each for sound in pool.map(play, callers) for each in sound]
+        for agent, case, number in ((1, "killed", signal.SIGKILL), (2, "stopped", signal.SIGSTOP)):
+            begun = begin_at(callers, agent, case)
+            stage.signal(f"agent{agent}", number)
+            for caller, process, said in begun:
+                end = functools.partial(caller.await_end, process, said, "lost", 1)
+                results.append(report(f"{caller.language}: its agent is {case}", end))
+    passed = sum(results)
+    print(f"{passed} passed, {len(results) - passed} failed")
+    return 0 if passed and passed == len(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,286 @@
+"""Recipes for those who wait: who is told of a release, who is next, and what waiting costs."""
+import random
+import re
+import select
+import time
+
+from stage import (
+    AGENTS,
+    LEASE_MS,
+    LONG_MS,
+    MASTERS,
+    PATIENCE_S,
+    REFUSED,
+    SOON_S,
+    Hazard,
+    await_sight,
+    see,
+)
+
+
+class SubscribedTooLate(Hazard):
+    system = "`SET NX`, and `SUBSCRIBE` where it is taken"
+    flaw = "a release between the two is not heard: the lock is free, and the waiter sleeps"
+    here = "asked once more when the subscription stands"
+    shared = True
+    world = {"retry": "{min: 1m, max: 1m}"}  # so that nobody is woken by chance
+
+    def on_redis(self, stage):
+        a, b, listener = stage.redis(), stage.redis(), stage.redis()
+        see("A has the lock", a("SET", "told", "A", "NX", "PX", LONG_MS) == "OK")
+        see("B is refused", b("SET", "told", "B", "NX", "PX", LONG_MS) is None)
+        a("DEL", "told")
+        see("A's release reaches nobody", a("PUBLISH", "released:told", "A") == 0)
+        see("B listens", listener("SUBSCRIBE", "released:told")[2] == 1)
+        see("B hears nothing", not listener.is_answered(LEASE_MS / 1000))
+        see("the lock is free all the while", a("EXISTS", "told") == 0)
+
+    def on_lockagent(self, stage):
+        a = stage.holder("told", agent=0)
+        heard = [stage.watch_commands(master) for master in range(MASTERS)]
+        stage.weather(stage.links(agents=[1]), refuse=1)  # new connections, as the subscriber's
+        b = stage.caller(1)
+        b.send("POST", "told", ttl=f"{LONG_MS}ms", wait=f"{SOON_S:.0f}s")
+        for await_command in heard:
+            await_command("EVALSHA", "lock:told")
+        see("A releases", a.delete("told") == 204)
+        for channel in "lockagent:channel:lock:told", "redisson_lock__channel:{lock:told}":
+            listening = stage.ask_all("PUBSUB", "NUMSUB", channel)
+            see("A's release reached nobody", all(count == 0 for _, count in listening))
+        stage.weather(stage.links(agents=[1]), refuse=0)
+        see("B is granted", b.status() == 201)
+
+
+class DeadHead(Hazard):
+    system = "a list as queue, its head is next"
+    flaw = "the first in line died, and nobody is served any more"
+    here = "with `order: fair` a dead agent's ticket is void after 3 s"
+    world = {"policy": "order: fair"}
+
+    def on_redis(self, stage):
+        a, dead, b = stage.redis(), stage.redis(), stage.redis()
+        for client, name in (a, "A"), (dead, "dead"), (b, "B"):
+            client("RPUSH", "line", name)
+        see("A is the head, and has the lock", a("LINDEX", "line", 0) == "A")
+        dead.close()
+        see("A leaves", a("LPOP", "line") == "A")
+        time.sleep(2 * LEASE_MS / 1000)
+        see("the dead one is next, for ever", b("LINDEX", "line", 0) == "dead")
+        see("the line has no end", b("PTTL", "line") == -1)
+
+    def on_lockagent(self, stage):
+        a = stage.holder("line", agent=0)
+        dead, b = stage.caller(1), stage.caller(2)
+        dead.send("POST", "line", wait=f"{PATIENCE_S}s")
+        tickets = "lockagent:ticket:lock:line"
+        await_sight("it stands in line", lambda: all(stage.ask_all("EXISTS", tickets)))
+        b.send("POST", "line", wait=f"{PATIENCE_S}s")
+        await_sight("B stands behind it", lambda: stage.ask(2, "GET", "/locks")[1]["waiting"])
+        stage.kill("agent1")
+        see("A releases", a.delete("line") == 204)
+        see("B is granted", b.status() == 201)
+
+
+class ReadersPass(Hazard):
+    system = "a counter of readers, and a key for the writer"
+    flaw = "new readers pass the writer that waits, again and again: it never comes in"
+    here = "while a writer waits the next new reader waits behind it"
+    world = {"policy": "kind: rw"}
+
+    NEW_READERS = 100
+    READ = """
+        if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+        return redis.call('INCR', KEYS[2])"""
+    LEAVE = "return redis.call('DECR', KEYS[2])"
+    WRITE = """
+        if tonumber(redis.call('GET', KEYS[2]) or 0) > 0 then return 0 end
+        return redis.call('SETNX', KEYS[1], 'writer')"""
+
+    @staticmethod
+    def run(client, script):
+        return client("EVAL", script, 2, "pass:writer", "pass:readers")
+
+    def on_redis(self, stage):
+        reader, new, writer = stage.redis(), stage.redis(), stage.redis()
+        see("A reads", self.run(reader, self.READ) == 1)
+        see("the writer is refused, and will ask again", self.run(writer, self.WRITE) == 0)
+        for _ in range(self.NEW_READERS):
+            see("a new reader is in", self.run(new, self.READ) == 2)
+            see("the one before it leaves", self.run(reader, self.LEAVE) == 1)
+            see("the writer is refused", self.run(writer, self.WRITE) == 0)
+
+    def on_lockagent(self, stage):
+        first, second = (stage.holder("pass", agent=agent, mode="read") for agent in (0, 2))
+        writer, new = stage.caller(1), stage.caller(2)
+        writer.send("POST", "pass", ttl=f"{LONG_MS}ms", wait=f"{PATIENCE_S}s")
+        tickets = "lockagent:ticket:lock:pass"
+        await_sight("the writer stands in line", lambda: all(stage.ask_all("EXISTS", tickets)))
+        new.send("POST", "pass", mode="read", ttl=f"{LONG_MS}ms", wait=f"{PATIENCE_S}s")
+        passing = [stage.caller(agent) for agent in range(AGENTS)]
+        for number in range(self.NEW_READERS):
+            status = passing[number % AGENTS].post("pass", mode="read", ttl=f"{LONG_MS}ms")
+            see(f"no new reader is in: {status}", status in REFUSED)
+        see("the first one leaves", first.delete("pass") == 204)
+        see("the new one waits, and the writer", not (new.is_answered() or writer.is_answered()))
+        see("the second one leaves", second.delete("pass") == 204)
+        see("the writer is in", writer.status() == 201)
+        see("the new one waits for it", not new.is_answered(LEASE_MS / 1000))
+        see("the writer leaves", writer.delete("pass") == 204)
+        see("the new one is in", new.status() == 201)
+
+
+CALLERS, GRANTS, HOLD_S = 100, 1000, 0.001  # of a crowd that wants one key
+
+
+class Tally:
+    """Who waits since when, in which line; counts the grants that overtake somebody."""
+
+    def __init__(self, name):
+        self.name, self.began, self.grants, self.overtaken = name, time.monotonic(), 0, 0
+        self.lines, self.longest_s = {}, 0.0
+
+    def comes(self, who, line=0):
+        self.lines.setdefault(line, {})[who] = time.monotonic()
+
+    def is_granted(self, who, line=0):
+        waiting = self.lines[line]
+        self.grants += 1
+        self.overtaken += next(iter(waiting)) != who
+        self.longest_s = max(self.longest_s, time.monotonic() - waiting.pop(who))
+
+    def __str__(self):
+        rate = self.grants / (time.monotonic() - self.began)
+        return (
+            f"{self.name}: {rate:.0f} grants/s, {self.overtaken} of {self.grants} overtake, "
+            f"longest wait {1000 * self.longest_s:.0f} ms"
+        )
+
+
+def poll(stage, tally, pause_s, grants):
+    """Who is refused asks again, after a pause of about so long; and who has released, at once."""
+    clients, chance = [stage.redis() for _ in range(CALLERS)], random.Random(1)
+    poller, numbers = select.poll(), {}
+    for number, client in enumerate(clients):
+        numbers[client.socket.fileno()] = number
+        poller.register(client.socket, select.POLLIN)
+        tally.comes(number)
+    asks_at, came, holder, until = dict.fromkeys(range(CALLERS), 0.0), CALLERS, None, 0.0
+    while tally.grants < grants or holder is not None:
+        now = time.monotonic()
+        if holder is not None and now >= until:
+            clients[holder]("DEL", "crowd")
+            if came < grants:
+                tally.comes(holder)
+                came, asks_at[holder] = came + 1, now
+            holder = None
+        for number in [number for number, at in asks_at.items() if at <= now]:
+            del asks_at[number]
+            clients[number].send("SET", "crowd", number, "NX", "PX", LONG_MS)
+        next_s = min([*asks_at.values(), *([until] if holder is not None else [])], default=now)
+        for descriptor, _ in poller.poll(max(1000 * (next_s - now), 0)):
+            number = numbers[descriptor]
+            if clients[number].reply() is None:
+                asks_at[number] = time.monotonic() + pause_s * chance.uniform(0.5, 1.5)
+                continue
+            see("nobody else has it", holder is None)
+            tally.is_granted(number)
+            holder, until = number, time.monotonic() + HOLD_S
+
+
+def ask(tally, caller, number):
+    tally.comes(number, line=number % AGENTS)
+    caller.send("POST", "crowd", ttl="60s", wait="60s")
+
+
+def form_lines(stage, tally):
+    """At three agents, one caller after the other; the first of all has the lock then."""
+    callers = [stage.caller(number % AGENTS) for number in range(CALLERS)]
+    for number, caller in enumerate(callers):
+        ask(tally, caller, number)
+        ahead = number // AGENTS + (number % AGENTS > 0)
+        await_sight(
+            "it has the lock, or stands in line",
+            lambda caller=caller, number=number, ahead=ahead: caller.is_answered()
+            or len(stage.ask(number % AGENTS, "GET", "/locks?limit=1000")[1]["waiting"]) == ahead,
+        )
+    return callers
+
+
+def stand_in_line(stage, tally):
+    """Who has released comes again, behind all others at its agent."""
+    callers = form_lines(stage, tally)
+    poller, numbers = select.poll(), {}
+    for number, caller in enumerate(callers):
+        numbers[caller.http.sock.fileno()] = number
+        poller.register(caller.http.sock, select.POLLIN)
+    came, last_fence, leaving = CALLERS, 0, set()
+    while tally.grants < GRANTS or leaving:
+        answered = poller.poll(1000 * PATIENCE_S)
+        see("somebody is answered", answered)
+        for descriptor, _ in answered:
+            number = numbers[descriptor]
+            caller, status = callers[number], callers[number].status()
+            if number in leaving:
+                leaving.remove(number)
+                see("it has released", status == 204)
+                if came < GRANTS:
+                    came += 1
+                    ask(tally, caller, number)
+                continue
+            see("it is granted", status == 201)
+            see("its number is the largest", caller.fence > last_fence)
+            last_fence = caller.fence
+            tally.is_granted(number, line=number % AGENTS)
+            time.sleep(HOLD_S)
+            others = {numbers[each] for each, _ in poller.poll(0)} - leaving
+            see("nobody else is granted meanwhile", not others)
+            caller.send("DELETE", "crowd")
+            leaving.add(number)
+
+
+class Crowd(Hazard):
+    """100 callers want one key 1,000 times in all; without a pause 200 times, for it takes so
+    long. Whose turn it is, and what it costs the servers, is judged; how fast it goes is not."""
+
+    system = "`SET NX PX` again and again, with a pause or none"
+    flaw = "who came later is served first; without a pause each grant costs a hundred commands"
+    here = "one line per agent, each lock handed on: fewer than ten commands a grant"
+
+    world = {"limits": {"max_ttl": "60s"}}  # so that no lease ends while the lines form
+    PAUSE_S = 0.1
+    COMMANDS = 10  # for a grant, at the most
+
+    def on_redis(self, stage):
+        for pause_s, grants in (0, GRANTS // 5), (self.PAUSE_S, GRANTS):
+            tally = Tally(f"polls with {1000 * pause_s:.0f} ms of pause")
+            before = self.commands(stage, "set", "del")
+            poll(stage, tally, pause_s, grants)
+            each = (self.commands(stage, "set", "del") - before) / grants
+            self.figures.append(f"{tally}, {each:.1f} commands per grant")
+            see("many are overtaken", tally.overtaken > grants / 10)
+            if not pause_s:
+                see("a grant costs many commands", each > self.COMMANDS)
+
+    def on_lockagent(self, stage):
+        tally, before = Tally("lockagent"), self.commands(stage, "evalsha")
+        stand_in_line(stage, tally)
+        each = (self.commands(stage, "evalsha") - before) / GRANTS
+        self.figures.append(f"{tally}, {each:.1f} commands per grant")
+        see("no one is overtaken at its agent", tally.overtaken == 0)
+        see("a grant costs few commands", each < self.COMMANDS)
+
+    @staticmethod
+    def commands(stage, *names):
+        """How many of these all masters were sent, or called in scripts."""
+        calls = re.findall(
+            r"cmdstat_(\w+):calls=(\d+)", "".join(stage.ask_all("INFO", "commandstats"))
+        )
+        return sum(int(count) for name, count in calls if name in names)
+
+
+ROWS = [
+    SubscribedTooLate,
+    DeadHead,
+    ReadersPass,
+    Crowd,
+]

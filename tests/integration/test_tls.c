@@ -1,0 +1,366 @@
+/* TLS to the masters (D5.8): whole lives of locks over it, and each way in which it can fail, with
+ * the reason that people are told. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+TestSuite(tls, .init = world_open, .fini = world_close, .timeout = 120);
+
+#define OF_CA "      tls: {ca_file: %s}\n"
+#define WITH_CERTIFICATE "      tls: {ca_file: %s, cert_file: %s, key_file: %s}\n"
+
+static bool is_ready(const struct agent *agent)
+{
+    return get(agent, "/readyz")->status == 200;
+}
+
+static const char *key_of(const char *name)
+{
+    return world_path(format("%s.key", name));
+}
+
+static struct agent *start_not_ready(const char *group)
+{
+    return agent_start(&(struct agent_options){.not_ready = true, .group = group});
+}
+
+/* People are told why in the log and by /readyz, metrics count it, and no lock is granted. */
+static void expect_refusal(struct agent *agent, const char *why, const char *fault)
+{
+    cr_assert(eventually(strstr(get(agent, "/readyz")->body, why) != NULL), "%s\n%s",
+              get(agent, "/readyz")->body, read_whole_file(agent->log));
+    cr_assert(eventually(agent_logged(agent, "master", why) > 0));
+    const char *series =
+        format("lockagent_master_tls_failures_total{group=\"main\",master=\"%s\",fault=\"%s\"}",
+               strstr(master_url(0), "://") + 3, fault);
+    cr_assert(eventually(metric(agent, series) > 0), "%s", series);
+    expect(get(agent, "/readyz"), 503, NULL);
+    expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
+    cr_assert_eq(agent_logged(agent, NULL, "PRIVATE"), 0u);
+}
+
+/* ---- it works ---- */
+
+/* Renewals by the watchdog, and a waiter at another agent that hears of the release. */
+Test(tls, life_of_a_lock)
+{
+    masters_start_over_tls(3, "yes");
+    const char *group = format(WITH_CERTIFICATE, world_path("ca.pem"),
+                               certificate("client", "ca", "DNS:agent", 2), key_of("client"));
+    struct agent *first = agent_start(&(struct agent_options){.group = group});
+    struct agent *second = agent_start(&(struct agent_options){.group = group});
+    const struct reply *granted = acquire(first, "k", "ttl=2s&renew=agent");
+    expect(granted, 201, NULL);
+    int waiter = wire_request(second, "POST", "/locks/k?ttl=20s&wait=20s", NULL);
+    cr_assert(eventually(waiting_at(second) == 1));
+    sleep_ms(2500);
+    cr_assert_str_eq(key_state(first, "k"), "held");
+    cr_assert_eq(masters_with("lock:k"), 3u);
+    const int64_t released = boottime_ms();
+    expect(release(first, "k", token(granted)), 204, NULL);
+    const struct reply *next = wire_receive(waiter, 20000);
+    expect(next, 201, NULL);
+    cr_assert_lt(boottime_ms() - released, 5000);
+    expect(release(second, "k", token(next)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
+    wire_close(waiter);
+}
+
+/* More than a record of TLS in one turn, in both directions: the keys of all are in one batch. */
+Test(tls, many_at_once)
+{
+    enum { CALLERS = 100 };
+    int wires[CALLERS];
+    masters_start_over_tls(3, "no");
+    struct agent *agent =
+        agent_start(&(struct agent_options){.group = format(OF_CA, world_path("ca.pem"))});
+    const char *key = repeat("long", 100);
+    for (size_t i = 0; i < CALLERS; i++)
+        wires[i] = wire_request(agent, "POST",
+                                format("/locks/%s%zu?ttl=20s&wait=10s&renew=agent", key, i), NULL);
+    for (size_t i = 0; i < CALLERS; i++) {
+        expect(wire_receive(wires[i], 20000), 201, NULL);
+        wire_close(wires[i]);
+    }
+    cr_assert(eventually(metric(agent, "lockagent_locks_held{policy=\"*\"}") == CALLERS));
+}
+
+/* The name that a certificate is for: that of the URL, or the one that is given. */
+Test(tls, names)
+{
+    authority("ca");
+    certificate("master", "ca", "DNS:localhost,DNS:masters.example", 2);
+    masters_start_over_tls(1, "no");
+    const char *port = strrchr(master_url(0), ':') + 1;
+    agent_start(&(struct agent_options){.masters = format("['rediss://localhost:%s']", port),
+                                        .group = format(OF_CA, world_path("ca.pem"))});
+    agent_start(&(struct agent_options){
+        .group = format("      tls: {ca_file: %s, server_name: masters.example}\n",
+                        world_path("ca.pem"))});
+    expect_refusal(start_not_ready(format(OF_CA, world_path("ca.pem"))),
+                   "tls: the master's certificate is for another name", "name");
+    expect_refusal(start_not_ready(format("      tls: {ca_file: %s, server_name: example}\n",
+                                          world_path("ca.pem"))),
+                   "tls: the master's certificate is for another name", "name");
+}
+
+/* ---- how it fails ---- */
+
+Test(tls, wrong_authority)
+{
+    masters_start_over_tls(3, "no");
+    const char *why = "tls: the master's certificate is signed by no authority of ca_file";
+    expect_refusal(start_not_ready(format(OF_CA, authority("other"))), why, "authority");
+    /* The system's own do not know it either. */
+    expect_refusal(start_not_ready(NULL), why, "authority");
+}
+
+Test(tls, expired)
+{
+    authority("ca");
+    certificate("master", "ca", "IP:127.0.0.1", -1);
+    masters_start_over_tls(3, "no");
+    expect_refusal(start_not_ready(format(OF_CA, world_path("ca.pem"))),
+                   "tls: the master's certificate, or its authority's, has expired", "expired");
+}
+
+Test(tls, another_address)
+{
+    authority("ca");
+    certificate("master", "ca", "IP:127.0.0.2,DNS:localhost", 2);
+    masters_start_over_tls(3, "no");
+    expect_refusal(start_not_ready(format(OF_CA, world_path("ca.pem"))),
+                   "tls: the master's certificate is for another name", "name");
+}
+
+Test(tls, client_certificate)
+{
+    masters_start_over_tls(3, "yes");
+    const char *ca = world_path("ca.pem");
+    authority("other");
+    const char *stranger = format(
+        WITH_CERTIFICATE, ca, certificate("stranger", "other", "DNS:agent", 2), key_of("stranger"));
+    expect_refusal(start_not_ready(format(OF_CA, ca)),
+                   "tls: the master asks for a client certificate", "refused");
+    expect_refusal(start_not_ready(stranger),
+                   "tls: the master does not know the authority of the certificate", "refused");
+    for (size_t i = 0; i < master_count(); i++)
+        master_do(i, "CONFIG SET tls-protocols TLSv1.2");
+    expect_refusal(start_not_ready(format(OF_CA, ca)), "tls: the master refuses the handshake",
+                   "refused");
+    agent_start(&(struct agent_options){.group = format(WITH_CERTIFICATE, ca,
+                                                        certificate("client", "ca", "DNS:agent", 2),
+                                                        key_of("client"))});
+}
+
+/* Where one side speaks TLS and the other does not. */
+Test(tls, in_the_clear)
+{
+    masters_start(1, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){
+        .not_ready = true, .masters = format("['rediss%s']", strstr(master_url(0), "://"))});
+    cr_assert(eventually(strstr(get(agent, "/readyz")->body, "\"reason\":\"tls: ") != NULL));
+    const char *body = get(agent, "/readyz")->body;
+    cr_assert(strstr(body, "tls: no answer for") || strstr(body, "speaks no TLS on this port"),
+              "%s", body);
+}
+
+Test(tls, without_it)
+{
+    masters_start_over_tls(1, "no");
+    struct agent *agent = agent_start(&(struct agent_options){
+        .not_ready = true, .masters = format("['redis%s']", strstr(master_url(0), "://"))});
+    cr_assert(eventually(agent_logged(agent, "master", "a port for TLS (rediss://)?") > 0), "%s",
+              read_whole_file(agent->log));
+}
+
+/* A master that stops within the handshake costs its own vote, in bounded time. */
+Test(tls, silent)
+{
+    masters_start_over_tls(3, "no");
+    struct agent *agent =
+        agent_start(&(struct agent_options){.group = format(OF_CA, world_path("ca.pem"))});
+    master_do(0, "CLIENT KILL TYPE normal SKIPME yes");
+    master_freeze(0);
+    cr_assert(eventually(agent_logged(agent, "master", "tls: no answer for") > 0), "%s",
+              read_whole_file(agent->log));
+    expect(acquire(agent, "k", "ttl=2s&wait=5s"), 201, NULL);
+    master_thaw(0);
+    cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));
+}
+
+Test(tls, versions_of_old)
+{
+    masters_start_over_tls(1, "no");
+    master_do(0, "CONFIG SET tls-ciphers ALL:@SECLEVEL=0");
+    master_do(0, "CONFIG SET tls-protocols TLSv1.1");
+    expect_refusal(start_not_ready(format(OF_CA, world_path("ca.pem"))),
+                   "tls: the master does not speak TLS 1.2 or 1.3", "other");
+}
+
+Test(tls, our_files)
+{
+    masters_start_over_tls(1, "no");
+    const char *ca = world_path("ca.pem");
+    certificate("client", "ca", "DNS:agent", 2);
+    const char *client = world_path("client.pem");
+    expect_refusal(start_not_ready(format(OF_CA, "/nowhere")),
+                   "tls: ca_file: No such file or directory", "files");
+    expect_refusal(start_not_ready(format(OF_CA, write_file("text", "no certificate\n"))),
+                   "tls: ca_file: holds no certificate in PEM", "files");
+    expect_refusal(start_not_ready(format(WITH_CERTIFICATE, ca, client, key_of("master"))),
+                   "tls: key_file: is not the key of the certificate in cert_file", "files");
+}
+
+/* ---- what changes under it ---- */
+
+/* An authority is replaced by another one, and then a client's certificate, without a restart. */
+Test(tls, rotation)
+{
+    masters_start_over_tls(3, "yes");
+    const char *ca = world_path("ca.pem");
+    const char *group = format(WITH_CERTIFICATE, write_file("trusted.pem", read_whole_file(ca)),
+                               certificate("client", "ca", "DNS:agent", 2), key_of("client"));
+    struct agent *agent = agent_start(&(struct agent_options){.group = group});
+    const struct reply *granted = acquire(agent, "k", "ttl=20s");
+    expect(granted, 201, NULL);
+    authority("next");
+    certificate("renewed", "next", "IP:127.0.0.1", 2);
+    write_file("both.pem",
+               format("%s%s", read_whole_file(ca), read_whole_file(world_path("next.pem"))));
+    for (size_t i = 0; i < 3; i++) {
+        master_do(i, "CONFIG SET tls-cert-file %s tls-key-file %s tls-ca-cert-file %s",
+                  world_path("renewed.pem"), key_of("renewed"), world_path("both.pem"));
+        master_do(i, "CLIENT KILL TYPE normal SKIPME yes");
+    }
+    cr_assert(eventually(agent_logged(agent, "master", "signed by no authority of ca_file") > 0));
+    write_file("trusted.pem", read_whole_file(world_path("next.pem")));
+    cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));
+    expect(renew(agent, "k", token(granted), NULL), 200, NULL);
+    certificate("client", "next", "DNS:agent", 2);
+    for (size_t i = 0; i < 3; i++) {
+        master_do(i, "CONFIG SET tls-ca-cert-file %s", world_path("next.pem"));
+        master_do(i, "CLIENT KILL TYPE normal SKIPME yes");
+    }
+    cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));
+    expect(release(agent, "k", token(granted)), 204, NULL);
+}
+
+/* ---- commands ---- */
+
+Test(tls, trust)
+{
+    masters_start_over_tls(3, "no");
+    struct agent *agent =
+        start_not_ready(format("      durable: false\n" OF_CA, world_path("ca.pem")));
+    cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));
+    expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
+    struct outcome outcome = agent_run((const char *[]){"trust", agent->config, NULL});
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    cr_assert(eventually_within(2500, is_ready(agent)), "%s", get(agent, "/readyz")->body);
+    expect(acquire(agent, "k", "ttl=2s"), 201, NULL);
+    const char *config =
+        agent_config(&(struct agent_options){.group = format(OF_CA, authority("other"))});
+    outcome = agent_run((const char *[]){"trust", config, NULL});
+    cr_assert_eq(outcome.exit_status, 1);
+    cr_assert_not_null(strstr(outcome.out, "tls: the master's certificate is signed by no"), "%s",
+                       outcome.out);
+    for (size_t i = 0; i < 3; i++)
+        master_do(i, "CONFIG SET tls-auth-clients yes");
+    outcome = agent_run((const char *[]){"trust", agent->config, NULL});
+    cr_assert_eq(outcome.exit_status, 1);
+    cr_assert_not_null(strstr(outcome.out, "tls: the master asks for a client certificate"), "%s",
+                       outcome.out);
+}
+
+Test(tls, run)
+{
+    masters_start_over_tls(3, "no");
+    const char *config =
+        agent_config(&(struct agent_options){.group = format(OF_CA, world_path("ca.pem"))});
+    const struct outcome outcome =
+        agent_run((const char *[]){"run", "-c", config, "k", "--", "echo", "done", NULL});
+    cr_assert_eq(outcome.exit_status, 0, "%s", outcome.err);
+    cr_assert_str_eq(outcome.out, "done\n");
+    cr_assert(eventually(masters_with("lock:k") == 0));
+}
+
+static struct outcome check(const char *tls)
+{
+    const char *path = write_file("check.yaml", format("redis:\n"
+                                                       "  groups:\n"
+                                                       "    main:\n"
+                                                       "      masters: ['rediss://h1']\n"
+                                                       "      tls: {%s}\n",
+                                                       tls));
+    return agent_run((const char *[]){"check", path, NULL});
+}
+
+static void expect_found(const char *tls, int status, const char *says)
+{
+    const struct outcome outcome = check(tls);
+    cr_assert_eq(outcome.exit_status, status, "%s: %s", tls, outcome.err);
+    cr_assert_not_null(strstr(outcome.err, says), "%s: %s", tls, outcome.err);
+}
+
+/* `check` looks into the files. */
+Test(tls, check)
+{
+    const char *ca = authority("ca"), *client = certificate("client", "ca", "DNS:agent", 2),
+               *key = key_of("client"), *encrypted = world_path("encrypted.key"),
+               *old = certificate("old", "ca", "DNS:agent", -1);
+    const char *pair = format("cert_file: %s, key_file: %s", client, key);
+    cr_assert_eq(chmod(key, 0600), 0);
+    cr_assert_eq(check(format("ca_file: %s, %s", ca, pair)).exit_status, 0);
+    cr_assert_str_eq(check(format("ca_file: %s, %s", ca, pair)).err, "");
+    expect_found("ca_file: /nowhere", 1,
+                 "check.yaml: redis.groups.main.tls.ca_file: No such file or directory\n");
+    expect_found("ca_file: /dev/null", 1, "tls.ca_file: is not a regular file\n");
+    expect_found(format("ca_file: %s", key), 1, "tls.ca_file: holds no certificate in PEM\n");
+    expect_found(format("cert_file: %s, key_file: %s", key, key), 1,
+                 "tls.cert_file: holds no certificate in PEM that can be used\n");
+    expect_found(format("cert_file: %s, key_file: %s", client, client), 1,
+                 "tls.key_file: holds no private key in PEM\n");
+    expect_found(format("cert_file: %s, key_file: %s", client, key_of("ca")), 1,
+                 "tls.key_file: is not the key of the certificate in cert_file\n");
+    expect_found(format("cert_file: %s, key_file: %s", old, key_of("old")), 1,
+                 "tls.cert_file: the certificate has expired\n");
+    program_run("openssl",
+                (const char *[]){"ec", "-in", key, "-aes128", "-passout", "pass:word", "-out",
+                                 encrypted, NULL},
+                NULL);
+    expect_found(format("cert_file: %s, key_file: %s", client, encrypted), 1,
+                 "tls.key_file: the key is encrypted; needed is one without a passphrase\n");
+    cr_assert_eq(chmod(key, 0640), 0);
+    expect_found(pair, 0, "tls.key_file: warning: others than its owner may read the private key");
+}
+
+/* An agent warns and starts: a file may come later. */
+Test(tls, warns_at_the_start)
+{
+    masters_start_over_tls(1, "no");
+    certificate("client", "ca", "DNS:agent", 2);
+    cr_assert_eq(chmod(key_of("client"), 0644), 0);
+    struct agent *agent = agent_start(
+        &(struct agent_options){.group = format(WITH_CERTIFICATE, world_path("ca.pem"),
+                                                world_path("client.pem"), key_of("client"))});
+    cr_assert_eq(agent_logged(agent, "a file of tls", "may read the private key"), 1u);
+}
+
+/* Where OpenSSL has no algorithms, that is said. */
+Test(tls, broken_openssl)
+{
+    const char *broken = write_file("openssl.cnf", "openssl_conf = all\n[all]\nproviders = some\n"
+                                                   "[some]\nnull = none\n[none]\nactivate = 1\n");
+    const char *path =
+        write_file("check.yaml", "redis: {groups: {main: {masters: ['rediss://h']}}}");
+    const struct outcome outcome = program_run(
+        "env",
+        (const char *[]){format("OPENSSL_CONF=%s", broken),
+                         format("%s/lockagent", getenv("LOCKAGENT_BUILD")), "check", path, NULL},
+        NULL);
+    cr_assert_eq(outcome.exit_status, 1);
+    cr_assert_not_null(strstr(outcome.err, "OpenSSL can not be used"), "%s", outcome.err);
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Renders deploy/kubernetes and has it read as a server reads it: render.py KUSTOMIZE STRICT.
+
+STRICT is the program of this folder. Each folder must be admitted at the level of PodSecurity that
+its page names, and two faults that are made here must be refused. The last line is `N passed, N
+failed`.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy/kubernetes"
+# hostPath of the node's agent is for privileged namespaces alone
+LEVELS = {
+    "masters": "restricted",
+    "app": "restricted",
+    "job": "restricted",
+    "daemonset": "privileged",
+}
+# what stands in a rendered sidecar, and what a server must refuse in its place
+REFUSED = (
+    ("restartPolicy: Always", "restartPolicies: Always"),
+    ("runAsNonRoot: true", "runAsNonRoot: false"),
+)
+
+# an app of one's own, which has an init container already
+OWN = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: own}
+spec:
+  serviceName: own
+  selector: {matchLabels: {app: own}}
+  template:
+    metadata: {labels: {app: own}}
+    spec:
+      initContainers: [{name: migration, image: own}]
+      containers: [{name: app, image: own}]
+"""
+
+
+def said_by(*command, text=None):
+    """What a command says of a fault: None if it ends well."""
+    ran = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    return ran.returncode and (ran.stdout + ran.stderr or "no word"), ran.stdout
+
+
+def looks(kustomize, strict):
+    """Each look at the manifests, as (what should be so, what was said if it is not)."""
+    rendered = {}
+    for folder in [*LEVELS, "monitoring"]:
+        fault, rendered[folder] = said_by(kustomize, "build", str(FOLDER / folder))
+        yield f"{folder}: is rendered", fault
+    for folder, level in LEVELS.items():
+        yield f"{folder}: is read, and {level}", said_by(strict, level, text=rendered[folder])[0]
+    for folder in ("app", "job"):
+        is_there = "image: lockagent:" in rendered[folder]
+        yield f"{folder}: has the sidecar", not is_there and rendered[folder]
+        for old, new in REFUSED:
+            broken = rendered[folder].replace(old, new)
+            fault = broken == rendered[folder] or not said_by(strict, "restricted", text=broken)[0]
+            yield f"{folder}: {new} is refused", fault and broken
+    fault, own = render_own(kustomize)
+    yield "an app of one's own: is rendered", fault
+    yield "an app of one's own: is read", said_by(strict, "baseline", text=own)[0]
+    is_first = 0 < own.find("name: lockagent-password") < own.find("name: migration")
+    yield "the agent comes before the app's own init containers", not is_first and own
+    fault = said_by(strict, "restricted", text=rendered["daemonset"])[0]
+    yield "daemonset: is no restricted pod", not fault and "it is admitted"
+    made = said_by(str(FOLDER / "secrets.sh"), "here", "there")[1]
+    yield "secrets.sh: is read", said_by(strict, text=made)[0]
+
+
+def render_own(kustomize):
+    with tempfile.TemporaryDirectory(prefix="lockagent-kustomize-") as folder:
+        own = pathlib.Path(folder)
+        (own / "own.yaml").write_text(OWN)
+        sidecar = os.path.relpath(FOLDER / "sidecar", own.resolve())
+        text = f"resources: [own.yaml]\ncomponents: ['{sidecar}']\n"
+        (own / "kustomization.yaml").write_text(text)
+        return said_by(kustomize, "build", folder)
+
+
+def main(kustomize, strict):
+    passed = failed = 0
+    for name, fault in looks(kustomize, strict):
+        passed, failed = passed + (not fault), failed + bool(fault)
+        print(f"FAILED  {name}\n{fault}" if fault else f"ok      {name}")
+    print(f"{passed} passed, {failed} failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,141 @@
+"""The stage of the page's tests: five masters and one agent over them, with something to show."""
+
+import contextlib
+import http.client
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests/faults"))
+from world import LIBC, PR_SET_PDEATHSIG, eventually, free_ports
+
+MASTERS = 5
+
+
+def die_with_us():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Stage:
+    """`durable` masters vote at once. All of it ends with close()."""
+
+    def __init__(self, build):
+        self.folder = tempfile.TemporaryDirectory(prefix="lockagent-page-")
+        self.build, self.running, self.open_ends = pathlib.Path(build).resolve(), {}, []
+        self.port, self.admin_port, *self.ports = free_ports(2 + MASTERS)
+        for master in range(MASTERS):
+            self.start_master(master)
+        for master in range(MASTERS):
+            assert eventually(lambda master=master: self.answers(master)), "redis-server is silent"
+        self.start_agent()
+
+    def path(self, name):
+        return f"{self.folder.name}/{name}"
+
+    def start(self, name, *command):
+        with open(self.path(f"{name}.log"), "ab") as log:
+            self.running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder.name, preexec_fn=die_with_us
+            )
+
+    def start_master(self, master, *more):
+        self.start(
+            f"master{master}",
+            *("redis-server", "--port", str(self.ports[master]), "--bind", "127.0.0.1"),
+            *("--save", "", "--appendonly", "no", *more),
+        )
+
+    def stop(self, name):
+        process = self.running.pop(name)
+        process.kill()
+        process.wait()
+
+    def answers(self, master):
+        with contextlib.suppress(OSError):
+            with socket.create_connection(("127.0.0.1", self.ports[master]), 1) as asked:
+                asked.sendall(b"PING\r\n")
+                return asked.recv(5) == b"+PONG"
+        return False
+
+    def start_agent(self):
+        masters = ", ".join(f"redis://127.0.0.1:{port}" for port in self.ports)
+        with open(self.path("agent.yaml"), "w", encoding="utf-8") as file:
+            file.write(
+                f"redis: {{groups: {{main: {{masters: [{masters}]}}}}}}\n"
+                f"listen: 127.0.0.1:{self.port}\n"
+                f"admin: {{listen: '127.0.0.1:{self.admin_port}'}}\n"
+                "policies:\n"
+                "  - {match: 'report/*', kind: rw}\n"
+                "  - {match: 'pool/*', permits: 4}\n"
+            )
+        self.start("agent", f"{self.build}/lockagent", "--config", self.path("agent.yaml"))
+        assert eventually(lambda: self.status("/livez") == 200), "the agent does not start"
+
+    def trust(self):
+        """Ends the first guard, which masters that are not durable have, by hand."""
+        command = [f"{self.build}/lockagent", "trust", self.path("agent.yaml")]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        assert eventually(lambda: self.status("/readyz") == 200), "the agent is not ready"
+
+    def send(self, method, path, admin=False, **parameters):
+        """A connection that was asked; whoever keeps it open waits."""
+        port = self.admin_port if admin else self.port
+        caller = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        words = urllib.parse.urlencode(parameters)
+        path = urllib.parse.quote(path)
+        caller.request(method, f"{path}?{words}" if words else path)
+        return caller
+
+    def ask(self, method, path, **more):
+        with contextlib.closing(self.send(method, path, **more)) as caller:
+            answer = caller.getresponse()
+            return answer.status, answer.read().decode()
+
+    def status(self, path):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.ask("GET", path)[0]
+        return 0
+
+    def hold(self, key, **parameters):
+        status, body = self.ask("POST", f"/locks/{key}", **parameters)
+        assert status == 201, body
+
+    def wait_for(self, key, **parameters):
+        """A caller that waits for as long as the stage stands."""
+        self.open_ends.append(self.send("POST", f"/locks/{key}", wait="60s", **parameters))
+
+    def close(self):
+        for caller in self.open_ends:
+            caller.close()
+        for name in list(self.running):
+            self.stop(name)
+        self.folder.cleanup()
+
+
+def furnish(stage):
+    """What the page is to show: holds of all kinds, those who wait, a dead and a guarded master."""
+    stage.trust()
+    stage.hold("nightly/invoices", label="billing-7f9c, pod 2")
+    stage.hold("import/customers", label="crm-import", ttl="1m")
+    stage.hold("pool/gpu", label="trainer-1")
+    stage.hold("pool/gpu", label="trainer-2")
+    for reader in ("dashboard", "export"):
+        stage.hold("report/2026-11", label=reader, mode="read")
+    stage.hold("leader/scheduler", label="scheduler-0")
+    stage.hold("tenant/42/<script>alert(1)</script>", label="<script>alert('label')</script>")
+    stage.wait_for("nightly/invoices", label="billing-7f9c, pod 3")
+    stage.wait_for("nightly/invoices", label="billing-7f9c, pod 1")
+    stage.wait_for("leader/scheduler", label="scheduler-1")
+    stage.wait_for("report/2026-11", label="writer", mode="write")
+    stage.stop("master4")
+    stage.stop("master1")
+    time.sleep(0.2)
+    stage.start_master(1)  # it may have forgotten: it is guarded
+    said = "1 is down, 1 is guarded"
+    assert eventually(lambda: said in stage.ask("GET", "/")[1]), "no master is guarded"

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""What agents ask of a server, and since which Redis there is: needs.py
+
+The commands are those of deploy/acl/full.acl, of which test_acl.c sees that none is missing and
+none too much; the options are what the scripts write in capitals beside them. Each must stand in
+SINCE. docs/interop.md has a table of all that came with Redis 5 or later, and names the oldest
+server; both are compared. The last line is `N passed, N failed`.
+"""
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+PAGE = TOP / "docs/interop.md"
+TABLE = re.compile(r"(?<=<!-- needs -->\n).*?(?=<!-- end of needs -->)", re.S)
+CALL = re.compile(r"(?:redis\.p?call|\bask)\('([A-Z]+)'((?:[^()]|\([^()]*\))*)\)")
+
+SINCE = {
+    "1.0": "DEL EXISTS GET INFO MGET PING SET",
+    "1.2": "ZADD ZRANGE ZRANGE+WITHSCORES ZREM ZREMRANGEBYSCORE ZSCORE",
+    "2.0": "HDEL HGET HGETALL HMGET HSET PUBLISH SUBSCRIBE UNSUBSCRIBE ZCOUNT",
+    "2.6": "EVAL EVALSHA PEXPIRE PEXPIREAT PTTL SCRIPT|LOAD TIME",
+    "2.6.9": "CLIENT|SETNAME",
+    "2.6.12": "SET+NX SET+PX",
+    "2.8": "PUBSUB|NUMSUB",
+    "2.8.12": "CLIENT|KILL",
+    "3.0": "WAIT",
+    "5.0": "CLIENT|ID",
+    "6.2": "SET+GET",
+    "7.0": "PEXPIRE+GT PEXPIREAT+GT",
+}
+
+
+def version(text):
+    return tuple(map(int, text.split(".")))
+
+
+def commands_needed():
+    rights = (TOP / "deploy/acl/full.acl").read_text(encoding="ascii").split()
+    return {right[1:].upper() for right in rights if right.startswith("+")}
+
+
+def options_needed():
+    found = set()
+    for script in sorted((TOP / "agent/redis").glob("*.lua")):
+        for command, words in CALL.findall(script.read_text(encoding="ascii")):
+            found |= {f"{command}+{option}" for option in re.findall(r"'([A-Z]+)'", words)}
+    return {each for each in found if each != "PUBSUB+NUMSUB"}  # a command of its own
+
+
+def main():
+    since = {each: when for when, line in SINCE.items() for each in line.split()}
+    needed = commands_needed() | options_needed()
+    apart = sorted(needed ^ set(since))
+    rows = sorted((version(since[each]), each) for each in needed & set(since))
+    table = "| what is asked for | since Redis |\n| --- | --- |\n"
+    for when, each in rows:
+        if when >= (5,):
+            table += f"| `{each.replace('+', '` with `').replace('|', ' ')}` | {since[each]} |\n"
+    text = PAGE.read_text(encoding="utf-8")
+    if "--write" in sys.argv:
+        text = TABLE.sub(lambda _: table, text)
+        PAGE.write_text(text, encoding="utf-8")
+    oldest = ".".join(map(str, rows[-1][0]))
+    checks = {
+        f"not both needed and in SINCE: {', '.join(apart)}": not apart,
+        f"the table of needs in {PAGE.name} is another one: --write": TABLE.findall(text)
+        == [table],
+        f"{PAGE.name} does not say **Redis {oldest}**": f"**Redis {oldest}**" in text,
+    }
+    for what, good in checks.items():
+        if not good:
+            print(f"FAILED {what}")
+    good = list(checks.values())
+    print(f"{good.count(True)} passed, {good.count(False)} failed")
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

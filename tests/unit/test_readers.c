@@ -1,0 +1,350 @@
+/* Readers and writers: who contends beside whom, and who waits for whom (R17, R18, R19). */
+#include "core_rig.h"
+
+enum { FIRST = 0x07, LATE = 0x18 }; /* a quorum of five, and the others */
+
+static void begin_shared(void)
+{
+    prepare(5);
+    rig.policy.kind = KIND_RW;
+    rig.policy.order = ORDER_FAIR;
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = 2000;
+    rig.config.requests_max = rig.config.locks_max = 2 * LIMIT_READS;
+    rig.config.waiters_max = 2 * LIMIT_READS;
+    begin();
+}
+
+static void ask(uint32_t request, enum mode mode, int64_t wait_ms)
+{
+    acquire_as(request, "k", .mode = mode, .wait_ms = wait_ms);
+}
+
+/* All grant it, with this number. */
+static struct token grant(uint32_t request, uint64_t fence)
+{
+    reply_with(OP_ACQUIRE, ALL, (struct event_reply){.vote = VOTE_YES, .fence = fence});
+    expect_answer(request, ANSWER_GRANTED);
+    return rig.answer.hold.token;
+}
+
+static struct token read_now(uint32_t request)
+{
+    ask(request, MODE_READ, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_READ);
+    return grant(request, PROPOSAL);
+}
+
+/* A quorum refuses the latest attempt, the others are undone. */
+static void refuse(enum mode mode, uint32_t readers)
+{
+    reply_with(OP_ACQUIRE, FIRST,
+               (struct event_reply){.vote = VOTE_TAKEN,
+                                    .pttl_ms = 30000,
+                                    .mode = mode,
+                                    .readers = readers,
+                                    .ticket = rig.sent[OP_ACQUIRE].ticket.number,
+                                    .holder = text("other")});
+    expect_send(OP_RELEASE, LATE);
+    reply(OP_RELEASE, LATE, VOTE_ABSENT);
+}
+
+/* Waits, was refused, and hears of releases. */
+static void wait_refused(uint32_t request, enum mode mode, enum mode others)
+{
+    ask(request, mode, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    refuse(others, 1);
+    expect_channel(EFFECT_WATCH);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    at_us(rig.now_us + 1000);
+    expect_send(OP_ACQUIRE, ALL);
+    refuse(others, 1);
+    expect_nothing();
+}
+
+Test(readers, r18_readers_contend_side_by_side_each_with_a_round_of_its_own)
+{
+    struct send_item sent[3];
+    begin_shared();
+    for (uint32_t i = 0; i < 3; i++) {
+        ask(i, MODE_READ, 0);
+        expect_send(OP_ACQUIRE, ALL);
+        sent[i] = rig.sent[OP_ACQUIRE];
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        rig.sent[OP_ACQUIRE] = sent[2 - i]; /* in whatever order masters answer */
+        grant(2 - i, PROPOSAL);
+        cr_assert_eq(rig.answer.hold.mode, MODE_READ);
+    }
+    expect_nothing();
+}
+
+Test(readers, r18_one_of_them_is_refused_at_once_whatever_becomes_of_the_others)
+{
+    begin_shared();
+    ask(1, MODE_READ, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    struct send_item first = rig.sent[OP_ACQUIRE];
+    ask(2, MODE_READ, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    struct send_item second = rig.sent[OP_ACQUIRE];
+    rig.sent[OP_ACQUIRE] = first;
+    refuse(MODE_WRITE, 0);
+    expect_answer(1, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.mode, MODE_WRITE);
+    expect_nothing();
+    rig.sent[OP_ACQUIRE] = second;
+    grant(2, PROPOSAL);
+}
+
+Test(readers, r18_so_many_side_by_side_and_no_more)
+{
+    begin_shared();
+    for (uint32_t i = 0; i <= LIMIT_READS; i++)
+        ask(i, MODE_READ, 0);
+    for (uint32_t i = 0; i < LIMIT_READS; i++)
+        expect_send(OP_ACQUIRE, ALL);
+    expect_nothing();
+    grant(LIMIT_READS - 1, PROPOSAL);
+    expect_send(OP_ACQUIRE, ALL); /* the last one has the place of the first that is decided */
+    grant(LIMIT_READS, PROPOSAL);
+}
+
+Test(readers, r18_a_writer_that_does_not_wait_is_refused_by_the_read_that_was_under_way)
+{
+    begin_shared();
+    ask(1, MODE_READ, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    ask(2, MODE_WRITE, 0);
+    expect_nothing();
+    grant(1, PROPOSAL);
+    expect_answer(2, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.mode, MODE_READ);
+    cr_assert_eq(rig.answer.readers, 1);
+    expect_nothing();
+}
+
+Test(readers, r18_a_reader_is_beside_the_one_whose_grant_it_waited_for)
+{
+    begin_shared();
+    ask(1, MODE_WRITE, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    ask(2, MODE_READ, 0);
+    expect_nothing(); /* a writer contends alone */
+    refuse(MODE_READ, 3);
+    expect_answer(1, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.readers, 3);
+    expect_send(OP_ACQUIRE, ALL); /* what refuses a writer need not refuse a reader */
+    cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_READ);
+    grant(2, PROPOSAL);
+}
+
+Test(readers, r18_a_writer_that_waits_asks_beside_readers_that_hold_here_and_keeps_its_ticket)
+{
+    begin_shared();
+    read_now(1);
+    ask(2, MODE_WRITE, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].ticket.mode, MODE_WRITE);
+    cr_assert_neq(rig.sent[OP_ACQUIRE].ticket.number, 0u);
+    refuse(MODE_READ, 1);
+    cr_assert_eq(rig.sent[OP_RELEASE].ticket.number, rig.sent[OP_ACQUIRE].ticket.number);
+}
+
+Test(readers, r18_who_comes_behind_a_writer_waits_for_it)
+{
+    begin_shared();
+    wait_refused(1, MODE_WRITE, MODE_READ);
+    ask(2, MODE_READ, 60000);
+    expect_nothing();
+    channel("k", EVENT_MESSAGE, FIRST, 1);
+    at_us(rig.now_us + 1000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_WRITE);
+    struct token written = grant(1, PROPOSAL + 1);
+    expect_nothing();
+    release(3, "k", written);
+    expect_send(OP_RELEASE, ALL); /* there is no hand-over: both go out, in this order (R5) */
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_READ);
+    grant(2, PROPOSAL + 1);
+}
+
+Test(readers, r18_all_that_read_behind_a_writer_begin_as_it_is_released)
+{
+    begin_shared();
+    ask(1, MODE_WRITE, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    struct token written = grant(1, PROPOSAL);
+    for (uint32_t i = 2; i <= 4; i++)
+        ask(i, MODE_READ, 60000);
+    ask(5, MODE_WRITE, 60000);
+    expect_nothing();
+    release(1, "k", written);
+    size_t items = 0;
+    for (size_t i = 0; i < rig.count; i++) {
+        const struct effect *effect = &rig.records[i].effect;
+        if (effect->kind == EFFECT_SEND && effect->send.op == OP_ACQUIRE)
+            items += effect->send.count;
+    }
+    cr_assert_eq(items, 3, "three readers, and not the writer behind them: %zu", items);
+}
+
+Test(readers, r18_a_writer_that_was_refused_waits_until_the_last_reader_here_has_left)
+{
+    begin_shared();
+    struct token first = read_now(1), second = read_now(1);
+    wait_refused(2, MODE_WRITE, MODE_READ);
+    release(1, "k", first);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+    expect_nothing(); /* it would be refused by the second one */
+    release(1, "k", second);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_ACQUIRE, ALL);
+    grant(2, PROPOSAL + 1);
+}
+
+Test(readers, r9_a_subscription_while_a_reader_contends_is_not_forgotten)
+{
+    begin_shared();
+    ask(1, MODE_READ, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    refuse(MODE_WRITE, 0);
+    expect_channel(EFFECT_WATCH);
+    let_time_pass_until(OP_ACQUIRE, 2000);
+    expect_send(OP_ACQUIRE, ALL);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    at_us(rig.now_us + 1000); /* while it contends nobody else need */
+    refuse(MODE_WRITE, 0);
+    at_us(rig.now_us + 1000);
+    expect_send(OP_ACQUIRE, ALL); /* what was released before was missed */
+}
+
+Test(readers, r17_a_writer_here_refuses_all_without_a_question)
+{
+    begin_shared();
+    ask(1, MODE_WRITE, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    grant(1, PROPOSAL);
+    ask(2, MODE_READ, 0);
+    expect_answer(2, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.mode, MODE_WRITE);
+    expect_nothing();
+}
+
+Test(readers, r19_a_read_carries_what_is_stored_and_the_largest_is_raised)
+{
+    begin_shared();
+    ask(1, MODE_READ, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x06, (struct event_reply){.vote = VOTE_YES, .fence = 7});
+    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_YES, .fence = PROPOSAL});
+    expect_send(OP_RAISE, 0x06);
+    cr_assert_eq(rig.sent[OP_RAISE].token.fence, (uint64_t)PROPOSAL);
+    cr_assert_eq(rig.sent[OP_RAISE].mode, MODE_READ);
+    reply(OP_RAISE, 0x06, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    cr_assert_eq(rig.answer.hold.token.fence, (uint64_t)PROPOSAL);
+}
+
+/* A PUT of a token that this agent does not know: whether it was a write's, masters tell. */
+static void adopt(enum mode mode, uint64_t fence)
+{
+    reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = fence, .mode = mode});
+}
+
+Test(readers, r19_a_read_granted_here_shows_that_the_write_before_it_is_over)
+{
+    struct token written = {.random = {1}, .fence = PROPOSAL};
+    begin_shared();
+    renew(1, "k", written);
+    expect_send(OP_ADOPT, ALL);
+    read_now(2); /* it carries the number of that write, which was released elsewhere since */
+    adopt(MODE_WRITE, PROPOSAL);
+    expect_answer(1, ANSWER_TOKEN_MISMATCH);
+    cr_assert(is_listed("k"));
+}
+
+Test(readers, r19_a_read_is_adopted_beside_one_of_the_same_number)
+{
+    struct token other = {.random = {1}, .fence = PROPOSAL};
+    begin_shared();
+    renew(1, "k", other);
+    expect_send(OP_ADOPT, ALL);
+    read_now(2);
+    adopt(MODE_READ, PROPOSAL);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(rig.answer.hold.mode, MODE_READ);
+}
+
+/* One round may be in flight, and another key has it. */
+static void begin_with_one_place(void)
+{
+    rig.config.rounds_min = rig.config.rounds_max = 1;
+    begin();
+    acquire(9, "other");
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+static uint32_t in_line(void)
+{
+    return core_stats(rig.core)->rounds[0].waiting;
+}
+
+/* Or those that wait for a place would ask without a pause, where places are few. */
+Test(readers, r9_a_reader_that_was_refused_asks_again_after_a_pause_whoever_stands_in_line)
+{
+    prepare(5);
+    rig.policy.kind = KIND_RW;
+    rig.policy.order = ORDER_FAIR;
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = 1000;
+    rig.config.rounds_min = rig.config.rounds_max = 1;
+    begin();
+    ask(1, MODE_READ, 60000);
+    ask(2, MODE_READ, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(in_line(), 1);
+    refuse(MODE_WRITE, 0);
+    expect_channel(EFFECT_WATCH);
+    at_us(rig.now_us + 1000);
+    expect_nothing();
+    cr_assert_eq(in_line(), 0);
+    let_time_pass_until(OP_ACQUIRE, 1100);
+    expect_send(OP_ACQUIRE, ALL);
+    grant(1, PROPOSAL);
+    expect_send(OP_ACQUIRE, ALL); /* there is room for who reads */
+    grant(2, PROPOSAL);
+}
+
+Test(readers, r16_a_write_that_is_adopted_takes_its_key_out_of_the_line)
+{
+    struct token written = {.random = {1}, .fence = PROPOSAL};
+    prepare(5);
+    rig.policy.kind = KIND_RW;
+    rig.policy.order = ORDER_FAIR;
+    begin_with_one_place();
+    ask(1, MODE_READ, 60000);
+    cr_assert_eq(in_line(), 1);
+    renew(2, "k", written);
+    expect_send(OP_ADOPT, ALL);
+    adopt(MODE_WRITE, PROPOSAL);
+    expect_answer(2, ANSWER_RENEWED);
+    cr_assert_eq(in_line(), 0);
+}
+
+Test(readers, r16_a_mutex_that_is_adopted_takes_its_key_out_of_the_line)
+{
+    struct token token = {.random = {1}, .fence = PROPOSAL};
+    prepare(5);
+    begin_with_one_place();
+    acquire_as(1, "k", .wait_ms = 60000);
+    cr_assert_eq(in_line(), 1);
+    renew(2, "k", token);
+    expect_send(OP_ADOPT, ALL);
+    reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = PROPOSAL});
+    expect_answer(2, ANSWER_RENEWED);
+    cr_assert_eq(in_line(), 0);
+}

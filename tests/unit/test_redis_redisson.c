@@ -1,0 +1,122 @@
+/* The scripts of format redisson on a real redis-server (R22). */
+#include "redis_rig.h"
+
+static struct server one;
+
+#define JAVA "9f0c6a4e-5e0b-4b63-9d0d-1f5f6d2f0001:41"
+
+static struct send_item java_item(const char *key, uint8_t token, uint64_t fence)
+{
+    struct send_item item = item_of(key, token, fence);
+    item.format = FORMAT_REDISSON;
+    item.permits = 1;
+    return item;
+}
+
+static struct send_item of_agent(struct send_item item, uint32_t agent)
+{
+    item.agent = agent;
+    return item;
+}
+
+static void expect_hash(const char *label, const char *agent)
+{
+    cr_assert_str_eq(ask(&one, "HGET lock:k %s:%s:%s", A40, agent, label), "1");
+    cr_assert_str_eq(ask(&one, "HGET lock:k mode"), "lockagent");
+    cr_assert_eq(ask_number(&one, "HLEN", "lock:k"), 2);
+    cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 0);
+}
+
+Test(redisson, a_doubled_command_is_no_second_entry)
+{
+    begin(&one, NULL);
+    struct record first = exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG));
+    cr_assert(first.vote == VOTE_YES && first.fence == BIG);
+    expect_hash("me", "000000a1");
+    struct record again = exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG + 7));
+    cr_assert(again.vote == VOTE_YES && again.fence == BIG);
+    expect_hash("me", "000000a1");
+    cr_assert_eq(exchange(OP_RELEASE, 0, java_item("k", 1, 0)).vote, VOTE_YES);
+    cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    end(&one);
+}
+
+Test(redisson, a_handover_leaves_one_holder)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, java_item("k", 2, BIG)).vote, VOTE_YES);
+    struct send_item next = java_item("k", 1, BIG + 9);
+    memset(next.previous.random, 2, RANDOM_BYTES);
+    struct record got = exchange(OP_HANDOVER, 0, next);
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG + 9);
+    expect_hash("me", "000000a1");
+    memset(next.token.random, 3, RANDOM_BYTES);
+    cr_assert_eq(exchange(OP_HANDOVER, 0, next).vote, VOTE_TAKEN, "it has left already");
+    end(&one);
+}
+
+/* Whatever an agent asks, what Java has stays as it is. */
+Test(redisson, what_java_holds_is_left_alone)
+{
+    begin(&one, NULL);
+    static const enum op ops[] = {OP_ACQUIRE, OP_HANDOVER, OP_RAISE,  OP_RENEW,
+                                  OP_REPAIR,  OP_ADOPT,    OP_RELEASE};
+    ask(&one, "HSET lock:k " JAVA " 3");
+    ask(&one, "PEXPIRE lock:k 5000");
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct record got = exchange(ops[i], 0, java_item("k", 1, BIG));
+        cr_assert(got.vote == VOTE_TAKEN && got.pttl_ms > 0, "%s", op_name(ops[i]));
+        cr_assert_str_eq(ask(&one, "HGET lock:k " JAVA), "3");
+        cr_assert_eq(ask_number(&one, "HLEN", "lock:k"), 1);
+        cr_assert_leq(ask_number(&one, "PTTL", "lock:k"), 5000);
+    }
+    cr_assert_eq(exchange(OP_READ, 0, java_item("k", 1, 0)).vote, VOTE_YES);
+    end(&one);
+}
+
+/* What is no hash is nobody's who keeps the rules; and to the other scripts this is. */
+Test(redisson, the_other_format_is_foreign)
+{
+    begin(&one, NULL);
+    ask(&one, "SET lock:k %s:000000a1:me PX 9000", A40);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG)).vote, VOTE_FOREIGN);
+    cr_assert_eq(exchange(OP_RELEASE, 0, java_item("k", 1, BIG)).vote, VOTE_FOREIGN);
+    ask(&one, "DEL lock:k");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG)).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_FOREIGN);
+    end(&one);
+}
+
+Test(redisson, an_adoption_writes_its_agents_name)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG)).vote, VOTE_YES);
+    struct record wrong = exchange(OP_ADOPT, 0, of_agent(java_item("k", 1, BIG + 1), 0xb2));
+    cr_assert(wrong.vote == VOTE_MISNUMBERED && wrong.fence == BIG);
+    struct record got = exchange(OP_ADOPT, 0, of_agent(java_item("k", 1, BIG), 0xb2));
+    cr_assert(got.vote == VOTE_YES && got.fence == BIG);
+    expect_hash("me", "000000b2");
+    cr_assert_eq(exchange(OP_RENEW, 0, java_item("k", 1, BIG)).vote, VOTE_MOVED);
+    cr_assert_eq(exchange(OP_RENEW, 0, of_agent(java_item("k", 1, BIG), 0xb2)).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, java_item("k", 1, BIG)).vote, VOTE_MOVED);
+    end(&one);
+}
+
+Test(redisson, r7_nothing_shortens)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG)).vote, VOTE_YES);
+    struct send_item item = java_item("k", 1, BIG);
+    item.ttl_ms = 1000;
+    static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_ADOPT, OP_ACQUIRE};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        cr_assert_eq(exchange(ops[i], 0, item).vote, VOTE_YES, "%s", op_name(ops[i]));
+        cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 5000, "%s", op_name(ops[i]));
+    }
+    ask(&one, "DEL lock:k");
+    cr_assert_eq(exchange(OP_RENEW, 0, item).vote, VOTE_ABSENT);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_ABSENT);
+    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_REPAIRED);
+    expect_hash("me", "000000a1");
+    end(&one);
+}

@@ -1,0 +1,97 @@
+/* The Redis room around the WAIT for replicas (R21), on a real master with a real replica. */
+#include "redis_rig.h"
+
+static struct server one, two;
+
+static void begin_replicated(unsigned ack)
+{
+    static char port[8];
+    server_start(&one, NULL);
+    ask(&one, "CONFIG SET repl-diskless-sync-delay 0");
+    server_start(&two, NULL);
+    snprintf(port, sizeof(port), "%d", one.port);
+    ask(&two, "REPLICAOF 127.0.0.1 %s", port);
+    rig_configure();
+    rig_master(0, &one, false);
+    rig.config->groups[0].node_timeout_ms = 1020;
+    rig.config->groups[0].replicas_ack = ack;
+    rig.config->groups[0].replicas_timeout_ms = 1000;
+    rig_start();
+    RUN_UNTIL(is_up(0) && strstr(ask(&one, "INFO replication"), "state=online"), 5000);
+}
+
+static void end_replicated(void)
+{
+    end(&one);
+    server_remove(&two);
+}
+
+static unsigned waits(void)
+{
+    const char *says = strstr(ask(&one, "INFO commandstats"), "cmdstat_wait:calls=");
+    return says == NULL ? 0 : (unsigned)strtoul(says + strlen("cmdstat_wait:calls="), NULL, 10);
+}
+
+/* The batch's replies are a list of lists: what is kept back says the same as before. */
+Test(redis_replicas, one_wait_stands_behind_fifty_locks)
+{
+    struct send_item items[LIMIT_BATCH];
+    char keys[LIMIT_BATCH][8];
+    begin_replicated(1);
+    ask(&one, "SET lock:k7 " B40 ":000000a2:them PX 60000");
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "k%u", i);
+        items[i] = item_of(keys[i], 1, BIG);
+    }
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, items, LIMIT_BATCH);
+    uint32_t renewed = rig_send(OP_RENEW, 1, items, LIMIT_BATCH);
+    RUN_UNTIL(reply_to(renewed + LIMIT_BATCH - 1, 0), 3000);
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        cr_assert_eq(reply_to(slot + i, 0)->vote, i == 7 ? VOTE_TAKEN : VOTE_YES);
+        cr_assert_eq(reply_to(slot + i, 0)->fence, i == 7 ? 0 : BIG);
+        cr_assert_eq(reply_to(renewed + i, 0)->vote, i == 7 ? VOTE_TAKEN : VOTE_YES);
+    }
+    cr_assert_str_eq(reply_to(slot + 7, 0)->holder, "them");
+    cr_assert_eq(waits(), 1u);
+    cr_assert_eq(exchange(OP_RELEASE, 0, items[0]).vote, VOTE_YES);
+    cr_assert_eq(waits(), 1u, "a release waits for nobody");
+    end_replicated();
+}
+
+Test(redis_replicas, what_too_few_have_is_no_vote)
+{
+    begin_replicated(2);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_UNREPLICATED);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 2, BIG)).vote, VOTE_TAKEN);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_UNREPLICATED);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).unreplicated, 2u);
+    RUN_UNTIL(redis_master(rig.redis, 0, 0).degraded, 4000);
+    cr_assert(is_up(0), "it serves all the same");
+    end_replicated();
+}
+
+/* What was kept back when the connection ends is unknown, once each. */
+Test(redis_replicas, the_end_of_the_connection_is_the_end_of_the_wait)
+{
+    begin_replicated(2);
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1), later = rig_send(OP_READ, 1, &item, 1);
+    RUN_UNTIL(ask(&one, "GET lock:k") != NULL, 3000);
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+    RUN_UNTIL(reply_to(later, 0), 3000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_UNKNOWN);
+    cr_assert_eq(reply_to(later, 0)->vote, VOTE_UNKNOWN);
+    RUN_UNTIL(is_up(0), 3000);
+    end_replicated();
+}
+
+/* An ACL without it: no vote, and the master is down for a command. */
+Test(redis_replicas, a_refused_wait_is_no_vote)
+{
+    begin_replicated(1);
+    ask(&one, "ACL SETUSER default -wait");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_UNREPLICATED);
+    cr_assert(is_down_with(0, "noperm"), "%s", redis_master(rig.redis, 0, 0).reason);
+    end_replicated();
+}

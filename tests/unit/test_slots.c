@@ -1,0 +1,401 @@
+/* Semaphores: one slot after the other is asked for, until one is free or none can be (R20). */
+#include "core_rig.h"
+
+enum { FIRST = 0x07 }; /* a quorum of five */
+
+static void begin_with(uint32_t permits)
+{
+    prepare(5);
+    rig.policy.permits = permits;
+    rig.policy.handover_max = 4;
+    begin();
+}
+
+static unsigned slot_sent(enum op op)
+{
+    return rig.sent[op].token.permit - 1u;
+}
+
+/* A quorum refuses the slot that was asked for, and says which are taken. */
+static void refuse(slot_set taken, int64_t pttl_ms)
+{
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(
+        OP_ACQUIRE, FIRST,
+        (struct event_reply){
+            .vote = VOTE_TAKEN, .pttl_ms = pttl_ms, .taken = taken, .holder = text("other")});
+}
+
+/* These masters publish that a slot of "k" is free. */
+static void hear_released(unsigned slot, master_set masters, uint32_t agents)
+{
+    for (uint8_t m = 0; m < 5; m++) {
+        struct event event = {.kind = EVENT_MESSAGE};
+        event.channel = (struct event_channel){
+            .master = m, .key = text("k"), .agents = agents, .permit = (uint8_t)(slot + 1)};
+        if (masters >> m & 1)
+            step(event);
+    }
+}
+
+static struct token grant(uint32_t request)
+{
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(request, ANSWER_GRANTED);
+    return rig.answer.hold.token;
+}
+
+Test(slots, r20_a_grant_names_its_slot_and_how_many_there_are)
+{
+    begin_with(3);
+    acquire(1, "k");
+    struct token token = grant(1);
+    cr_assert(token.permit >= 1 && token.permit <= 3);
+    cr_assert_eq(rig.answer.hold.permits, 3);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].permits, 3);
+    expect_trace(TRACE_GRANTED);
+    cr_assert_eq(rig.trace.attempts, 1);
+    cr_assert_eq(rig.trace.permit, token.permit);
+}
+
+Test(slots, r20_all_permits_are_had_here_at_once_and_no_more)
+{
+    struct token tokens[3];
+    slot_set slots = 0;
+    begin_with(3);
+    for (uint32_t i = 0; i < 3; i++) {
+        acquire(1, "k");
+        tokens[i] = grant(1);
+        slots |= (slot_set)1 << (tokens[i].permit - 1);
+    }
+    cr_assert_eq(slots, 7, "each has a slot of its own");
+    acquire(1, "k");
+    expect_answer(1, ANSWER_LOCK_HELD); /* no master is asked */
+    cr_assert_gt(rig.answer.retry_after_ms, 0);
+    release(2, "k", tokens[1]);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert_eq(rig.sent[OP_RELEASE].token.permit, tokens[1].permit);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    acquire(1, "k");
+    cr_assert_eq(grant(1).permit, tokens[1].permit, "the one that is not had here");
+}
+
+Test(slots, r20_the_next_attempt_is_at_a_slot_that_a_quorum_calls_free)
+{
+    begin_with(8);
+    acquire(1, "k");
+    refuse(/* taken= */ 0xff ^ 0x10, 700);
+    cr_assert_neq(slot_sent(OP_ACQUIRE), 4, "with this seed");
+    expect_send(OP_RELEASE, 0x18); /* those that did not say held (R5) */
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(slot_sent(OP_ACQUIRE), 4);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    expect_trace(TRACE_GRANTED);
+    cr_assert_eq(rig.trace.attempts, 2);
+}
+
+Test(slots, r20_where_none_can_be_free_one_refusal_is_enough)
+{
+    begin_with(8);
+    acquire(1, "k");
+    refuse(0xff, 450);
+    expect_send(OP_RELEASE, 0x18);
+    expect_answer(1, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.retry_after_ms, 450, "the least that is left of any slot");
+    expect_nothing();
+}
+
+Test(slots, r20_each_slot_is_tried_once_where_masters_say_nothing_of_the_others)
+{
+    slot_set tried = 0;
+    begin_with(4);
+    acquire(1, "k");
+    for (unsigned i = 0; i < 4; i++) {
+        refuse(/* taken= */ 0, 700);
+        slot_set slot = (slot_set)1 << slot_sent(OP_ACQUIRE);
+        cr_assert_eq(tried & slot, 0, "slot %u is tried twice", slot_sent(OP_ACQUIRE));
+        tried |= slot;
+        expect_send(OP_RELEASE, 0x18);
+    }
+    cr_assert_eq(tried, 15);
+    expect_answer(1, ANSWER_LOCK_HELD);
+    expect_nothing();
+}
+
+Test(slots, r20_a_release_hands_its_slot_to_the_next_who_waits_here)
+{
+    begin_with(2);
+    acquire(1, "k");
+    struct token first = grant(1);
+    acquire(1, "k");
+    struct token second = grant(1);
+    acquire_as(3, "k", .wait_ms = 10000);
+    acquire_as(4, "k", .wait_ms = 10000);
+    expect_nothing();
+    release(1, "k", second);
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_eq(rig.sent[OP_HANDOVER].token.permit, second.permit);
+    struct send_item to_third = rig.sent[OP_HANDOVER];
+    release(2, "k", first); /* while that is under way: to the one behind */
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_eq(rig.sent[OP_HANDOVER].token.permit, first.permit);
+    reply(OP_HANDOVER, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    expect_answer(4, ANSWER_GRANTED);
+    rig.sent[OP_HANDOVER] = to_third;
+    reply(OP_HANDOVER, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+    expect_answer(3, ANSWER_GRANTED);
+}
+
+Test(slots, r20_who_comes_together_gets_a_slot_each)
+{
+    begin_with(3);
+    for (uint32_t i = 1; i <= 4; i++)
+        acquire(i, "k");
+    for (uint32_t i = 1; i <= 3; i++)
+        grant(i);
+    expect_answer(4, ANSWER_LOCK_HELD);
+    expect_nothing();
+}
+
+Test(slots, r20_a_message_during_a_search_is_not_forgotten)
+{
+    begin_with(2);
+    acquire_as(1, "k", .wait_ms = 10000);
+    refuse(/* taken= */ 0, 5000);
+    unsigned tried = slot_sent(OP_ACQUIRE);
+    struct event event = {.kind = EVENT_SUBSCRIBED};
+    expect_send(OP_RELEASE, 0x18);
+    refuse(3, 5000);
+    cr_assert_neq(slot_sent(OP_ACQUIRE), tried);
+    expect_send(OP_RELEASE, 0x18);
+    for (uint8_t m = 0; m < 3; m++) {
+        event.channel = (struct event_channel){.master = m, .key = text("k")};
+        step(event);
+    }
+    at_ms(1);
+    refuse(/* taken= */ 0, 5000); /* a quorum of subscriptions: tried once more (R9) */
+    expect_send(OP_RELEASE, 0x18);
+    expect_send(OP_ACQUIRE, ALL); /* the second attempt of that search */
+    hear_released(0, FIRST, 1);
+    reply_with(OP_ACQUIRE, FIRST,
+               (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000, .taken = 3});
+    expect_send(OP_RELEASE, 0x18);
+    at_ms(2);
+    expect_send(OP_ACQUIRE, ALL); /* one of them was released meanwhile */
+}
+
+/* Slot after slot is refused by a quorum, and undone where it was granted: of each a minority
+ * tells, of both together a quorum. */
+Test(slots, r9_what_a_search_undoes_wakes_it_as_little_as_an_attempt)
+{
+    begin_with(2);
+    acquire_as(1, "k", .wait_ms = 10000);
+    refuse(/* taken= */ 0, 5000);
+    unsigned first = slot_sent(OP_ACQUIRE);
+    expect_send(OP_RELEASE, 0x18);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x1c,
+               (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000, .taken = 3});
+    expect_send(OP_RELEASE, 0x03);
+    expect_channel(EFFECT_WATCH);
+    hear_released(first, 0x18, 1);
+    hear_released(1 - first, 0x03, 1);
+    hear_released(1 - first, 0x01, 1); /* an older one, late */
+    at_ms(20);
+    expect_nothing();
+    hear_released(first, 0x01, 1);
+    at_ms(21);
+    expect_send(OP_ACQUIRE, ALL); /* a quorum told of the same slot */
+}
+
+Test(slots, r9_a_message_of_no_slot_or_of_one_that_is_not_wakes_nobody)
+{
+    begin_with(2);
+    acquire_as(1, "k", .wait_ms = 10000);
+    refuse(/* taken= */ 3, 5000);
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    channel("k", EVENT_MESSAGE, ALL, 1);
+    hear_released(2, ALL, 1);
+    at_ms(20);
+    expect_nothing();
+}
+
+/* One permit is handed over, and of the other one, which was held elsewhere, something is heard. */
+static void expect_search_beside_hand_over(enum event_kind last_heard)
+{
+    begin_with(2);
+    acquire(1, "k");
+    struct token here = grant(1);
+    acquire_as(3, "k", .wait_ms = 10000);
+    refuse(/* taken= */ 3, 5000);
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    if (last_heard == EVENT_MESSAGE) {
+        channel("k", EVENT_SUBSCRIBED, ALL, 0);
+        refuse(/* taken= */ 3, 5000);
+        expect_send(OP_RELEASE, 0x18);
+    }
+    acquire_as(4, "k", .wait_ms = 10000);
+    release(2, "k", here);
+    expect_send(OP_HANDOVER, ALL);
+    if (last_heard == EVENT_MESSAGE)
+        hear_released(1 - (here.permit - 1u), ALL, 1);
+    else
+        channel("k", last_heard, ALL, 1);
+    reply(OP_HANDOVER, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    expect_answer(3, ANSWER_GRANTED);
+    at_ms(1);
+    cr_assert_neq(grant(4).permit, here.permit);
+}
+
+Test(slots, r20_a_message_during_a_hand_over_is_not_forgotten)
+{
+    expect_search_beside_hand_over(EVENT_MESSAGE);
+}
+
+Test(slots, r20_a_subscription_during_a_hand_over_is_not_forgotten)
+{
+    expect_search_beside_hand_over(EVENT_SUBSCRIBED);
+}
+
+Test(slots, r20_a_token_with_another_slot_or_none_is_not_the_hold_s)
+{
+    begin_with(4);
+    acquire(1, "k");
+    struct token token = grant(1), other = token;
+    other.permit = token.permit == 1 ? 2 : 1;
+    renew(2, "k", other);
+    expect_send(OP_ADOPT, ALL); /* that slot's key is asked for */
+    cr_assert_eq(rig.sent[OP_ADOPT].token.permit, other.permit);
+    reply(OP_ADOPT, ALL, VOTE_ABSENT);
+    expect_answer(2, ANSWER_NOT_HELD);
+    other.permit = 0;
+    renew(2, "k", other);
+    expect_answer(2, ANSWER_NOT_HELD);
+    release(2, "k", other);
+    expect_answer(2, ANSWER_NOT_HELD);
+    renew(2, "k", token);
+    expect_send(OP_RENEW, ALL);
+    expect_nothing();
+}
+
+Test(slots, r20_a_mutex_takes_no_token_with_a_slot)
+{
+    begin_five();
+    acquire(1, "k");
+    struct token token = grant(1);
+    cr_assert_eq(token.permit, 0);
+    token.permit = 1;
+    release(2, "k", token);
+    expect_answer(2, ANSWER_NOT_HELD);
+    expect_nothing();
+}
+
+Test(slots, r20_an_adopted_slot_stands_beside_those_that_are_held_here)
+{
+    struct hold_view view;
+    struct lock_ref lock;
+    uint32_t next = 0;
+    begin_with(2);
+    acquire(1, "k");
+    struct token here = grant(1), there = here;
+    there.random[0] ^= 1;
+    there.permit = here.permit == 1 ? 2 : 1;
+    renew(2, "k", there);
+    expect_send(OP_ADOPT, ALL);
+    reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = there.fence});
+    expect_answer(2, ANSWER_RENEWED);
+    struct instant now = {rig.epoch_us + rig.now_us};
+    cr_assert(core_next_hold_of(rig.core, text("k"), now, &next, &view, &lock));
+    cr_assert_eq(view.token.permit, 1);
+    cr_assert(core_next_hold_of(rig.core, text("k"), now, &next, &view, &lock));
+    cr_assert_eq(view.token.permit, 2);
+    cr_assert_not(core_next_hold_of(rig.core, text("k"), now, &next, &view, &lock));
+}
+
+Test(slots, r20_a_key_is_held_where_all_its_slots_are)
+{
+    begin_with(2);
+    read_key(1, "k");
+    expect_send(OP_READ, ALL);
+    reply_with(OP_READ, FIRST, (struct event_reply){.vote = VOTE_YES, .pttl_ms = 9, .taken = 2});
+    reply_with(OP_READ, 0x18, (struct event_reply){.vote = VOTE_YES, .pttl_ms = 9, .taken = 3});
+    expect_answer(1, ANSWER_STATE);
+    cr_assert_eq(rig.answer.state, KEY_FREE);
+    cr_assert_eq(rig.answer.taken, 1);
+    read_key(1, "k");
+    expect_send(OP_READ, ALL);
+    reply_with(OP_READ, ALL, (struct event_reply){.vote = VOTE_YES, .pttl_ms = 9, .taken = 3});
+    expect_answer(1, ANSWER_STATE);
+    cr_assert_eq(rig.answer.state, KEY_HELD);
+    cr_assert_eq(rig.answer.taken, 2);
+}
+
+Test(slots, r20_who_does_not_wait_is_asked_for_at_once_also_where_a_retry_is_planned)
+{
+    prepare(5);
+    rig.policy.permits = 3;
+    rig.group.node_timeout_ms = 500;
+    rig.config.rounds_min = rig.config.rounds_max = 1;
+    begin();
+    acquire_as(1, "k", .wait_ms = 10000);
+    refuse(/* taken= */ 7, 5000);
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    at_us(rig.now_us + 1);
+    refuse(/* taken= */ 7, 5000);
+    expect_send(OP_RELEASE, 0x18);
+    at_us(rig.now_us + 1);
+    acquire(2, "other"); /* has the only place */
+    expect_send(OP_ACQUIRE, ALL);
+    struct send_item other = rig.sent[OP_ACQUIRE];
+    at_ms(200); /* it is time to try again, and there is no place (R16) */
+    expect_nothing();
+    hear_released(2, ALL, 9); /* so it is planned anew */
+    rig.sent[OP_ACQUIRE] = other;
+    reply(OP_ACQUIRE, FIRST, VOTE_YES);
+    expect_send(OP_ACQUIRE, ALL);
+    acquire(3, "k");
+    reply(OP_ACQUIRE, FIRST, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, FIRST, VOTE_YES);
+    expect_answer(3, ANSWER_GRANTED);
+}
+
+Test(slots, r20_a_search_ends_as_its_agent_drains)
+{
+    begin_with(3);
+    acquire(1, "k");
+    step((struct event){.kind = EVENT_DRAIN});
+    refuse(/* taken= */ 0, 700);
+    expect_send(OP_RELEASE, 0x18);
+    expect_answer(1, ANSWER_LOCK_HELD);
+    expect_nothing();
+}
+
+Test(slots, r20_who_is_handed_a_slot_no_more_stands_in_line_for_another)
+{
+    prepare(5);
+    rig.policy.permits = 2;
+    rig.policy.handover_max = 4;
+    rig.config.rounds_min = rig.config.rounds_max = 1;
+    begin();
+    acquire(1, "k");
+    struct token token = grant(1);
+    acquire(2, "other"); /* has the only place */
+    expect_send(OP_ACQUIRE, ALL);
+    acquire_as(3, "k", .wait_ms = 10000);
+    cr_assert_eq(core_stats(rig.core)->rounds[0].waiting, 1);
+    release(1, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_eq(core_stats(rig.core)->rounds[0].waiting, 0);
+}
