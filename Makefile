@@ -2,17 +2,21 @@
 # on Debian with apt.
 .DEFAULT_GOAL := help
 .PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage docs fuzz \
-  faults faults-long compose install clean
+  faults faults-long hazards interop servers page openapi compose \
+  compose-images kubernetes up install deb release-notes clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+
+# REDIS_SERVER=/path/to/server: what the tests start as their redis-server.
+on_server = $(if $(REDIS_SERVER),tests/servers/with.sh "$(REDIS_SERVER)")
 
 # $(call configure,FOLDER,OPTIONS): once; ninja does it again by itself when a meson.build changes.
 configure = [ -f $(1)/build.ninja ] || { meson setup $(2) $(1) >$(1).log 2>&1 || \
   { cat $(1).log; rm -f $(1).log; exit 1; }; rm -f $(1).log; }
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## The program, at build/lockagent
 	@deploy/install-deps.sh build
@@ -24,11 +28,11 @@ run: ## An agent on 127.0.0.1:8080 (LISTEN=...) over five Redis masters of its o
 	@$(MAKE) build
 	@exec deploy/local/run.sh build/lockagent
 
-test: ## All tests
+test: ## All tests (REDIS_SERVER=/path/to/server, as of faults, hazards and interop)
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@tests/run build-test
+	@$(on_server) tests/run build-test --num-processes $$((2 * $$(nproc))) # many of them wait
 
 lint: ## Formatting, clang-tidy, warnings of both compilers, shellcheck, and the lints of our own
 	@deploy/install-deps.sh lint
@@ -55,8 +59,8 @@ sim: ## The core under a virtual clock: each mutant, and 25,000 new seeds (SEED=
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@tests/sim/run.py build-test --runs $(or $(RUNS),25000) $(if $(SEED),--seed $(SEED)) \
-	  --options="$(OPTIONS)"
+	@tests/sim/run.py build-test --runs $(or $(RUNS),25000) $(if $(SHORT),--short) \
+	  $(if $(SEED),--seed $(SEED)) --options="$(OPTIONS)"
 
 sim-long: ## The same with five million new seeds (RUNS=...)
 	@$(MAKE) sim RUNS=$(or $(RUNS),5000000)
@@ -67,12 +71,12 @@ coverage: ## What the simulator's schedules reach of the core, against the goals
 	@ninja -C build-coverage --quiet tests/sim/sim tests/sim/sim_tight tests/sim/guard/sim_guard
 	@tests/coverage/run.py build-coverage
 
-explore: ## Every schedule of small worlds, as far as each script's bounds go (SHORT=1: as in CI)
+explore: ## Every schedule of small worlds, up to their bounds (SHORT=1: as in CI; SCRIPTS=...)
 	@deploy/install-deps.sh test
 	@$(call configure,build-explore,--buildtype=release -Db_ndebug=false)
-	@ninja -C build-explore --quiet tests/explore/explore
+	@ninja -C build-explore --quiet tests/explore/explore tests/explore/explore_guard
 	@tests/explore/run.py build-explore $(if $(SHORT),--short) \
-	  $(if $(WRITE),--write docs/testing.md)
+	  $(if $(WRITE),--write docs/testing.md) $(SCRIPTS)
 
 sim-mutants: ## Finds the killing seeds of all mutants again, and writes them down
 	@deploy/install-deps.sh test
@@ -99,18 +103,63 @@ faults: ## Real agents and masters under every fault, and a checker of what call
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@tests/faults/run.py build-test --seed $(or $(SEED),1)
+	@$(on_server) tests/faults/run.py build-test --seed $(or $(SEED),1)
 
 faults-long: ## The same in random order with new seeds, for TIME=3600 seconds from SEED=(random)
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@tests/faults/run.py build-test --for $(or $(TIME),3600) \
+	@$(on_server) tests/faults/run.py build-test --for $(or $(TIME),3600) \
 	  --seed $(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' '))
+
+hazards: ## Recipes for locks on Redis, each shown broken there and not here (WRITE=1, ONLY=DEL)
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@$(on_server) tests/hazards/run.py build-test $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write)
+
+interop: ## Other clients beside agents, on the same masters and keys (WRITE=1, ONLY=redsync)
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@$(on_server) tests/interop/run.py build-test $(if $(ONLY),--only "$(ONLY)") \
+	  $(if $(WRITE),--write)
+
+servers: ## Integration tests and hazards on every server to be had (QUICK=1, WRITE=1, ONLY=8.0)
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet
+	@tests/servers/run.py build-test $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick) \
+	  $(if $(WRITE),--write)
+
+page: ## The status page in a headless Chromium, on desk and phone (WRITE=1: docs/ pictures)
+	@deploy/install-deps.sh test page
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet lockagent
+	@tests/page/run.py build-test $(if $(WRITE),--pictures docs) $(if $(ONLY),--only "$(ONLY)")
+
+openapi: ## A Go client made from the API's description, and a real agent (with Go and its modules)
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet lockagent
+	@tests/openapi/run.py build-test
+
+up: ## docker-compose.yml: the agent, five masters and an app; says what to do without a registry
+	@deploy/install-deps.sh up
+	@deploy/compose/images.sh check
+	@if command -v docker-compose >/dev/null; then docker-compose up -d --build; \
+	  else docker compose up -d --build; fi
+
+compose-images: ## What docker-compose.yml starts from, from Debian's packages, where no registry is
+	@deploy/install-deps.sh compose-images
+	@deploy/compose/images.sh make
 
 compose: ## The containers: images, five masters, the agent, an app; a smoke test of it all
 	@deploy/install-deps.sh compose
 	@tests/compose/smoke.sh
+
+kubernetes: ## deploy/kubernetes through kustomize, a strict decoder and PodSecurity (needs Go)
+	@tests/kubernetes/render.sh build-kubernetes
 
 install: ## The program, manual page, completions and systemd unit, below PREFIX and DESTDIR
 	@deploy/install-deps.sh build
@@ -118,8 +167,15 @@ install: ## The program, manual page, completions and systemd unit, below PREFIX
 	@meson configure build-install --prefix=$(PREFIX)
 	@meson install -C build-install
 
+deb: ## Debian's package into build-deb, tried in a system of its own (as root)
+	@deploy/install-deps.sh deb
+	@tests/deb/run.sh build-deb
+
+release-notes: ## What CHANGELOG.md says of this version
+	@tests/docs/version.py --notes
+
 clean: ## Removes what the targets above have built
 	@rm -rf build build-test build-lint build-asan build-bench build-coverage build-explore \
-	  build-fuzz build-install
+	  build-deb build-fuzz build-install build-kubernetes build-servers
 
 , := ,
