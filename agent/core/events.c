@@ -102,7 +102,7 @@ static void master_changed(struct core *core, enum event_kind kind,
         return;
     }
     master->clock_known = true;
-    master->clock_offset_us = event->clock_offset_us;
+    master->wall_ahead_us = core->wall_us + event->clock_offset_us - core->now.us;
     if (kind == EVENT_MASTER_UP) {
         CORE_ASSERT(event->epoch != 0);
         master->up = true;

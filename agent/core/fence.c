@@ -17,23 +17,23 @@
 
 enum { FENCE_KEPT_PER_RETENTION = 4 };
 
-/* Median of the masters' clock offsets that are known; false while none is. */
-static bool median_offset(const struct group *group, int64_t *ret_us)
+/* What the median of the masters' clocks that are known shows; false while none is. */
+static bool median_wall(const struct core *core, const struct group *group, int64_t *ret_us)
 {
     int64_t sorted[LIMIT_MASTERS];
     size_t count = 0;
     for (uint8_t m = 0; m < group->config.masters; m++) {
         if (!group->masters[m].clock_known)
             continue;
-        int64_t offset = group->masters[m].clock_offset_us;
+        int64_t ahead_us = group->masters[m].wall_ahead_us;
         size_t i = count++;
-        for (; i > 0 && sorted[i - 1] > offset; i--)
+        for (; i > 0 && sorted[i - 1] > ahead_us; i--)
             sorted[i] = sorted[i - 1];
-        sorted[i] = offset;
+        sorted[i] = ahead_us;
     }
     if (count == 0)
         return false;
-    *ret_us = sorted[count / 2];
+    *ret_us = core->now.us + sorted[count / 2];
     return true;
 }
 
@@ -42,13 +42,13 @@ static bool median_offset(const struct group *group, int64_t *ret_us)
 uint64_t fence_proposal(const struct core *core, uint8_t group)
 {
     CORE_ASSERT(group < core->group_count);
-    int64_t offset = 0, proposal = core->wall_us;
+    int64_t agreed_us = 0, proposal = core->wall_us;
     if (MUTANT(FENCE_COUNTS_ONLY))
         return 1;
-    if (median_offset(&core->groups[group], &offset)) {
-        int64_t limit = (int64_t)CLOCK_TRUST_MS * 1000;
-        if (offset > limit || offset < -limit)
-            proposal += offset;
+    if (median_wall(core, &core->groups[group], &agreed_us)) {
+        int64_t off_us = agreed_us - core->wall_us, limit_us = (int64_t)CLOCK_TRUST_MS * 1000;
+        if (off_us > limit_us || off_us < -limit_us)
+            proposal = agreed_us;
     }
     if (proposal > LIMIT_FENCE - FENCE_AHEAD_US)
         proposal = LIMIT_FENCE - FENCE_AHEAD_US; /* so that its limit is a number still */

@@ -299,7 +299,9 @@ struct core_master {
     struct instant guarded_until; /* as it last said; NEVER: it did not say */
     uint16_t epoch;
     struct instant epoch_since; /* when this agent heard of it */
-    int64_t clock_offset_us;
+    /* Its wall clock, minus this agent's clock, which nobody sets: the agent's wall clock may have
+     * been set since (R12). */
+    int64_t wall_ahead_us;
 };
 /* R16; the counts are in core_stats. */
 struct admission {

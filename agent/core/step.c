@@ -79,8 +79,7 @@ static bool observe_expired(struct core *core)
 }
 
 /* R14: a step that comes much later than it was asked for means that this process was stopped or
- * its loop was stuck. A wall clock that jumped against the boot clock makes what is known of the
- * masters' clocks relative to it stale by just that much. */
+ * its loop was stuck. */
 static void notice_lateness(struct core *core, const struct event *event)
 {
     /* one set in the past is no stall */
@@ -92,14 +91,6 @@ static void notice_lateness(struct core *core, const struct event *event)
     if (core->stalled && !core->unfinished)
         outbox_effect(core, EFFECT_TRACE)->trace =
             (struct effect_trace){.kind = TRACE_STALLED, .elapsed_us = late_us};
-    int64_t jump_us = (event->wall_us - core->wall_us) - instant_us_between(core->now, event->now);
-    int64_t limit_us = (int64_t)CLOCK_TRUST_MS * 1000;
-    if (core->started && (jump_us > limit_us || jump_us < -limit_us)) {
-        for (size_t g = 0; g < core->group_count; g++) {
-            for (uint8_t m = 0; m < core->groups[g].config.masters; m++)
-                core->groups[g].masters[m].clock_offset_us -= jump_us;
-        }
-    }
 }
 
 bool core_step(struct core *core, const struct event *event, struct effects *effects)

@@ -263,6 +263,31 @@ Test(acquire, r12_a_clock_far_off_gives_way_to_the_masters_median)
     cr_assert_eq(rig.sent[OP_ACQUIRE].token.fence, PROPOSAL * (uint64_t)1000000 + 3000002);
 }
 
+/* Each is less than what is trusted, and together they are more: what is known of the masters'
+ * clocks does not move with the agent's. */
+Test(acquire, r12_small_jumps_of_the_wall_clock_do_not_add_up)
+{
+    begin_five();
+    int64_t wall_us = PROPOSAL * (int64_t)1000000;
+    struct event event = {.now = {rig.epoch_us}, .wall_us = wall_us};
+    for (uint8_t m = 0; m < 5; m++) {
+        event.kind = EVENT_MASTER_CLOCK;
+        event.master = (struct event_master){.master = m};
+        cr_assert(core_step(rig.core, &event, rig.effects));
+    }
+    event.kind = EVENT_TIME;
+    for (int64_t jump_us = 700000; jump_us <= 1400000; jump_us += 700000) {
+        event.wall_us = wall_us + jump_us;
+        cr_assert(core_step(rig.core, &event, rig.effects));
+    }
+    event.kind = EVENT_ACQUIRE;
+    event.acquire = (struct event_acquire){.request = 1, .key = text("k")};
+    cr_assert(core_step(rig.core, &event, rig.effects));
+    event.kind = EVENT_FLUSH;
+    cr_assert(core_step(rig.core, &event, rig.effects));
+    cr_assert_eq(rig.effects->items[0].token.fence, (uint64_t)wall_us);
+}
+
 Test(acquire, r12_without_fencing_there_is_no_number)
 {
     prepare(5);
