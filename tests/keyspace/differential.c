@@ -27,7 +27,7 @@
 #include "agent/redis/scripts.h"
 #include "tests/sim/prng.h"
 
-enum { BYTES_MAX = 1 << 20, KEYS = 4, NAMES = 3 * 2 * KEYS + 2, START_MS = 10000 };
+enum { BYTES_MAX = 1 << 20, KEYS = 4, NAMES = 3 * 2 * KEYS + 2, START_MS = 10000, SKIPPED = 77 };
 
 static struct {
     char dir[64], socket[96], clock[96];
@@ -767,6 +767,21 @@ static unsigned compare_messages(void)
 
 /* ---- */
 
+/* Later ones write numbers of Lua that no agent sends, 0.1 and 2^63 and -0, in another way. */
+static bool server_is_of_our_time(void)
+{
+    struct text ask = command_of(2, (const char *const[]){"INFO", "server"});
+    send_all(server.commands, ask.at, ask.len);
+    struct bytes said = receive(server.commands);
+    const char *version = memmem(said.at, said.len, "redis_version:", 14);
+    unsigned major = 0, minor = 0;
+    if (version == NULL || sscanf(version + 14, "%u.%u", &major, &minor) != 2)
+        fail("the server names no version");
+    if (major > 7 || (major == 7 && minor > 0))
+        printf("skipped: Redis %u.%u is not the 7.0 that is modelled here\n", major, minor);
+    return major < 7 || (major == 7 && minor == 0);
+}
+
 static void set_up(const char *preload)
 {
     const char *why = NULL;
@@ -807,6 +822,10 @@ int main(int argc, char **argv)
     d.seed = argc > 3 ? strtoull(argv[3], NULL, 10) : (uint64_t)time(NULL);
     d.prng.state = d.seed;
     set_up(argv[1]);
+    if (!server_is_of_our_time()) {
+        server_stop();
+        return SKIPPED;
+    }
     for (d.call = 1; d.call <= calls; d.call++)
         one_call();
     unsigned messages = compare_messages();
