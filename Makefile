@@ -158,8 +158,11 @@ compose: ## The containers: images, five masters, the agent, an app; a smoke tes
 	@deploy/install-deps.sh compose
 	@tests/compose/smoke.sh
 
-kubernetes: ## deploy/kubernetes through kustomize, a strict decoder and PodSecurity (needs Go)
-	@tests/kubernetes/render.sh build-kubernetes
+kubernetes: ## Manifests and charts: rendered, read strictly, PodSecurity (needs Go; WRITE=1)
+	@deploy/install-deps.sh build
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet lockagent
+	@tests/kubernetes/render.sh build-kubernetes build-test/lockagent $(if $(WRITE),--write)
 
 install: ## The program, manual page, completions and systemd unit, below PREFIX and DESTDIR
 	@deploy/install-deps.sh build

@@ -1,14 +1,11 @@
-#!/usr/bin/env python3
-"""Renders deploy/kubernetes and has it read as a server reads it: render.py KUSTOMIZE STRICT.
+"""Looks at deploy/kubernetes, rendered by kustomize.
 
-STRICT is the program of this folder. Each folder must be admitted at the level of PodSecurity that
-its page names, and two faults that are made here must be refused. The last line is `N passed, N
-failed`.
+It is read as a server reads it, by the program of this folder. Each part must be admitted at the
+level of PodSecurity that its page names, and two faults that are made here must be refused.
 """
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy/kubernetes"
@@ -83,16 +80,3 @@ def render_own(kustomize):
         text = f"resources: [own.yaml]\ncomponents: ['{sidecar}']\n"
         (own / "kustomization.yaml").write_text(text)
         return said_by(kustomize, "build", folder)
-
-
-def main(kustomize, strict):
-    passed = failed = 0
-    for name, fault in looks(kustomize, strict):
-        passed, failed = passed + (not fault), failed + bool(fault)
-        print(f"FAILED  {name}\n{fault}" if fault else f"ok      {name}")
-    print(f"{passed} passed, {failed} failed")
-    return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -1,18 +1,37 @@
 #!/usr/bin/env bash
-# Builds kustomize and the strict reader of this folder below BUILD, and renders deploy/kubernetes
-# with them: render.sh BUILD. Without Go, or where its modules can not be had, it skips with a word.
+# Builds kustomize, helm and the strict reader of this folder below BUILD, and looks at
+# deploy/kubernetes and deploy/helm with them: render.sh BUILD LOCKAGENT [--write]. Without Go, or
+# where its modules can not be had, it skips with a word; so it does with SHORT=1 where building
+# takes longer than three minutes.
 set -euo pipefail
 build=$(realpath -m "$1")
+lockagent=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")"
+helm=3.17.4
 
 skip() {
     echo "skipped: $*"
     echo "0 passed, 0 failed"
     exit 0
 }
+make_tools() {
+    go build -mod=readonly -o "$build/kustomize" sigs.k8s.io/kustomize/kustomize/v5
+    go build -mod=readonly -o "$build/strict" .
+    if [ ! -x "$build/helm-$helm" ]; then # its modules are of other versions than those above
+        GOBIN=$build go install "helm.sh/helm/v3/cmd/helm@v$helm"
+        mv "$build/helm" "$build/helm-$helm"
+    fi
+    ln -sf "helm-$helm" "$build/helm"
+}
+export -f make_tools
+export build helm
+
 command -v go >/dev/null || skip "no Go here"
-go mod download || skip "the modules of tests/kubernetes/go.sum can not be had"
 mkdir -p "$build"
-go build -mod=readonly -o "$build/kustomize" sigs.k8s.io/kustomize/kustomize/v5
-go build -mod=readonly -o "$build/strict" .
-exec ./render.py "$build/kustomize" "$build/strict"
+seconds=${SHORT:+180}
+timeout "${seconds:-0}" go mod download || skip "the modules of go.sum can not be had"
+timeout "${seconds:-0}" bash -e -c make_tools || {
+    [ $? -eq 124 ] || exit 1
+    skip "building took longer than $seconds s"
+}
+exec ./run.py "$build" "$lockagent" "${@:3}"
