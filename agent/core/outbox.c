@@ -156,6 +156,7 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
                        .key = key_text(request->key),
                        .policy = request->key->policy,
                        .permits = request->key->permits,
+                       .format = core->policies[request->key->policy].format,
                        .shared = request->key->is_shared,
                    });
 }

@@ -372,6 +372,31 @@ Test(redisson, r22_a_redlock_over_the_same_masters)
 
 /* ---- the agents among themselves ---- */
 
+/* A look is at the hash, as everything else is: no stranger's key, and the holder by its label. */
+Test(redisson, r22_a_look_knows_the_holder)
+{
+    struct agent *agent = begin();
+    struct agent *other = agent_of(", algorithm: single");
+    const struct reply *granted = acquire(agent, "k", "label=pod");
+    expect(granted, 201, NULL);
+    struct agent *const agents[] = {agent, other};
+    for (size_t i = 0; i < 2; i++) {
+        const struct reply *seen = get(agents[i], "/locks/k");
+        expect(seen, 200, NULL);
+        cr_assert_str_eq(string(seen, "state"), "held");
+        cr_assert_str_eq(string(seen, "holder"), "pod");
+        cr_assert_gt(number(seen, "remaining_ttl_ms"), 0, "%s", seen->body);
+        cr_assert(strstr(seen->body, "foreign") == NULL, "%s", seen->body);
+    }
+    expect(release(agent, "k", token(granted)), 204, NULL);
+    cr_assert_str_eq(key_state(other, "k"), "free");
+    cr_assert(java_has(takes, ONE, 20000));
+    const struct reply *seen = get(other, "/locks/k");
+    cr_assert_str_eq(string(seen, "state"), "held");
+    cr_assert_gt(number(seen, "remaining_ttl_ms"), 15000, "%s", seen->body);
+    cr_assert(strstr(seen->body, "foreign") == NULL, "%s", seen->body);
+}
+
 /* R7: neither a PUT nor a repair shortens. */
 Test(redisson, r22_a_shorter_ttl_shortens_nothing)
 {
