@@ -4,7 +4,7 @@
  *          -> API -> holds restored
  *
  *   end:   SERVING --SIGTERM, SIGINT--> DRAINING --no holds or holders, or grace over--> ENDING
- *          ENDING --releases sent, or ENDING_MS over--> STOPPING --replies written--> no loop left
+ *          ENDING --releases done, or grace over--> STOPPING --replies written--> no loop left
  *          A second signal ends at once. */
 #include "agent/serve.h"
 
@@ -27,7 +27,7 @@
 
 enum {
     CHECK_MS = 20,          /* how often a draining agent looks whether it is done */
-    ENDING_MS = 500,        /* for the last releases to be confirmed */
+    ENDING_MS = 500,        /* for the last releases to be confirmed, also behind the grace */
     STOPPING_MS = 500,      /* for the last replies to be written */
     SPARE_FILES = 128,      /* descriptors for what is no connection to the API or to a master */
     ADMIN_FILES = 128,      /* for each admin listener */
@@ -49,7 +49,7 @@ struct agent {
     uv_loop_t uv;
     uv_signal_t signals[3];
     uv_timer_t drain;
-    struct instant stage_until;
+    struct instant grace_until, ending_until;
     enum stage stage;
     struct metrics *metrics;
     struct loop *loop;
@@ -232,14 +232,15 @@ static void api_stopped(void *arg)
 
 static bool stage_is_over(struct agent *agent)
 {
-    if (clock_has_reached(agent->stage_until))
-        return true;
-    if (agent->stage == ENDING)
-        return redis_is_idle(agent->redis);
-    const struct core_stats *stats = core_stats(loop_core(agent->loop));
+    const struct core *core = loop_core(agent->loop);
+    bool grace_is_over = clock_has_reached(agent->grace_until);
+    if (agent->stage == ENDING) /* masters that are away may be back within the grace */
+        return (clock_has_reached(agent->ending_until) || redis_is_idle(agent->redis)) &&
+               (grace_is_over || !core_owes_quorum(core));
+    const struct core_stats *stats = core_stats(core);
     /* `release` says that who has no call open has ended (D8.2) */
     bool nobody_is_left = agent->config->shutdown_release && !api_has_callers(agent->api);
-    return stats->requests == 0 && (stats->locks_held == 0 || nobody_is_left);
+    return grace_is_over || (stats->requests == 0 && (stats->locks_held == 0 || nobody_is_left));
 }
 
 static void check_drain(uv_timer_t *timer)
@@ -249,7 +250,7 @@ static void check_drain(uv_timer_t *timer)
         return;
     if (agent->stage == DRAINING) {
         agent->stage = ENDING;
-        agent->stage_until = instant_after_ms(clock_now(), ENDING_MS);
+        agent->ending_until = instant_after_ms(clock_now(), ENDING_MS);
         loop_submit(agent->loop, &(struct event){.kind = EVENT_END,
                                                  .end.release = agent->config->shutdown_release});
         loop_submit(agent->loop, &(struct event){.kind = EVENT_TIME});
@@ -266,7 +267,7 @@ static void begin_drain(struct agent *agent, int signal_number)
               LOG_INT_FIELD("locks_held", core_stats(loop_core(agent->loop))->locks_held),
               LOG_INT_FIELD("grace_ms", agent->config->shutdown_grace_ms));
     agent->stage = DRAINING;
-    agent->stage_until = instant_after_ms(clock_now(), agent->config->shutdown_grace_ms);
+    agent->grace_until = instant_after_ms(clock_now(), agent->config->shutdown_grace_ms);
     api_drain(agent->api);
     loop_submit(agent->loop, &(struct event){.kind = EVENT_DRAIN});
     uv_timer_init(&agent->uv, &agent->drain);

@@ -467,6 +467,10 @@ struct core_stats {
 };
 const struct core_stats *core_stats(const struct core *core);
 
+/* Releases are owed to so many masters of a group that fewer than most of them owe nothing: what was
+ * given back may be taken still, until its lease has run out (R6). */
+bool core_owes_quorum(const struct core *core);
+
 /* Walks the holds that are valid at `now`. Start with *cursor = 0; false at the end. A hold that
  * stays throughout the walk is seen once. */
 MUST_CHECK bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,

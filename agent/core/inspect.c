@@ -20,6 +20,18 @@ const struct core_stats *core_stats(const struct core *core)
     return &core->stats;
 }
 
+bool core_owes_quorum(const struct core *core)
+{
+    for (uint8_t g = 0; g < core->group_count; g++) {
+        uint8_t total = core->groups[g].config.masters, owed = 0;
+        for (uint8_t m = 0; m < total; m++)
+            owed = (uint8_t)(owed + (core->stats.debt[g][m] > 0));
+        if (total - owed < round_quorum(ALGORITHM_REDLOCK, total))
+            return true;
+    }
+    return false;
+}
+
 bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,
                     struct hold_view *ret_view)
 {

@@ -204,6 +204,27 @@ Test(restart, d8_what_was_left_behind_is_released_without_a_wait)
     cr_assert_eq(masters_with("lock:left") + masters_with("lock:bound"), 0u);
 }
 
+/* What is released then waits for masters that are away, as long as the grace lasts. */
+Test(restart, d8_the_end_waits_for_masters_that_are_away)
+{
+    masters_start(3, MASTERS_DURABLE);
+    struct agent *agent = agent_start(
+        &(struct agent_options){.extra = "shutdown: {grace: 60s, unreleased: release}\n"});
+    expect(acquire(agent, "left", "ttl=60s"), 201, NULL);
+    cr_assert(eventually(masters_with("lock:left") == 3u));
+    for (size_t i = 0; i < 3; i++)
+        master_kill(i);
+    agent_signal(agent, SIGTERM);
+    cr_assert(eventually(agent_logged(agent, NULL, "draining") == 1));
+    sleep_ms(1000);
+    for (size_t i = 0; i < 3; i++)
+        master_start(i);
+    const int64_t before = boottime_ms();
+    cr_assert_eq(agent_ended(agent), 0);
+    cr_assert_leq(masters_with("lock:left"), 1u, "a quorum has released it");
+    cr_assert_lt(boottime_ms() - before, 30000);
+}
+
 /* Whoever signals twice does not want to wait; what is held runs out. */
 Test(restart, a_second_signal_ends_it_at_once)
 {
