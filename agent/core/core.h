@@ -467,7 +467,7 @@ struct core_stats {
 };
 const struct core_stats *core_stats(const struct core *core);
 
-/* Releases are owed to so many masters of a group that fewer than most of them owe nothing: what was
+/* Releases are owed to so many masters of a group that fewer than a quorum owe nothing: what was
  * given back may be taken still, until its lease has run out (R6). */
 bool core_owes_quorum(const struct core *core);
 

@@ -54,6 +54,15 @@ static uint32_t readers_of(const struct core_request *request)
     return sorted[request->round.quorum - 1];
 }
 
+/* A master where the key is free has voted for nobody. */
+static struct tally tally_of(const struct core_request *request)
+{
+    struct tally tally = round_tally(&request->round);
+    for (uint8_t m = 0; m < request->round.total; m++)
+        tally.taken = (uint8_t)(tally.taken - (request->states[m].vote == VOTE_ABSENT));
+    return tally;
+}
+
 static void read_decided(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(round_pending(&request->round) == 0);
@@ -62,7 +71,7 @@ static void read_decided(struct core *core, struct core_request *request)
     uint32_t readers = readers_of(request);
     struct effect_answer answer = {
         .answer = ANSWER_STATE,
-        .tally = round_tally(&request->round),
+        .tally = tally_of(request),
         .retry_after_ms = -1,
         .masters = request->states,
         .readers = readers,

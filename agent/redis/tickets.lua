@@ -13,9 +13,14 @@ local function is_before(number, agent, other)
 end
 
 -- The lowest ticket, but for the agent's `own`, the largest number up to `most`, and the lowest
--- ticket of one who does not just read. What has run out is forgotten.
+-- ticket of one who does not just read. What has run out is forgotten. A key of another type there
+-- is nobody's hold: the master has no vote until it is gone.
 local function line_of(tickets, own, most)
-    local now, all, first, last, writer = now_ms(), redis.call('HGETALL', tickets), nil, 0, nil
+    local now, all, first, last, writer = now_ms(), redis.pcall('HGETALL', tickets), nil, 0, nil
+    if all.err and string.find(all.err, 'WRONGTYPE', 1, true) then
+        error({'spoiled', redis.call('PTTL', tickets)})
+    end
+    if all.err then error(all) end
     for i = 1, #all, 2 do
         local agent, number, till, mode = all[i], string.match(all[i + 1], '^(%d+):(%d+):?([rw]?)$')
         number, till = tonumber(number), tonumber(till)

@@ -101,6 +101,19 @@ Test(fair, r9_in_order_with_a_minority_of_the_masters_down)
     master_thaw(3);
 }
 
+/* D3.7: what is no holder never counts as one; here a key that is no line of tickets. */
+Test(fair, d3_a_stranger_in_place_of_the_tickets_is_no_holder)
+{
+    begin();
+    for (size_t i = 0; i < 3; i++)
+        master_do(i, "SET lockagent:ticket:lock:k x PX 3000");
+    cr_assert_str_eq(key_state(agents[0], "k"), "free");
+    const struct reply *look = get(agents[0], "/locks/k");
+    cr_assert_eq(number(look, "nodes.held"), 0);
+    expect(acquire(agents[0], "k", NULL), 503, "quorum_unavailable");
+    expect(acquire(agents[0], "k", "wait=10s"), 201, NULL); /* as soon as it is gone */
+}
+
 Test(fair, r9_a_dead_agent_blocks_nobody_for_longer_than_its_ticket)
 {
     begin();
