@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage docs fuzz \
   faults faults-long hazards interop servers page openapi compose \
-  compose-images kubernetes up install deb release-notes clean
+  compose-images kubernetes kubelet up install deb release-notes clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -159,10 +159,17 @@ compose: ## The containers: images, five masters, the agent, an app; a smoke tes
 	@tests/compose/smoke.sh
 
 kubernetes: ## Manifests and charts: rendered, read strictly, PodSecurity (needs Go; WRITE=1)
-	@deploy/install-deps.sh build
+	@deploy/install-deps.sh kubernetes
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet lockagent
 	@tests/kubernetes/render.sh build-kubernetes build-test/lockagent $(if $(WRITE),--write)
+
+kubelet: ## The sidecar on a kubelet, in namespaces of its own (root, Docker, Go; 10 min once)
+	@deploy/install-deps.sh node
+	@tests/kubernetes/node/build.sh build-kubernetes
+	@deploy/compose/images.sh make
+	@docker build -q -t lockagent:node .
+	@tests/kubernetes/node/run.sh build-kubernetes lockagent:node curlimages/curl:8.14.1
 
 install: ## The program, manual page, completions and systemd unit, below PREFIX and DESTDIR
 	@deploy/install-deps.sh build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh
-# build|run|test|lint|fuzz|coverage|page|compose ...
+# build|run|test|lint|fuzz|coverage|page|compose|kubernetes|node ...
 #
 # A package counts as there when what it is wanted for is there, however it came; then nothing is
 # done and nothing is said. No service is started or enabled by a package that comes in here.
@@ -30,6 +30,9 @@ packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:de
 packages[deb]="${packages[build]} debhelper:dh dpkg-dev:dpkg-buildpackage lintian:lintian
        debootstrap:debootstrap iproute2:ip procps:pgrep"
 packages[compose-images]="docker.io:docker debootstrap:debootstrap"
+packages[kubernetes]="${packages[build]} python3-yaml:py:yaml"
+packages[node]="${packages[kubernetes]} docker.io:docker containerd:ctr runc:runc
+       debootstrap:debootstrap redis-server:redis-server redis-tools:redis-cli iproute2:ip jq:jq"
 packages[up]="docker.io:docker docker-compose:docker-compose"
 
 is_there() { # is_there COMMAND|pc:MODULE|py:MODULE|file:PATH|libfuzzer
