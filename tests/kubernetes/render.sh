@@ -14,24 +14,22 @@ skip() {
     echo "0 passed, 0 failed"
     exit 0
 }
-make_tools() {
-    go build -mod=readonly -o "$build/kustomize" sigs.k8s.io/kustomize/kustomize/v5
-    go build -mod=readonly -o "$build/strict" .
-    if [ ! -x "$build/helm-$helm" ]; then # its modules are of other versions than those above
-        GOBIN=$build go install "helm.sh/helm/v3/cmd/helm@v$helm"
-        mv "$build/helm" "$build/helm-$helm"
-    fi
-    ln -sf "helm-$helm" "$build/helm"
-}
-export -f make_tools
-export build helm
-
 command -v go >/dev/null || skip "no Go here"
 mkdir -p "$build"
-seconds=${SHORT:+180}
-timeout "${seconds:-0}" go mod download || skip "the modules of go.sum can not be had"
-timeout "${seconds:-0}" bash -e -c make_tools || {
-    [ $? -eq 124 ] || exit 1
-    skip "building took longer than $seconds s"
+limit=${SHORT:+180}
+in_time() { # in_time COMMAND...: 124 where the limit is over
+    timeout "${limit:-0}" "$@"
 }
+in_time go mod download || skip "the modules of go.sum can not be had"
+for made in kustomize=sigs.k8s.io/kustomize/kustomize/v5 strict=.; do
+    in_time go build -mod=readonly -o "$build/${made%%=*}" "${made#*=}" || {
+        [ $? -eq 124 ] || exit 1
+        skip "building took longer than $limit s"
+    }
+done
+if [ ! -x "$build/helm-$helm" ]; then # its modules are of other versions than those above
+    GOBIN=$build in_time go install "helm.sh/helm/v3/cmd/helm@v$helm" || skip "helm can not be had"
+    mv "$build/helm" "$build/helm-$helm"
+fi
+ln -sf "helm-$helm" "$build/helm"
 exec ./run.py "$build" "$lockagent" "${@:3}"
