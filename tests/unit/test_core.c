@@ -71,6 +71,20 @@ Test(release, r6_a_debt_ends_with_the_ttl)
     expect_nothing();
 }
 
+Test(release, r6_a_quorum_is_owed_until_so_many_have_confirmed)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 1000);
+    cr_assert_not(core_owes_quorum(rig.core));
+    at_ms(10), release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    at_ms(11), reply(OP_RELEASE, 0x03, VOTE_YES);
+    cr_assert(core_owes_quorum(rig.core));
+    at_ms(12), reply(OP_RELEASE, 0x04, VOTE_ABSENT);
+    cr_assert_not(core_owes_quorum(rig.core));
+    expect_answer(1, ANSWER_RELEASED);
+}
+
 Test(release, r10_a_wrong_token_releases_nothing)
 {
     begin_five();
