@@ -1182,12 +1182,14 @@ void checker_end(struct world *w)
             if (master_is_locked(w, m, key))
                 checker_fail(w, "C6 k%u is still locked on m%u, and nobody holds it", key, m);
     for (uint8_t a = 0; a < w->options.agents; a++) {
-        const struct core_stats *stats = core_stats(w->agents[a].core);
+        const struct core *core = w->agents[a].core;
+        const struct core_stats *stats = core_stats(core);
         uint32_t debt = 0;
         for (uint8_t g = 0; g < w->options.groups; g++)
             for (uint8_t m = 0; m < w->options.masters; m++)
                 debt += stats->debt[g][m];
-        if (stats->locks_held != 0 || stats->waiters != 0 || stats->requests != 0 || debt != 0)
+        if (stats->locks_held != 0 || stats->waiters != 0 || stats->requests != 0 || debt != 0 ||
+            core_owes_quorum(core))
             checker_fail(
                 w,
                 "C7 a%u does not come to rest: %u held, %u waiters, %u requests, %u releases owed",
