@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# .ci/run with gates that take no time: it ends well when all of them do, and only then, and leaves
+# no file behind.
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work"/{repository/.ci,repository/deploy,bin,tmp}
+cp "$top/.ci/run" "$work/repository/.ci"
+printf '#!/bin/sh\n' >"$work/repository/deploy/install-deps.sh"
+cat >"$work/bin/make" <<'END'
+#!/bin/sh
+[ "$1" != "$BAD" ] || { echo "1 passed, 1 failed"; exit 2; }
+echo "2 passed, 0 failed"
+END
+chmod +x "$work/bin/make" "$work/repository/deploy/install-deps.sh"
+
+expect() { # expect GATE CODE FAILED: what it ends with where that gate fails
+    local code=0 closing
+    BAD=$1 TMPDIR=$work/tmp PATH=$work/bin:$PATH "$work/repository/.ci/run" >"$work/log" || code=$?
+    closing=$(tail -n 1 "$work/log")
+    if [ "$code" -ne "$2" ] || [[ $closing != *" passed, $3 failed" ]] ||
+        [ -n "$(ls -A "$work/tmp")" ]; then
+        echo "with $1 failing: exit $code, '$closing', left: $(ls -A "$work/tmp")"
+        exit 1
+    fi
+}
+expect none 0 0
+for gate in test lint explore kubernetes coverage; do # of both lanes, first and last
+    expect "$gate" 1 1
+done
