@@ -33,7 +33,8 @@ bool alarm_open(struct alarm *alarm, uv_loop_t *uv, void (*ring)(void *arg), voi
     }
     alarm->fd = fd;
     alarm->poll.data = alarm;
-    CORE_ASSERT(uv_poll_start(&alarm->poll, UV_READABLE, on_readable) == 0);
+    failed = uv_poll_start(&alarm->poll, UV_READABLE, on_readable);
+    CORE_ASSERT(failed == 0);
     return true;
 }
 
@@ -48,7 +49,8 @@ void alarm_set(struct alarm *alarm, struct instant at)
     };
     if (at.us == INSTANT_NEVER.us)
         spec = (struct itimerspec){0};
-    CORE_ASSERT(timerfd_settime(alarm->fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0);
+    int failed = timerfd_settime(alarm->fd, TFD_TIMER_ABSTIME, &spec, NULL);
+    CORE_ASSERT(failed == 0);
     alarm->at = at;
 }
 

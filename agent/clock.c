@@ -8,7 +8,8 @@
 static int64_t read_clock_us(clockid_t id)
 {
     struct timespec now;
-    CORE_ASSERT(clock_gettime(id, &now) == 0);
+    int failed = clock_gettime(id, &now);
+    CORE_ASSERT(failed == 0);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 

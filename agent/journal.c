@@ -77,9 +77,11 @@ bool journal_boot_id(char boot_id[BOOT_ID_BYTES + 1], char *error, size_t size)
 
 /* ---- cells ---- */
 
+/* As that format has it, whichever it is. */
 static uint64_t header_checksum(const union header *header)
 {
-    return hash_bytes(FORMAT, CELL, header->bytes, offsetof(union header, checksum));
+    return hash_bytes(header->format, header->cell, header->bytes,
+                      offsetof(union header, checksum));
 }
 
 static uint64_t record_checksum(const struct journal *journal, uint32_t slot,
@@ -157,13 +159,29 @@ static bool begin_anew(struct journal *journal)
 
 enum content { CONTENT_NONE, CONTENT_OURS, CONTENT_USELESS, CONTENT_FOREIGN };
 
+/* It says so, or did before it was torn: it is cut short, zeros follow the bytes that were written,
+ * or all but the first bytes is there. */
+static bool is_a_journals(const union header *header, size_t len)
+{
+    union header mended = *header;
+    size_t said = 0;
+    while (said < len && said < sizeof(magic) && header->magic[said] == magic[said])
+        said++;
+    size_t written = len;
+    while (written > said && header->bytes[written - 1] == 0)
+        written--;
+    memcpy(mended.magic, magic, sizeof(magic));
+    return said == sizeof(magic) || written == said ||
+           (len == CELL && header->checksum == header_checksum(&mended));
+}
+
 static enum content content_of(struct journal *journal, off_t size)
 {
     union header header = {.bytes = {0}};
     if (size == 0)
         return CONTENT_NONE;
     ssize_t got = pread(journal->fd, header.bytes, CELL, 0);
-    if (got < (ssize_t)sizeof(magic) || memcmp(header.magic, magic, sizeof(magic)) != 0)
+    if (got <= 0 || !is_a_journals(&header, (size_t)got))
         return CONTENT_FOREIGN;
     if (got != CELL || header.checksum != header_checksum(&header))
         journal->discarded = "its header is torn";
@@ -174,6 +192,13 @@ static enum content content_of(struct journal *journal, off_t size)
     if (journal->discarded == NULL)
         journal->source.agent = header.agent;
     return journal->discarded == NULL ? CONTENT_OURS : CONTENT_USELESS;
+}
+
+/* What lies behind the slots of the largest table is nobody's. */
+static uint32_t cells_in(off_t size)
+{
+    off_t cells = size / CELL - 1;
+    return cells > LIMIT_LOCK_SLOTS ? LIMIT_LOCK_SLOTS : (uint32_t)cells;
 }
 
 static bool prepare(struct journal *journal, char *error, size_t size)
@@ -191,10 +216,9 @@ static bool prepare(struct journal *journal, char *error, size_t size)
     }
     if (!lock_file(journal, error, size))
         return false;
-    off_t cells = stat.st_size / CELL;
     switch (content_of(journal, stat.st_size)) {
     case CONTENT_OURS:
-        journal->cells = cells - 1 > UINT32_MAX ? UINT32_MAX : (uint32_t)(cells - 1);
+        journal->cells = cells_in(stat.st_size);
         return true;
     case CONTENT_FOREIGN:
         snprintf(error, size,
@@ -298,6 +322,16 @@ static struct noted_hold hold_of(const union record *record)
     return hold;
 }
 
+/* The last slot of the hole that an empty slot lies in; the same slot where there is no hole. */
+static uint32_t hole_end(const struct journal *journal, uint32_t slot)
+{
+    off_t data = lseek(journal->fd, offset_of(slot), SEEK_DATA);
+    if (data < 0)
+        return errno == ENXIO ? journal->cells - 1 : slot;
+    off_t last = data / CELL - 2; /* the cell of the data is that of the slot behind the hole */
+    return last > slot ? (uint32_t)(last < journal->cells ? last : journal->cells - 1) : slot;
+}
+
 /* A restored hold is noted again in a slot that is not behind its old one, because slots are given
  * in order: so each old cell can be freed as soon as it was read, unless its own hold stands there
  * again. */
@@ -311,8 +345,10 @@ void journal_read(struct journal *journal, struct instant now,
         union record record;
         if (pread(journal->fd, record.bytes, CELL, offset_of(slot)) != CELL)
             break;
-        if (memcmp(record.bytes, none, CELL) == 0)
+        if (memcmp(record.bytes, none, CELL) == 0) {
+            slot = hole_end(journal, slot);
             continue;
+        }
         journal->noted = UINT32_MAX;
         if (is_ours(journal, slot, &record, now)) {
             struct noted_hold hold = hold_of(&record);

@@ -7,6 +7,7 @@
 
 #include "agent/alarm.h"
 #include "agent/clock.h"
+#include "agent/clock_watch.h"
 #include "agent/core/core_assert.h"
 #include "agent/log.h"
 
@@ -14,6 +15,9 @@ enum { QUEUE = 1024 }; /* events that may arise from the effects of one step */
 
 struct loop {
     struct alarm alarm; /* for the core's deadlines */
+    struct clock_watch clock_watch;
+    uv_check_t turns;
+    uint64_t turn_began_ns, asleep_ns; /* by uv_hrtime(); asleep since the start */
     const struct config *config;
     struct metrics *metrics;
     struct redis *redis;
@@ -51,6 +55,18 @@ static void refill_entropy(struct core *core)
 
 /* ---- effects ---- */
 
+/* A lease that its caller does not renew ends as that caller asked. So does a hold that the holder
+ * went on with, or released, at another agent. */
+static void log_lost(const struct effect_trace *trace, const char *group)
+{
+    bool elsewhere = reason_is_elsewhere(trace->reason);
+    log_event(trace->reason == REASON_EXPIRED || elsewhere ? LOG_INFO : LOG_WARN,
+              elsewhere ? "lock ended elsewhere" : "lock lost", LOG_BYTES_FIELD("key", trace->key),
+              LOG_BYTES_FIELD("label", trace->label),
+              LOG_TEXT_FIELD("reason", reason_name(trace->reason)), LOG_TEXT_FIELD("group", group),
+              LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
+}
+
 static void log_trace(const struct loop *loop, const struct effect_trace *trace)
 {
     const char *group = loop->config->groups[trace->group].name;
@@ -63,12 +79,7 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_TEXT_FIELD("group", group), LOG_INT_FIELD("waited_us", trace->elapsed_us));
         break;
     case TRACE_LOST:
-        /* a lease that its caller does not renew ends as that caller asked */
-        log_event(trace->reason == REASON_EXPIRED ? LOG_INFO : LOG_WARN, "lock lost",
-                  LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("label", trace->label),
-                  LOG_TEXT_FIELD("reason", reason_name(trace->reason)),
-                  LOG_TEXT_FIELD("group", group),
-                  LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
+        log_lost(trace, group);
         break;
     case TRACE_RELEASED:
         log_event(LOG_DEBUG, "lock released", LOG_BYTES_FIELD("key", trace->key),
@@ -96,6 +107,13 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
     case TRACE_STALLED:
         log_event(LOG_WARN, "this process was stopped or late",
                   LOG_INT_FIELD("late_ms", trace->elapsed_us / 1000));
+        break;
+    case TRACE_CLOCK_GAINED:
+        log_event(
+            LOG_WARN, "a master's clock gained on this agent's: one of them stopped or jumped",
+            LOG_TEXT_FIELD("group", group),
+            LOG_TEXT_FIELD("master", loop->config->groups[trace->group].masters[trace->master].url),
+            LOG_INT_FIELD("gained_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_ATTEMPT:
     case TRACE_RENEWED:
@@ -131,6 +149,9 @@ static void deliver(struct loop *loop, const struct effect *effect)
         break;
     case EFFECT_UNWATCH:
         redis_unwatch(loop->redis, &effect->watch);
+        break;
+    case EFFECT_READ_CLOCKS:
+        redis_read_clocks(loop->redis, effect->group);
         break;
     case EFFECT_ANSWER:
         loop->sink.answer(loop->sink.arg, &effect->answer);
@@ -208,6 +229,37 @@ static void on_deadline(void *arg)
     loop_submit(loop, &(struct event){.kind = EVENT_TIME});
 }
 
+/* R14: this machine may have been paused. */
+static void on_clock_set(void *arg)
+{
+    struct loop *loop = arg;
+    for (size_t group = 0; group < loop->config->group_count && loop->redis != NULL; group++)
+        redis_read_clocks(loop->redis, (uint8_t)group);
+}
+
+/* Sockets have just been looked at: what went before was one turn, but for the time asleep. */
+static void turn_ended(uv_check_t *check)
+{
+    struct loop *loop = check->data;
+    uint64_t now_ns = uv_hrtime(), asleep_ns = uv_metrics_idle_time(check->loop);
+    if (loop->turn_began_ns != 0) {
+        uint64_t took_ns = now_ns - loop->turn_began_ns, slept_ns = asleep_ns - loop->asleep_ns;
+        metrics_loop_turn(loop->metrics,
+                          took_ns < slept_ns ? 0 : (int64_t)(took_ns - slept_ns) / 1000);
+    }
+    loop->turn_began_ns = now_ns;
+    loop->asleep_ns = asleep_ns;
+}
+
+static void watch_turns(struct loop *loop, uv_loop_t *uv)
+{
+    uv_loop_configure(uv, UV_METRICS_IDLE_TIME);
+    uv_check_init(uv, &loop->turns);
+    loop->turns.data = loop;
+    uv_check_start(&loop->turns, turn_ended);
+    uv_unref((uv_handle_t *)&loop->turns);
+}
+
 /* ---- life ---- */
 
 struct core *loop_core(struct loop *loop)
@@ -244,6 +296,12 @@ struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics
     loop->config = config;
     loop->metrics = metrics;
     loop->core = core_init(memory, &core_config);
+    watch_turns(loop, uv);
+    if (!clock_watch_open(&loop->clock_watch, uv, on_clock_set, loop))
+        log_event(LOG_WARN,
+                  "the kernel does not tell when the clock is set: masters' clocks are read once a "
+                  "second alone",
+                  LOG_INT_FIELD("errno", errno));
     free(policies);
     return loop;
 
@@ -264,18 +322,22 @@ void loop_keep_journal(struct loop *loop, struct journal *journal)
     loop->journal = journal;
 }
 
-void loop_reload(struct loop *loop)
+bool loop_reload(struct loop *loop, const struct config *next)
 {
     struct core_policy *policies = calloc(LIMIT_POLICIES, sizeof(*policies));
-    CORE_ASSERT(policies != NULL);
-    for (size_t i = 0; i < loop->config->policy_count; i++)
-        policies[i] = loop->config->policies[i].core;
-    core_set_policies(loop->core, policies, loop->config->policy_count);
+    if (policies == NULL)
+        return false;
+    for (size_t i = 0; i < next->policy_count; i++)
+        policies[i] = next->policies[i].core;
+    core_set_policies(loop->core, policies, next->policy_count);
     free(policies);
+    return true;
 }
 
 void loop_stop(struct loop *loop)
 {
+    uv_close((uv_handle_t *)&loop->turns, NULL);
+    clock_watch_close(&loop->clock_watch);
     alarm_close(&loop->alarm);
 }
 

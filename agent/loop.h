@@ -48,8 +48,9 @@ void loop_flush(struct loop *loop);
 
 struct core *loop_core(struct loop *loop);
 
-/* The policies of `config` have changed (same struct, new values). */
-void loop_reload(struct loop *loop);
+/* Takes the policies of `next`, of which `config` gets the values in this turn. False when out of
+ * memory: then nothing has changed. */
+MUST_CHECK bool loop_reload(struct loop *loop, const struct config *next);
 
 /* Closes the alarm; loop_free() when the uv loop has run it down. */
 void loop_stop(struct loop *loop);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/usage.h"
 #include "agent/capacity/capacity.h"
 #include "agent/capacity/command.h"
 #include "agent/core/core_assert.h"
@@ -34,6 +35,10 @@ static const char usage[] =
     "  lockagent check FILE      check a configuration file; every error is printed\n"
     "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have "
     "forgotten\n"
+    "  lockagent trust --new FILE\n"
+    "                            give the masters of FILE their first votes, before the first "
+    "agent "
+    "starts\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
     "                            ask a running agent whether it lives, or with --ready whether it "
     "can grant locks\n"
@@ -64,15 +69,22 @@ struct arguments {
     struct settings_source source;
     const char *overrides[OVERRIDES_MAX];
     const char *address;
-    bool print_config, ready;
+    bool print_config, ready, is_new;
     const char *words[3];
     int word_count;
 };
 
 static int wrong_usage(const char *what, const char *word)
 {
-    fprintf(stderr, "lockagent: %s%s%s; see lockagent --help\n", what, word == NULL ? "" : ": ",
-            word == NULL ? "" : word);
+    char what_shown[USAGE_SHOWN], word_shown[USAGE_SHOWN] = "";
+    fprintf(stderr, "lockagent: %s%s%s; see lockagent --help\n", usage_shown(what, what_shown),
+            word == NULL ? "" : ": ", word == NULL ? "" : usage_shown(word, word_shown));
+    return EXIT_USAGE;
+}
+
+static int wrong_option(int found, char *const *argv)
+{
+    usage_say_option("lockagent", found, argv);
     return EXIT_USAGE;
 }
 
@@ -103,9 +115,10 @@ static int command_check(const struct arguments *arguments)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static void say_trusted(const char *group, const char *master, const char *error)
+static void say_trusted(const char *group, const char *master, const char *text)
 {
-    printf("%s: %s: %s\n", group, master, error == NULL ? "trusted" : error);
+    printf("%s: %s%s%s\n", group, master == NULL ? "" : master, master == NULL ? "" : ": ", text);
+    fflush(stdout); /* the next word may take seconds */
 }
 
 static int command_trust(const struct arguments *arguments)
@@ -118,7 +131,8 @@ static int command_trust(const struct arguments *arguments)
     if (config == NULL)
         return EXIT_FAILURE;
     signal(SIGPIPE, SIG_IGN); /* a connection that ends is told of */
-    size_t failed = redis_trust(config, say_trusted);
+    size_t failed =
+        arguments->is_new ? redis_trust_new(config, say_trusted) : redis_trust(config, say_trusted);
     free(config);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -188,13 +202,18 @@ static int dispatch(const struct arguments *arguments)
 static bool parse_command_line(int argc, char **argv, struct arguments *arguments, int *ret_code)
 {
     static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},  {"set", required_argument, NULL, 's'},
-        {"address", required_argument, NULL, 'a'}, {"print-config", no_argument, NULL, 'p'},
-        {"ready", no_argument, NULL, 'r'},         {"version", no_argument, NULL, 'V'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"config", required_argument, NULL, 'c'},
+        {"set", required_argument, NULL, 's'},
+        {"address", required_argument, NULL, 'a'},
+        {"print-config", no_argument, NULL, 'p'},
+        {"ready", no_argument, NULL, 'r'},
+        {"new", no_argument, NULL, 'n'},
+        {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "c:s:hV", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, ":c:s:hV", options, NULL)) != -1) {
         switch (option) {
         case 'c':
             arguments->source.path = optarg;
@@ -215,6 +234,9 @@ static bool parse_command_line(int argc, char **argv, struct arguments *argument
         case 'r':
             arguments->ready = true;
             break;
+        case 'n':
+            arguments->is_new = true;
+            break;
         case 'V':
             puts("lockagent " LOCKAGENT_VERSION);
             *ret_code = EXIT_SUCCESS;
@@ -224,7 +246,7 @@ static bool parse_command_line(int argc, char **argv, struct arguments *argument
             *ret_code = EXIT_SUCCESS;
             return true;
         default:
-            *ret_code = EXIT_USAGE; /* getopt has said what is wrong */
+            *ret_code = wrong_option(option, argv);
             return true;
         }
     }
@@ -243,6 +265,7 @@ int main(int argc, char **argv)
     struct arguments arguments = {.source.environment = environ};
     int code;
     prepare_process();
+    opterr = 0; /* usage_say_option() says what is wrong */
     arguments.source.overrides = arguments.overrides;
     const char *path = access(default_config, R_OK) == 0 ? default_config : NULL;
     if (argc > 1 && strcmp(argv[1], "run") == 0)

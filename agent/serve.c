@@ -98,8 +98,7 @@ static void observe_command(void *arg, uint8_t group, uint8_t master, enum op op
     metrics_command(agent->metrics, group, master, op, outcome, latency_us);
 }
 
-/* As a warning comes what went wrong while this agent looked on: no end that is its own, and no
- * guard that it found at its start. */
+/* A warning is what went wrong meanwhile: not its own end, nor a guard found at its start. */
 static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
                          const char *text)
 {
@@ -107,7 +106,8 @@ static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_st
     const struct config_group *config = &agent->config->groups[group];
     struct redis_master_view view = redis_master(agent->redis, group, master);
     bool is_fault = state == REDIS_DEGRADED || (state == REDIS_GUARDED && view.has_voted) ||
-                    (state == REDIS_DOWN && agent->stage != STOPPING);
+                    (state == REDIS_DOWN && agent->stage != STOPPING) ||
+                    (state == REDIS_UP && view.guessed && *text != '\0');
     enum log_level level = is_fault ? LOG_WARN : LOG_INFO;
     const struct log_field fields[] = {LOG_TEXT_FIELD("group", config->name),
                                        LOG_TEXT_FIELD("master", config->masters[master].url),
@@ -129,29 +129,13 @@ static void clock_is_off(void *arg, uint8_t group, int64_t offset_us)
               LOG_INT_FIELD("offset_ms", offset_us / 1000));
 }
 
-/* What a group lacks to be able to grant locks; "" when it can. */
-static void group_lacks(const struct agent *agent, size_t g, char *text, size_t size)
-{
-    const struct config_group *group = &agent->config->groups[g];
-    struct redis_group_view view = redis_group(agent->redis, (uint8_t)g);
-    text[0] = '\0';
-    if (view.up < view.quorum)
-        snprintf(text, size, "group %s: %zu of %zu masters are up, %zu are needed", group->name,
-                 view.up, view.total, view.quorum);
-    else if (view.voting < view.quorum)
-        snprintf(text, size,
-                 "group %s: %zu of %zu masters are guarded, so that %zu vote on new locks and %zu "
-                 "are needed",
-                 group->name, view.up - view.voting, view.total, view.voting, view.quorum);
-}
-
 static const char *not_ready(void *arg)
 {
     struct agent *agent = arg;
     if (agent->stage != SERVING)
         return "draining";
     for (size_t g = 0; g < agent->config->group_count; g++) {
-        group_lacks(agent, g, agent->not_ready, sizeof(agent->not_ready));
+        redis_group_lacks(agent->redis, (uint8_t)g, agent->not_ready, sizeof(agent->not_ready));
         if (agent->not_ready[0] != '\0')
             return agent->not_ready;
     }
@@ -160,11 +144,20 @@ static const char *not_ready(void *arg)
 
 /* ---- reload ---- */
 
+static void log_refusal(const char *error)
+{
+    log_event(LOG_ERROR, "configuration refused", LOG_TEXT_FIELD("error", error));
+}
+
+/* None were found, or there was no room for them, when the memory did not even suffice to look. */
 static void log_errors(const struct config_errors *errors)
 {
-    for (size_t i = 0; i < errors->count && i < sizeof(errors->list) / sizeof(errors->list[0]); i++)
-        log_event(LOG_ERROR, "configuration refused",
-                  LOG_TEXT_FIELD("error", errors->list[i].text));
+    if (errors == NULL || errors->count == 0)
+        log_refusal("out of memory");
+    for (size_t i = 0;
+         errors != NULL && i < errors->count && i < sizeof(errors->list) / sizeof(errors->list[0]);
+         i++)
+        log_refusal(errors->list[i].text);
 }
 
 static struct file_limits file_limits_of(const struct config *config)
@@ -198,16 +191,16 @@ static void reload(struct agent *agent)
     const struct settings_source *source = agent->source;
     struct config *next = calloc(1, sizeof(*next));
     struct config_errors *errors = calloc(1, sizeof(*errors));
-    bool ok = next != NULL && errors != NULL && load_next(agent, next, errors);
+    bool loaded = next != NULL && errors != NULL && load_next(agent, next, errors);
+    bool ok = loaded && loop_reload(agent->loop, next);
     if (ok) {
         *agent->config = *next;
         log_setup(agent->config->log_level, (int)agent->config->log_format);
-        loop_reload(agent->loop);
         api_reload(agent->api, agent->config);
         log_event(LOG_INFO, "configuration reloaded",
                   LOG_TEXT_FIELD("file", source->path == NULL ? "" : source->path));
-    } else if (errors != NULL) {
-        log_errors(errors);
+    } else {
+        log_errors(loaded ? NULL : errors);
     }
     metrics_reloaded(agent->metrics, ok, clock_wall_us());
     free(next);
@@ -472,7 +465,10 @@ int serve(const struct settings_source *source)
     struct agent *agent = calloc(1, sizeof(*agent));
     ignore_signals();
     struct config *config = settings_load(source);
-    if (agent == NULL || config == NULL) {
+    bool short_of_memory = agent == NULL || (config != NULL && uv_loop_init(&agent->uv) != 0);
+    if (short_of_memory)
+        fprintf(stderr, "lockagent: can not start: out of memory or file descriptors\n");
+    if (short_of_memory || config == NULL) {
         free(agent);
         free(config);
         return EXIT_FAILURE;
@@ -480,10 +476,9 @@ int serve(const struct settings_source *source)
     agent->source = source;
     agent->config = config;
     log_setup(config->log_level, (int)config->log_format);
-    settings_log_files(config);
-    uv_loop_init(&agent->uv);
     if (!boot_agent(agent))
         return EXIT_FAILURE; /* the process ends here: nothing needs to be taken down in order */
+    settings_log_files(config);
     log_event(LOG_INFO, "lockagent started", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));
     uv_run(&agent->uv, UV_RUN_DEFAULT);
     log_event(LOG_INFO, "lockagent ended", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));

@@ -15,13 +15,17 @@ struct config *settings_load(const struct settings_source *source)
     bool ok = config != NULL && errors != NULL &&
               config_load(source->path, source->environment, source->overrides,
                           source->override_count, config, errors);
-    if (!ok && errors != NULL) {
+    if (config == NULL || errors == NULL) {
+        fputs("lockagent: out of memory\n", stderr);
+    } else if (!ok) {
         size_t kept = sizeof(errors->list) / sizeof(errors->list[0]);
         for (size_t i = 0; i < errors->count && i < kept; i++)
             fprintf(stderr, "%s\n", errors->list[i].text);
         if (errors->count > kept)
             fprintf(stderr, "and %zu more\n", errors->count - kept);
     }
+    if (config == NULL || errors == NULL)
+        fprintf(stderr, "lockagent: out of memory\n");
     free(errors);
     if (ok)
         return config;

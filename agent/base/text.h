@@ -17,4 +17,11 @@ const char *text_fault(struct text text);
  * be quoted. */
 void text_tame(char *text);
 
+/* Puts `***` in the place of what may be a password in `text`, also where its URL is mistyped:
+ *
+ *   what stands before the last `@` of a URL, or of `user:password@host` without a scheme
+ *   in a URL of Redis without an `@`: what is no host, no port and no database
+ *   what stands behind `password=` */
+void text_hide_passwords(char *text);
+
 #endif

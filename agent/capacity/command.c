@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/base/text.h"
+#include "agent/base/usage.h"
 #include "agent/capacity/capacity.h"
 #include "config/units.h"
 
@@ -123,8 +124,9 @@ static bool take_figure(struct capacity_load *load, const struct figure *figure,
     double value;
     if (!read_figure(figure->kind, text, &value) || !(value >= figure->min) ||
         !(value <= figure->max)) {
-        fprintf(stderr, "lockagent capacity: --%s %s: allowed: %s\n", figure->name, text,
-                figure->allowed);
+        char shown[USAGE_SHOWN];
+        fprintf(stderr, "lockagent capacity: --%s %s: allowed: %s\n", figure->name,
+                usage_shown(text, shown), figure->allowed);
         return false;
     }
     memcpy((char *)load + figure->offset, &value, sizeof(value));
@@ -180,28 +182,29 @@ static void print_advice(const struct capacity_plan *plan)
 
 int capacity_main(int argc, char **argv)
 {
-    static char program[] = "lockagent capacity"; /* what getopt puts before its messages */
+    static const char program[] = "lockagent capacity";
     struct option options[FIGURES + 2] = {{0}};
     struct capacity_load load;
+    char shown[USAGE_SHOWN];
     int found, index;
     for (size_t i = 0; i < FIGURES; i++) {
         options[i] = (struct option){figures[i].name, required_argument, NULL, 0};
         take_figure(&load, &figures[i], figures[i].preset);
     }
     options[FIGURES] = (struct option){"help", no_argument, NULL, 'h'};
-    argv[0] = program;
-    while ((found = getopt_long(argc, argv, "h", options, &index)) != -1) {
+    while ((found = getopt_long(argc, argv, ":h", options, &index)) != -1) {
         if (found == 'h') {
             print_usage();
             return EXIT_SUCCESS;
         }
+        if (found != 0)
+            usage_say_option(program, found, argv);
         if (found != 0 || !take_figure(&load, &figures[index], optarg))
-            return CAPACITY_EXIT_USAGE; /* getopt has said what is wrong */
+            return CAPACITY_EXIT_USAGE;
     }
     if (optind < argc) {
-        fprintf(stderr,
-                "lockagent capacity: unexpected argument: %s; see lockagent capacity --help\n",
-                argv[optind]);
+        fprintf(stderr, "%s: unexpected argument: %s; see %s --help\n", program,
+                usage_shown(argv[optind], shown), program);
         return CAPACITY_EXIT_USAGE;
     }
     struct capacity_plan plan = capacity_reckon(&load);

@@ -11,8 +11,12 @@
  *
  * Who waits has sent nothing: its round, and the clock of its round, begin with its place, right
  * before the bytes are written (R4). Only rounds that ask for a lock that is not held here are
- * counted: hand-overs, releases, renewals, repairs, adoptions, reads and undoing relieve, or keep
- * promises, and never wait.
+ * counted: hand-overs, releases, renewals, repairs and undoing relieve, or keep promises, and never
+ * wait.
+ *
+ * Guests are reads and adoptions of what this agent does not hold. They have a queue of their own.
+ * They take the places that no key waits for, and a quarter of as many in any case, so that they
+ * cost an acquire little and are not kept out by many. They do not move the limit.
  *
  * Masters that say nothing at all are away, and asking less brings none of them back: a round that
  * they cost changes nothing. */
@@ -20,7 +24,7 @@
 
 #include "core_assert.h"
 
-enum { DECISION_SMOOTHING = 8 };
+enum { DECISION_SMOOTHING = 8, GUESTS_SHARE = 4 };
 
 static struct core_rounds *rounds_of(struct core *core, uint8_t group)
 {
@@ -73,10 +77,27 @@ static bool is_due(const struct core *core, uint8_t group)
     return has_room(core, group) && !list_is_empty(&core->groups[group].admission.line);
 }
 
+/* A quarter of the limit, at least one: always; beyond that what the keys leave free. */
+static bool has_room_for_guest(const struct core *core, uint8_t group)
+{
+    CORE_ASSERT(group < core->group_count);
+    const struct core_rounds *rounds = &core->stats.rounds[group];
+    uint32_t share = rounds->limit / GUESTS_SHARE;
+    if (MUTANT(GUESTS_UNBOUNDED))
+        return true;
+    return rounds->guests < (share > 0 ? share : 1) ||
+           (rounds->waiting == 0 && rounds->in_flight + rounds->guests < rounds->limit);
+}
+
+static bool guest_is_due(const struct core *core, uint8_t group)
+{
+    return core->stats.rounds[group].guests_waiting > 0 && has_room_for_guest(core, group);
+}
+
 bool admission_is_due(const struct core *core)
 {
-    for (size_t g = 0; g < core->group_count; g++)
-        if (is_due(core, (uint8_t)g))
+    for (uint8_t g = 0; g < core->group_count; g++)
+        if (is_due(core, g) || guest_is_due(core, g))
             return true;
     return false;
 }
@@ -109,6 +130,12 @@ int64_t admission_wait_ms(const struct core *core, uint8_t group)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+static uint32_t *places_of(struct core *core, const struct lock *lock)
+{
+    struct core_rounds *rounds = rounds_of(core, lock->group);
+    return lock->is_guest ? &rounds->guests : &rounds->in_flight;
+}
+
 void admission_begun(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING && !lock->has_place);
@@ -120,9 +147,66 @@ void admission_ended(struct core *core, struct lock *lock)
 {
     if (!lock->has_place || MUTANT(PLACE_KEPT))
         return;
-    CORE_ASSERT(rounds_of(core, lock->group)->in_flight > 0);
-    lock->has_place = false;
-    rounds_of(core, lock->group)->in_flight--;
+    CORE_ASSERT(*places_of(core, lock) > 0);
+    --*places_of(core, lock);
+    lock->has_place = lock->is_guest = false;
+}
+
+/* ---- guests ---------------------------------------------------------------------------------- */
+
+bool admission_admits_guest(const struct core *core, uint8_t group)
+{
+    return list_is_empty(&core->groups[group].admission.guests) && has_room_for_guest(core, group);
+}
+
+void admission_guest_waits(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_BEGUN && !request->admitted);
+    request->state = REQUEST_GUEST;
+    list_append(&core->groups[request->key->group].admission.guests, &request->link);
+    rounds_of(core, request->key->group)->guests_waiting++;
+    timers_set(&core->timers, timer_of_request(core, request),
+               instant_after_ms(request->came_at, ADMISSION_MS_MAX));
+}
+
+struct core_request *admission_next_guest(struct core *core)
+{
+    for (uint8_t g = 0; g < core->group_count; g++) {
+        if (!guest_is_due(core, g))
+            continue;
+        struct core_request *request = request_first(&core->groups[g].admission.guests);
+        CORE_ASSERT(request->state == REQUEST_GUEST);
+        admission_guest_left(core, request);
+        list_remove(&request->link);
+        timers_clear(&core->timers, timer_of_request(core, request));
+        request->state = REQUEST_BEGUN;
+        request->admitted = true;
+        return request;
+    }
+    return NULL;
+}
+
+void admission_guest_reads(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_READING && !request->in_flight);
+    request->in_flight = true;
+    rounds_of(core, request->key->group)->guests++;
+}
+
+void admission_guest_left(struct core *core, struct core_request *request)
+{
+    struct core_rounds *rounds = rounds_of(core, request->key->group);
+    CORE_ASSERT(!request->in_flight || rounds->guests > 0);
+    rounds->guests -= request->in_flight;
+    request->in_flight = false;
+    rounds->guests_waiting -= request->state == REQUEST_GUEST;
+}
+
+void admission_guest_adopts(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_ADOPTING && !lock->has_place);
+    lock->has_place = lock->is_guest = true;
+    ++*places_of(core, lock);
 }
 
 /* ---- the limit ------------------------------------------------------------------------------- */

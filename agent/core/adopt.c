@@ -1,9 +1,11 @@
 /* Adoption: a PUT with a token that this agent does not know, because it restarted or because the
  * caller goes to several agents (D3).
  *
- * A master counts only if it holds the random part and stores exactly the token's fencing number:
- * every grant in between would have raised the number on a quorum, so a quorum of such masters
- * proves that nobody held the lock since. An adoption creates no key.
+ * A master counts only if its value has the random part and exactly the token's fencing number. No
+ * key is created after the validity that it was created for (deadline.h), so a quorum of such
+ * masters proves that nobody held the lock since. The same random part with another number proves
+ * nothing, unless a quorum has it: a master that was not needed for the grant may not know the
+ * number that it got. An adoption creates no key.
  *
  * Who owns it: a token is one hold, of whoever presents it, and masters keep it for the longest
  * lease that any agent asked for. The value on a master names one agent, the owner: each adoption
@@ -27,6 +29,7 @@
 #include "admission.h"
 #include "attempt.h"
 #include "core_assert.h"
+#include "deadline.h"
 #include "debt.h"
 #include "fence.h"
 #include "hold.h"
@@ -51,11 +54,20 @@ static struct lock *adoption_of(const struct core *core, const struct key *key,
     return NULL;
 }
 
-/* The masters were asked before the key was granted here, so the token was released since. */
+/* Returns true if no master has said whether the token is a read's or a write's (R17). */
+static bool is_mode_unknown(const struct lock *lock)
+{
+    return lock->key->is_shared && lock->round.yes == 0 && !MUTANT(ADOPT_UNHEARD_WRITES);
+}
+
+/* The masters were asked before the key was granted here, so the token was released since. A read
+ * here shows nothing of a token that may be another read's, which is held beside it. */
 static bool is_outdated(const struct core *core, const struct lock *lock)
 {
     const struct lock *holder = key_obstacle(lock->key, lock->terms.mode, lock->token.permit);
     if (holder == NULL || !lock_is_held(core, holder))
+        return false;
+    if (holder->terms.mode == MODE_READ && is_mode_unknown(lock))
         return false;
     /* a read carries the number of the write before it (R19) */
     uint64_t last = holder->token.fence + (holder->terms.mode == MODE_READ);
@@ -70,8 +82,11 @@ static void adoption_lost(struct core *core, struct lock *lock)
     if (is_outdated(core, lock))
         answer = ANSWER_TOKEN_MISMATCH;
     else if (round_denies(&lock->round))
-        answer = lock->errand->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
-    if (lock->reason != REASON_NONE && (answer != ANSWER_QUORUM_UNAVAILABLE || lock->moved == 0))
+        answer = lock->errand->strange != 0 || round_has_other(&lock->round) ? ANSWER_TOKEN_MISMATCH
+                                                                             : ANSWER_NOT_HELD;
+    /* C4: only the masters can tell whether another agent has it now */
+    if (lock->reason != REASON_NONE &&
+        (answer != ANSWER_QUORUM_UNAVAILABLE || MUTANT(SILENCE_IS_LOSS)))
         answer = ANSWER_LOCK_LOST;
     requests_answer_round(core, lock, answer);
     lock_free(core, lock);
@@ -109,8 +124,8 @@ static void adoption_won(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
     struct key *key = lock->key;
     struct instant from = lock->round.started;
-    bool is_over =
-        !instant_before(core->now, hold_validity_end(core, lock->group, from, lock->terms.ttl_ms));
+    bool is_over = !instant_before(
+        core->now, deadline_of_validity(core, lock->group, from, lock->terms.ttl_ms));
     if (is_over || is_outdated(core, lock)) {
         adoption_lost(core, lock);
         return;
@@ -119,6 +134,7 @@ static void adoption_won(struct core *core, struct lock *lock)
     forget_lost(core, lock);
     lock->reason = REASON_NONE;
     lock->adopted = lock->delivered = true; /* its caller has the token already */
+    lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
     hold_begun(core, lock, from);
     if (!key_admits(key))
         admission_left(core, key);
@@ -155,7 +171,7 @@ static void decide_adoption(struct core *core, struct lock *lock)
  * this step: its slot is used again only after it. */
 static void take_from_lost(struct core *core, struct lock *lock, const struct lock *lost)
 {
-    CORE_ASSERT(lost->reason != REASON_NONE);
+    CORE_ASSERT(lost->state == LOCK_LOST || lost->state == LOCK_ENDED);
     lock->terms = lost->terms;
     lock_keep_words(core, lock, lock_words(lost));
     lock->terms.bound = false; /* its connection has ended, or its caller has left it */
@@ -219,6 +235,8 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     /* who knows what it was taken with */
     lock->lease_until = instant_after_ms(core->now, core->max_ttl_ms);
     lock->written = lock->unheard = set_first(group->config.masters);
+    if (lost == NULL)
+        admission_guest_adopts(core, lock);
     list_append(&lock->requests, &request->link);
     master_set asked = group->up & (master_set)~leave_off_releases(core, key, token);
     round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, asked, core->now,
@@ -227,6 +245,12 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     if (asked != 0)
         outbox_send(core, lock, MUTANT(ADOPT_CREATES_KEYS) ? OP_REPAIR : OP_ADOPT, asked);
     decide_adoption(core, lock);
+}
+
+bool adoption_is_under_way(const struct core *core, const struct key *key,
+                           const struct token *token)
+{
+    return adoption_of(core, key, token) != NULL;
 }
 
 void adoption_begun(struct core *core, struct key *key, struct core_request *request,
@@ -278,16 +302,37 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
     CORE_ASSERT(reply->master < lock->round.total);
     if (!outbox_takes(core, lock, reply))
         return;
-    if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN || reply->vote == VOTE_MISNUMBERED)
+    if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN)
         lock->errand->strange |= set_of(reply->master);
+    if (reply->vote == VOTE_MISNUMBERED)
+        fence_heard_other(lock, reply->master, reply->fence);
     if (reply->vote == VOTE_YES && lock->key->is_shared)
         take_from_entry(core, lock, reply);
+    decide_adoption(core, lock);
+}
+
+/* R14: what was asked before a master's clock gained on ours counts for nothing. */
+static void ask_anew(struct core *core, struct lock *lock)
+{
+    struct group *group = lock_group(core, lock);
+    master_set asked = lock->round.asked & group->up;
+    lock->is_void = false;
+    lock->errand->misnumbered = 0;
+    round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, asked, core->now,
+                slow_timeout_ms(core, lock));
+    timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
+    if (asked != 0)
+        outbox_send(core, lock, OP_ADOPT, asked);
     decide_adoption(core, lock);
 }
 
 void adoption_timer(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
+    if (lock->is_void) {
+        ask_anew(core, lock);
+        return;
+    }
     round_close(&lock->round);
     decide_adoption(core, lock);
 }

@@ -4,6 +4,9 @@
 
 #include "state.h"
 
+/* Returns true if the masters are being asked for the token already: another PUT of it joins. */
+bool adoption_is_under_way(const struct core *core, const struct key *key,
+                           const struct token *token);
 void adoption_begun(struct core *core, struct key *key, struct core_request *request,
                     const struct token *token);
 /* A hold that this agent has lost, perhaps to another one, is asked for here: adopts it back if

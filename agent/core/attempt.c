@@ -6,6 +6,7 @@
 
 #include "admission.h"
 #include "core_assert.h"
+#include "deadline.h"
 #include "debt.h"
 #include "fence.h"
 #include "hold.h"
@@ -24,7 +25,6 @@
 
 enum {
     SMOOTHING = 8,
-    LATE_US = 2000,    /* more than a timer is late by itself */
     HEARING_US = 1000, /* for what lies unread then: one turn of the loop */
 };
 
@@ -88,13 +88,17 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     key->contest->last_retry_ms = answer == ANSWER_LOCK_HELD ? free_in_ms(lock, lock->round.no)
                                   : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
                                                                         : -1;
+    key->contest->last_refused_by = lock->round.no;
     key->contest->last_guarded = lock->round.guarded;
     key->contest->last_mode = lock->errand->others_mode;
     key->contest->last_readers = lock->errand->others;
     if (answer != ANSWER_LOCK_HELD)
         key->contest->last_holder_len = 0;
     ticket_attempt_failed(core, lock, answer);
-    bool goes_on = answer == ANSWER_LOCK_HELD && slot_refused(lock) && !core->draining;
+    bool has_more = answer == ANSWER_LOCK_HELD && slot_refused(lock);
+    bool goes_on = has_more && !core->draining;
+    if (has_more && core->draining)
+        key->contest->last_answer = ANSWER_DRAINING; /* another slot may be free */
     enum cause cause = lock->cause;
     enum mode mode = lock->terms.mode;
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
@@ -117,7 +121,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
     if (MUTANT(VALIDITY_FROM_REPLY))
         from = core->now;
     if (!instant_before(core->now,
-                        hold_validity_end(core, lock->group, from, lock->terms.ttl_ms))) {
+                        deadline_of_validity(core, lock->group, from, lock->terms.ttl_ms))) {
         outbox_trace(core,
                      (struct effect_trace){.kind = TRACE_ATTEMPT,
                                            .answer = ANSWER_VALIDITY_EXPIRED,
@@ -287,6 +291,7 @@ void attempt_inherited(struct core *core, struct key *key, struct core_request *
     lock->errand->previous = predecessor->token;
     lock->predecessor = lock_ref(predecessor);
     lock->errand->previous_given_back = predecessor->given_back;
+    lock->errand->previous_adopted = predecessor->adopted;
     ask_masters(core, lock, OP_HANDOVER);
 }
 
@@ -378,7 +383,7 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
 void attempt_timer(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock_is_attempt(lock));
-    bool is_late = instant_us_between(lock->round.deadline, core->now) > LATE_US;
+    bool is_late = instant_us_between(lock->round.deadline, core->now) > TIMER_LATE_US;
     if (is_late && !core->stalled && !lock->round.overtime) {
         lock->round.overtime = true;
         timers_set(&core->timers, timer_of_lock(lock), instant_after_us(core->now, HEARING_US));
@@ -386,6 +391,13 @@ void attempt_timer(struct core *core, struct lock *lock)
     }
     round_close(&lock->round);
     decide_attempt(core, lock);
+}
+
+void attempt_voided(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock_is_attempt(lock) && lock->is_void);
+    ticket_attempt_failed(core, lock, ANSWER_LOCK_HELD); /* it keeps its place among the waiters */
+    debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
 }
 
 void attempt_abandoned(struct core *core, struct lock *lock)

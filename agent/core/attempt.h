@@ -12,6 +12,8 @@ void attempt_inherited(struct core *core, struct key *key, struct core_request *
                        struct lock *predecessor);
 void attempt_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 void attempt_timer(struct core *core, struct lock *lock);
+/* R14: the attempt's votes do not count. It is undone, and the next contender asks again. */
+void attempt_voided(struct core *core, struct lock *lock);
 /* The caller is gone, or its time is up: undo, and let the next one contend. */
 void attempt_abandoned(struct core *core, struct lock *lock);
 

@@ -2,8 +2,11 @@
  * holds of the process before. */
 #include "calls.h"
 
+#include "admission.h"
 #include "adopt.h"
+#include "again.h"
 #include "attempt.h"
+#include "confirm.h"
 #include "contend.h"
 #include "core_assert.h"
 #include "debt.h"
@@ -20,6 +23,7 @@
 #include "requests.h"
 #include "restore.h"
 #include "retire.h"
+#include "wait_queue.h"
 #include "watchdog.h"
 
 /* As in Redisson: a caller that names a ttl gets a plain lease, one that names none the
@@ -63,35 +67,41 @@ static struct words words_of(const struct event_acquire *event, const struct cor
 /* Who asks for what it has already is answered also while the agent drains: that is no new lock. */
 void call_acquire(struct core *core, const struct event_acquire *event)
 {
-    struct effect_answer refusal;
     struct key *key = key_get(core, event->key);
     struct core_request *request = request_new(core, event->request, key);
-    int64_t wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
+    request->wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
     request->terms = terms_of(event, &core->policies[key->policy]);
     request->words = words_of(event, &core->policies[key->policy]);
-    if (idempotency_settles(core, request, wait_ms) || reentry_takes(core, request))
-        return;
-    if (core->draining && !MUTANT(DRAIN_GRANTS))
-        request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
-    else if (policy_allows_ttl(core, key, request->terms.ttl_ms, request->terms.renew, &refusal))
-        contend_arrived(core, key, request, wait_ms);
-    else
-        request_answer(core, request, refusal);
+    if (!idempotency_settles(core, request) && !again_enters(core, request))
+        contend_arrived(core, request);
 }
 
+/* The hold has ended here without a release, so another agent may have it. A hold that had run out
+ * before this agent restarted has no reason. */
 static bool is_lost(const struct lock *lock)
 {
-    return lock->state == LOCK_LOST || (lock->state == LOCK_ENDED && lock->reason != REASON_NONE);
+    return lock->state == LOCK_LOST ||
+           (lock->state == LOCK_ENDED && (lock->reason != REASON_NONE || !lock->given_back));
 }
 
 /* D3: what another agent has by now, or the masters still have, may be asked for again, here as
  * at any other agent. What this agent has ended by itself is over here. */
-static bool may_come_back(const struct core *core, const struct lock *lock)
+static void renew_lost(struct core *core, struct lock *lock, struct core_request *request,
+                       uint32_t ttl_ms, enum renew renew)
 {
     CORE_ASSERT(is_lost(lock));
+    struct effect_answer refusal;
     bool ended_here = lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED ||
                       lock->reason == REASON_STUCK;
-    return !ended_here && !core->draining;
+    if (ended_here)
+        request_answer(core, request,
+                       (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
+    else if (core->draining)
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
+    else if (policy_allows_ttl_of(core, lock, ttl_ms, renew, &refusal))
+        adoption_of_lost(core, lock, request);
+    else
+        request_answer(core, request, refusal);
 }
 
 /* What a PUT of a lock that this agent knows comes to. */
@@ -102,12 +112,8 @@ static void renew_known(struct core *core, struct lock *lock, struct core_reques
     uint32_t ttl_ms = request->terms.ttl_ms != 0 ? request->terms.ttl_ms : lock->terms.ttl_ms;
     enum renew renew =
         request->terms.renew != RENEW_UNSET ? request->terms.renew : lock->terms.renew;
-    if (is_lost(lock) && may_come_back(core, lock) &&
-        policy_allows_ttl_of(core, lock, ttl_ms, renew, &refusal))
-        adoption_of_lost(core, lock, request);
-    else if (is_lost(lock))
-        request_answer(core, request,
-                       (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
+    if (is_lost(lock))
+        renew_lost(core, lock, request, ttl_ms, renew);
     else if (lock->state != LOCK_HELD)
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
     else if (!policy_allows_ttl_of(core, lock, ttl_ms, renew, &refusal))
@@ -137,39 +143,65 @@ static bool is_shapeless(const struct key *key, const struct token *token)
     return (token->permit > 0) != (key->permits > 1);
 }
 
+/* R16: true if the request asks the masters later, behind others. */
+static bool waits_as_guest(struct core *core, struct core_request *request,
+                           const struct token *token)
+{
+    CORE_ASSERT(request->state == REQUEST_BEGUN);
+    if (request->admitted || admission_admits_guest(core, request->key->group))
+        return false;
+    request->reads = token == NULL;
+    if (token != NULL)
+        request->token = *token;
+    admission_guest_waits(core, request);
+    return true;
+}
+
 /* A token that is not known here is asked of the masters, also while this agent holds the key
  * with another one: that may have been released elsewhere, and the key granted there since (D3). */
-void call_renew(struct core *core, const struct event_renew *event)
+static void renew_stranger(struct core *core, struct core_request *request,
+                           const struct token *token)
 {
+    struct key *key = request->key;
     struct effect_answer refusal;
-    struct key *key = key_get(core, event->key);
-    struct core_request *request = request_new(core, event->request, key);
-    request->terms.ttl_ms = event->ttl_ms;
-    struct lock *lock = lock_by_token(core, key, &event->token);
-    /* D3: its connection is open still */
-    bool is_bound = lock != NULL && lock->terms.bound && !is_lost(lock);
-    request->terms.renew = event->renew;
-    if (is_bound)
-        request->terms.renew = RENEW_AGENT;
-    uint32_t ttl_ms = event->ttl_ms != 0 ? event->ttl_ms : core->policies[key->policy].ttl_ms;
-    if (lock != NULL)
-        renew_known(core, lock, request);
-    else if (is_shapeless(key, &event->token))
+    uint32_t ttl_ms =
+        request->terms.ttl_ms != 0 ? request->terms.ttl_ms : core->policies[key->policy].ttl_ms;
+    if (is_shapeless(key, token))
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
-    else if (is_misnumbered(core, key, &event->token))
+    else if (is_misnumbered(core, key, token))
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
     else if (core->draining)
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
-    else if (!policy_allows_ttl(core, key, ttl_ms, event->renew, &refusal))
+    else if (!policy_allows_ttl(core, key, ttl_ms, request->terms.renew, &refusal))
         request_answer(core, request, refusal);
+    else if (adoption_is_under_way(core, key, token) || !waits_as_guest(core, request, token))
+        adoption_begun(core, key, request, token);
+}
+
+static void renew(struct core *core, struct core_request *request, const struct token *token)
+{
+    struct lock *lock = lock_by_token(core, request->key, token);
+    /* D3: its connection is open still */
+    if (lock != NULL && lock->terms.bound && !is_lost(lock))
+        request->terms.renew = RENEW_AGENT;
+    if (lock != NULL)
+        renew_known(core, lock, request);
     else
-        adoption_begun(core, key, request, &event->token);
+        renew_stranger(core, request, token);
+}
+
+void call_renew(struct core *core, const struct event_renew *event)
+{
+    struct core_request *request = request_new(core, event->request, key_get(core, event->key));
+    request->terms.ttl_ms = event->ttl_ms;
+    request->terms.renew = event->renew;
+    renew(core, request, &event->token);
 }
 
 /* This agent holds it no more, but another one may by now (D3). */
 static void release_lost(struct core *core, const struct lock *lock, struct core_request *request)
 {
-    CORE_ASSERT(lock->state == LOCK_ENDED && lock->reason != REASON_NONE);
+    CORE_ASSERT(lock->state == LOCK_ENDED && is_lost(lock));
     struct token token = lock->token;
     enum reason reason = lock->reason;
     adoption_released(core, request->key, &token);
@@ -192,17 +224,19 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
         break;
     /* the holder gives it up before its validity has ended: its keys need not wait */
     case LOCK_LOST:
-        request_answer(core, request,
-                       (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
-        if (!reentry_left(core, lock))
-            release_begun(core, lock, /* request= */ NULL, /* asked= */ true);
+        if (reentry_left(core, lock))
+            request_answer(
+                core, request,
+                (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
+        else
+            release_begun(core, lock, request, /* asked= */ true);
         break;
     case LOCK_ENDED:
         if (lock->reason != REASON_NONE && reentry_left(core, lock))
             request_answer(
                 core, request,
                 (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
-        else if (lock->reason != REASON_NONE)
+        else if (is_lost(lock))
             release_lost(core, lock, request);
         else
             request_answer(core, request,
@@ -256,8 +290,30 @@ void call_release(struct core *core, const struct event_release *event)
 
 void call_read(struct core *core, const struct event_read *event)
 {
-    struct key *key = key_get(core, event->key);
-    read_begun(core, key, request_new(core, event->request, key));
+    struct core_request *request = request_new(core, event->request, key_get(core, event->key));
+    if (!waits_as_guest(core, request, /* token= */ NULL))
+        read_begun(core, request->key, request);
+}
+
+void call_guests_admitted(struct core *core)
+{
+    struct core_request *request;
+    while (outbox_has_room(core) && (request = admission_next_guest(core)) != NULL) {
+        struct token token = request->token;
+        struct key *key = request->key;
+        key_refer(core, key); /* the request may leave below */
+        if (request->reads)
+            read_begun(core, key, request);
+        else
+            renew(core, request, &token);
+        key_release(core, key);
+    }
+}
+
+void call_guest_time_over(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_GUEST);
+    request_answer(core, request, queue_refusal_of_overload(core, request->key));
 }
 
 void call_restore(struct core *core, const struct noted_hold *noted)
@@ -281,6 +337,10 @@ void call_cancel(struct core *core, uint32_t number)
     struct lock *attempt = queued ? request_attempt(request) : NULL;
     if (attempt != NULL && MUTANT(GRANT_AFTER_CANCEL))
         return;
+    if (request->state == REQUEST_RENEWING && confirm_is_wanted(request)) {
+        again_left(core, request);
+        return;
+    }
     key_refer(core, key);
     request_forget(core, request);
     if (attempt != NULL)
@@ -293,8 +353,10 @@ void call_cancel(struct core *core, uint32_t number)
 void call_undelivered(struct core *core, struct lock_ref ref)
 {
     struct lock *lock = lock_by_ref(core, ref);
-    if (lock != NULL && (lock->state == LOCK_HELD || lock->state == LOCK_LOST) &&
-        !idempotency_keeps(lock) && !reentry_left(core, lock) &&
+    if (lock == NULL || lock->state == LOCK_RELEASING || idempotency_keeps(lock) ||
+        reentry_left(core, lock))
+        return;
+    if ((lock->state == LOCK_HELD || lock->state == LOCK_LOST) &&
         !(lock->terms.bound && MUTANT(BOUND_OUTLIVES_CALLER)))
         release_begun(core, lock, /* request= */ NULL, /* asked= */ false);
 }

@@ -1,5 +1,6 @@
 /* The invariants of the tables (state.h), executable: every broken one is a fault of this program.
  * For tests, which call it between two steps. */
+#include "confirm.h"
 #include "core_assert.h"
 #include "hold.h"
 #include "key_table.h"
@@ -11,7 +12,7 @@
 /* What the walk finds, to be compared with what is counted as it happens. */
 struct found {
     uint32_t under_way, ended, requests, waiters, held, timers, renewals;
-    uint32_t in_flight[LIMIT_GROUPS];
+    uint32_t in_flight[LIMIT_GROUPS], guests[LIMIT_GROUPS], guests_waiting[LIMIT_GROUPS];
     uint32_t held_by_policy[LIMIT_POLICIES];
     uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS];
     uint32_t contests, errands, words;
@@ -45,7 +46,9 @@ static void check_holds(const struct lock *lock)
     CORE_ASSERT(is_listed == (lock->link.next != NULL));
     CORE_ASSERT(lock->policy == key->policy && lock->group == key->group);
     CORE_ASSERT(lock->state != LOCK_ACQUIRING || lock->errand->contender != NO_REQUEST);
-    CORE_ASSERT(lock->has_place == (lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER));
+    CORE_ASSERT(!lock->is_guest || lock->state == LOCK_ADOPTING);
+    CORE_ASSERT(lock->has_place ==
+                (lock->is_guest || (lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER)));
     CORE_ASSERT(!lock_occupies_key(lock->state) || (lock->token.permit > 0) == (key->permits > 1));
 }
 
@@ -112,7 +115,8 @@ static void check_lock(const struct core *core, const struct lock *lock, struct 
     CORE_ASSERT((lock->errand == NULL) == (lock->state == LOCK_HELD || lock->state == LOCK_LOST));
     found->errands += lock->errand != NULL;
     found->words += lock->words != NULL;
-    found->in_flight[lock->group] += lock->has_place;
+    found->in_flight[lock->group] += lock->has_place && !lock->is_guest;
+    found->guests[lock->group] += lock->is_guest;
     found->held += lock->state == LOCK_HELD;
     found->held_by_policy[lock->policy] += lock->state == LOCK_HELD;
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
@@ -133,7 +137,11 @@ static void check_request(const struct core *core, const struct core_request *re
                           struct found *found)
 {
     enum request_state state = request->state;
-    bool must = state == REQUEST_WAITING || state == REQUEST_ONCE || state == REQUEST_READING;
+    bool is_again = state == REQUEST_RENEWING && confirm_is_wanted(request);
+    bool must = state == REQUEST_WAITING || state == REQUEST_ONCE || state == REQUEST_READING ||
+                state == REQUEST_GUEST || is_again;
+    CORE_ASSERT(!is_again ||
+                (request->held->state == LOCK_HELD && request->held->key == request->key));
     check_timer(&core->timers, timer_of_request(core, request), must, /* may= */ must);
     found->timers += timers_is_armed(&core->timers, timer_of_request(core, request));
     CORE_ASSERT((request->key == NULL) == (state == REQUEST_FREE));
@@ -142,6 +150,9 @@ static void check_request(const struct core *core, const struct core_request *re
     CORE_ASSERT(request == &core->requests[request->slot] && state != REQUEST_BEGUN);
     CORE_ASSERT((request->link.next == NULL) == (state == REQUEST_READING));
     CORE_ASSERT(request->attempt == NULL || (request->attempt->key == request->key && must));
+    CORE_ASSERT(request->in_flight == (state == REQUEST_READING));
+    found->guests[request->key->group] += request->in_flight;
+    found->guests_waiting[request->key->group] += state == REQUEST_GUEST;
     found->requests++;
     found->waiters += state == REQUEST_WAITING;
     found->references++;
@@ -252,6 +263,9 @@ static void check_admission(const struct core *core, size_t group, const struct 
     const struct core_rounds *rounds = &core->stats.rounds[group];
     CORE_ASSERT(rounds->in_flight == found->in_flight[group]);
     CORE_ASSERT(rounds->waiting == length_of(&core->groups[group].admission.line));
+    CORE_ASSERT(rounds->guests == found->guests[group]);
+    CORE_ASSERT(rounds->guests_waiting == found->guests_waiting[group]);
+    CORE_ASSERT(rounds->guests_waiting == length_of(&core->groups[group].admission.guests));
     CORE_ASSERT(rounds->limit >= core->rounds_min && rounds->limit <= core->rounds_max);
 }
 

@@ -6,8 +6,10 @@
 #include "admission.h"
 #include "attempt.h"
 #include "core_assert.h"
+#include "hold.h"
 #include "key_table.h"
 #include "outbox.h"
+#include "policy.h"
 #include "readers.h"
 #include "requests.h"
 #include "retire.h"
@@ -40,7 +42,8 @@ static void begin_round(struct core *core, struct key *key, enum cause cause)
     CORE_ASSERT(cause != CAUSE_HANDOVER); /* that needs no place */
     if (!key_admits(key))
         return;
-    key_refer(core, key); /* the last request may leave below */
+    timers_clear(&core->timers, timer_of_key(core, key)); /* of a message while it stood in line */
+    key_refer(core, key);                                 /* the last request may leave below */
     uint32_t under_way = key->contest->attempts;
     struct core_request *next = next_with_room(core, key);
     if (next != NULL)
@@ -90,22 +93,77 @@ void contend_freed(struct core *core, struct key *key, enum mode mode)
         contend_next(core, key);
 }
 
-struct instant contend_deadline(const struct core_request *request, int64_t wait_ms)
+struct instant contend_deadline(const struct core_request *request)
 {
-    CORE_ASSERT(wait_ms >= 0);
-    return instant_after_ms(request->came_at, wait_ms > 0 ? wait_ms : ADMISSION_MS_MAX);
+    CORE_ASSERT(request->wait_ms >= 0);
+    return instant_after_ms(request->came_at,
+                            request->wait_ms > 0 ? request->wait_ms : ADMISSION_MS_MAX);
 }
 
-void contend_arrived(struct core *core, struct key *key, struct core_request *request,
-                     int64_t wait_ms)
+/* What keeps the request from the key here may have been released at another agent. */
+static void doubt_holds(struct core *core, struct key *key)
 {
-    CORE_ASSERT(request->key == key && request->state == REQUEST_BEGUN);
-    CORE_ASSERT(wait_ms >= 0);
-    if (wait_ms == 0) {
-        request->state = REQUEST_ONCE;
+    if (key_exhausted(key) == NULL)
+        return;
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
+        if (!lock_is_attempt(CONTAINER_OF(at, struct lock, link)))
+            hold_doubted(core, CONTAINER_OF(at, struct lock, link));
+}
+
+/* R9: the queue is in the order of coming. A request that had the lock when it came may be older
+ * than those in the queue. It is put in front of them, and takes the ticket of the first of them.
+ * If one of them contends already, the request is put behind it. */
+static void stand_in_queue(struct core *core, struct core_request *request)
+{
+    const struct contest *contest = request->key->contest;
+    struct list *waiters = &request->key->contest->waiters;
+    for (struct link *at = waiters->head.next; at != &waiters->head; at = at->next) {
+        const struct core_request *other = CONTAINER_OF(at, struct core_request, link);
+        if (other->came < request->came || contest->attempts > 0)
+            continue;
+        list_insert(at, &request->link);
+        request->ticket = other->ticket;
+        return;
+    }
+    list_append(waiters, &request->link);
+    ticket_given(core, request);
+}
+
+/* Puts the request into the queue: true. Or answers it with a refusal: false. */
+static bool is_queued(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_BEGUN);
+    struct key *key = request->key;
+    struct effect_answer refusal = {.answer = ANSWER_DRAINING};
+    bool drains = core->draining && !MUTANT(DRAIN_GRANTS);
+    if (drains ||
+        !policy_allows_ttl(core, key, request->terms.ttl_ms, request->terms.renew, &refusal)) {
+        request_answer(core, request, refusal);
+        return false;
+    }
+    bool waits = request->wait_ms > 0;
+    if (waits && core->stats.waiters >= core->waiters_max) {
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_WAITERS});
+        return false;
+    }
+    request->state = waits ? REQUEST_WAITING : REQUEST_ONCE;
+    core->stats.waiters += waits;
+    if (waits)
+        stand_in_queue(core, request);
+    else
         list_append(&key->contest->once, &request->link);
-        timers_set(&core->timers, timer_of_request(core, request),
-                   contend_deadline(request, wait_ms));
+    timers_set(&core->timers, timer_of_request(core, request), contend_deadline(request));
+    return true;
+}
+
+void contend_arrived(struct core *core, struct core_request *request)
+{
+    struct key *key = request->key;
+    bool first = list_is_empty(&key->contest->waiters);
+    if (!is_queued(core, request))
+        return;
+    doubt_holds(core, key);
+    if (request->state == REQUEST_ONCE) {
         const struct lock *holder = key_exhausted(key);
         if (holder != NULL)
             request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
@@ -113,20 +171,47 @@ void contend_arrived(struct core *core, struct key *key, struct core_request *re
             contend_next(core, key);
         return;
     }
-    if (core->stats.waiters >= core->waiters_max) {
-        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_WAITERS});
-        return;
-    }
-    bool first = list_is_empty(&key->contest->waiters);
-    request->state = REQUEST_WAITING;
-    core->stats.waiters++;
-    list_append(&key->contest->waiters, &request->link);
-    ticket_given(core, request);
-    timers_set(&core->timers, timer_of_request(core, request), contend_deadline(request, wait_ms));
     /* one who reads comes beside those who contend, but not past one who was refused (R18); and of
      * a semaphore another slot may be free */
     if ((first || !key_has_retry(core, key)) && key_admits(key))
         contend_next(core, key);
+}
+
+void contend_queued(struct core *core, struct core_request *request)
+{
+    (void)is_queued(core, request);
+}
+
+/* A request that does not wait is refused by another hold of the key, if one exhausts it. */
+void contend_again(struct core *core, struct key *key)
+{
+    CORE_ASSERT(key->references > 0);
+    const struct lock *holder = key_exhausted(key);
+    struct link *next;
+    struct list *once = &key->contest->once;
+    for (struct link *at = once->head.next; at != &once->head && holder != NULL; at = next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        next = at->next;
+        if (request->attempt == NULL)
+            request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
+    }
+    contend_left(core, key);
+    if (!list_is_empty(once) && key_admits(key) && !MUTANT(REENTRY_WAITS_FOR_QUEUE))
+        contend_next(core, key); /* not only when those in the queue try again */
+}
+
+void contend_anew(struct core *core, struct lock *attempt)
+{
+    CORE_ASSERT(lock_is_attempt(attempt));
+    struct key *key = attempt->key;
+    uint32_t contender = attempt->errand->contender;
+    key_refer(core, key);
+    attempt_voided(core, attempt);
+    if (core->draining && contender != NO_REQUEST)
+        request_answer(core, &core->requests[contender],
+                       (struct effect_answer){.answer = ANSWER_DRAINING});
+    contend_next(core, key);
+    key_release(core, key);
 }
 
 void contend_timer(struct core *core, struct key *key)

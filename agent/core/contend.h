@@ -4,18 +4,24 @@
 
 #include "state.h"
 
-/* A request comes: it waits so long for the lock, or wants one answer now (0). */
-void contend_arrived(struct core *core, struct key *key, struct core_request *request,
-                     int64_t wait_ms);
-/* When a request that came to the queue of a key with this wait is answered at the latest: who
- * tries once waits for a place for its round alone (R16). */
-struct instant contend_deadline(const struct core_request *request, int64_t wait_ms);
+/* A request comes: it waits for the lock, or wants one answer now. It is refused if this agent
+ * drains, or if the policy does not allow its ttl. */
+void contend_arrived(struct core *core, struct core_request *request);
+/* The same for a request whose hold is about to end here. It enters the queue, or is refused, and
+ * nothing else is done: the caller calls contend_again() when the hold has ended. */
+void contend_queued(struct core *core, struct core_request *request);
+void contend_again(struct core *core, struct key *key);
+/* The time by which a request in the queue of a key is answered. A request without `wait` waits
+ * only for its round's place (R16). */
+struct instant contend_deadline(const struct core_request *request);
 /* The key is free as far as is known here: the next one of the queue, if any, tries. */
 void contend_next(struct core *core, struct key *key);
 /* The same, as a hold of this mode has ended here. */
 void contend_freed(struct core *core, struct key *key, enum mode mode);
 /* Rounds begin, in order, as far as there are places and the effects have room (R16). */
 void contend_admitted(struct core *core);
+/* R14: the attempt's votes do not count. It is undone, and the next contender asks again. */
+void contend_anew(struct core *core, struct lock *attempt);
 /* It is time to try again. */
 void contend_timer(struct core *core, struct key *key);
 /* The request's time is up. */

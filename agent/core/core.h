@@ -15,6 +15,7 @@
 #ifndef LOCKAGENT_CORE_H
 #define LOCKAGENT_CORE_H
 
+#include "reading.h"
 #include "terms.h"
 #include "trace.h"
 #include "types.h"
@@ -76,7 +77,7 @@ struct core_config {
     uint32_t rounds_min, rounds_max;
     bool journal; /* the surroundings keep a journal: EFFECT_HOLD tells them of every hold */
     /* names the owner in what masters store; random, and as long-lived as the holds: with a
-     * journal the one that stands there (D3) */
+     * journal the one that stands there (D3.3). Its lowest bit says nothing */
     uint32_t agent;
     uint64_t seed; /* of jitter and of the hash tables */
 };
@@ -105,13 +106,13 @@ enum event_kind {
     EVENT_REPLIES, /* what one master says of one command */
     EVENT_MASTER_UP,
     EVENT_MASTER_DOWN,
-    EVENT_MASTER_CLOCK, /* a new reading of a master's clock */
+    EVENT_MASTER_CLOCK, /* a reading of its clock; once a second of each one that is up */
+    EVENT_FENCE_FLOOR,  /* numbers that masters grant from nothing are above it (R12) */
     EVENT_SUBSCRIBED,   /* a master confirmed the subscription to a watched key (R9) */
-    /* the connection that it was on has ended: messages of that master may be missed */
-    EVENT_UNSUBSCRIBED,
-    EVENT_MESSAGE, /* a watched key was deleted on a master */
-    EVENT_DRAIN,   /* refuse new locks from now on, and answer those who wait */
-    EVENT_END,     /* the agent ends: every hold is lost (`drained`) and runs out, or is released */
+    EVENT_UNSUBSCRIBED, /* its connection has ended: messages of that master may be missed */
+    EVENT_MESSAGE,      /* a watched key was deleted on a master */
+    EVENT_DRAIN,        /* new locks are refused from now on, and waiting requests are answered */
+    EVENT_END, /* the agent ends: every hold is lost (`drained`) and runs out, or is released */
 };
 
 /* `request` is a number below core_config.requests_max that the sender chooses, unique among its
@@ -165,7 +166,7 @@ struct noted_hold {
      * anybody */
     bool delivered;
     struct instant acquired_at, valid_until, max_hold_until;
-    struct instant lease_until; /* no master keeps the key for longer */
+    struct instant lease_until; /* no master keeps the key for longer by what this agent sent */
     /* never bound: nobody renews it for a caller whose connection has ended. A journal need not
      * keep max_hold_ms, beside the instant */
     struct terms terms;
@@ -176,25 +177,19 @@ struct event_reply {
     enum op op;
     struct lock_ref ref; /* of the item */
     enum vote vote;
-    /* YES, REPAIRED, MISNUMBERED: the number that the master stores now (0: none) */
+    /* YES, REPAIRED: the number that the master stores now (0: none); MISNUMBERED: the token's */
     uint64_t fence;
     int64_t pttl_ms;    /* HELD, MOVED, FOREIGN, and YES of READ: remaining ttl there; -1: none.
-                           GUARDED: how long the guard still lasts; -1: not known */
+                           GUARDED, YES of HANDOVER: how long it has no vote; -1: not known, none */
     struct text holder; /* HELD, MOVED, and YES of READ: label of the holder; of ADOPT: its own */
     enum mode mode;     /* HELD, and YES of READ: of those who have the key; of ADOPT: its own */
     uint32_t readers;   /* HELD, and YES of READ: how many they are, if they read */
     uint64_t ticket;    /* HELD: number of this agent's ticket there; 0: none */
     slot_set taken;     /* HELD, FOREIGN, and YES of READ, of a semaphore: its slots that are */
+    bool is_own;        /* YES of READ: the key is that of the hold that was named */
     /* YES of HANDOVER: agents subscribed to the key there, this one counted; HELD: the same where a
      * message does not tell it (FORMAT_REDISSON); 0: not told */
     uint32_t agents;
-};
-struct event_master {
-    uint8_t group, master;
-    /* UP: never 0; another number than before where the master may have forgotten keys. UP may
-     * come for a master that is up, when its epoch has changed */
-    uint16_t epoch;
-    int64_t clock_offset_us; /* UP, CLOCK: the master's wall clock minus ours */
 };
 struct event_channel {
     uint8_t group, master;
@@ -227,7 +222,7 @@ struct event {
             const struct event_reply *at; /* of its items: all of the same group, master and op */
             uint16_t count;
         } replies;
-        struct event_master master;   /* UP, DOWN, CLOCK */
+        struct event_master master;   /* UP, DOWN, CLOCK, FENCE_FLOOR */
         struct event_channel channel; /* SUBSCRIBED, UNSUBSCRIBED, MESSAGE */
         struct {
             bool release; /* only where the holders are known to have ended */
@@ -244,7 +239,8 @@ enum effect_kind {
     EFFECT_HOLD, /* for the journal */
     /* subscribe to a key on every master of its group, again after every reconnect, until */
     EFFECT_WATCH,
-    EFFECT_UNWATCH /* this */
+    EFFECT_UNWATCH,     /* this */
+    EFFECT_READ_CLOCKS, /* read the clock of every master of the group, at once */
 };
 
 /* Order fair: this agent's place among those who wait for a key (R9). */
@@ -265,22 +261,22 @@ struct ticket {
 struct send_item {
     struct lock_ref ref;
     struct text key; /* as the caller named it; prefix and format are the Redis room's affair */
-    /* READ: unused. ADOPT, and RELEASE if `numbered`: the number that must be stored. RAISE,
-     * REPAIR: the number to raise to. ACQUIRE, HANDOVER: `fence` is the proposal, 0 where the
-     * policy does not fence */
+    /* READ: unused. ADOPT, and RELEASE if `numbered`: the number that the value must have. RAISE,
+     * RENEW, REPAIR: the number that it gets. ACQUIRE, HANDOVER: `fence` is the proposal, 0 where
+     * the policy does not fence */
     struct token token;
-    struct token previous; /* HANDOVER: the token that is replaced */
+    struct token previous;   /* HANDOVER: the token that is replaced */
+    uint32_t previous_agent; /* HANDOVER: the owner of `previous`; compared unless `asked` */
     /* the owner: is written by ACQUIRE, HANDOVER, REPAIR, ADOPT; must stand there for RAISE,
-     * RENEW, REPAIR, and for RELEASE and the replaced token of HANDOVER unless they are `asked` */
+     * RENEW, REPAIR, and for RELEASE unless it is `asked` */
     uint32_t agent;
-    /* RELEASE, HANDOVER: the holder asked for it: it counts at whichever agent the hold is (D3) */
+    /* RELEASE, HANDOVER: its holder asked, so it counts at any agent (D3). READ: of a hold here. */
     bool asked;
-    /* RELEASE: by an agent that does not know the hold: the number is compared as well (C4) */
-    bool numbered;
+    bool numbered; /* RELEASE of a hold that is not known here: compares the number as well (C4) */
     struct text label; /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
-    /* ACQUIRE, HANDOVER, RENEW, REPAIR, ADOPT: what masters keep the key for, lock_delay
-     * included */
-    uint32_t ttl_ms;
+    uint32_t ttl_ms; /* what masters keep the key for, lock_delay included; not of RELEASE, READ */
+    struct instant deadline; /* ACQUIRE, HANDOVER, REPAIR: a key is created until then, */
+    uint32_t left_ms;        /* in so many ms of a slow clock (R5) */
     uint16_t policy;
     bool fencing;    /* keep the fence key (and number the grant); RENEW: now and then */
     uint8_t permits; /* of the key; 1: it is a mutex. Which of them is in the token (R20) */
@@ -298,7 +294,8 @@ struct effect_send {
     enum op op;
     uint8_t group;
     master_set masters;
-    uint16_t first, count; /* into effects.items */
+    uint16_t first, count;            /* into effects.items */
+    int64_t clocks_ms[LIMIT_MASTERS]; /* the masters' at the least, for `left_ms`; 0: unknown */
 };
 
 /* The channel of a key. */
@@ -379,9 +376,10 @@ struct effect_answer {
     /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
     bool continuous;
     uint32_t ttl_ms_min, ttl_ms_max; /* BAD_TTL: what is allowed */
-    bool local;           /* STATE: this agent holds it. KIND_RW: never, see core_next_hold_of() */
-    enum key_state state; /* STATE: held only where all its permits are taken, */
-    uint8_t taken;        /* of which so many are */
+    bool local;      /* STATE: this agent holds it. KIND_RW: never, see core_next_hold_of() */
+    slot_set denied; /* STATE: holds here that no quorum has: KIND_RW 1 << mode, else of the slot */
+    enum key_state state;               /* STATE: held only where all its permits are taken, */
+    uint8_t taken;                      /* of which so many are */
     const struct master_state *masters; /* STATE: tally.total of them */
 };
 
@@ -400,6 +398,7 @@ struct effect {
         struct effect_trace trace;
         struct effect_hold hold;
         struct effect_watch watch; /* WATCH, UNWATCH */
+        uint8_t group;             /* READ_CLOCKS */
     };
 };
 
@@ -476,8 +475,10 @@ bool core_owes_quorum(const struct core *core);
 MUST_CHECK bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,
                                struct hold_view *ret_view);
 
-/* Walks the valid holds of `key` at this agent. Start with *cursor = 0; nothing may come between.
- */
+/* True if this agent knows a hold of the key by this token, also one that is lost. */
+MUST_CHECK bool core_knows(const struct core *core, struct text key, const struct token *token);
+
+/* Walks the valid holds of `key` at this agent. *cursor = 0 at first; nothing may come between. */
 MUST_CHECK bool core_next_hold_of(const struct core *core, struct text key, struct instant now,
                                   uint32_t *cursor, struct hold_view *ret_view,
                                   struct lock_ref *ret_lock);

@@ -4,6 +4,7 @@
 #include "adopt.h"
 #include "attempt.h"
 #include "calls.h"
+#include "clocks.h"
 #include "contend.h"
 #include "core_assert.h"
 #include "debt.h"
@@ -96,6 +97,10 @@ static void master_changed(struct core *core, enum event_kind kind,
     struct group *group = &core->groups[event->group];
     CORE_ASSERT(event->master < group->config.masters);
     struct core_master *master = &group->masters[event->master];
+    if (kind == EVENT_FENCE_FLOOR) {
+        fence_learns_floor(core, event->group, event->floor);
+        return;
+    }
     if (kind == EVENT_MASTER_DOWN) {
         master->up = false;
         group->up &= (master_set)~set_of(event->master);
@@ -103,6 +108,8 @@ static void master_changed(struct core *core, enum event_kind kind,
     }
     master->clock_known = true;
     master->wall_ahead_us = core->wall_us + event->clock_offset_us - core->now.us;
+    if (kind == EVENT_MASTER_CLOCK)
+        clocks_heard(core, event->group, event->master, &event->reading);
     if (kind == EVENT_MASTER_UP) {
         CORE_ASSERT(event->epoch != 0);
         master->up = true;
@@ -134,6 +141,7 @@ bool event_take(struct core *core, const struct event *event)
         break;
     case EVENT_FLUSH:
         contend_admitted(core);
+        call_guests_admitted(core);
         break;
     case EVENT_ACQUIRE:
         call_acquire(core, &event->acquire);
@@ -167,6 +175,7 @@ bool event_take(struct core *core, const struct event *event)
     case EVENT_MASTER_UP:
     case EVENT_MASTER_DOWN:
     case EVENT_MASTER_CLOCK:
+    case EVENT_FENCE_FLOOR:
         master_changed(core, event->kind, &event->master);
         break;
     case EVENT_SUBSCRIBED:

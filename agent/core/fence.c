@@ -1,5 +1,8 @@
 /* Fencing numbers (R12): each grant's is greater than every earlier grant's of its key.
  *
+ * What a master stores for the key is the floor of its next grant, and nothing else: refused
+ * attempts raise it. Which number a grant has stands in the value, and is compared there (D3.4).
+ *
  * The agent proposes p, unix time in us; each granting master stores and returns max(stored + 1,
  * p). The number is the largest that came back. Any later grant meets a master of this quorum, so
  * it is enough that a quorum which holds the token stores the number: where clocks agree all store
@@ -37,14 +40,12 @@ static bool median_wall(const struct core *core, const struct group *group, int6
     return true;
 }
 
-/* The agreed time: where this agent's clock is off from the median of the masters' by more than a
- * second, it is that median. */
-uint64_t fence_proposal(const struct core *core, uint8_t group)
+/* Where this agent's clock is off from the median of the masters' by more than a second, it is that
+ * median. */
+uint64_t fence_agreed_time(const struct core *core, uint8_t group)
 {
     CORE_ASSERT(group < core->group_count);
     int64_t agreed_us = 0, proposal = core->wall_us;
-    if (MUTANT(FENCE_COUNTS_ONLY))
-        return 1;
     if (median_wall(core, &core->groups[group], &agreed_us)) {
         int64_t off_us = agreed_us - core->wall_us, limit_us = (int64_t)CLOCK_TRUST_MS * 1000;
         if (off_us > limit_us || off_us < -limit_us)
@@ -53,6 +54,22 @@ uint64_t fence_proposal(const struct core *core, uint8_t group)
     if (proposal > LIMIT_FENCE - FENCE_AHEAD_US)
         proposal = LIMIT_FENCE - FENCE_AHEAD_US; /* so that its limit is a number still */
     return proposal > 0 ? (uint64_t)proposal : 1;
+}
+
+uint64_t fence_proposal(const struct core *core, uint8_t group)
+{
+    uint64_t agreed = fence_agreed_time(core, group), floor = core->groups[group].fence_floor;
+    if (MUTANT(FENCE_COUNTS_ONLY))
+        return 1;
+    return floor < agreed || floor >= agreed + FENCE_AHEAD_US ? agreed : floor + 1;
+}
+
+void fence_learns_floor(struct core *core, uint8_t group, uint64_t floor)
+{
+    CORE_ASSERT(group < core->group_count);
+    bool is_wild = floor >= fence_agreed_time(core, group) + FENCE_AHEAD_US;
+    if (floor > core->groups[group].fence_floor && !is_wild)
+        core->groups[group].fence_floor = floor;
 }
 
 /* The first renewal after each quarter of the retention extends them, until one is won. So a quorum
@@ -66,13 +83,13 @@ bool fence_key_is_due(const struct core *core, const struct lock *lock)
     int64_t quarter_us = (int64_t)policy->fence_retention_ms * 1000 / FENCE_KEPT_PER_RETENTION,
             won_us = instant_us_between(lock->acquired_at, lock->won_from),
             now_us = instant_us_between(lock->acquired_at, core->now);
-    return won_us / quarter_us != now_us / quarter_us ||
-           !instant_before(core->policies_since, lock->won_from);
+    return !MUTANT(FENCE_NOT_EXTENDED) && (won_us / quarter_us != now_us / quarter_us ||
+                                           !instant_before(core->policies_since, lock->won_from));
 }
 
 bool fence_is_wild(const struct core *core, uint8_t group, uint64_t number)
 {
-    return number > fence_proposal(core, group) + FENCE_AHEAD_US && !MUTANT(FENCE_UNBOUNDED);
+    return number > fence_agreed_time(core, group) + FENCE_AHEAD_US && !MUTANT(FENCE_UNBOUNDED);
 }
 
 void fence_heard(struct lock *lock, uint8_t master, uint64_t number)
@@ -85,4 +102,18 @@ void fence_heard(struct lock *lock, uint8_t master, uint64_t number)
     }
     if (number == lock->errand->fence_max)
         lock->errand->at_max |= set_of(master);
+}
+
+void fence_heard_other(struct lock *lock, uint8_t master, uint64_t number)
+{
+    CORE_ASSERT(lock->state == LOCK_ADOPTING || (lock->state == LOCK_RELEASING && lock->stranger));
+    CORE_ASSERT(master < lock->round.total);
+    lock->errand->misnumbered |= set_of(master);
+    lock->errand->denials[master].number = number;
+    master_set same = 0;
+    for (uint8_t m = 0; m < lock->round.total; m++)
+        if (set_has(lock->errand->misnumbered, m) && lock->errand->denials[m].number == number)
+            same |= set_of(m);
+    if (set_size(same) > set_size(lock->round.otherwise))
+        lock->round.otherwise = same;
 }

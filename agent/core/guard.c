@@ -1,74 +1,59 @@
-/* The guard of a group's masters (D5.3): no master that forgot leases votes on new locks before
- * whatever it forgot has run out, and a new group, which has nothing to forget, votes at once.
+/* The guard of a group's masters (D5.3): a master that forgot leases and numbers votes on new locks
+ * again when everything that it forgot has run out, and when it has been told the numbers.
  *
- * Each master carries a marker: epoch (random), since (its own TIME), max_ttl (the longest lease of
- * any agent). A master without one has forgotten, or is new. Whoever misses it writes it anew,
- * since now: the master votes when since + max_ttl + 1 s have passed, which needs nothing but time.
- * The marker's script writes that down as the vote, a key that acquires read in the marker's place.
- * All that follows is for a new durable group, which should not wait that long.
+ * Each master has a marker, whose fields marker.lua describes. An agent begins an epoch on a master
+ * without one. The guard of that master lasts for max_ttl and 1 s. Then it waits to be told:
  *
- * The birth of a group is a commit in two phases over all N masters, and any agent may take any of
- * its steps:
+ *   no marker, or   --question-->  guard runs  --max_ttl + 1 s-->  waits  --TELL-->  votes
+ *   of another run                                                  |                  ^
+ *                                                                   +--- 10 s: guess --+
  *
- *   missing --begin--> new --join B--> of B --vote B--> votes          the marker's way in a birth
- *      |                |                |
- *      +--keep,restart--+--- time -------+----- time ------> votes      and every other way
+ * N masters, quorum Q. W = N - Q + 1 masters meet every quorum: they are enough witnesses. A master
+ * remembers if it has not forgotten, or has been told since.
+ *   1. An agent that hears "guard over, not told, epoch e" asks all other masters for their markers
+ *      after that. An answer to an earlier question counts for nothing: a number may have been
+ *      granted since, by a vote that the master gave before it forgot.
+ *   2. When W others that remember have answered, the agent tells: epoch e, the largest top, the
+ *      largest max_ttl. The script does nothing if the epoch is another one by now, or if the guard
+ *      is not over with that max_ttl: then the master is told once more.
+ *   3. If fewer than W others remember, the agent guesses: at once if all others have just
+ *      answered, else GUESS_MS after it heard that the guard is over. It tells the largest number
+ *      that it knows, its clock and its own numbers. The marker keeps that it was a guess (A6).
  *
- *   begin   the marker is written since now, as any other is, and says that it may be the first one
- *           here
- *   join B  all N have been seen in a birth. B is the sum of the N epochs, so that agents who see
- *           the same markers name the same birth, in whatever order they list the masters
- *   vote B  all N have been seen of B
- *
- * Both name the epoch that was seen, and the script does nothing where the marker is another one by
- * now. So a step may come late, twice, from a dead connection, or from an agent that was killed
- * meanwhile.
+ * Why numbers rise: let n be answered to a caller. A quorum stored n, and each of it has top >= n.
+ * Let L be the masters that remember with a smaller top: at most N - Q. L never grows: a master
+ * that is told has W > N - Q witnesses, and one of them is not in L. A later grant needs Q masters
+ * that remember; one is not in L, and has n stored or floor >= n. The longest lease is told in the
+ * same way, because an agent names its own at a master before it asks there for a lock.
  *
  * Invariants
- *   1. Who votes by B was seen of B together with all others, and none of them has forgotten
- *      between its own epoch and then: when the last of the N epochs began, all N markers were new,
- *      none had a vote, and each had been missing before. So no master votes early unless all have
- *      forgotten within one guard. (D5.3 takes that for a new group: `durable` promises that it
- *      does not happen.)
- *   2. A master that votes by B and forgets has another epoch afterwards. The others are of B, and
- *      never of another birth. So it is guarded.
- *   3. In a new group every marker is written by begin: nobody knows of an old master there before
- *      all are of B, and then none is missing.
- *   4. A marker of a birth that is not completed, because a master can not be reached, is guarded
- *      since it was written.
- *   5. An agent that has seen the group old begins no birth: one marker of its writing, and none
- *      can be completed within that guard.
- *   6. What a marker said of max_ttl outlives the marker in every agent that has read it.
- *   7. Where the marker's script has run, the vote is there if the marker votes, and is of its
- *      epoch; and before an agent asks a master for a lock, it has run there on that connection. So
- *      no vote outlives what it was given for, and one that is missing is counted from the marker.
- *
- * A group that is not durable knows no births: a new run of a server is a new epoch, since now.
+ *   1. The marker's script has run on a connection before an agent asks there for a lock. A vote is
+ *      compared with what that script answered: a vote of other data, of another run or of another
+ *      epoch is none.
+ *   2. A master that has not been told is no witness. A master with numbers that were never granted
+ *      (`spoiled`), and the second of two masters with one epoch (a copy), neither votes nor is a
+ *      witness.
+ *   3. An agent names its own max_ttl to masters that vote, and the largest that it knows to the
+ *      others. If it repeated what it read, two masters would keep a mistaken max_ttl alive.
  *
  * Phases of a master: AWAY -greets-> GREETING -ready-> READY, and to AWAY from each. Markers are
  * asked for in the greeting and when READY.
  *
  * Timers: a READY master is asked for its marker every PROBE_MS, so that an agent with a longer
  * max_ttl is heard of before the shortest guard ends (TTL_MS_MIN_AGENT and 1 s); every
- * GUARD_TICK_MS while it is in a birth, since others may have taken it further. For BIRTH_SHOWN_MS
- * from the first sight of a birth its guards are not shown: it will be over in a moment. */
+ * GUARD_TICK_MS while it waits to be told, or is a copy. */
 #include "guard.h"
 
 #include <string.h>
 
 #include "core_assert.h"
+#include "guard_known.h"
 
-enum { PROBE_MS = 900, BIRTH_SHOWN_MS = 2000, EPOCH_DIGITS = 16 };
+enum { PROBE_MS = 900, GUESS_MS = 10 * 1000 };
 static_assert(PROBE_MS + GUARD_TICK_MS < TTL_MS_MIN_AGENT + 1000,
               "the shortest guard must not end between two probes");
 
-static const char is_new[] = "new";
-
-static bool same(const char *a, const char *b)
-{
-    size_t len = strlen(a);
-    return len == strlen(b) && memcmp(a, b, len) == 0;
-}
+#define TOP_AHEAD_US UINT64_C(2000000) /* a lift reaches so far above the number */
 
 static void take_word(char into[GUARD_WORD_BYTES], const char *word)
 {
@@ -82,112 +67,79 @@ static master_set bit(uint8_t index)
     return (master_set)(1u << index);
 }
 
-/* ---- where a master stands in the birth ---- */
-
-static bool has_birth(const struct guard_master *master)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-    return master->seen && *master->birth;
-}
-
-static bool may_be_new(const struct guard_master *master)
-{
-    return has_birth(master) && same(master->birth, is_new);
-}
-
-static bool votes_now(const struct guard_master *master)
-{
-    return master->seen && master->until.us == 0;
-}
-
-static bool is_of(const struct guard_master *master, const char *birth)
-{
-    return has_birth(master) && same(master->birth, birth);
-}
-
-static bool is_being_born(const struct guard_master *master)
-{
-    return has_birth(master) && !votes_now(master);
-}
-
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Adds modulo 2^64: so a server that is named twice counts, as it would not by XOR. False where an
- * epoch is none of ours. */
-static bool add_epoch(const char *epoch, char sum[GUARD_WORD_BYTES])
-{
-    static const char digits[] = "0123456789abcdef";
-    if (strlen(epoch) != EPOCH_DIGITS)
-        return false;
-    int carry = 0;
-    for (unsigned i = EPOCH_DIGITS; i-- > 0; carry >>= 4) {
-        int digit = digit_of(epoch[i]);
-        if (digit < 0)
-            return false;
-        carry += digit + digit_of(sum[i]);
-        sum[i] = digits[carry & 15];
-    }
-    return true;
-}
-
-/* The birth that the masters of the group may join, if all may be new; else "". */
-static void birth_to_join(const struct guard *guard, char ret_birth[GUARD_WORD_BYTES])
-{
-    char sum[GUARD_WORD_BYTES] = "0000000000000000";
-    ret_birth[0] = '\0';
-    for (uint8_t i = 0; i < guard->master_count; i++) {
-        const struct guard_master *master = &guard->masters[i];
-        if (MUTANT(GUARD_JOINS_PARTLY) && !has_birth(master))
-            continue;
-        if (!has_birth(master) || !add_epoch(master->epoch, sum))
-            return;
-    }
-    take_word(ret_birth, sum);
-}
-
-static bool may_vote_by(const struct guard *guard, const char *birth)
-{
-    CORE_ASSERT(*birth != '\0');
-    unsigned of_it = 0;
-    for (uint8_t i = 0; i < guard->master_count && !same(birth, is_new); i++)
-        of_it += is_of(&guard->masters[i], birth);
-    return MUTANT(GUARD_QUORUM_VOTES) ? of_it > guard->master_count / 2
-                                      : of_it == guard->master_count;
+    return a > b ? a : b;
 }
 
 /* ---- asking ---- */
 
-static void put_ask(struct guard *guard, uint8_t index, enum guard_question question,
-                    const char *birth, struct instant now, struct guard_effects *effects)
+/* Names a longer lease than the agent's own only to masters of which it has read that they do not
+ * vote: their guard must count on it. A greeting names the own: agents that come and go would keep
+ * a mistaken max_ttl alive else, each by what it has heard from the masters that it met before. */
+static uint32_t named_ttl_ms(const struct guard *guard, uint8_t index)
+{
+    const struct guard_master *asked = &guard->masters[index];
+    uint32_t longest_ms = guard->max_ttl_ms;
+    if ((!asked->seen && !MUTANT(GUARD_MAX_TTL_GREETED)) ||
+        (guard_votes_now(guard, index) && !MUTANT(GUARD_MAX_TTL_REPEATED)) ||
+        MUTANT(GUARD_MAX_TTL_FORGOTTEN))
+        return longest_ms;
+    for (uint8_t i = 0; i < guard->master_count; i++)
+        if (guard->masters[i].seen && guard->masters[i].last.max_ttl_ms > longest_ms)
+            longest_ms = guard->masters[i].last.max_ttl_ms;
+    return longest_ms;
+}
+
+/* A master with the epoch of another one is a copy of it. Of two whose epochs were never seen to
+ * differ the first goes on: were both told of each other, both would begin anew. */
+static void add_others(const struct guard *guard, struct guard_ask *ask)
+{
+    const char *own = guard->masters[ask->master].last.epoch;
+    size_t len = 0;
+    for (uint8_t i = 0; i < guard->master_count && !MUTANT(GUARD_COPY_UNNOTICED); i++) {
+        const char *epoch = guard->masters[i].last.epoch;
+        size_t epoch_len = strlen(epoch);
+        bool goes_on =
+            i > ask->master && (!*own || guard_same_word(own, epoch)) && !MUTANT(GUARD_BOTH_COPIES);
+        if (i == ask->master || !guard->masters[i].seen || goes_on ||
+            len + epoch_len + 1 >= sizeof(ask->others))
+            continue;
+        memcpy(ask->others + len, epoch, epoch_len);
+        len += epoch_len;
+        ask->others[len++] = ' ';
+    }
+    ask->others[len] = '\0';
+}
+
+static struct guard_ask *put_ask(struct guard *guard, uint8_t index, enum guard_question question,
+                                 struct instant now, struct guard_effects *effects)
 {
     struct guard_master *master = &guard->masters[index];
     CORE_ASSERT(!master->asked && effects->ask_count < LIMIT_MASTERS);
     CORE_ASSERT(master->phase != GUARD_MASTER_AWAY);
-    struct guard_ask *asked = &effects->asks[effects->ask_count++];
-    bool longer = master->max_ttl_ms > guard->max_ttl_ms && !MUTANT(GUARD_MAX_TTL_FORGOTTEN);
-    *asked = (struct guard_ask){.master = index,
-                                .question = question,
-                                .max_ttl_ms = longer ? master->max_ttl_ms : guard->max_ttl_ms};
+    struct guard_ask *ask = &effects->asks[effects->ask_count++];
+    *ask = (struct guard_ask){.master = index,
+                              .question = question,
+                              .max_ttl_ms = named_ttl_ms(guard, index),
+                              .lift = master->numbered,
+                              .has_replicas = guard->has_replicas};
+    add_others(guard, ask);
+    master->numbered = 0;
     master->asked = true;
     master->asked_at = now;
-    master->stepped = question >= GUARD_ASK_JOIN;
-    if (master->stepped) {
-        CORE_ASSERT(guard->durable && is_being_born(master));
-        take_word(asked->epoch, master->epoch);
-        take_word(asked->birth, birth);
-    }
+    master->asked_number = ++guard->questions;
+    return ask;
 }
 
-/* Without a step to take. */
 static enum guard_question plain_question(const struct guard *guard,
                                           const struct guard_master *master, bool same_connection)
 {
-    if (guard->durable)
-        return guard->old && !MUTANT(GUARD_OLD_BEGINS) ? GUARD_ASK_KEEP : GUARD_ASK_BEGIN;
-    bool same_run = same_connection && !master->unsure;
-    return same_run || MUTANT(GUARD_RUN_IGNORED) ? GUARD_ASK_KEEP : GUARD_ASK_RESTART;
+    bool unsure = master->unsure && !MUTANT(GUARD_UNSURE_FORGOTTEN);
+    bool compares = master->knows_run || !same_connection || unsure;
+    if (guard->durable || MUTANT(GUARD_RUN_IGNORED))
+        return GUARD_ASK_KEEP;
+    return compares ? GUARD_ASK_RESTART : GUARD_ASK_KEEP;
 }
 
 static bool can_be_asked(const struct guard_master *master)
@@ -200,25 +152,104 @@ static void look(struct guard *guard, uint8_t index, struct instant now,
 {
     struct guard_master *master = &guard->masters[index];
     CORE_ASSERT(can_be_asked(master));
-    master->rests = false;
-    put_ask(guard, index, plain_question(guard, master, /* same_connection= */ true), "", now,
-            effects);
+    put_ask(guard, index, plain_question(guard, master, /* same_connection= */ true), now, effects);
 }
 
-/* Takes the birth as far as it goes now. */
-static void advance(struct guard *guard, struct instant now, struct guard_effects *effects)
+/* ---- telling ---- */
+
+struct witnesses {
+    uint8_t answered, remember;
+    uint64_t top;
+};
+
+/* An agent that stood still for long must not guess what it is about to hear. */
+static bool is_of_long_ago(struct instant asked_at, struct instant now)
 {
-    char joined[GUARD_WORD_BYTES];
-    birth_to_join(guard, joined);
-    for (uint8_t i = 0; guard->durable && i < guard->master_count; i++) {
-        struct guard_master *master = &guard->masters[i];
-        if (!can_be_asked(master) || master->rests || !is_being_born(master))
+    return instant_before(instant_after_ms(asked_at, 2 * PROBE_MS), now) &&
+           !MUTANT(GUARD_GUESS_OF_LONG_AGO);
+}
+
+static struct witnesses witnesses_of(const struct guard *guard, uint8_t index, struct instant now)
+{
+    struct witnesses found = {.top = 0};
+    for (uint8_t i = 0; i < guard->master_count; i++) {
+        const struct guard_master *other = &guard->masters[i];
+        if (i == index || !guard_answered_since(other, &guard->masters[index]))
             continue;
-        bool joins = may_be_new(master) && *joined;
-        if (joins || may_vote_by(guard, master->birth))
-            put_ask(guard, i, joins ? GUARD_ASK_JOIN : GUARD_ASK_VOTE,
-                    joins ? joined : master->birth, now, effects);
+        if (!other->last.spoiled && !is_of_long_ago(other->answered_asked_at, now))
+            found.answered++;
+        found.remember += guard_remembers(guard, i);
+        if (!other->last.spoiled)
+            found.top = larger(found.top, other->last.top);
     }
+    return found;
+}
+
+static void tell(struct guard *guard, uint8_t index, enum guard_told told, uint64_t top,
+                 struct instant now, struct guard_effects *effects)
+{
+    struct guard_ask *ask = put_ask(guard, index, GUARD_ASK_TELL, now, effects);
+    take_word(ask->epoch, guard->masters[index].last.epoch);
+    ask->told = (uint8_t)told;
+    ask->top = top;
+}
+
+/* What is known of a READY master is not of now: its answer lies unread, or it was not asked. A
+ * master that was asked and has said nothing does not delay a guess. */
+static bool is_yet_to_say(const struct guard *guard, uint8_t index, struct instant now)
+{
+    for (uint8_t i = 0; i < guard->master_count; i++) {
+        const struct guard_master *other = &guard->masters[i];
+        if (i != index && other->phase == GUARD_MASTER_READY &&
+            (other->asked || other->asked_number < guard->masters[index].waits_from ||
+             is_of_long_ago(other->asked_at, now)))
+            return true;
+    }
+    return false;
+}
+
+/* Tells a master that waits, if that can be done now. */
+static void tell_or_guess(struct guard *guard, uint8_t index, struct instant now, int64_t wall_us,
+                          struct guard_effects *effects)
+{
+    const struct guard_master *master = &guard->masters[index];
+    struct witnesses found = witnesses_of(guard, index, now);
+    uint8_t needed = guard->witnesses;
+    if (MUTANT(GUARD_WITNESS_SHORT) && needed > 1)
+        needed--;
+    /* no agent can tell it: the others that forgot have no more witnesses than this one */
+    bool is_alone = found.answered == guard->master_count - 1 && found.remember < needed,
+         is_late = !instant_before(now, instant_after_ms(master->waits_since, GUESS_MS)) &&
+                   (!is_yet_to_say(guard, index, now) || MUTANT(GUARD_GUESS_UNHEARD));
+    if (found.remember >= needed)
+        tell(guard, index, GUARD_TOLD, found.top, now, effects);
+    else if (is_alone || is_late || MUTANT(GUARD_GUESS_AT_ONCE))
+        tell(guard, index, MUTANT(GUARD_GUESS_AS_TOLD) ? GUARD_TOLD : GUARD_GUESSED,
+             larger(larger(guard->top, found.top), wall_us > 0 ? (uint64_t)wall_us : 0), now,
+             effects);
+}
+
+static bool is_needed_anew(const struct guard *guard, uint8_t index)
+{
+    for (uint8_t i = 0; i < guard->master_count; i++) {
+        const struct guard_master *waiting = &guard->masters[i];
+        if (i != index && guard_waits(waiting) && waiting->waits_from != 0 &&
+            guard->masters[index].answered_number < waiting->waits_from)
+            return true;
+    }
+    return false;
+}
+
+/* Takes the telling as far as it goes now. */
+static void advance(struct guard *guard, struct instant now, int64_t wall_us,
+                    struct guard_effects *effects)
+{
+    for (uint8_t i = 0; i < guard->master_count; i++)
+        if (can_be_asked(&guard->masters[i]) && guard_waits(&guard->masters[i]))
+            tell_or_guess(guard, i, now, wall_us, effects);
+    for (uint8_t i = 0; i < guard->master_count; i++)
+        if (can_be_asked(&guard->masters[i]) && is_needed_anew(guard, i))
+            look(guard, i, now, effects);
 }
 
 /* ---- hearing ---- */
@@ -228,8 +259,8 @@ static void show(uint8_t index, struct guard_effects *effects)
     effects->shown |= bit(index);
 }
 
-/* A new epoch is told when the master is READY: not before the core may hear of it. */
-static void tell_epoch(struct guard *guard, uint8_t index, struct guard_effects *effects)
+/* A new epoch is reported when the master is READY: not before the core may receive its votes. */
+static void report_epoch(struct guard *guard, uint8_t index, struct guard_effects *effects)
 {
     struct guard_master *master = &guard->masters[index];
     if (master->phase != GUARD_MASTER_READY)
@@ -242,29 +273,47 @@ static void tell_epoch(struct guard *guard, uint8_t index, struct guard_effects 
 
 static void take_epoch(struct guard_master *master, const char *epoch)
 {
-    master->changed |= !same(epoch, master->epoch);
-    take_word(master->epoch, epoch);
+    if (guard_same_word(epoch, master->last.epoch))
+        return;
+    master->changed = true;
+    master->waits_from = 0;
+    take_word(master->last.epoch, epoch);
 }
 
-static void take_answer(struct guard *guard, struct guard_master *master,
-                        const struct guard_answer *answer, struct instant now)
+static void take_numbers(struct guard *guard, uint8_t index, const struct guard_answer *answer,
+                         struct guard_effects *effects)
 {
+    if (answer->spoiled)
+        return;
+    guard->top = larger(guard->top, answer->top);
+    if (answer->floor > guard->floor) {
+        guard->floor = answer->floor;
+        effects->floors |= bit(index);
+    }
+}
+
+static void take_answer(struct guard *guard, uint8_t index, const struct guard_answer *answer,
+                        struct instant now, struct guard_effects *effects)
+{
+    struct guard_master *master = &guard->masters[index];
     CORE_ASSERT(answer->left_ms >= 0);
     CORE_ASSERT(master->phase != GUARD_MASTER_AWAY && !master->asked);
-    bool voted = votes_now(master);
-    master->rests = master->stepped && same(answer->epoch, master->epoch) &&
-                    same(answer->birth, master->birth) && voted == (answer->left_ms == 0);
     take_epoch(master, answer->epoch);
-    take_word(master->birth, answer->birth);
+    master->last = *answer;
+    if (master->last.max_ttl_ms > TTL_MS_MAX)
+        master->last.max_ttl_ms = TTL_MS_MAX;
     master->seen = true;
     master->unsure = false;
-    master->until =
-        answer->left_ms == 0 ? (struct instant){0} : instant_after_ms(now, answer->left_ms);
-    if (answer->max_ttl_ms > master->max_ttl_ms && answer->max_ttl_ms <= TTL_MS_MAX)
-        master->max_ttl_ms = answer->max_ttl_ms;
-    guard->old |= !*master->birth || votes_now(master);
-    if (is_being_born(master) && guard->birth_seen.us == INSTANT_NEVER.us)
-        guard->birth_seen = now;
+    master->answered_asked_at = master->asked_at;
+    master->answered_number = master->asked_number;
+    master->until = instant_after_ms(now, answer->left_ms);
+    take_numbers(guard, index, answer, effects);
+    if (!guard_waits(master)) {
+        master->waits_from = 0;
+    } else if (master->waits_from == 0) {
+        master->waits_from = guard->questions + 1;
+        master->waits_since = now;
+    }
 }
 
 /* Its marker is not what was seen last. */
@@ -275,7 +324,7 @@ static void unsee(struct guard *guard, uint8_t index, const char *epoch, struct 
     CORE_ASSERT(master->phase == GUARD_MASTER_READY);
     take_epoch(master, epoch);
     master->seen = false;
-    tell_epoch(guard, index, effects);
+    report_epoch(guard, index, effects);
     if (!master->asked)
         look(guard, index, now, effects);
 }
@@ -285,45 +334,54 @@ static void see_epoch(struct guard *guard, uint8_t index, const char *epoch, str
 {
     CORE_ASSERT(strlen(epoch) < GUARD_WORD_BYTES);
     const struct guard_master *master = &guard->masters[index];
-    if (master->phase == GUARD_MASTER_READY && !master->unsure && !same(epoch, master->epoch))
+    if (master->phase == GUARD_MASTER_READY && !master->unsure &&
+        !guard_same_word(epoch, master->last.epoch))
         unsee(guard, index, epoch, now, effects);
 }
 
-static void see_guarded(struct guard *guard, uint8_t index, int64_t left_ms, struct instant now,
+/* The vote that an acquire named is gone, or is another one: the marker tells why. What is known is
+ * kept until it does. Refusals of acquires that were under way come behind its answer: if they
+ * cleared the vote that it brought, the next acquires would name none, and so on without end. */
+static void see_guarded(struct guard *guard, uint8_t index, struct instant now,
                         struct guard_effects *effects)
 {
-    const struct guard_master *master = &guard->masters[index];
-    if (left_ms < 0)
-        see_epoch(guard, index, "", now, effects);
-    else if (master->phase == GUARD_MASTER_READY && guard_state(guard, index, now) == GUARD_VOTES)
-        unsee(guard, index, master->epoch, now, effects);
+    struct guard_master *master = &guard->masters[index];
+    if (master->phase != GUARD_MASTER_READY || !*master->last.vote || !master->seen)
+        return;
+    if (!master->asked)
+        look(guard, index, now, effects);
 }
 
 /* ---- events ---- */
 
-void guard_init(struct guard *guard, uint8_t master_count, bool durable, uint32_t max_ttl_ms)
+void guard_init(struct guard *guard, uint8_t master_count, uint8_t quorum, bool durable,
+                uint32_t max_ttl_ms)
 {
     CORE_ASSERT(master_count >= 1 && master_count <= LIMIT_MASTERS);
+    CORE_ASSERT(quorum >= 1 && quorum <= master_count);
     CORE_ASSERT(max_ttl_ms <= TTL_MS_MAX);
     *guard = (struct guard){.durable = durable,
                             .master_count = master_count,
-                            .max_ttl_ms = max_ttl_ms,
-                            .birth_seen = INSTANT_NEVER};
+                            .witnesses = (uint8_t)(master_count - quorum + 1),
+                            .max_ttl_ms = max_ttl_ms};
 }
 
-static void greets(struct guard *guard, uint8_t index, bool same_connection, struct instant now,
+static void greets(struct guard *guard, const struct guard_event *event, struct instant now,
                    struct guard_effects *effects)
 {
-    struct guard_master *master = &guard->masters[index];
+    struct guard_master *master = &guard->masters[event->master];
     CORE_ASSERT(master->phase == GUARD_MASTER_AWAY && !master->asked);
     master->phase = GUARD_MASTER_GREETING;
-    put_ask(guard, index, plain_question(guard, master, same_connection), "", now, effects);
+    master->knows_run = event->knows_run;
+    put_ask(guard, event->master, plain_question(guard, master, event->same_connection), now,
+            effects);
 }
 
 static void away(struct guard_master *master)
 {
     master->phase = GUARD_MASTER_AWAY;
-    master->asked = master->seen = master->rests = false;
+    master->asked = master->seen = false;
+    master->waits_from = 0;
 }
 
 /* What the marker says may be of before a restart, so the master is not asked for new locks. */
@@ -333,34 +391,29 @@ static void refused(struct guard_master *master)
     master->asked = master->seen = false;
     master->unsure = !MUTANT(GUARD_REFUSAL_IGNORED);
     master->changed = true;
-    master->epoch[0] = '\0';
+    master->last.epoch[0] = '\0';
+    master->waits_from = 0;
 }
 
-static bool is_settled(const struct guard_master *master)
+static struct instant due(const struct guard *guard, uint8_t index)
 {
-    return master->seen && !is_being_born(master);
-}
-
-static struct instant due(const struct guard_master *master)
-{
+    const struct guard_master *master = &guard->masters[index];
     int64_t probe_ms = MUTANT(GUARD_SELDOM_PROBED) ? 3 * PROBE_MS : PROBE_MS;
-    return instant_after_ms(master->asked_at,
-                            is_settled(master) || master->unsure ? probe_ms : GUARD_TICK_MS);
+    bool soon = guard_waits(master) || guard_is_copy(guard, index);
+    return instant_after_ms(master->asked_at, soon ? GUARD_TICK_MS : probe_ms);
 }
 
-static void time_passed(struct guard *guard, struct instant now, struct guard_effects *effects)
+static void time_passed(struct guard *guard, struct instant now, int64_t wall_us,
+                        struct guard_effects *effects)
 {
-    for (uint8_t i = 0; i < guard->master_count; i++) {
-        struct guard_master *master = &guard->masters[i];
-        if (can_be_asked(master) && !instant_before(now, due(master)))
+    advance(guard, now, wall_us, effects);
+    for (uint8_t i = 0; i < guard->master_count; i++)
+        if (can_be_asked(&guard->masters[i]) && !instant_before(now, due(guard, i)))
             look(guard, i, now, effects);
-        if (is_being_born(master))
-            show(i, effects);
-    }
 }
 
 void guard_step(struct guard *guard, const struct guard_event *event, struct instant now,
-                struct guard_effects *ret_effects)
+                int64_t wall_us, struct guard_effects *ret_effects)
 {
     uint8_t index = event->master;
     CORE_ASSERT(index < guard->master_count);
@@ -368,12 +421,12 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
     *ret_effects = (struct guard_effects){0};
     switch (event->kind) {
     case GUARD_GREETS:
-        greets(guard, index, event->same_connection, now, ret_effects);
+        greets(guard, event, now, ret_effects);
         return;
     case GUARD_READY:
         CORE_ASSERT(master->phase == GUARD_MASTER_GREETING);
         master->phase = GUARD_MASTER_READY;
-        tell_epoch(guard, index, ret_effects);
+        report_epoch(guard, index, ret_effects);
         break;
     case GUARD_AWAY:
         away(master);
@@ -381,10 +434,8 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
     case GUARD_ANSWERED:
         CORE_ASSERT(master->asked);
         master->asked = false;
-        take_answer(guard, master, &event->answer, now);
-        tell_epoch(guard, index, ret_effects);
-        if (MUTANT(GUARD_STEPS_SKIPPED))
-            return;
+        take_answer(guard, index, &event->answer, now, ret_effects);
+        report_epoch(guard, index, ret_effects);
         break;
     case GUARD_UNANSWERED:
         CORE_ASSERT(master->asked);
@@ -398,59 +449,29 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
         see_epoch(guard, index, event->answer.epoch, now, ret_effects);
         return;
     case GUARD_SEES_GUARDED:
-        see_guarded(guard, index, event->answer.left_ms, now, ret_effects);
+        see_guarded(guard, index, now, ret_effects);
         return;
     case GUARD_TIME:
-        time_passed(guard, now, ret_effects);
-        break;
+        time_passed(guard, now, wall_us, ret_effects);
+        return;
     }
-    advance(guard, now, ret_effects);
+    advance(guard, now, wall_us, ret_effects);
 }
 
-/* ---- questions ---- */
+void guard_numbers(struct guard *guard, master_set masters, uint64_t number)
+{
+    uint64_t lift = number + TOP_AHEAD_US;
+    guard->top = larger(guard->top, number);
+    for (uint8_t i = 0; i < guard->master_count; i++)
+        if (masters & bit(i))
+            guard->masters[i].numbered = larger(guard->masters[i].numbered, lift);
+}
 
 struct instant guard_deadline(const struct guard *guard)
 {
     struct instant first = INSTANT_NEVER;
     for (uint8_t i = 0; i < guard->master_count; i++)
         if (can_be_asked(&guard->masters[i]))
-            first = instant_min(first, due(&guard->masters[i]));
+            first = instant_min(first, due(guard, i));
     return first;
-}
-
-enum guard_state guard_state(const struct guard *guard, uint8_t index, struct instant now)
-{
-    CORE_ASSERT(index < guard->master_count);
-    const struct guard_master *master = &guard->masters[index];
-    if (master->phase != GUARD_MASTER_READY)
-        return GUARD_VOTES;
-    if (master->unsure)
-        return GUARD_UNSURE;
-    if (!master->seen)
-        return GUARD_MISSING;
-    if (!instant_before(now, master->until))
-        return GUARD_VOTES;
-    bool shown = instant_before(now, instant_after_ms(guard->birth_seen, BIRTH_SHOWN_MS));
-    return is_being_born(master) && shown ? GUARD_BEGINS : GUARD_RUNS;
-}
-
-int64_t guard_left_ms(const struct guard *guard, uint8_t index, struct instant now)
-{
-    CORE_ASSERT(index < guard->master_count);
-    enum guard_state state = guard_state(guard, index, now);
-    if (state == GUARD_VOTES)
-        return 0;
-    if (state != GUARD_RUNS)
-        return -1;
-    return (instant_us_between(now, guard->masters[index].until) + 999) / 1000;
-}
-
-const char *guard_question_word(enum guard_question question)
-{
-    static const char *const words[] = {
-        [GUARD_ASK_RESTART] = "restart", [GUARD_ASK_KEEP] = "keep", [GUARD_ASK_BEGIN] = "begin",
-        [GUARD_ASK_TRUST] = "trust",     [GUARD_ASK_JOIN] = "join", [GUARD_ASK_VOTE] = "vote",
-    };
-    CORE_ASSERT(question < GUARD_QUESTION_COUNT);
-    return words[question];
 }

@@ -14,25 +14,12 @@
 #include "hold.h"
 
 #include "core_assert.h"
+#include "deadline.h"
 #include "lease.h"
 #include "lock_table.h"
 #include "outbox.h"
 
 enum { RENEWALS_PER_TTL = 3, SPREAD = 8, SLACK = 64, RETRIES_PER_TTL = 20, RETRY_MS_MAX = 1000 };
-
-/* R4: validity = ttl - elapsed - drift, with drift = ttl * rate + 2 ms. */
-struct instant hold_validity_end(const struct core *core, uint8_t group, struct instant from,
-                                 uint32_t ttl_ms)
-{
-    CORE_ASSERT(group < core->group_count);
-    CORE_ASSERT(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
-    int64_t ttl_us = (int64_t)ttl_ms * 1000;
-    int64_t drift_us =
-        ttl_us * core->groups[group].config.drift_ppm / 1000000 + DRIFT_FIXED_MS * 1000;
-    if (MUTANT(NO_DRIFT))
-        drift_us = 0;
-    return instant_after_us(from, ttl_us - drift_us);
-}
 
 /* R7: an agent's hold is lost when it could not be renewed until validity - lost_margin. A
  * caller's is lost a moment before its validity ends, so that `lost` is true of it too when a
@@ -76,13 +63,32 @@ void hold_arm(struct core *core, struct lock *lock)
     timers_set(&core->timers, timer_of_lock(lock), at);
 }
 
-/* A twentieth of the ttl, a second at most, or by chance up to half less. */
-int64_t hold_retry_us(struct core *core, const struct lock *lock)
+/* A twentieth of the ttl, a second at most. */
+static int64_t longest_retry_us(const struct lock *lock)
 {
     CORE_ASSERT(lock->terms.ttl_ms > 0);
     int64_t delay_us = (int64_t)lock->terms.ttl_ms * 1000 / RETRIES_PER_TTL;
-    delay_us = delay_us > RETRY_MS_MAX * 1000 ? RETRY_MS_MAX * 1000 : delay_us;
+    return delay_us > RETRY_MS_MAX * 1000 ? RETRY_MS_MAX * 1000 : delay_us;
+}
+
+/* That, or by chance up to half less. */
+int64_t hold_retry_us(struct core *core, const struct lock *lock)
+{
+    int64_t delay_us = longest_retry_us(lock);
     return delay_us / 2 + random_below(&core->random, delay_us / 2);
+}
+
+/* This leaves a lease alone that its caller renews. Otherwise refused callers would extend it
+ * without end. */
+void hold_doubted(struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
+    if (!timers_is_armed(&core->renewals, timer_of_lock(lock)) || MUTANT(HOLD_NEVER_DOUBTED))
+        return;
+    struct instant planned = timers_at(&core->renewals, timer_of_lock(lock)),
+                   at = instant_after_us(lock->round.started, longest_retry_us(lock));
+    at = instant_max(at, core->now);
+    timers_set(&core->renewals, timer_of_lock(lock), instant_min(planned, at));
 }
 
 /* R7: a master that lost the key counts only after further rounds. They come soon, so that the
@@ -118,7 +124,7 @@ void hold_extend(struct core *core, struct lock *lock, struct instant from)
     CORE_ASSERT(lock->state == LOCK_HELD);
     CORE_ASSERT(!instant_before(core->now, from));
     lock->terms.ttl_ms = lock->asked_ttl_ms;
-    struct instant until = hold_validity_end(core, lock->group, from, lock->terms.ttl_ms);
+    struct instant until = deadline_of_validity(core, lock->group, from, lock->terms.ttl_ms);
     if (!MUTANT(RENEW_BEYOND_MAX_HOLD))
         until = instant_min(until, lock->max_hold_until);
     lock->valid_until =

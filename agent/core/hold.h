@@ -4,9 +4,6 @@
 
 #include "state.h"
 
-/* Validity of a lease of ttl_ms that was asked for at `from` (R4). */
-struct instant hold_validity_end(const struct core *core, uint8_t group, struct instant from,
-                                 uint32_t ttl_ms);
 /* When it is given up, if it is not renewed until then (R7). */
 struct instant hold_lost_at(const struct lock *lock);
 bool hold_reaches_max(const struct lock *lock);
@@ -21,6 +18,9 @@ void hold_plan_renewal(struct core *core, struct lock *lock, struct instant from
 int64_t hold_slack_us(const struct lock *lock);
 /* Brings the next renewal forward where it can make a master count again. */
 void hold_mend_soon(struct core *core, struct lock *lock);
+/* A request is refused because of this hold, which may have been released at another agent. The
+ * watchdog renews the hold at once, but no more often than it repeats a failed renewal. */
+void hold_doubted(struct core *core, const struct lock *lock);
 /* How long to wait before a renewal that failed is tried again. */
 int64_t hold_retry_us(struct core *core, const struct lock *lock);
 /* Sets the lock's timer to the end of its round or of the hold, whichever comes first. */

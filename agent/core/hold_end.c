@@ -3,6 +3,7 @@
  * (R7). */
 #include "hold_end.h"
 
+#include "confirm.h"
 #include "contend.h"
 #include "core_assert.h"
 #include "debt.h"
@@ -52,7 +53,23 @@ void hold_over(struct core *core, struct lock *lock)
     key_release(core, key);
 }
 
-void hold_lost(struct core *core, struct lock *lock, enum reason reason)
+/* C4: a PUT is told that the lock is lost only if so many masters deny the token that no quorum can
+ * have it. If the agent could not renew the hold in time, or masters have the token for another
+ * agent, a PUT may find it there. */
+static enum answer answer_to_puts(const struct core *core, const struct lock *lock,
+                                  enum reason reason)
+{
+    uint8_t total = core->groups[lock->group].config.masters,
+            denying = set_size(lock->denied & (master_set)~lock->elsewhere);
+    bool is_elsewhere =
+        reason_is_denial(reason) && lock->elsewhere != 0 && denying + lock->quorum <= total;
+    bool is_unknown = is_elsewhere || reason == REASON_QUORUM_LOST || reason == REASON_EXPIRED ||
+                      reason == REASON_STALLED || reason == REASON_CLOCK_STOPPED;
+    return is_unknown && !MUTANT(SILENCE_IS_LOSS) ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_LOCK_LOST;
+}
+
+/* Returns true if requests have entered the key's queue, which contend_again() has to be told. */
+static bool say_hold_lost(struct core *core, struct lock *lock, enum reason reason)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     CORE_ASSERT(reason != REASON_NONE);
@@ -66,19 +83,38 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
                               .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
         lock);
     outbox_hold(core, lock);
-    requests_answer(core, &lock->requests, ANSWER_LOCK_LOST, reason);
+    bool has_owners = confirm_hold_ended(core, lock, ANSWER_LOCK_LOST);
+    requests_answer(core, &lock->requests, answer_to_puts(core, lock, reason), reason);
+    return has_owners;
+}
+
+void hold_lost(struct core *core, struct lock *lock, enum reason reason)
+{
+    struct key *key = lock->key;
+    key_refer(core, key);
+    bool has_owners = say_hold_lost(core, lock, reason);
     if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
         timers_set(&core->timers, timer_of_lock(lock), lock->valid_until);
     else
         hold_over(core, lock);
+    if (has_owners)
+        contend_again(core, key);
+    key_release(core, key);
 }
 
-void hold_taken(struct core *core, struct lock *lock)
+void hold_taken(struct core *core, struct lock *lock, enum reason reason)
 {
-    CORE_ASSERT(lock->state == LOCK_HELD);
-    hold_lost(core, lock, REASON_TAKEN);
-    if (lock->state == LOCK_LOST)
+    CORE_ASSERT(reason_is_denial(reason));
+    struct key *key = lock->key;
+    key_refer(core, key);
+    bool has_owners = say_hold_lost(core, lock, reason);
+    if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
         hold_runs_out(core, lock);
+    else
+        hold_over(core, lock);
+    if (has_owners)
+        contend_again(core, key);
+    key_release(core, key);
 }
 
 /* Readers may be many: each is ended by its timer. */
@@ -99,7 +135,7 @@ void holds_make_way(struct core *core, struct key *key, const struct lock *grant
     struct lock *alone = key_obstacle(key, MODE_READ, granted->token.permit);
     if (alone != NULL && alone != granted && !lock_is_attempt(alone)) {
         if (alone->state == LOCK_HELD)
-            hold_taken(core, alone);
+            hold_taken(core, alone, REASON_TAKEN);
         else
             hold_runs_out(core, alone);
     }

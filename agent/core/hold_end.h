@@ -7,8 +7,8 @@
 /* It could not be renewed in time, or `reason`: it is said at once, and the keys stay while the
  * validity lasts (R7). */
 void hold_lost(struct core *core, struct lock *lock, enum reason reason);
-/* Masters deny it: whoever waits here may ask them at once. */
-void hold_taken(struct core *core, struct lock *lock);
+/* Masters deny the hold, for TAKEN, MOVED or GONE. Requests that wait here contend at once. */
+void hold_taken(struct core *core, struct lock *lock, enum reason reason);
 /* The hold's last validity has ended: the masters are asked to delete its key, or its lease runs
  * out. */
 void hold_over(struct core *core, struct lock *lock);

@@ -3,7 +3,8 @@
  *
  *   what became of the first one              the second one
  *   waits, or its round is out                takes its place; the first is answered `superseded`
- *   has got the lock                          gets the same answer, as `repeated`
+ *   has got the lock                          gets the same answer, as `repeated`, once a quorum
+ *                                             has confirmed the token (confirm.c)
  *   has got the lock and lost it              `lock_lost`
  *   nothing, or nobody was there to be told   is the first one
  *   was released by DELETE                    `superseded`, for as long as a copy of it may
@@ -13,11 +14,11 @@
  * `answers` counts those that have not failed. */
 #include "idempotency.h"
 
+#include "again.h"
 #include "attempt.h"
 #include "contend.h"
 #include "core_assert.h"
 #include "debt.h"
-#include "lease.h"
 #include "lock_index.h"
 #include "lock_table.h"
 #include "lock_words.h"
@@ -72,10 +73,7 @@ static void answer_from_lock(struct core *core, struct lock *lock, struct core_r
         request_answer(core, request,
                        (struct effect_answer){.answer = ANSWER_IDEMPOTENCY_MISMATCH});
     } else if (lock_is_held(core, lock)) {
-        lock->answers++;
-        struct effect_answer answer = answer_for_lock(ANSWER_REPEATED, lock);
-        answer.tally = lease_tally(core, lock);
-        request_answer(core, request, answer);
+        again_asked(core, lock, request, ANSWER_REPEATED);
     } else {
         request_answer(core, request,
                        (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
@@ -83,16 +81,16 @@ static void answer_from_lock(struct core *core, struct lock *lock, struct core_r
 }
 
 /* In the queue, and before the masters, the newer request stands where the older one stood. */
-static void take_place(struct core *core, struct core_request *older, struct core_request *newer,
-                       int64_t wait_ms)
+static void take_place(struct core *core, struct core_request *older, struct core_request *newer)
 {
     CORE_ASSERT(older->key == newer->key && newer->state == REQUEST_BEGUN);
     newer->state = older->state;
+    newer->came = older->came;
     newer->ticket = older->ticket;
     newer->ticket_is_fresh = older->ticket_is_fresh;
     list_insert(&older->link, &newer->link);
     core->stats.waiters += newer->state == REQUEST_WAITING;
-    timers_set(&core->timers, timer_of_request(core, newer), contend_deadline(newer, wait_ms));
+    timers_set(&core->timers, timer_of_request(core, newer), contend_deadline(newer));
     struct lock *attempt = request_attempt(older);
     if (attempt != NULL)
         attempt->errand->contender = newer->slot;
@@ -111,10 +109,9 @@ uint64_t idempotency_hash(const struct event_acquire *event)
     return hash_bytes(0, hash_bytes(0, 0, event->label.at, event->label.len), asked, sizeof(asked));
 }
 
-bool idempotency_settles(struct core *core, struct core_request *request, int64_t wait_ms)
+bool idempotency_settles(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_BEGUN);
-    CORE_ASSERT(wait_ms >= 0);
     if (request->words.idempotency.len == 0)
         return false;
     struct lock *lock = find_lock(core, request->key, &request->words.idempotency);
@@ -126,13 +123,13 @@ bool idempotency_settles(struct core *core, struct core_request *request, int64_
         request_answer(core, request,
                        (struct effect_answer){.answer = ANSWER_IDEMPOTENCY_MISMATCH});
     else if (older != NULL)
-        take_place(core, older, request, wait_ms);
+        take_place(core, older, request);
     return lock != NULL || older != NULL;
 }
 
 bool idempotency_keeps(struct lock *lock)
 {
-    CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
+    CORE_ASSERT(lock->state >= LOCK_HELD);
     if (lock->answers <= 1 || MUTANT(REPEAT_UNCOUNTED))
         return false;
     lock->answers--;
@@ -175,7 +172,7 @@ struct lock *idempotency_released(struct core *core, struct key *key, const stru
         return NULL;
     lock_keep_words(core, memory, &(struct words){.idempotency = *secret});
     lock_index_secret(core, memory);
-    memory->refuses = memory->stranger = true;
+    memory->refuses = memory->stranger = memory->given_back = true;
     debt_begun(core, memory, /* except= */ 0);
     return memory;
 }

@@ -8,8 +8,7 @@
 uint64_t idempotency_hash(const struct event_acquire *event);
 /* True when the request was asked before: it is answered, or has taken the place of the older
  * one. */
-MUST_CHECK bool idempotency_settles(struct core *core, struct core_request *request,
-                                    int64_t wait_ms);
+MUST_CHECK bool idempotency_settles(struct core *core, struct core_request *request);
 /* True when an answer did not arrive, but another one has or may. */
 MUST_CHECK bool idempotency_keeps(struct lock *lock);
 /* A DELETE of a lock: the idempotency key that it was acquired with, if any, is refused from now

@@ -77,6 +77,7 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
     struct layout layout = {.at = memory, .size = sizeof(struct core)};
     uint32_t locks = 2 * config->locks_max + config->requests_max + 1,
              keys = locks + config->requests_max;
+    CORE_ASSERT(locks <= LIMIT_LOCK_SLOTS);
     size_t lock_bytes = lock_bytes_for(config);
     uint8_t *lock_table = place(&layout, locks, lock_bytes);
     struct key *key_table = place(&layout, keys, sizeof(struct key));
@@ -126,6 +127,7 @@ static void init_admission(struct core *core, uint8_t group)
 {
     struct admission *admission = &core->groups[group].admission;
     list_init(&admission->line);
+    list_init(&admission->guests);
     admission->quickest_us = (int64_t)core->groups[group].config.node_timeout_ms * 1000;
     core->stats.rounds[group].limit = core->rounds_min;
 }
@@ -180,7 +182,7 @@ struct core *core_init(void *memory, const struct core_config *config)
     core->hash_key[0] = random_next(&core->random);
     core->hash_key[1] = random_next(&core->random);
     core->agent = agent_name(config->seed);
-    core->owner = config->agent;
+    core->owner = config->agent & ~(uint32_t)OWNER_ADOPTED;
     list_init(&core->settled);
     list_init(&core->locks_free);
     list_init(&core->locks_retired);

@@ -69,6 +69,13 @@ bool core_next_hold_of(const struct core *core, struct text key, struct instant 
     return false;
 }
 
+bool core_knows(const struct core *core, struct text key, const struct token *token)
+{
+    CORE_ASSERT(core->effects == NULL);
+    const struct key *found = key_find(core, key);
+    return found != NULL && lock_by_token(core, found, token) != NULL;
+}
+
 bool core_awaits_flush(const struct core *core)
 {
     CORE_ASSERT(core->effects == NULL);

@@ -21,9 +21,9 @@
  * may have stood there is created anew only when the masters have shown that no such release was: a
  * quorum confirmed the token in a round that was sent after the key was gone. Had the release
  * deleted it on this master, then before that; the rest of its quorum did so within the time that a
- * release has for its votes, and two quorums meet: one of ours would have denied. And while any
- * master denies within its lease nothing of that kind is repaired: a definite *no* without a quorum
- * against it may be the beginning of just such a release. When it was gone:
+ * release has for its votes (proof_from()), and two quorums meet: one of ours would have denied.
+ * And while any master denies within its lease nothing of that kind is repaired: a definite *no*
+ * without a quorum against it may be the beginning of just such a release. When it was gone:
  *
  *   it confirmed the token      the end of that lease, as above
  *   in another epoch            when this agent heard of the new one. But where so many forgot that
@@ -59,12 +59,6 @@ static int64_t drift_us(const struct core *core, const struct lock *lock, int64_
     return lease_us * core->groups[lock->group].config.drift_ppm / 1000000 + DRIFT_FIXED_MS * 1000;
 }
 
-static bool creates(enum op op)
-{
-    CORE_ASSERT(op < OP_COUNT);
-    return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_REPAIR;
-}
-
 static bool is_denial(enum vote vote)
 {
     CORE_ASSERT(vote < VOTE_COUNT);
@@ -74,7 +68,7 @@ static bool is_denial(enum vote vote)
 /* It says that what was sent has not created the key. */
 static bool has_written_nothing(enum vote vote)
 {
-    return is_denial(vote) || vote == VOTE_GUARDED || vote == VOTE_SPOILED ||
+    return is_denial(vote) || vote == VOTE_GUARDED || vote == VOTE_SPOILED || vote == VOTE_LATE ||
            vote == VOTE_REFUSED || vote == VOTE_NOT_SENT;
 }
 
@@ -98,6 +92,8 @@ static void confirmed(const struct core *core, struct lock *lock, enum op op, ui
     }
     lock->masters[m].confirmed = core->groups[lock->group].masters[m].epoch;
     lock->denied &= (master_set)~set_of(m);
+    lock->others &= (master_set)~set_of(m);
+    lock->elsewhere &= (master_set)~set_of(m);
     lock->unheard &= (master_set)~set_of(m);
     lock->masters[m].ends = ends;
     CORE_ASSERT(!instant_before(ends, early));
@@ -109,7 +105,7 @@ static void confirmed(const struct core *core, struct lock *lock, enum op op, ui
 static void denied(const struct core *core, struct lock *lock, enum op op, uint8_t m)
 {
     lock->denied |= set_of(m);
-    if (creates(op) || !set_has(lock->unheard, m))
+    if (op_creates(op) || !set_has(lock->unheard, m))
         return;
     lock->unheard &= (master_set)~set_of(m);
     if (can_run(core, lock, m))
@@ -129,6 +125,16 @@ static void moved(const struct core *core, struct lock *lock, uint8_t m)
     lock->unheard |= set_of(m);
 }
 
+static void note_denial(struct lock *lock, uint8_t m, enum vote vote)
+{
+    lock->others &= (master_set)~set_of(m);
+    lock->elsewhere &= (master_set)~set_of(m);
+    if (vote == VOTE_TAKEN || vote == VOTE_FOREIGN)
+        lock->others |= set_of(m);
+    else if (vote == VOTE_MOVED)
+        lock->elsewhere |= set_of(m);
+}
+
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->master < core->groups[lock->group].config.masters);
@@ -137,7 +143,7 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     bool is_latest = reply->ref.round == lock->round.number || MUTANT(STALE_VOTES_COUNT);
     /* no other one is sent for this lock */
     bool is_only = reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER;
-    if (creates(reply->op) && (is_latest || is_only) && has_written_nothing(reply->vote))
+    if (op_creates(reply->op) && (is_latest || is_only) && has_written_nothing(reply->vote))
         lock->unheard &= (master_set)~set_of(m);
     if (!is_latest || reply->op == OP_RELEASE || reply->vote == VOTE_NOT_RUN)
         return;
@@ -150,6 +156,8 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
         confirmed(core, lock, reply->op, m);
     else if (is_denial(reply->vote))
         denied(core, lock, reply->op, m);
+    if (is_denial(reply->vote))
+        note_denial(lock, m, reply->vote);
     if (reply->vote == VOTE_MOVED)
         moved(core, lock, m);
 }
@@ -169,18 +177,41 @@ bool lease_is_taken(const struct core *core, const struct lock *lock)
            lock->quorum;
 }
 
-/* A round that is sent from then on, and won, proves that no release took the key of `m`: the key
- * was gone, and any release that may have met it there was decided; at an agent that does not know
- * the hold, that has the time of the policy's ttl. */
+/* The reason that the denying masters show. They show the same for a release at another agent and
+ * for a key that was deleted by hand. If another holder has the key, they show the same for a
+ * release and for a master that forgot. */
+enum reason lease_reason(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lease_is_taken(core, lock));
+    if ((denying(core, lock) & lock->others) != 0)
+        return REASON_TAKEN;
+    return lock->elsewhere != 0 ? REASON_MOVED : REASON_GONE;
+}
+
+/* A round that is sent from then on, and won, proves that no release took the key of `m`.
+ *
+ * A release anywhere begins at s, and its votes count until s + D (R3). D is the same at all agents
+ * and depends on no ttl: an agent that does not know the hold, or knows it by another ttl, has no
+ * longer. Say that the release found the key of `m`, so before it was gone: s <= gone. Then it was
+ * decided by gone + D. A round that is sent at gone + D or later and won has a master in common
+ * with each quorum that decided the release, and this master confirmed the token after it had
+ * answered the release: a contradiction.
+ *
+ * A shorter wait proves nothing, also one as long as the hold's own lease, as other agents may have
+ * renewed the hold meanwhile: the release may delete on `m` first, and on the masters of the won
+ * round after it. */
 static struct instant proof_from(const struct core *core, const struct lock *lock, uint8_t m)
 {
     CORE_ASSERT(lock->terms.ttl_ms > 0);
-    int64_t release_ms = slow_timeout_ms(core, lock),
-            strangers_ms = lock_policy(core, lock)->ttl_ms / 10;
+    int64_t wait_ms = release_ms_max(core, lock->group);
+    if (MUTANT(PROOF_BY_POLICY) && lock_policy(core, lock)->ttl_ms / 10 > wait_ms)
+        wait_ms = lock_policy(core, lock)->ttl_ms / 10;
+    if (MUTANT(PROOF_AT_ONCE))
+        wait_ms = 0;
     bool is_lost = lock->masters[m].confirmed != 0 && !is_of_this_epoch(core, lock, m);
     struct instant gone =
         is_lost ? core->groups[lock->group].masters[m].epoch_since : lock->masters[m].ends;
-    return instant_after_ms(gone, release_ms > strangers_ms ? release_ms : strangers_ms);
+    return instant_after_ms(gone, wait_ms);
 }
 
 static bool is_proved_since(const struct core *core, const struct lock *lock, uint8_t m)
@@ -249,6 +280,84 @@ uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct
                                             lock->masters[m].confirmed != 0)));
     }
     return count;
+}
+
+/* The masters that confirmed a hold out of a journal are not known. Until a quorum has confirmed it
+ * here, `early_ms` of any other master is what that master gained since. */
+static bool is_unproved(const struct lock *lock)
+{
+    return lock->won_from.us == 0;
+}
+
+static void end_earlier(struct lock *lock, uint8_t m, int64_t least_us, int64_t most_us)
+{
+    struct lock_master *master = &lock->masters[m];
+    bool is_counted = is_unproved(lock) && master->confirmed == 0;
+    int64_t earlier_us = is_counted ? most_us : most_us - least_us;
+    if (MUTANT(CLOCK_GAIN_LEAST))
+        earlier_us = is_counted ? least_us : 0;
+    int64_t early_ms = master->early_ms + (earlier_us + 999) / 1000;
+    master->early_ms = early_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)early_ms;
+    if (!is_counted && master->ends.us != 0)
+        master->ends = instant_after_us(master->ends, -least_us);
+}
+
+/* Any of them may be needed. */
+static uint32_t most_gained_ms(const struct core *core, const struct lock *lock)
+{
+    uint32_t most_ms = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
+        if (lock->masters[m].confirmed == 0 && lock->masters[m].early_ms > most_ms)
+            most_ms = lock->masters[m].early_ms;
+    return most_ms;
+}
+
+/* The end of the validity that the lease of a master stands for (R4, R15). */
+static struct instant validity_at(const struct core *core, const struct lock *lock, uint8_t m)
+{
+    int64_t delay_us = (int64_t)lock->lock_delay_ms * 1000;
+    delay_us -= delay_us * core->groups[lock->group].config.drift_ppm / 1000000;
+    return instant_after_us(
+        instant_after_ms(lock->masters[m].ends, -(int64_t)lock->masters[m].early_ms), -delay_us);
+}
+
+/* R2: with masters - quorum + 1 of them every other quorum lacks one. The instant at which the last
+ * so many have the key still. */
+static struct instant backed_until(const struct core *core, const struct lock *lock)
+{
+    uint8_t total = core->groups[lock->group].config.masters, count = 0,
+            needed = MUTANT(CLOCK_GAIN_SUM_ALL) ? 1 : (uint8_t)(total - lock->quorum + 1);
+    struct instant latest[LIMIT_MASTERS];
+    for (uint8_t m = 0; m < total; m++) {
+        if (lock->masters[m].ends.us == 0)
+            continue;
+        struct instant at = validity_at(core, lock, m);
+        uint8_t i = count++;
+        for (; i > 0 && instant_before(latest[i - 1], at); i--)
+            latest[i] = latest[i - 1];
+        latest[i] = at;
+    }
+    return count < needed ? (struct instant){0} : latest[needed - 1];
+}
+
+struct instant lease_gained(const struct core *core, struct lock *lock, uint8_t master,
+                            int64_t least_us, int64_t most_us)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    CORE_ASSERT(least_us > 0 && least_us <= most_us);
+    int64_t before_ms = most_gained_ms(core, lock);
+    end_earlier(lock, master, least_us, most_us);
+    if (is_unproved(lock) && lock->masters[master].confirmed != 0)
+        return instant_after_us(lock->valid_until, -most_us);
+    if (is_unproved(lock))
+        return instant_after_ms(lock->valid_until, before_ms - most_gained_ms(core, lock));
+    /* The leases of a hold out of a journal are not known, and a renewal for less shows none of
+     * them. But no lease has become shorter by more than its master gained. */
+    struct instant until =
+        instant_max(backed_until(core, lock), instant_after_us(lock->valid_until, -most_us));
+    /* `early_ms` is rounded up */
+    bool is_earlier = instant_us_between(until, lock->valid_until) > 1000;
+    return is_earlier ? until : lock->valid_until;
 }
 
 struct tally lease_tally(const struct core *core, const struct lock *lock)

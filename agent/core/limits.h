@@ -5,11 +5,13 @@
 #include <assert.h>
 
 enum {
-    LIMIT_GROUPS = 8,          /* groups of masters */
-    LIMIT_MASTERS = 15,        /* masters of one group; a set of them is a uint16_t */
-    LIMIT_POLICIES = 64,       /* with the implicit last one */
-    LIMIT_LOCKS = 100000,      /* locks held or attempted at once (limits.locks) */
-    LIMIT_REQUESTS = 65536,    /* API requests inside the core at once (limits.connections) */
+    LIMIT_GROUPS = 8,       /* groups of masters */
+    LIMIT_MASTERS = 15,     /* masters of one group; a set of them is a uint16_t */
+    LIMIT_POLICIES = 64,    /* with the implicit last one */
+    LIMIT_LOCKS = 100000,   /* locks held or attempted at once (limits.locks) */
+    LIMIT_REQUESTS = 65536, /* API requests inside the core at once (limits.connections) */
+    /* of the table of locks: in use, and ended */
+    LIMIT_LOCK_SLOTS = 2 * LIMIT_LOCKS + LIMIT_REQUESTS + 1,
     LIMIT_KEY_BYTES = 512,     /* a key, as the caller names it, after percent-decoding */
     LIMIT_PERMITS = 64,        /* slots of a semaphore; a set of them is a uint64_t */
     LIMIT_LABEL_BYTES = 64,    /* the public word on who holds a lock */
@@ -40,8 +42,12 @@ enum {
     TTL_MS_MIN = 100,         /* shortest lease */
     TTL_MS_MIN_AGENT = 1000,  /* shortest lease that the watchdog renews */
     TTL_MS_MAX = 3600 * 1000, /* largest value of limits.max_ttl */
+    /* A release is decided within this time or node_timeout, whichever is longer (R3). Agents that
+     * do not know each other's ttl count on it before a repair (R7). */
+    RELEASE_MS_MAX = 250,
     /* a lost lock is reported at least this long before its validity ends */
     LOST_MARGIN_MS_MIN = 50,
+    FENCE_RETENTION_MS_MIN = 5000, /* a floor may be ahead of the agreed time (R12) */
     EXPIRY_MARGIN_MS =
         /* the end of a lease that its caller renews is said so long before: what is late comes
          * in time, */
@@ -50,6 +56,7 @@ enum {
     EXPIRY_MARGIN_RENEWING_MS = 3,
     TICKET_AHEAD_MS = 2000, /* clocks of agents that are trusted differ by less (R9, R12) */
     TICKET_MS = 3000,       /* a ticket that is not shown again is void (R9) */
+    TIMER_LATE_US = 2000,   /* no timer is late by more if the process is not (R3) */
     /* a step this much later than the deadline it was asked for is a stall (R14) */
     STALL_MS = 100,
     /* beyond this the masters' median clock proposes fencing numbers (R12) */
@@ -69,6 +76,8 @@ static_assert(EXPIRY_MARGIN_RENEWING_MS < EXPIRY_MARGIN_MS && EXPIRY_MARGIN_MS <
               "who can still do something about it is told earlier");
 static_assert(ROUNDS_MIN >= 1 && ROUNDS_MIN <= LIMIT_ROUNDS, "the limit has room to grow");
 static_assert(TTL_MS_MIN_AGENT >= TTL_MS_MIN, "the watchdog's floor is a floor");
+static_assert(RELEASE_MS_MAX <= TTL_MS_MIN_AGENT / 3,
+              "a master is repaired before the lease on the next one that goes is over");
 static_assert(LIMIT_EFFECTS >= 64 && LIMIT_ITEMS >= 4 * LIMIT_BATCH, "one event must always fit");
 
 #endif

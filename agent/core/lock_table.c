@@ -199,7 +199,7 @@ void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
     if (is_of_attempt(state) && !is_of_attempt(lock->state))
         lock->key->contest->attempts++;
     lock->state = state;
-    if (!is_of_attempt(state))
+    if (!is_of_attempt(state) && state != LOCK_ADOPTING)
         admission_ended(core, lock);
 }
 

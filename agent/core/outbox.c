@@ -5,6 +5,7 @@
 #include "outbox.h"
 
 #include "core_assert.h"
+#include "deadline.h"
 #include "fence.h"
 #include "key_table.h"
 #include "lock_table.h"
@@ -42,10 +43,12 @@ struct effect *outbox_effect(struct core *core, enum effect_kind kind)
     return effect;
 }
 
-static void put_item(struct core *core, const struct send_item *item)
+static void put_item(struct core *core, uint8_t group, const struct send_item *item)
 {
     CORE_ASSERT(core->effects->item_count < LIMIT_ITEMS);
-    core->effects->items[core->effects->item_count++] = *item;
+    struct send_item *put = &core->effects->items[core->effects->item_count++];
+    *put = *item;
+    put->left_ms = deadline_left_ms(core, group, item->deadline);
 }
 
 /* R7, nothing shortens: a key that is created anew lives for as long as those that were there
@@ -83,6 +86,13 @@ static struct ticket ticket_of(const struct core *core, const struct lock *lock,
     return ticket;
 }
 
+/* D3.3: a release that this agent sent of itself for what it granted, and that comes late, must not
+ * delete what it has adopted since. */
+static uint32_t owner_of(const struct core *core, bool adopts)
+{
+    return core->owner | (adopts && !MUTANT(ADOPTS_BY_ONE_NAME) ? OWNER_ADOPTED : 0);
+}
+
 static struct send_item item_of(const struct core *core, const struct lock *lock, enum op op)
 {
     CORE_ASSERT(lock->state != LOCK_FREE);
@@ -92,10 +102,10 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .token = lock->token,
         .label = words_label(lock_words(lock)),
         .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock_lease_ms(lock),
+        .deadline = deadline_to_create(core, lock, op),
         .policy = lock->policy,
         .permits = lock->key->permits,
-        .fencing = lock->fencing && (op != OP_RENEW || fence_key_is_due(core, lock)) &&
-                   !(op == OP_ADOPT && MUTANT(ADOPT_IGNORES_FENCE)),
+        .fencing = lock->fencing && (op != OP_RENEW || fence_key_is_due(core, lock)),
     };
     item.shared = lock->key->is_shared;
     item.mode = lock->terms.mode;
@@ -103,15 +113,26 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
     item.fair = lock_policy(core, lock)->order == ORDER_FAIR;
     if (item.fair)
         item.ticket = ticket_of(core, lock, op);
-    if (op == OP_HANDOVER)
+    if (op == OP_HANDOVER) {
         item.previous = lock->errand->previous;
-    item.agent = core->owner;
+        item.previous_agent = owner_of(core, lock->errand->previous_adopted);
+    }
+    item.agent = owner_of(core, lock->adopted || lock->state == LOCK_ADOPTING);
     item.asked = (op == OP_HANDOVER ? lock->errand->previous_given_back : lock->given_back) ||
                  MUTANT(RELEASE_BY_RANDOM);
-    item.numbered = lock->stranger && lock->fencing && !MUTANT(STRANGER_BY_RANDOM);
+    bool is_proved = op == OP_RELEASE && lock->errand->is_proved;
+    item.numbered = lock->stranger && lock->fencing && !is_proved && !MUTANT(STRANGER_BY_RANDOM);
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
         item.token.fence = fence_proposal(core, lock->group);
     return item;
+}
+
+/* R5: until when it may create keys, by the masters' clocks. */
+static void put_clocks(const struct core *core, struct effect_send *send)
+{
+    for (uint8_t m = 0; m < core->groups[send->group].config.masters; m++)
+        if (set_has(send->masters, m))
+            send->clocks_ms[m] = deadline_clock_ms(core, send->group, m);
 }
 
 static void put_send(struct core *core, enum op op, uint8_t group, master_set masters,
@@ -120,13 +141,16 @@ static void put_send(struct core *core, enum op op, uint8_t group, master_set ma
     CORE_ASSERT(masters != 0);
     CORE_ASSERT((masters & ~set_first(core->groups[group].config.masters)) == 0);
     CORE_ASSERT(count >= 1 && count <= LIMIT_BATCH);
-    outbox_effect(core, EFFECT_SEND)->send = (struct effect_send){
+    struct effect_send *send = &outbox_effect(core, EFFECT_SEND)->send;
+    *send = (struct effect_send){
         .op = op,
         .group = group,
         .masters = masters,
         .first = core->effects->item_count,
         .count = count,
     };
+    if (op_creates(op))
+        put_clocks(core, send);
 }
 
 void outbox_send(struct core *core, struct lock *lock, enum op op, master_set masters)
@@ -135,7 +159,7 @@ void outbox_send(struct core *core, struct lock *lock, enum op op, master_set ma
         outbox_flush(core);
     put_send(core, op, lock->group, masters, 1);
     struct send_item item = item_of(core, lock, op);
-    put_item(core, &item);
+    put_item(core, lock->group, &item);
 }
 
 bool outbox_takes(struct core *core, struct lock *lock, const struct event_reply *reply)
@@ -151,14 +175,19 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
     CORE_ASSERT(request->state == REQUEST_READING);
     outbox_flush(core);
     put_send(core, OP_READ, request->key->group, masters, 1);
-    put_item(core, &(struct send_item){
-                       .ref = {request->slot, request->generation, request->round.number},
-                       .key = key_text(request->key),
-                       .policy = request->key->policy,
-                       .permits = request->key->permits,
-                       .format = core->policies[request->key->policy].format,
-                       .shared = request->key->is_shared,
-                   });
+    const struct lock *own = request->has_own ? lock_by_ref(core, request->own) : NULL;
+    put_item(core, request->key->group,
+             &(struct send_item){
+                 .asked = own != NULL,
+                 .token = own != NULL ? own->token : (struct token){.fence = 0},
+                 .agent = core->owner,
+                 .ref = {request->slot, request->generation, request->round.number},
+                 .key = key_text(request->key),
+                 .policy = request->key->policy,
+                 .permits = request->key->permits,
+                 .format = core->policies[request->key->policy].format,
+                 .shared = request->key->is_shared,
+             });
 }
 
 void outbox_withdraw(struct core *core, struct key *key, master_set masters)
@@ -166,11 +195,12 @@ void outbox_withdraw(struct core *core, struct key *key, master_set masters)
     if (!MUTANT(SENT_OVERTAKES))
         outbox_flush(core);
     put_send(core, OP_WITHDRAW, key->group, masters, 1);
-    put_item(core, &(struct send_item){.key = key_text(key),
-                                       .policy = key->policy,
-                                       .fair = true,
-                                       .shared = key->is_shared,
-                                       .ticket.agent = core->agent});
+    put_item(core, key->group,
+             &(struct send_item){.key = key_text(key),
+                                 .policy = key->policy,
+                                 .fair = true,
+                                 .shared = key->is_shared,
+                                 .ticket.agent = core->agent});
 }
 
 static void flush_batch(struct core *core, struct batch *batch)
@@ -178,7 +208,7 @@ static void flush_batch(struct core *core, struct batch *batch)
     CORE_ASSERT(batch->count > 0 && core->gathered >= batch->count);
     put_send(core, batch->kind.op, batch->kind.group, batch->kind.masters, batch->count);
     for (uint8_t i = 0; i < batch->count; i++)
-        put_item(core, &batch->items[i]);
+        put_item(core, batch->kind.group, &batch->items[i]);
     core->gathered -= batch->count;
 }
 
@@ -218,9 +248,11 @@ static struct batch *batch_for(struct core *core, const struct key *key,
     for (; at < core->batch_count; at++) {
         struct batch_kind *other = &core->batches[at].kind;
         if (other->op == kind->op && other->group == kind->group &&
-            other->masters == kind->masters && other->fair == kind->fair &&
-            other->permits == kind->permits && other->shared == kind->shared &&
-            other->format == kind->format)
+            other->masters == kind->masters &&
+            (other->fair == kind->fair || MUTANT(BATCH_MIXES_ORDERS)) &&
+            (other->permits == kind->permits || MUTANT(BATCH_MIXES_PERMITS)) &&
+            (other->shared == kind->shared || MUTANT(BATCH_MIXES_KINDS)) &&
+            (other->format == kind->format || MUTANT(BATCH_MIXES_FORMATS)))
             return &core->batches[at];
     }
     if (core->batch_count == BATCHES)
@@ -252,7 +284,8 @@ void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set 
 void outbox_hold(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state >= LOCK_HELD);
-    bool released = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED;
+    bool is_over = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED,
+         given_back = is_over && (lock->given_back || MUTANT(END_GIVES_BACK));
     if (!core->journal)
         return;
     lock->noted = true;
@@ -262,12 +295,12 @@ void outbox_hold(struct core *core, struct lock *lock)
         .hold = {.key = key_text(lock->key),
                  .token = lock->token,
                  .ended = lock->state != LOCK_HELD,
-                 .released = released,
-                 .adopted = lock->adopted && !released,
+                 .released = given_back,
+                 .adopted = lock->adopted && !given_back,
                  .delivered = lock->delivered,
                  .acquired_at = lock->acquired_at,
                  .valid_until =
-                     released ? instant_min(lock->valid_until, core->now) : lock->valid_until,
+                     is_over ? instant_min(lock->valid_until, core->now) : lock->valid_until,
                  .max_hold_until = lock->max_hold_until,
                  .lease_until = lock->lease_until,
                  .terms = lock->terms,
@@ -288,7 +321,7 @@ void outbox_forget(struct core *core, struct lock *lock)
 
 void outbox_trace(struct core *core, struct effect_trace trace, const struct lock *lock)
 {
-    CORE_ASSERT(trace.kind != TRACE_STALLED);
+    CORE_ASSERT(trace.kind != TRACE_STALLED && trace.kind != TRACE_CLOCK_GAINED);
     CORE_ASSERT(lock->key != NULL);
     trace.lock = lock_ref(lock);
     trace.valid_until = lock->valid_until;

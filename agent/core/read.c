@@ -1,7 +1,11 @@
-/* Looking at a key without changing anything: on all masters, or what this agent holds. */
+/* Looking at a key without changing anything. What the masters reply is the answer. This agent's
+ * hold is added to it unless so many masters reply otherwise that no quorum can have its key: it
+ * may have been released at another agent, and granted there since. */
 #include "read.h"
 
+#include "admission.h"
 #include "core_assert.h"
+#include "hold.h"
 #include "key_table.h"
 #include "lease.h"
 #include "lock_table.h"
@@ -63,30 +67,93 @@ static struct tally tally_of(const struct core_request *request)
     return tally;
 }
 
+/* A quorum may have the key of this agent's hold. */
+static bool may_have_key(const struct core_request *request)
+{
+    uint8_t others = 0, total = request->round.total;
+    for (uint8_t m = 0; m < total; m++) {
+        enum vote vote = request->states[m].vote;
+        bool is_definite = vote == VOTE_YES || vote == VOTE_FOREIGN || vote == VOTE_ABSENT;
+        others = (uint8_t)(others + (is_definite && !set_has(request->own_at, m)));
+    }
+    return total - others >= request->round.quorum;
+}
+
+/* True if no quorum has the key of this hold. A semaphore's slot is free there. A key of KIND_RW is
+ * free, or is held in the other mode. */
+static bool is_denied(const struct core_request *request, const struct lock *lock)
+{
+    uint8_t denials = 0, total = request->round.total;
+    uint8_t slot = request->key->is_shared ? 0 : (uint8_t)(lock->token.permit - 1);
+    for (uint8_t m = 0; m < total; m++) {
+        const struct master_state *state = &request->states[m];
+        bool has_key = state->vote == VOTE_YES || state->vote == VOTE_FOREIGN,
+             is_slot_free = has_key && (state->taken >> slot & 1) == 0,
+             is_other_mode = request->key->is_shared && has_key &&
+                             (state->vote == VOTE_FOREIGN || state->mode != lock->terms.mode);
+        denials =
+            (uint8_t)(denials + (state->vote == VOTE_ABSENT || is_slot_free || is_other_mode));
+    }
+    return total - denials < request->round.quorum;
+}
+
+/* The hold may have been released at another agent: its renewal tells. */
+static slot_set denied_of(struct core *core, const struct core_request *request)
+{
+    slot_set denied = 0;
+    struct key *key = request->key;
+    if (!key->is_shared && key->permits == 1)
+        return 0;
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        const struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        bool is_older = instant_before(lock->acquired_at, request->round.started);
+        if (!is_older || !lock_is_held(core, lock) || !is_denied(request, lock))
+            continue;
+        denied |=
+            (slot_set)1 << (key->is_shared ? (unsigned)lock->terms.mode : lock->token.permit - 1u);
+        hold_doubted(core, lock);
+    }
+    return denied;
+}
+
 static void read_decided(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(round_pending(&request->round) == 0);
-    const struct link *first = list_first(&request->key->holds);
-    const struct lock *holder = first == NULL ? NULL : CONTAINER_OF(first, const struct lock, link);
+    const struct lock *own = request->has_own ? lock_by_ref(core, request->own) : NULL;
     uint32_t readers = readers_of(request);
     struct effect_answer answer = {
         .answer = ANSWER_STATE,
         .tally = tally_of(request),
         .retry_after_ms = -1,
+        .holder = words_label(&request->words),
         .masters = request->states,
         .readers = readers,
         .mode = readers > 0 ? MODE_READ : MODE_WRITE,
     };
     answer.state = states_of(request, &answer.taken);
-    if (holder != NULL && !request->key->is_shared && lock_is_held(core, holder)) {
+    answer.denied = denied_of(core, request);
+    uint8_t has_key = set_size(request->own_at);
+    if (own != NULL && lock_is_held(core, own) &&
+        (may_have_key(request) || MUTANT(READ_PREFERS_MEMORY))) {
+        uint8_t confirmed = lease_confirmed(core, own, core->now);
         answer.local = true;
-        answer.hold = lock_view(holder);
-        answer.hold.confirmed = lease_confirmed(core, holder, core->now);
-        answer.holder = answer.hold.label;
-    } else {
-        answer.holder = words_label(&request->words);
+        answer.hold = lock_view(own);
+        answer.hold.confirmed =
+            confirmed < has_key || MUTANT(READ_PREFERS_MEMORY) ? confirmed : has_key;
     }
     request_answer(core, request, answer);
+}
+
+/* Of a key that readers share, and of a semaphore, the agent lists its holds (core_next_hold_of()).
+ */
+static void name_own(struct core *core, struct core_request *request)
+{
+    const struct key *key = request->key;
+    const struct lock *holder = key_holder(key);
+    request->has_own =
+        !key->is_shared && key->permits == 1 && holder != NULL && lock_is_held(core, holder);
+    if (request->has_own)
+        request->own = lock_ref(holder);
 }
 
 void read_begun(struct core *core, struct key *key, struct core_request *request)
@@ -95,6 +162,8 @@ void read_begun(struct core *core, struct key *key, struct core_request *request
     struct group *group = &core->groups[key->group];
     uint8_t total = group->config.masters;
     request->state = REQUEST_READING;
+    admission_guest_reads(core, request);
+    name_own(core, request);
     round_begin(&request->round, OP_READ, total,
                 round_quorum(core->policies[key->policy].algorithm, total), group->up, core->now,
                 group->config.node_timeout_ms);
@@ -123,6 +192,8 @@ void read_reply(struct core *core, struct core_request *request, const struct ev
                               .taken = request->key->permits == 1 ? 1 : reply->taken,
                               .mode = reply->mode,
                               .readers = reply->readers};
+    if (reply->vote == VOTE_YES && reply->is_own)
+        request->own_at |= set_of(reply->master);
     if (reply->vote == VOTE_YES && request->words.label_len == 0) {
         size_t len = reply->holder.len < LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES;
         words_set_label(&request->words, (struct text){reply->holder.at, len});

@@ -21,6 +21,9 @@ static struct core_request *first_idle(const struct list *list)
 {
     for (struct link *at = list->head.next; at != &list->head; at = at->next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        if (MUTANT(READER_PASSES_HERE) && request->terms.mode == MODE_WRITE &&
+            at->next != &list->head)
+            continue;
         if (request->attempt == NULL || request->terms.mode == MODE_WRITE)
             return request;
     }

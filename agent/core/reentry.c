@@ -1,7 +1,9 @@
 /* Reentrancy (R11): whoever holds a lock under a secret `owner` and asks for it again with the same
- * owner, at this agent, has it once more: same token, same number, no round trip. Each of them is
- * released once; the last release frees the key. Only the policy's keys are reentrant, and only a
- * hold whose validity has not ended can be entered again. */
+ * owner, at this agent, has it once more: same token, same number. Each of them is released once;
+ * the last release frees the key. Only the policy's keys are reentrant, and only a hold whose
+ * validity has not ended can be entered again, after a quorum has confirmed it (again.c). The
+ * requests that waited as it was granted enter it at once: the grant is newer than they are, and
+ * nobody knew the token before. */
 #include "reentry.h"
 
 #include "core_assert.h"
@@ -30,19 +32,22 @@ static void answer_reentered(struct core *core, const struct lock *lock,
 }
 
 /* Who reads would wait for itself to write (R19). Who writes may read. */
-static bool is_upgrade(const struct lock *lock, const struct core_request *request)
+bool reentry_is_upgrade(const struct lock *lock, const struct core_request *request)
 {
-    return lock->terms.mode == MODE_READ && request->terms.mode == MODE_WRITE;
+    return lock->terms.mode == MODE_READ && request->terms.mode == MODE_WRITE &&
+           !MUTANT(UPGRADE_BY_REENTRY);
 }
 
-static void refuse_upgrade(struct core *core, struct core_request *request)
+void reentry_refuses_upgrade(struct core *core, struct core_request *request)
 {
     request_answer(core, request,
                    (struct effect_answer){.answer = ANSWER_UPGRADE_REFUSED, .retry_after_ms = -1});
 }
 
-static struct lock *hold_of_owner(const struct core *core, const struct core_request *request)
+struct lock *reentry_hold(const struct core *core, const struct core_request *request)
 {
+    if (request->words.owner.len == 0 && !MUTANT(REENTRY_BY_ANYBODY))
+        return NULL;
     const struct list *holds = &request->key->holds;
     for (struct link *at = holds->head.next; at != &holds->head; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, link);
@@ -50,27 +55,6 @@ static struct lock *hold_of_owner(const struct core *core, const struct core_req
             return lock;
     }
     return NULL;
-}
-
-bool reentry_takes(struct core *core, struct core_request *request)
-{
-    CORE_ASSERT(request->state == REQUEST_BEGUN);
-    bool may_hold = request->words.owner.len > 0 || MUTANT(REENTRY_BY_ANYBODY);
-    struct lock *holder = may_hold ? hold_of_owner(core, request) : NULL;
-    if (holder == NULL)
-        return false;
-    if (is_upgrade(holder, request)) {
-        refuse_upgrade(core, request);
-        return true;
-    }
-    if (holder->terms.count == LIMIT_REENTRIES) {
-        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
-        return true;
-    }
-    holder->terms.count++;
-    outbox_hold(core, holder);
-    answer_reentered(core, holder, request);
-    return true;
 }
 
 /* One that contends itself, beside others who read, gets a hold of its own. */
@@ -85,7 +69,7 @@ static uint32_t count_in(const struct core *core, const struct lock *lock, const
     uint32_t count = 0;
     for (struct link *at = list->head.next; at != &list->head; at = at->next) {
         const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        count += is_admitted(core, lock, request) && !is_upgrade(lock, request);
+        count += is_admitted(core, lock, request) && !reentry_is_upgrade(lock, request);
     }
     return count;
 }
@@ -98,8 +82,8 @@ static void admit_from(struct core *core, const struct lock *lock, struct list *
         next = at->next;
         if (!is_admitted(core, lock, request))
             continue;
-        if (is_upgrade(lock, request))
-            refuse_upgrade(core, request);
+        if (reentry_is_upgrade(lock, request))
+            reentry_refuses_upgrade(core, request);
         else
             answer_reentered(core, lock, request);
     }

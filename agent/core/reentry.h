@@ -4,8 +4,11 @@
 
 #include "state.h"
 
-/* True when the request is the holder's own: it is answered. */
-MUST_CHECK bool reentry_takes(struct core *core, struct core_request *request);
+/* The hold of the key that the request's owner has here; NULL: none. */
+struct lock *reentry_hold(const struct core *core, const struct core_request *request);
+/* The owner reads, and asks to write. */
+bool reentry_is_upgrade(const struct lock *lock, const struct core_request *request);
+void reentry_refuses_upgrade(struct core *core, struct core_request *request);
 /* Answers those of the key's queue that are the new holder's own. */
 void reentry_admit(struct core *core, struct lock *lock);
 /* True when one of several releases has come, and the hold goes on. */

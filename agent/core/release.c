@@ -4,9 +4,11 @@
 #include "release.h"
 
 #include "attempt.h"
+#include "confirm.h"
 #include "contend.h"
 #include "core_assert.h"
 #include "debt.h"
+#include "fence.h"
 #include "key_table.h"
 #include "lock_index.h"
 #include "lock_table.h"
@@ -22,6 +24,16 @@ static bool is_definite(enum vote vote)
            vote == VOTE_MOVED || vote == VOTE_MISNUMBERED;
 }
 
+/* Masters that have the token with another number are asked once more, if a quorum shows that it is
+ * right. If not, they owe nothing. */
+static void pay_misnumbered(struct core *core, struct lock *lock)
+{
+    for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+        if (set_has(lock->errand->misnumbered, m))
+            debt_paid(core, lock, m);
+    lock->errand->misnumbered = 0;
+}
+
 /* A known lock: a quorum of masters confirmed, or the release is noted. A stranger's: only those
  * count that had exactly it. */
 static void release_decided(struct core *core, struct lock *lock, enum verdict verdict)
@@ -30,20 +42,28 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     enum answer answer = ANSWER_RELEASED;
     if (lock->stranger && verdict == VERDICT_LOST) {
         answer = ANSWER_QUORUM_UNAVAILABLE;
-        if (lock->reason != REASON_NONE)
-            answer = ANSWER_LOCK_LOST;
-        else if (round_denies(&lock->round))
-            answer = lock->errand->strange != 0 ? ANSWER_TOKEN_MISMATCH : ANSWER_NOT_HELD;
+        if (round_denies(&lock->round) || MUTANT(SILENCE_IS_LOSS))
+            answer = lock->reason != REASON_NONE ? ANSWER_LOCK_LOST
+                     : lock->errand->strange != 0 || round_has_other(&lock->round)
+                         ? ANSWER_TOKEN_MISMATCH
+                         : ANSWER_NOT_HELD;
     } else if (verdict == VERDICT_LOST) {
         answer = ANSWER_RELEASE_PENDING;
-    } else if (lock->stranger) {
-        outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
+    } else if (lock->reason != REASON_NONE && !lock->stranger) {
+        answer = ANSWER_LOCK_LOST; /* it was, and no other agent has it either (C4) */
     }
+    if (lock->stranger && verdict == VERDICT_WON)
+        outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
     requests_answer_round(core, lock, answer);
     if (lock->refuses)
         lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
+    lock->errand->is_proved = lock->stranger && verdict == VERDICT_WON;
+    if (!lock->errand->is_proved)
+        pay_misnumbered(core, lock);
     master_set owed = lock->owed;
     lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    if (lock->errand->misnumbered != 0 && lock->errand->is_proved)
+        lock->errand->owed_at = core->now; /* now they are asked to delete it by whatever number */
     ticket_forgotten(lock);
     if (lock->handed_over)
         lock->round.asked = 0; /* no release of its own is out: one may be sent */
@@ -65,9 +85,12 @@ static void begin_release(struct core *core, struct lock *lock, enum op counted_
     CORE_ASSERT(lock->state == LOCK_RELEASING);
     CORE_ASSERT(lock->owed == 0);
     struct group *group = lock_group(core, lock);
+    if (lock->adopted || lock->given_back) /* which lease others asked for is not known (R6) */
+        lock->lease_until =
+            instant_max(lock->lease_until, instant_after_ms(core->now, core->max_ttl_ms));
     debt_add(core, lock, lock->written);
     round_begin(&lock->round, counted_as, group->config.masters, lock->quorum, group->up, core->now,
-                slow_timeout_ms(core, lock));
+                release_timeout_ms(core, lock));
     timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
 }
 
@@ -93,6 +116,7 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
                                   .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
             lock);
     }
+    bool has_owners = confirm_hold_ended(core, lock, asked ? ANSWER_SUPERSEDED : ANSWER_DRAINING);
     requests_answer(core, &lock->requests, ANSWER_NOT_HELD, REASON_NONE);
     struct core_request *heir = lock_is_held(core, lock) ? wake_heir(core, key) : NULL;
     lock->renewing = lock->claiming = false;
@@ -116,6 +140,8 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
         contend_freed(core, key, mode);
     else
         contend_left(core, key); /* another permit may be sought, and by nobody any more (R20) */
+    if (has_owners)
+        contend_again(core, key);
     key_release(core, key);
 }
 
@@ -128,8 +154,10 @@ void release_inherited(struct core *core, const struct lock *heir, const struct 
         return;
     struct event_reply released = *reply;
     released.op = OP_RELEASE;
-    if (reply->vote == VOTE_GUARDED) /* it looked for the token first */
+    if (reply->vote == VOTE_GUARDED && !lock->given_back) /* it looked for the token first */
         released.vote = VOTE_ABSENT;
+    if (reply->vote == VOTE_YES && reply->pttl_ms > 0 && lock->given_back)
+        released.vote = VOTE_GUARDED;     /* another agent may have the token still (D3.4) */
     if (reply->vote == VOTE_UNREPLICATED) /* the token is gone: that needs no replica (R21) */
         released.vote = VOTE_YES;
     if (MUTANT(HANDOVER_BELIEVED))
@@ -170,7 +198,9 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
     CORE_ASSERT(reply->master < core->groups[lock->group].config.masters);
     if (reply->op != OP_RELEASE)
         return;
-    if (is_definite(reply->vote))
+    bool is_open = lock->state == LOCK_RELEASING;
+    bool may_be_right = reply->vote == VOTE_MISNUMBERED && (is_open || lock->errand->is_proved);
+    if (is_definite(reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
     if (reply->vote == VOTE_MOVED)
         lock->moved |= set_of(reply->master);
@@ -182,9 +212,12 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
         outbox_send(core, lock, OP_RELEASE, set_of(reply->master));
         return;
     }
-    if (taken == TAKEN_VOTE && (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN ||
-                                reply->vote == VOTE_MISNUMBERED))
+    if (taken == TAKEN_VOTE && (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN))
         lock->errand->strange |= set_of(reply->master);
+    if (may_be_right && !is_open)
+        lock->errand->owed_at = core->now;
+    if (taken == TAKEN_VOTE && may_be_right && is_open)
+        fence_heard_other(lock, reply->master, reply->fence);
     if (lock->state == LOCK_RELEASING)
         decide_release(core, lock);
     else
@@ -196,8 +229,8 @@ static void ask_again(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_RELEASING);
     struct round *round = &lock->round;
-    master_set targets =
-        lock->owed & lock_group(core, lock)->up & (master_set)~round_pending(round);
+    master_set targets = lock->owed & lock_group(core, lock)->up &
+                         (master_set) ~(round_pending(round) | lock->errand->misnumbered);
     round_reopen(round, targets);
     timers_set(&core->timers, timer_of_lock(lock), round->deadline);
     if (targets != 0)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "admission.h"
 #include "core_assert.h"
 #include "key_table.h"
 #include "lock_table.h"
@@ -24,6 +25,7 @@ struct core_request *request_new(struct core *core, uint32_t number, struct key 
     request->state = REQUEST_BEGUN;
     request->key = key;
     request->came_at = core->now;
+    request->came = ++core->requests_came;
     key_refer(core, key);
     if (core->requests_used <= number)
         core->requests_used = number + 1;
@@ -31,14 +33,21 @@ struct core_request *request_new(struct core *core, uint32_t number, struct key 
     return request;
 }
 
+/* It is in no list and waits for nothing any more. */
+static void leave_queue(struct core *core, struct core_request *request)
+{
+    if (request->state == REQUEST_WAITING)
+        core->stats.waiters--;
+    admission_guest_left(core, request);
+    list_remove(&request->link);
+    timers_clear(&core->timers, timer_of_request(core, request));
+}
+
 void request_forget(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state != REQUEST_FREE);
     CORE_ASSERT(request->key != NULL && core->stats.requests > 0);
-    if (request->state == REQUEST_WAITING)
-        core->stats.waiters--;
-    list_remove(&request->link);
-    timers_clear(&core->timers, timer_of_request(core, request));
+    leave_queue(core, request);
     request->state = REQUEST_FREE;
     core->stats.requests--;
     struct key *key = request->key;
@@ -75,10 +84,7 @@ void request_answer(struct core *core, struct core_request *request, struct effe
         answer.holder.at = request->words.label;
     if (answer.hold.key.len > 0)
         answer.hold.key = key_text(request->key);
-    if (request->state == REQUEST_WAITING)
-        core->stats.waiters--;
-    list_remove(&request->link);
-    timers_clear(&core->timers, timer_of_request(core, request));
+    leave_queue(core, request);
     request->settled = answer;
     request->state = REQUEST_SETTLED;
     list_append(&core->settled, &request->link);

@@ -83,6 +83,7 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     lock_index_token(core, lock);
     lock_index_secret(core, lock);
     if (over) {
+        lock->given_back = noted->released; /* else its holder may have it at another agent (D3) */
         outbox_hold(core, lock);
         debt_begun(core, lock, /* except= */ 0);
     } else {

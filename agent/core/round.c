@@ -33,7 +33,8 @@ void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum,
 
 /* Which side a vote counts for. A repaired key counts from the next renewal on (R7), so now it is
  * neither. For a release, any definite word that the token is not there (any more) is what was
- * asked for. */
+ * asked for. One master may have the token with another number although the token is right: a
+ * grant's number is raised on a quorum alone (R12). */
 static enum side side_of(enum op op, enum vote vote)
 {
     switch (vote) {
@@ -43,9 +44,11 @@ static enum side side_of(enum op op, enum vote vote)
     case VOTE_MOVED:
     case VOTE_FOREIGN:
     case VOTE_ABSENT:
-    case VOTE_MISNUMBERED:
         return op == OP_RELEASE ? SIDE_YES : SIDE_NO;
+    case VOTE_MISNUMBERED:
+        return MUTANT(OTHER_NUMBER_IS_NO) ? SIDE_NO : SIDE_FAILED;
     case VOTE_REPAIRED:
+    case VOTE_LATE:
     case VOTE_GUARDED:
     case VOTE_SPOILED: /* nobody holds the key for that */
     case VOTE_UNREPLICATED:
@@ -108,8 +111,10 @@ void round_reopen(struct round *round, master_set masters)
     CORE_ASSERT((masters & ~set_first(round->total)) == 0);
     round->asked |= masters;
     round->failed &= (master_set)~masters;
+    round->guarded &= (master_set)~masters;
     round->unreplicated &= (master_set)~masters;
     round->rerun &= (master_set)~masters;
+    round->otherwise &= (master_set)~masters;
 }
 
 void round_close(struct round *round)
@@ -163,14 +168,22 @@ static master_set denials(const struct round *round)
     return round->no;
 }
 
+bool round_has_other(const struct round *round)
+{
+    CORE_ASSERT((round->otherwise & round->yes) == 0);
+    return set_size(round->otherwise) >= round->quorum;
+}
+
 bool round_denies(const struct round *round)
 {
-    return set_size(denials(round)) + round->quorum > round->total;
+    return set_size(denials(round)) + round->quorum > round->total || round_has_other(round);
 }
 
 enum verdict round_verdict_on_token(const struct round *round)
 {
     enum verdict verdict = round_verdict(round);
-    bool may_deny = set_size(denials(round) | round_pending(round)) + round->quorum > round->total;
+    master_set pending = round_pending(round);
+    bool may_deny = set_size(denials(round) | pending) + round->quorum > round->total ||
+                    set_size(round->otherwise | pending) >= round->quorum;
     return verdict == VERDICT_LOST && may_deny && !round_denies(round) ? VERDICT_OPEN : verdict;
 }

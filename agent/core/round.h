@@ -15,7 +15,7 @@ struct round {
     uint32_t number; /* tells its replies from those of the rounds before */
     enum op op : 8;
     uint8_t total, quorum;
-    bool overtime; /* an attempt's: its deadline has passed, and what lies unread is heard */
+    bool overtime; /* its deadline has passed, and what lies unread is heard (R3) */
     struct instant started, deadline; /* started: before the first byte was sent (R4) */
     master_set asked;
     master_set yes;          /* did what was asked */
@@ -23,6 +23,7 @@ struct round {
     master_set guarded;      /* have no vote on new locks yet (D5.3); among the failed */
     master_set unreplicated; /* did it, on too few replicas (R21); among the failed */
     master_set failed;       /* refused, lost, late, repaired only now: counts for neither */
+    master_set otherwise;    /* have the token with one and the same other number; the most do */
     master_set rerun;        /* asked a second time after VOTE_NOT_RUN */
     /* have said where the token is, in time or not: what comes twice was true at most once */
     master_set heard;
@@ -66,11 +67,15 @@ struct tally round_tally(const struct round *round);
  * still pending will answer one or the other), false when too few masters answer. */
 bool round_lost_to_holder(const struct round *round);
 
-/* C4: no quorum can have the token that was asked for, whatever those say that do not answer. */
+/* C4: no quorum can have the token that was asked for, whatever those say that do not answer; or
+ * one has it with another number. */
 bool round_denies(const struct round *round);
 
 /* The verdict of a round that asks for a token: lost once it is known too whether it denies. */
 enum verdict round_verdict_on_token(const struct round *round);
+
+/* A quorum has the token with another number, and the same. */
+bool round_has_other(const struct round *round);
 
 static inline uint8_t set_size(master_set set)
 {

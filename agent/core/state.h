@@ -42,7 +42,8 @@
  *   7. A lock that is not free is found by its token, unless it only remembers that an idempotency
  *      key is used up, and by its idempotency key, if it has one (lock_index.h).
  *   8. A key stands in its group's line while, and only while, somebody wants a round for it that
- *      has no place yet; and of the attempts that are no hand-over each has one.
+ *      has no place yet; and of the attempts that are no hand-over each has one. So has each
+ *      adoption and each read among the guests.
  *   9. A key is without a contest only while it is HELD or LOST, and has no other reference. A lock
  *      has an errand unless it is HELD, LOST or free.
  *  10. Nobody who wants a key is forgotten: it has a lock that occupies it, stands in the line, or
@@ -56,6 +57,7 @@
 #include "list.h"
 #include "names.h"
 #include "random.h"
+#include "request.h"
 #include "round.h"
 #include "slots.h"
 #include "terms.h"
@@ -123,7 +125,7 @@ struct contest {
     enum answer last_answer;
     struct tally last_tally;
     int64_t last_retry_ms;
-    master_set last_guarded;
+    master_set last_refused_by, last_guarded;
     enum mode last_mode;   /* of those who had the key, */
     uint32_t last_readers; /* and how many of them read */
     uint8_t last_holder_len;
@@ -176,25 +178,27 @@ struct errand {
     /* RELEASING: of the next one here, or that one shows its ticket by itself */
     enum mode ticket_mode;
     bool ticket_is_left;
-    /* ACQUIRING by hand-over: the token of the holder that released, */
-    bool previous_given_back; /* and whether the holder asked for it */
-    struct token previous;
-    uint32_t contender; /* ACQUIRING, RAISING: the request that it is for */
-    uint64_t fence_max; /* the largest number that a master of this round stored, */
-    master_set at_max;  /* and who stores exactly that (R12) */
+    struct token previous;    /* ACQUIRING by hand-over: of the holder that released, */
+    bool previous_given_back; /* whether the holder asked for it, */
+    bool previous_adopted;    /* and whether this agent had adopted it */
+    uint32_t contender;       /* ACQUIRING, RAISING: the request that it is for */
+    uint64_t fence_max;       /* the largest number that a master of this round stored, */
+    master_set at_max;        /* the masters that store exactly that (R12) */
     /* ACQUIRING: how those have the key who refuse it, and how many they are at least */
     enum mode others_mode;
     uint32_t others;
-    /* ADOPTING, or RELEASING a stranger: said that somebody else holds or held the key */
+    /* ADOPTING, or RELEASING a stranger: said that somebody else holds the key, */
     master_set strange;
+    master_set misnumbered; /* or that the token is there with another number */
+    bool is_proved;         /* RELEASING, ENDED, of a stranger: a quorum had exactly the token */
     /* RELEASING, ENDED: may still run a release whose connection has ended (R5) */
     master_set doubtful;
     struct instant owed_at; /* ENDED: the next try to pay what is owed */
-    /* ACQUIRING, of each master that refused */
     struct denial {
         slot_set taken;   /* the slots of a semaphore that are taken there */
+        uint64_t number;  /* of a strange token: the other one that it has there */
         uint32_t busy_ms; /* how long the other holder's lease, or the guard, lasts */
-    } denials[];
+    } denials[];          /* of each master that refused */
 };
 
 /* The words that a lock was taken with, if any were given. */
@@ -228,14 +232,15 @@ struct lock {
     uint32_t lock_delay_ms; /* masters keep the key for so much longer (R15) */
     struct instant valid_until;
     struct instant won_from;    /* HELD: when the last round was sent that a quorum confirmed */
-    struct instant lease_until; /* no master keeps the key for longer, as far as can be known */
+    struct instant lease_until; /* no master keeps the key for longer by what this agent sent */
     uint16_t policy;
     uint8_t group, quorum;
     enum lock_state state : 8;
     enum cause cause : 8; /* of the attempt */
     enum reason reason : 8;
     bool fencing : 1;
-    bool has_place : 1;   /* ACQUIRING, RAISING: counts among the group's rounds in flight (R16) */
+    bool has_place : 1;   /* Counts as in flight in its group (R16): an attempt or an adoption. */
+    bool is_guest : 1;    /* With has_place: ADOPTING, so it counts among the guests. */
     bool handed_over : 1; /* RELEASING: to the next waiter */
     bool stranger : 1;    /* RELEASING: a token that this agent did not know */
     /* its holder asked for the release: it is deleted at whichever agent it is (D3) */
@@ -249,6 +254,9 @@ struct lock {
     bool delivered : 1;
     bool refuses : 1;  /* its idempotency key is used up: until forget_at */
     bool outlived : 1; /* HELD, and reads: a quorum has let somebody write since */
+    /* A master's clock gained on ours since the round that is out was sent: it is asked again. */
+    bool is_void : 1;
+    bool shortened : 1; /* HELD: the same took some of its validity, and that is not said yet */
 
     master_set written; /* may have the key: something that creates it was sent */
     /* were sent what creates the key, by whomever, and have not said what came of it */
@@ -256,40 +264,14 @@ struct lock {
     master_set owed; /* have not confirmed the release (R6) */
     /* HELD: have said in this round, later: ever, that another agent owns the token */
     master_set moved;
-    master_set denied; /* said, when they were asked last, that the token is not there */
+    master_set denied;    /* said, when they were asked last, that the token is not there */
+    master_set others;    /* Masters of `denied` that have another holder's key in its place. */
+    master_set elsewhere; /* Masters of `denied` that have the token, for another agent. */
     /* said in this round that no key was there, or have it anew: a further round can make them
      * count */
     master_set mending;
     struct round round;
     struct lock_master masters[]; /* as many as the largest group has */
-};
-
-enum request_state {
-    REQUEST_FREE,
-    REQUEST_BEGUN,     /* in no list yet */
-    REQUEST_ONCE,      /* in key->once */
-    REQUEST_WAITING,   /* in key->waiters */
-    REQUEST_RENEWING,  /* in lock->requests, or the contender of an adoption */
-    REQUEST_RELEASING, /* in lock->requests */
-    REQUEST_READING,   /* in no list; has the round itself */
-    REQUEST_SETTLED,   /* in core->settled: decided, but the effects were full */
-};
-
-struct core_request {
-    uint32_t slot, generation;
-    enum request_state state;
-    struct key *key;
-    struct link link;
-    struct instant came_at;
-    struct terms terms;   /* of a PUT: ttl and renew, as it says */
-    struct words words;   /* of a GET: the holder's label */
-    struct lock *attempt; /* WAITING, ONCE: that is under way for it; NULL: none */
-    uint64_t ticket;      /* WAITING, order fair: its number (R9), */
-    bool ticket_is_fresh; /* of which no master has heard */
-    uint32_t wants_round; /* RENEWING: the first round that answers it */
-    struct round round;   /* READING */
-    struct master_state states[LIMIT_MASTERS];
-    struct effect_answer settled; /* SETTLED */
 };
 
 struct core_master {
@@ -299,6 +281,8 @@ struct core_master {
     struct instant guarded_until; /* as it last said; NEVER: it did not say */
     uint16_t epoch;
     struct instant epoch_since; /* when this agent heard of it */
+    struct clock_reading base;  /* the last one of its clock that came in time; heard 0: none */
+    struct clock_reading clock; /* the same, or the first one where that came late (deadline.h) */
     /* Its wall clock, minus this agent's clock, which nobody sets: the agent's wall clock may have
      * been set since (R12). */
     int64_t wall_ahead_us;
@@ -306,6 +290,7 @@ struct core_master {
 /* R16; the counts are in core_stats. */
 struct admission {
     struct list line;         /* struct key, in order of coming */
+    struct list guests;       /* struct core_request, in order of coming */
     bool is_full;             /* somebody has found no place */
     uint32_t credit;          /* of growth, in parts of the limit */
     struct instant halved_at; /* the limit, last */
@@ -319,6 +304,7 @@ struct group {
     int64_t round_trip_us; /* of acquires, smoothed */
     struct admission admission;
     struct core_master masters[LIMIT_MASTERS];
+    uint64_t fence_floor; /* the largest floor of its masters that is known (R12); 0: none */
 };
 
 /* A command that is being gathered: the same operation for many locks on the same masters. */
@@ -335,6 +321,9 @@ struct batch {
     uint8_t count;
     struct send_item items[LIMIT_BATCH];
 };
+
+/* The bit that tells the names of an agent apart: of holds that it granted, of those it adopted. */
+enum { OWNER_ADOPTED = 1 };
 
 struct core {
     struct group groups[LIMIT_GROUPS];
@@ -359,7 +348,7 @@ struct core {
     struct entropy entropy;
     uint64_t hash_key[2];
     uint64_t agent; /* names this agent among those who hold tickets; never 0 */
-    uint32_t owner; /* names it in what masters store (D3) */
+    uint32_t owner; /* names it in what masters store (D3.3); with OWNER_ADOPTED what it adopted */
 
     struct effects *effects;       /* of the step */
     struct batch batches[BATCHES]; /* in the order in which they go out */
@@ -367,7 +356,8 @@ struct core {
     uint64_t batches_sent; /* the first of `batches` has the next number */
 
     /* Whatever has an exact time. Of a key: the contender's next attempt. Of a request that is
-     * WAITING: the end of the wait; READING: the round's deadline. */
+     * WAITING or a GUEST: the end of the wait; READING: the round's deadline; RENEWING, if it has
+     * the hold already: the end of its patience. */
     struct timers timers;
     /* The watchdog's next round of a lock that is HELD; none while one is out. They have no exact
      * time, and come by the batch (R8). */
@@ -395,6 +385,7 @@ struct core {
 
     struct core_request *requests;
     uint32_t requests_used; /* numbers ever used */
+    uint64_t requests_came;
     struct core_stats stats;
 };
 
@@ -454,6 +445,19 @@ static inline int64_t slow_timeout_ms(const struct core *core, const struct lock
     int64_t tenth = lock->terms.ttl_ms / 10,
             node = core->groups[lock->group].config.node_timeout_ms;
     return tenth > node ? tenth : node;
+}
+/* R3: the longest time that any agent gives a release. It depends on no ttl, for two agents may
+ * know one hold by different ttls, or one of them may not know it at all. */
+static inline int64_t release_ms_max(const struct core *core, uint8_t group)
+{
+    int64_t node = core->groups[group].config.node_timeout_ms;
+    return node > RELEASE_MS_MAX ? node : RELEASE_MS_MAX;
+}
+/* R3: the time of a release: that of a renewal, but bounded. */
+static inline int64_t release_timeout_ms(const struct core *core, const struct lock *lock)
+{
+    int64_t slow = slow_timeout_ms(core, lock), most = release_ms_max(core, lock->group);
+    return slow < most ? slow : most;
 }
 /* The first request of a list, or NULL. */
 static inline struct core_request *request_first(const struct list *list)

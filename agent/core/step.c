@@ -2,7 +2,9 @@
 #include "core.h"
 
 #include "adopt.h"
+#include "again.h"
 #include "attempt.h"
+#include "calls.h"
 #include "contend.h"
 #include "core_assert.h"
 #include "debt.h"
@@ -22,7 +24,10 @@ static void lock_is_due(struct core *core, struct lock *lock)
     switch (lock->state) {
     case LOCK_ACQUIRING:
     case LOCK_RAISING:
-        attempt_timer(core, lock);
+        if (lock->is_void)
+            contend_anew(core, lock);
+        else
+            attempt_timer(core, lock);
         break;
     case LOCK_ADOPTING:
         adoption_timer(core, lock);
@@ -46,6 +51,10 @@ static void request_is_due(struct core *core, struct core_request *request)
 {
     if (request->state == REQUEST_READING)
         read_timer(core, request);
+    else if (request->state == REQUEST_GUEST)
+        call_guest_time_over(core, request);
+    else if (request->state == REQUEST_RENEWING)
+        again_time_over(core, request);
     else if (core->draining && request_attempt(request) == NULL)
         drain_refuses(core, request);
     else
@@ -112,6 +121,8 @@ bool core_step(struct core *core, const struct event *event, struct effects *eff
     core->started = true;
     bool observed = MUTANT(LATE_CLOCK_ACTS) || observe_expired(core);
     bool taken = observed && event_take(core, event);
+    if (taken && event->kind == EVENT_MASTER_CLOCK)
+        taken = observe_expired(core); /* what it has ended; heard again, it shows no gain */
     if (MUTANT(LATE_CLOCK_ACTS))
         observe_expired(core);
     if (!taken || event->kind == EVENT_FLUSH)

@@ -50,7 +50,7 @@ void ticket_given(struct core *core, struct core_request *request)
     struct key *key = request->key;
     if (!ticket_is_wanted(core, key))
         return;
-    request->ticket = fence_proposal(core, key->group);
+    request->ticket = fence_agreed_time(core, key->group);
     bool first = request_first(&key->contest->waiters) == request;
     request->ticket_is_fresh = key_admits(key) && first;
     if (first)
@@ -96,7 +96,7 @@ void ticket_begin_attempt(struct core *core, struct lock *lock, struct core_requ
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->errand->contender == request->slot);
     struct key *key = lock->key;
-    uint64_t now = fence_proposal(core, key->group);
+    uint64_t now = fence_agreed_time(core, key->group);
     if (request->ticket > now + (uint64_t)TICKET_AHEAD_MS * 1000 || MUTANT(TICKET_RENUMBERED))
         request->ticket = now;
     lock->errand->ticket = request->ticket;

@@ -21,6 +21,9 @@ enum trace_kind {
      * in its fence key */
     TRACE_FOREIGN,
     TRACE_STALLED, /* this process was late by elapsed_us (R14) */
+    /* the clock of `master` gained elapsed_us on this agent's: it jumped, or this agent was paused
+     * together with its clocks (R14) */
+    TRACE_CLOCK_GAINED,
 };
 struct effect_trace {
     enum trace_kind kind;
@@ -38,7 +41,7 @@ struct effect_trace {
     bool spoiled;     /* FOREIGN */
     bool resumed;     /* RENEW_FAILED: the first round of a hold out of a journal */
     /* ATTEMPT: of the round; GRANTED: since the request came; LOST, RELEASED: of the hold;
-     * STALLED: how late */
+     * STALLED: how late; CLOCK_GAINED: how much */
     int64_t elapsed_us;
     int64_t queued_us;          /* ATTEMPT: how long its round waited for a place before (R16) */
     int64_t margin_us;          /* RENEWED */

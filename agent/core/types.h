@@ -94,6 +94,8 @@ bool token_same(const struct token *a, const struct token *b);
 struct core_rounds {
     uint32_t in_flight, limit;
     uint32_t waiting; /* keys that wait for a place */
+    /* Reads and adoptions of what this agent does not hold: in flight, and waiting for that. */
+    uint32_t guests, guests_waiting;
 };
 
 /* Names one attempt at, or hold of, one key; `round` tells late replies from current ones. Opaque
@@ -126,7 +128,7 @@ enum mode { MODE_WRITE, MODE_READ }; /* a mutex is written */
     /* extend where the token is and this agent owns it; never shortens (R7) */                    \
     X(RENEW, "renew")                                                                              \
     X(REPAIR, "repair") /* as RENEW, and re-creates the key where it is missing (R7) */            \
-    /* extend where the token and exactly this number are: this agent owns it from now (D3) */     \
+    /* extend where the token is, with exactly this number: this agent owns it from now (D3) */    \
     X(ADOPT, "adopt")                                                                              \
     X(RELEASE, "release")   /* delete where the token is (R10) */                                  \
     X(READ, "read")         /* look, change nothing */                                             \
@@ -138,11 +140,13 @@ enum mode { MODE_WRITE, MODE_READ }; /* a mutex is written */
     X(REPAIRED, "repaired") /* REPAIR re-created the key: counts from the next renewal on */       \
     X(TAKEN, "held") /* the key is there with another token; on the wire and in the API: held */   \
     /* the token is there, and another agent owns it: it was adopted there (D3) */                 \
-    X(MOVED, "moved")                                                                              \
+    X(MOVED, "moved")     /* another agent has it now: its holder sent a PUT there */              \
     X(FOREIGN, "foreign") /* the key is there with another type: held by a stranger */             \
     X(ABSENT, "absent")   /* the key is not there */                                               \
-    /* ADOPT, RELEASE: the token is there, but another number is stored */                         \
+    /* ADOPT, RELEASE: the token is there with another number: unknown, unless a quorum says so */ \
     X(MISNUMBERED, "misnumbered")                                                                  \
+    /* it came too late to create a key: nothing was done, and nothing is known (R5) */            \
+    X(LATE, "late")                                                                                \
     /* its fence key holds no number, or an impossible one: nothing was done (R12) */              \
     X(SPOILED, "spoiled")                                                                          \
     /* ACQUIRE: may have forgotten keys a while ago, so it has no vote on new locks yet */         \
@@ -191,13 +195,16 @@ enum mode { MODE_WRITE, MODE_READ }; /* a mutex is written */
 /* Why a lock was lost. */
 #define REASONS(X)                                                                                 \
     X(NONE, "none")                                                                                \
-    X(EXPIRED, "expired")         /* the caller did not renew in time */                           \
-    X(QUORUM_LOST, "quorum_lost") /* too few masters confirmed a renewal in time */                \
-    X(TAKEN, "taken")             /* masters that had confirmed the token deny it now */           \
-    X(MAX_HOLD, "max_hold")       /* held for as long as the policy or the request allows */       \
-    X(STALLED, "stalled")         /* this process was stopped or its loop was late (R14) */        \
-    X(DRAINED, "drained")         /* this agent ended */                                           \
-    X(STUCK, "stuck")             /* the caller that it is bound to does not read what it is told */
+    X(EXPIRED, "expired")             /* the caller did not renew in time */                       \
+    X(QUORUM_LOST, "quorum_lost")     /* too few masters confirmed a renewal in time */            \
+    X(TAKEN, "taken")                 /* another holder has the key now */                         \
+    X(MAX_HOLD, "max_hold")           /* held for as long as the policy or the request allows */   \
+    X(STALLED, "stalled")             /* this process was stopped or its loop was late (R14) */    \
+    X(CLOCK_STOPPED, "clock_stopped") /* masters' clocks gained on this agent's (R14) */           \
+    X(DRAINED, "drained")             /* this agent ended */                                       \
+    X(STUCK, "stuck")                 /* the caller that it is bound to does not read */           \
+    X(MOVED, "moved")                 /* another agent has it now: its holder sent a PUT there */  \
+    X(GONE, "gone") /* its key is gone within its lease: released at another agent, or deleted */
 
 /* What set an attempt off. */
 #define CAUSES(X)                                                                                  \
@@ -227,9 +234,25 @@ enum cause { CAUSES(X) CAUSE_COUNT };
 #undef X
 
 const char *op_name(enum op op);
+/* True if it creates keys where there are none. */
+static inline bool op_creates(enum op op)
+{
+    return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_REPAIR;
+}
 const char *vote_name(enum vote vote);
 const char *answer_code(enum answer answer); /* stable, for programs */
 const char *answer_text(enum answer answer); /* one sentence, for people */
+/* True if masters deny the token of a hold that has ended for this reason. */
+static inline bool reason_is_denial(enum reason reason)
+{
+    return reason == REASON_TAKEN || reason == REASON_MOVED || reason == REASON_GONE;
+}
+/* True if that is no loss, as far as this agent can tell: the holder has it at another agent, or
+ * released it there. */
+static inline bool reason_is_elsewhere(enum reason reason)
+{
+    return reason == REASON_MOVED || reason == REASON_GONE;
+}
 const char *reason_name(enum reason reason);
 const char *cause_name(enum cause cause);
 const char *algorithm_name(enum algorithm algorithm);

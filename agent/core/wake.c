@@ -19,7 +19,8 @@
  *     not. Were it left to chance, one of three agents would wait for several turns of the others.
  *
  * An undone attempt publishes too. By itself it can wake nobody, for it had less than a quorum;
- * where several attempts split the votes, their undoing together does, as it should. A search at a
+ * where several attempts split the votes, their undoing together does, as it should. But what it
+ * had may be all that refused: then its lease is not waited for, only a back-off. A search at a
  * semaphore is several attempts of one agent, each at another slot: so what is told of one slot
  * says nothing of the others, or the search would wake itself without end (R20). */
 #include "wake.h"
@@ -202,6 +203,19 @@ static void try_after_back_off(struct core *core, struct key *key)
         key->contest->back_off_ms * 2 < longest_ms ? key->contest->back_off_ms * 2 : longest_ms;
 }
 
+/* Those that refused, and have told of no release since, leave a quorum. */
+static bool may_be_free(const struct core *core, const struct key *key)
+{
+    master_set refuse = key->contest->last_refused_by & ~key->contest->channel.messages[0];
+    return set_size(refuse) + quorum_of(core, key) <= core->groups[key->group].config.masters;
+}
+
+static void try_within_retry_max(struct core *core, struct key *key)
+{
+    int64_t most_us = (int64_t)core->policies[key->policy].retry_max_ms * 1000;
+    try_in(core, key, most_us / 2 + random_below(&core->random, most_us / 2 + 1), CAUSE_BACK_OFF);
+}
+
 void wake_begin_attempt(struct key *key)
 {
     CORE_ASSERT(key->references > 0);
@@ -291,8 +305,14 @@ void wake_message(struct core *core, const struct event_channel *event)
     bool reads = request_first(&key->contest->waiters)->terms.mode == MODE_READ;
     if (event->next != 0 && event->next != core->agent && !(event->next_reads && reads))
         return; /* it is somebody else's turn */
-    if (hear_release(core, key, event) && may_try(key))
+    bool is_told = hear_release(core, key, event);
+    if (!may_try(key))
+        return;
+    if (is_told)
         try_after_message(core, key);
+    else if (key->permits == 1 && set_has(key->contest->last_refused_by, event->master) &&
+             may_be_free(core, key) && !MUTANT(CONTENDER_WAITED_FOR))
+        try_within_retry_max(core, key);
 }
 
 /* ---- hand-over ---- */

@@ -2,12 +2,16 @@
  * renewal unlocks nothing. */
 #include "watchdog.h"
 
+#include "confirm.h"
 #include "core_assert.h"
 #include "hold.h"
 #include "hold_end.h"
 #include "lease.h"
 #include "outbox.h"
+#include "release.h"
 #include "requests.h"
+
+enum { HEARING_SHARE = 4 /* of the time until a hold is lost */ };
 
 void watchdog_resumed(struct core *core, struct lock *lock)
 {
@@ -29,7 +33,11 @@ static void answer_renewals(struct core *core, struct lock *lock, enum answer an
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = next) {
         next = at->next;
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (request->wants_round <= lock->round.number)
+        if (request->wants_round > lock->round.number)
+            continue;
+        if (confirm_is_wanted(request))
+            confirm_answered(core, lock, request, /* is_good= */ answer == ANSWER_RENEWED);
+        else
             request_answer(core, request, answer_for_lock(answer, lock));
     }
 }
@@ -42,7 +50,7 @@ static void ask_for_new_ttl(struct lock *lock)
     lock->asked_ttl_ms = lock->terms.ttl_ms;
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
         const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (request->terms.ttl_ms != 0)
+        if (request->terms.ttl_ms != 0 && !confirm_is_wanted(request))
             lock->asked_ttl_ms = request->terms.ttl_ms;
     }
 }
@@ -52,7 +60,8 @@ static void take_new_renew(struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_HELD);
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
         const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (request->terms.renew != RENEW_UNSET && request->wants_round <= lock->round.number)
+        if (request->terms.renew != RENEW_UNSET && request->wants_round <= lock->round.number &&
+            !confirm_is_wanted(request))
             lock->terms.renew = request->terms.renew;
     }
 }
@@ -66,10 +75,14 @@ static void renewal_failed(struct core *core, struct lock *lock)
     bool resumed = lock->round.number == 1;
     outbox_trace(core, (struct effect_trace){.kind = TRACE_RENEW_FAILED, .resumed = resumed}, lock);
     if (lease_is_taken(core, lock)) {
-        hold_taken(core, lock); /* it could not be adopted back */
+        hold_taken(core, lock, lease_reason(core, lock)); /* it could not be adopted back */
         return;
     }
     answer_renewals(core, lock, ANSWER_RENEW_FAILED);
+    if (lock->answers == 0) { /* nobody was told of the hold, and the last repeat is refused */
+        release_begun(core, lock, /* request= */ NULL, /* asked= */ false);
+        return;
+    }
     if (!list_is_empty(&lock->requests)) {
         begin_renewal(core, lock);
         return;
@@ -96,6 +109,7 @@ static void renewal_won(struct core *core, struct lock *lock)
     take_new_renew(lock);
     hold_plan_renewal(core, lock, from);
     lock->claiming = false;
+    confirm_counted(lock);
     outbox_hold(core, lock);
     answer_renewals(core, lock, ANSWER_RENEWED);
     if (list_is_empty(&lock->requests))
@@ -104,15 +118,22 @@ static void renewal_won(struct core *core, struct lock *lock)
         begin_renewal(core, lock);
 }
 
+static bool is_asked_by_put(const struct lock *lock)
+{
+    for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
+        if (!confirm_is_wanted(CONTAINER_OF(at, struct core_request, link)))
+            return true;
+    }
+    return false;
+}
+
 /* D3: another agent has adopted the token, and its holder asks for it here: then it is adopted
  * back, once for each PUT. Nobody can have held the lock in between, for the round counts only
  * masters that store the token's number. */
 static bool may_claim(struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
-    /* also where it waits for a round of its own: the claim is one */
-    bool is_asked = !list_is_empty(&lock->requests);
-    return is_asked && lock->renewing && !lock->claiming && lock->moved != 0 &&
+    return is_asked_by_put(lock) && lock->renewing && !lock->claiming && lock->moved != 0 &&
            set_size(lock_group(core, lock)->up) >= lock->quorum;
 }
 
@@ -199,7 +220,7 @@ void watchdog_reply(struct core *core, struct lock *lock, const struct event_rep
         if (may_claim(core, lock))
             begin_claim(core, lock);
         else
-            hold_taken(core, lock);
+            hold_taken(core, lock, lease_reason(core, lock));
         return;
     }
     if (!lock->renewing) { /* the round is won already */
@@ -210,6 +231,43 @@ void watchdog_reply(struct core *core, struct lock *lock, const struct event_rep
     }
 }
 
+/* R14: a master's clock gained on ours. What is over is lost, and what was asked before that is
+ * asked again. A claim begins anew with what the renewal hears. */
+static void gained_on(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    bool was_shortened = lock->shortened, is_void = lock->is_void;
+    lock->shortened = lock->is_void = false;
+    if (was_shortened && !instant_before(core->now, hold_lost_at(lock))) {
+        hold_lost(core, lock, REASON_CLOCK_STOPPED);
+        return;
+    }
+    if (was_shortened)
+        outbox_hold(core, lock);
+    if (is_void && lock->renewing) {
+        lock->renewing = lock->claiming = false;
+        begin_renewal(core, lock);
+    } else {
+        hold_arm(core, lock);
+    }
+}
+
+/* R3: if this process comes late to the deadline of a round, what came in time may lie unread. It
+ * is heard first: once, for as long as the process was late, and for no more than a part of the
+ * time until the hold is lost. */
+static bool hears_first(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD && lock->renewing);
+    int64_t late_us = instant_us_between(lock->round.deadline, core->now),
+            most_us = instant_us_between(core->now, hold_lost_at(lock)) / HEARING_SHARE;
+    if (late_us <= TIMER_LATE_US || lock->round.overtime || MUTANT(LATE_RENEWAL_FAILS))
+        return false;
+    lock->round.overtime = true;
+    lock->round.deadline = instant_after_us(core->now, late_us < most_us ? late_us : most_us);
+    hold_arm(core, lock);
+    return true;
+}
+
 void watchdog_timer(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
@@ -218,7 +276,9 @@ void watchdog_timer(struct core *core, struct lock *lock)
     } else if (lock->state == LOCK_LOST) {
         hold_over(core, lock);
     } else if (lock->outlived) {
-        hold_taken(core, lock);
+        hold_taken(core, lock, REASON_TAKEN);
+    } else if (lock->is_void || lock->shortened) {
+        gained_on(core, lock);
     } else if (!instant_before(core->now, hold_lost_at(lock))) {
         hold_lost(core, lock,
                   hold_reaches_max(lock)              ? REASON_MAX_HOLD
@@ -226,6 +286,8 @@ void watchdog_timer(struct core *core, struct lock *lock)
                   : core->stalled                     ? REASON_STALLED
                                                       : REASON_QUORUM_LOST);
     } else if (lock->renewing && !instant_before(core->now, lock->round.deadline)) {
+        if (hears_first(core, lock))
+            return;
         round_close(&lock->round);
         decide_renewal(core, lock);
     } else {
@@ -252,14 +314,14 @@ void watchdog_renews(struct core *core)
     }
 }
 
-/* A PUT: begins a round, or waits for one of its own if a round is out. A shorter ttl shortens
- * nothing (R7). */
+/* A PUT, or a POST that has the hold already: begins a round, or waits for one of its own if a
+ * round is out. A shorter ttl shortens nothing (R7). */
 void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     CORE_ASSERT(request->key == lock->key && request->state == REQUEST_BEGUN);
     request->state = REQUEST_RENEWING;
-    request->wants_round = lock->round.number + 1;
+    request->wants_round = lock->round.number + !MUTANT(ROUND_OUT_COUNTS);
     list_append(&lock->requests, &request->link);
     if (lock->renewing)
         return;

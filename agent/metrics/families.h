@@ -17,6 +17,7 @@
     X(ANSWER, "`outcome`")  /* how an acquire request was answered */                              \
     X(RENEWAL, "`outcome`")                                                                        \
     X(REASON, "`reason`")                                                                          \
+    X(ELSEWHERE, "`reason`") /* of a hold that did not end here */                                 \
     X(GROUP, "`group`")                                                                            \
     X(MASTER, "`group`, `master`") /* host:port or the path of a socket */                         \
     X(STATE, "`state`")                                                                            \
@@ -80,6 +81,10 @@
       "Validity that was left when a renewal completed, as a share of the lease.")                 \
     X(LOST, "lockagent_locks_lost_total", COUNTER, WHOLE, POLICY, REASON, NONE, PLAIN,             \
       "Holds that ended without a release, by reason.")                                            \
+    X(ENDED_ELSEWHERE, "lockagent_locks_ended_elsewhere_total", COUNTER, WHOLE, POLICY, ELSEWHERE, \
+      NONE, PLAIN,                                                                                 \
+      "Holds that ended here because another agent adopted them (moved), or because their key "    \
+      "was gone from the masters (gone: released at another agent, or deleted by hand).")          \
     X(RELEASES, "lockagent_releases_total", COUNTER, WHOLE, POLICY, NONE, NONE, PLAIN,             \
       "Holds that ended by a release.")                                                            \
     X(ADOPTIONS, "lockagent_adoptions_total", COUNTER, WHOLE, POLICY, NONE, NONE, PLAIN,           \
@@ -121,7 +126,8 @@
     X(GROUP_UP, "lockagent_group_masters_up", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,              \
       "Masters of the group that are up.")                                                         \
     X(GROUP_VOTING, "lockagent_group_masters_voting", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,      \
-      "Masters of the group that are up and have a vote on new locks (are not guarded).")          \
+      "Masters of the group that are up and have a vote on new locks: are not guarded, and may "   \
+      "not evict keys.")                                                                           \
     X(ROUNDS_IN_FLIGHT, "lockagent_group_rounds_in_flight", GAUGE, WHOLE, GROUP, NONE, NONE,       \
       PLAIN, "Acquire rounds in flight that a place is taken for (hand-overs need none).")         \
     X(ROUNDS_LIMIT, "lockagent_group_rounds_limit", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,        \
@@ -142,8 +148,11 @@
     X(MASTER_GUARDED, "lockagent_master_guarded_seconds", GAUGE, MICRO, MASTER, NONE, NONE, PLAIN, \
       "Time until the master has a vote on new locks, because it may have forgotten keys; 0: it "  \
       "has one.")                                                                                  \
+    X(MASTER_GUESSED, "lockagent_master_guessed", GAUGE, WHOLE, MASTER, NONE, NONE, PLAIN,         \
+      "1 when the master forgot its numbers and votes by a guess, because too few others "         \
+      "remembered them, else 0.")                                                                  \
     X(MASTER_DEGRADED, "lockagent_master_degraded", GAUGE, WHOLE, MASTER, NONE, NONE, PLAIN,       \
-      "1 when the master is a replica, lacks replicas that are waited for, evicts keys, is "       \
+      "1 when the master is a replica, lacks replicas that are waited for, may evict keys, is "    \
       "another master's double or has another time, else 0.")                                      \
     X(UNREPLICATED, "lockagent_master_unreplicated_total", COUNTER, WHOLE, MASTER, NONE, NONE,     \
       PLAIN, "Grants and renewals that fewer replicas than replicas.ack confirmed in time.")       \
@@ -175,6 +184,11 @@
     X(FOREIGN, "lockagent_master_foreign_keys_total", COUNTER, WHOLE, MASTER, NONE, NONE, PLAIN,   \
       "Times that a key of another type was found under a lock's name, or no possible number in "  \
       "its fence key.")                                                                            \
+    X(CLOCK_GAINS, "lockagent_master_clock_gains_total", COUNTER, WHOLE, MASTER, NONE, NONE,       \
+      PLAIN,                                                                                       \
+      "Times that the master's clock gained on this agent's: it jumped forward, or this agent "    \
+      "was "                                                                                       \
+      "paused together with its clocks.")                                                          \
     /* HTTP. */                                                                                    \
     X(HTTP_REQUESTS, "lockagent_http_requests_total", COUNTER, WHOLE, ROUTE, METHOD, STATUS,       \
       PLAIN, "HTTP requests by route, method and class of status.")                                \
@@ -192,6 +206,8 @@
     /* The process. */                                                                             \
     X(LOOP_LAG, "lockagent_loop_lag_seconds", HISTOGRAM, MICRO, NONE, NONE, NONE, LAG,             \
       "How late the event loop came to a deadline of the lock core.")                              \
+    X(LOOP_TURN, "lockagent_loop_turn_seconds", HISTOGRAM, MICRO, NONE, NONE, NONE, LAG,           \
+      "How long the event loop was awake from one look at its sockets to the next.")               \
     X(STALLS, "lockagent_stalls_total", COUNTER, WHOLE, NONE, NONE, NONE, PLAIN,                   \
       "Times that this process was stopped, suspended or late enough to look at its locks before " \
       "it acted.")                                                                                 \

@@ -89,7 +89,11 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
         break;
     case TRACE_LOST:
         CORE_ASSERT(trace->reason > REASON_NONE && trace->reason < REASON_COUNT);
-        registry_count(metrics, FAMILY_LOST, trace->policy, trace->reason - 1, 0);
+        if (reason_is_elsewhere(trace->reason))
+            registry_count(metrics, FAMILY_ENDED_ELSEWHERE, trace->policy,
+                           trace->reason - REASON_MOVED, 0);
+        else
+            registry_count(metrics, FAMILY_LOST, trace->policy, trace->reason - 1, 0);
         registry_observe(metrics, FAMILY_HOLD_SECONDS, trace->policy, trace->elapsed_us);
         break;
     case TRACE_RELEASED:
@@ -102,6 +106,10 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
     case TRACE_FOREIGN:
         registry_count(metrics, FAMILY_FOREIGN, master_index(metrics, trace->group, trace->master),
                        0, 0);
+        break;
+    case TRACE_CLOCK_GAINED:
+        registry_count(metrics, FAMILY_CLOCK_GAINS,
+                       master_index(metrics, trace->group, trace->master), 0, 0);
         break;
     case TRACE_STALLED:
         count_stall(metrics, trace->elapsed_us);
@@ -182,6 +190,11 @@ void metrics_loop_lag(struct metrics *metrics, int64_t lag_us)
     registry_observe(metrics, FAMILY_LOOP_LAG, 0, lag_us);
 }
 
+void metrics_loop_turn(struct metrics *metrics, int64_t worked_us)
+{
+    registry_observe(metrics, FAMILY_LOOP_TURN, 0, worked_us);
+}
+
 void metrics_restored(struct metrics *metrics, enum metrics_restored outcome, uint32_t holds)
 {
     while (holds-- > 0)
@@ -237,6 +250,7 @@ static void read_master(struct metrics *metrics, const struct metrics_scrape *sc
     registry_set(metrics, FAMILY_MASTER_UP, at, view.serves);
     registry_set(metrics, FAMILY_MASTER_GUARDED, at,
                  (view.guarded_ms < 0 ? longest_ms : view.guarded_ms) * 1000);
+    registry_set(metrics, FAMILY_MASTER_GUESSED, at, view.guessed);
     registry_set(metrics, FAMILY_MASTER_DEGRADED, at, view.degraded);
     registry_set(metrics, FAMILY_UNREPLICATED, at, (int64_t)view.unreplicated);
     registry_set(metrics, FAMILY_RECONNECTS, at, (int64_t)view.reconnects);

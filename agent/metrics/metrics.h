@@ -46,6 +46,8 @@ void metrics_stream_dropped(struct metrics *metrics);
 
 /* How late the loop came to a deadline of the core. */
 void metrics_loop_lag(struct metrics *metrics, int64_t lag_us);
+/* The loop worked for so long between two looks at its sockets. */
+void metrics_loop_turn(struct metrics *metrics, int64_t worked_us);
 
 /* What became of so many holds that the journal had. */
 enum metrics_restored { RESTORED_RESUMED, RESTORED_ENDED, RESTORED_REFUSED };

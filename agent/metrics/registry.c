@@ -25,6 +25,7 @@ static const enum answer answer_outcomes[] = {ANSWER_GRANTED,
                                               ANSWER_WAIT_TIMEOUT,
                                               ANSWER_QUORUM_UNAVAILABLE,
                                               ANSWER_VALIDITY_EXPIRED,
+                                              ANSWER_LOCK_LOST,
                                               ANSWER_BAD_TTL,
                                               ANSWER_TOO_MANY_LOCKS,
                                               ANSWER_TOO_MANY_WAITERS,
@@ -78,7 +79,9 @@ static bool add_tables_of_names(struct metrics *metrics)
         tls_faults[fault] = tls_fault_name(fault);
     for (enum redis_outcome outcome = REDIS_OUTCOME_OK + 1; outcome < REDIS_OUTCOME_LOST; outcome++)
         classes[class_count++] = redis_outcome_name(outcome);
-    return label_add_all(&metrics->labels[LABEL_REASON], "reason", reasons, REASON_COUNT - 1) &&
+    return label_add_all(&metrics->labels[LABEL_REASON], "reason", reasons, REASON_MOVED - 1) &&
+           label_add_all(&metrics->labels[LABEL_ELSEWHERE], "reason", &reasons[REASON_MOVED - 1],
+                         REASON_COUNT - REASON_MOVED) &&
            label_add_all(&metrics->labels[LABEL_CAUSE], "cause", causes, CAUSE_COUNT) &&
            label_add_all(&metrics->labels[LABEL_OP], "op", ops, OP_COUNT) &&
            label_add_all(&metrics->labels[LABEL_STATE], "state", states, REDIS_STATE_COUNT) &&
@@ -87,6 +90,8 @@ static bool add_tables_of_names(struct metrics *metrics)
            label_add_all(&metrics->labels[LABEL_TLS_FAULT], "fault", tls_faults, TLS_FAULT_COUNT);
 }
 static_assert(REASON_NONE == 0, "the reason that is none comes first");
+static_assert(REASON_MOVED + 1 == REASON_GONE && REASON_GONE + 1 == REASON_COUNT,
+              "the reasons that are no losses come last");
 static_assert(REDIS_OUTCOME_OK == 0 && REDIS_OUTCOME_LOST + 2 == REDIS_OUTCOME_COUNT,
               "between ok and the two outcomes of transport stand the classes of error replies");
 

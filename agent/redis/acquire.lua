@@ -1,39 +1,48 @@
--- Takes locks and numbers the grants (R1, R12), or hands one from a holder that releases it to the
--- next (R9).
--- ARGV: per item value, ttl, fence retention (0: no fencing), proposed number and, with order fair,
--- the agent's ticket: agent, number (0: it does not wait), how long it is kept (0: not at all), 1
--- if no master has heard of it; for a slot of a semaphore how many there are. Behind the one item
--- of a hand-over stands what the holder's value begins with.
+-- Takes locks and numbers the grants (R1, R12), or hands one from a holder that releases it to
+-- the next (R9).
+-- ARGV: per item value with the proposed number, ttl, fence retention (0: no fencing), that
+-- number, for how long it may be done (deadline.lua) and, with order fair, the agent's ticket:
+-- agent, number (0: it does not wait), how long it is kept (0: not at all), 1 if no master has
+-- heard of it; for a slot of a semaphore how many there are. Behind the one item of a hand-over
+-- stands what the holder's value begins with. Behind that come the clock (deadline.lua) and,
+-- where the group is guarded, the vote that the agent knows (guard.lua).
 -- KEYS: the lock keys of all items, the fence keys of those that fence, the tickets of all with
 -- order fair, vote and marker where the group is guarded.
 -- Answers a list, of one item that item's entry alone; no item can make another one fail. A
--- hand-over also answers how many agents wait for the key; a refusal, with order fair, the number
--- of the agent's ticket; of a semaphore, which slots are taken (R20). With order fair tickets.lua
--- stands behind the common part. A fence key is written first, so that whatever is wrong with it
--- fails before the lock is touched.
+-- hand-over also answers how many agents wait for the key; a refusal, with order fair, the
+-- number of the agent's ticket; of a semaphore, which slots are taken (R20). With order fair
+-- tickets.lua stands behind the common part. A fence key is written first, so that whatever is
+-- wrong with it fails before the lock is touched.
 -- (kind)
-local size = fair and 8 or slots and 5 or 4
-local previous = #ARGV % size == 1 and ARGV[#ARGV]
-local count = (#ARGV - (previous and 1 or 0)) / size
+local size = fair and 9 or slots and 6 or 5
+local more = #ARGV % size
+local count = (#ARGV - more) / size
 local at = count + 1 -- where the vote is: behind locks, fences and tickets
-for i = 3, #ARGV, size do
+for i = 3, size * count, size do
     if ARGV[i] ~= '0' then at = at + 1 end
 end
 if fair then at = at + count end
+local vote, marker = KEYS[at], KEYS[at + 1]
+local known = vote and ARGV[#ARGV]
+local clock = ARGV[vote and #ARGV - 1 or #ARGV]
+local previous = more > (vote and 2 or 1) and ARGV[size * count + 1]
+-- (deadline)
 -- What is of another type is as missing, and so is all of it where reading is refused: then nothing
 -- is known of what is stored.
 local ask = redis.pcall
-local read = KEYS[2] and ask('MGET', unpack(KEYS, 1, KEYS[at] and at)) or {}
-local usual = not (fair or previous or read.err) and (read[at] or not KEYS[at])
+local read = KEYS[2] and ask('MGET', unpack(KEYS, 1, vote and at)) or {}
+local usual = not (fair or previous or read.err)
+    and (not vote or read[at] == known and string.byte(known) ~= 64) -- '@': guard.lua
 
--- The usual case: a free key, on a master that votes. Of the others it is noted whether the stored
--- number is below the proposed one, compared as texts: a double of so many digits takes a master as
--- long as a write.
+-- The usual case: a free key, on a master that votes as the agent knows. Of the others it is noted
+-- whether the stored number is below the proposed one, compared as texts: a double of so many
+-- digits takes a master as long as a write.
 local replies, done, fences = nil, 0, count
 for i = 1, count do
     local from = size * (i - 1)
     local retention, proposed = ARGV[from + 3], ARGV[from + 4]
-    local well, fenced, lower = usual and not read[i], retention ~= '0', false
+    local late = behind and (behind < 0 or ARGV[from + 5] - behind <= 0)
+    local well, fenced, lower = usual and not read[i] and not late, retention ~= '0', false
     if fenced then
         fences = fences + 1
         local stored = (fair or previous or not read[i]) and read[fences]
@@ -57,15 +66,7 @@ end
 if done == count then return replies end
 
 -- (common)
-local vote, marker = KEYS[at], KEYS[at + 1]
-
 -- (guard)
-local function granted(key, number)
-    if not previous then return number end
-    local _, agents = channel_of(key)
-    return {'handed', number, agents}
-end
-
 -- R20: a refusal says which slots of the key are taken, one character each, and for how long the
 -- first of them to run out still is. Their names are made here: an attempt that is granted names
 -- no other slot.
@@ -81,40 +82,52 @@ end
 
 local left = guard_left()
 
--- `fence`: which key that is; `lower`: what is stored there is below the proposed number.
+-- A master without a vote says so as it hands over: then the token may come back there (D3).
+local function granted(key, number)
+    if not previous then return number end
+    local _, agents = channel_of(key)
+    return {'handed', number, agents, left and math.max(left, 1) or 0}
+end
+
+-- `fence`: which key that is; `lower`: what is stored there is below the proposed number. Where it
+-- is too late nothing is done: neither is the key of a holder taken off that is to be handed over.
 local function acquire(i, fence, lower)
     local from, key = size * (i - 1), KEYS[i]
     local value, proposed = ARGV[from + 1], ARGV[from + 4]
-    local tickets, agent, ms = fair and KEYS[at - count + i - 1], ARGV[from + 5], ARGV[from + 7]
+    local tickets, agent, ms = fair and KEYS[at - count + i - 1], ARGV[from + 6], ARGV[from + 8]
     local stored, turn, ticket, first = nil, nil, nil, nil
     local held = read[i] or get(key)
+    local mine = held and string.sub(held, 1, 50) == string.sub(value, 1, 50)
     local inherits = previous and held and string.sub(held, 1, #previous) == previous
     if left and not inherits then return {'guarded', left} end
-    if held ~= false and held ~= value and not inherits then
+    if held ~= false and not mine and not inherits then
         local answer = seen('held', key, held)
-        if slots then return with_slots(key, ARGV[from + 5], answer) end
+        if slots then return with_slots(key, ARGV[from + 6], answer) end
         if not fair then return answer end
-        turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8])
+        turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9])
         return kept(tickets, agent, ticket, ms, answer)
     end
-    if fence and (held == value or not lower) then
+    -- a doubled command: numbered then
+    if mine then return granted(key, fence and number_in(held) or 0) end
+    if behind and (behind < 0 or ARGV[from + 5] - behind <= 0) then return {'late', 0} end
+    if fence and not lower then
         stored = stored_number(KEYS[fence], tonumber(proposed) + ahead, read[fence])
         if not stored then return {'spoiled', redis.call('PTTL', KEYS[fence])} end
     end
-    if held == value then return granted(key, stored or 0) end -- a doubled command: numbered then
     if fair then
-        turn, ticket, first = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8])
+        turn, ticket, first = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9])
         if not turn then
             if inherits then
                 redis.call('DEL', key)
                 tell(key, first)
             end
+            if inherits and left then return {'guarded', left} end
             return kept(tickets, agent, ticket, ms, {'held', first.left, ''})
         end
     end
-    local number = fence and (lower and proposed or math.max(stored + 1, tonumber(proposed))) or 0
+    local number = fence and number_of(stored, proposed) or 0
     if fence then redis.call('SET', KEYS[fence], number, 'PX', ARGV[from + 3]) end
-    redis.call('SET', key, value, 'PX', ARGV[from + 2])
+    redis.call('SET', key, with_number(value, number), 'PX', ARGV[from + 2])
     if fair then redis.call('HDEL', tickets, agent) end
     return granted(key, number)
 end

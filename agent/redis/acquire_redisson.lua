@@ -1,21 +1,26 @@
--- Takes locks of format redisson and numbers the grants (R1, R12, R22), or hands one from a holder
--- that releases it to the next (R9).
--- ARGV: per item value, ttl, fence retention (0: no fencing; -1: for ever), proposed number. Behind
--- the one item of a hand-over stands what the holder's value begins with.
--- KEYS: the lock keys of all items, the fence keys of those that fence, vote and marker where the
--- group is guarded.
+-- Takes locks of format redisson and numbers the grants (R1, R12, R22), or hands one from a
+-- holder that releases it to the next (R9).
+-- ARGV: per item value with the proposed number, ttl, fence retention (0: no fencing; -1: for
+-- ever), that number, for how long it may be done (deadline.lua). Behind the one item of a
+-- hand-over stands what the holder's value begins with. Behind that come the clock
+-- (deadline.lua) and, where the group is guarded, the vote that the agent knows (guard.lua).
+-- KEYS: the lock keys of all items, the fence keys of those that fence, vote and marker where
+-- the group is guarded.
 -- Answers a list, of one item that item's entry alone; no item can make another one fail. A
--- hand-over and a refusal also answer how many listen to the key's channel. All that can be refused
--- is looked at before anything is written, and the own field is no second entry: a command may come
--- twice.
-local size = 4
-local previous = #ARGV % size == 1 and ARGV[#ARGV]
-local count = (#ARGV - (previous and 1 or 0)) / size
+-- hand-over and a refusal also answer how many listen to the key's channel. All that can be
+-- refused is looked at before anything is written, and the own field is no second entry: a
+-- command may come twice.
+local size = 5
+local more = #ARGV % size
+local count = (#ARGV - more) / size
 local at = count + 1 -- where the vote is: behind locks and fences
-for i = 3, #ARGV, size do
+for i = 3, size * count, size do
     if ARGV[i] ~= '0' then at = at + 1 end
 end
-local vote, marker, read = KEYS[at], KEYS[at + 1], {}
+local vote, marker, known, read = KEYS[at], KEYS[at + 1], ARGV[#ARGV], {}
+local clock = ARGV[vote and #ARGV - 1 or #ARGV]
+local previous = more > (vote and 2 or 1) and ARGV[size * count + 1]
+-- (deadline)
 if vote then read[at] = redis.pcall('MGET', vote)[1] end
 -- (guard)
 local left = guard_left()
@@ -30,7 +35,7 @@ end
 local function granted(key, number)
     if not previous then return number end
     local _, agents = channel_of(key)
-    return {'handed', number, agents}
+    return {'handed', number, agents, left and math.max(left, 1) or 0}
 end
 
 local function acquire(i, fence)
@@ -38,20 +43,23 @@ local function acquire(i, fence)
     local value, ttl = ARGV[from + 1], ARGV[from + 2]
     local retention, proposed = tonumber(ARGV[from + 3]), tonumber(ARGV[from + 4])
     local held, number = get(key), 0
+    local mine = held and string.sub(held, 1, 50) == string.sub(value, 1, 50)
     local inherits = previous and held and string.sub(held, 1, #previous) == previous
     if left and not inherits then return {'guarded', left} end
-    if held ~= false and held ~= value and not inherits then return refused(key, held) end
+    if held ~= false and not mine and not inherits then return refused(key, held) end
+    -- a doubled command: numbered then
+    if mine then return granted(key, fence and tonumber(number_in(held)) or 0) end
+    if behind and (behind < 0 or ARGV[from + 5] - behind <= 0) then return {'late', 0} end
     if fence then
         number = stored_number(fence, proposed + ahead)
         if not number then return {'spoiled', redis.call('PTTL', fence)} end
     end
-    if held == value then return granted(key, number) end -- a doubled command: numbered then
-    if fence then
-        number = math.max(number + 1, proposed)
+    if fence then -- Java counts on without top and floor
+        number = retention == -1 and math.max(number + 1, proposed) or number_of(number, proposed)
         keep(fence, number, retention)
     end
     if inherits then redis.call('DEL', key) end
-    return enter(key, value, ttl) or granted(key, number)
+    return enter(key, with_number(value, number), ttl) or granted(key, number)
 end
 
 local replies, fences = {}, count

@@ -6,12 +6,16 @@ void ask_bytes(struct master *master, heard_fn *heard, struct text bytes)
 {
     struct command_pool *pool = &master->redis->pool;
     struct command *command = command_new(pool, heard, 0);
-    command->bytes = bytes.len;
+    if (command == NULL) {
+        pipeline_condemn(master->pipeline, "out of memory");
+        return;
+    }
+    command->asked_at = redis_now();
     command->greeting = master->greeting;
     command->references++;
     /* One that could not be sent is never heard: nothing must wait for it. */
-    if (!pipeline_append(master->pipeline, command, bytes))
-        pipeline_condemn(master->pipeline, "no memory for output");
+    if (!pipeline_append(master->pipeline, command, bytes, nothing_own()))
+        pipeline_condemn(master->pipeline, "out of memory");
     command_release(pool, command);
 }
 

@@ -6,6 +6,7 @@
 
 #include "agent/core/core_assert.h"
 #include "agent/redis/asking.h"
+#include "agent/redis/replies.h"
 #include "agent/redis/scripts.h"
 
 /* How an operation is asked: by which script, and with which arguments for each item. */
@@ -15,6 +16,7 @@ struct asking {
      * SCRIPT_COUNT: they are never asked that */
     enum script_id script, shared, redisson;
     bool label, ttl, number;
+    bool creates;  /* a deadline for each item, and the master's clock behind them (R5) */
     bool previous; /* then the token that is replaced */
     /* Its last keys where the group is guarded (D5.3). */
     bool vote, marker;
@@ -22,18 +24,20 @@ struct asking {
 
 static const struct asking askings[OP_COUNT] = {
     [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, SCRIPT_ACQUIRE_RW, SCRIPT_ACQUIRE_REDISSON, .label = true,
-                    .ttl = true, .number = true, .vote = true, .marker = true},
+                    .ttl = true, .number = true, .creates = true, .vote = true, .marker = true},
     [OP_HANDOVER] = {NULL, SCRIPT_ACQUIRE, SCRIPT_COUNT, SCRIPT_ACQUIRE_REDISSON, .label = true,
-                     .ttl = true, .number = true, .previous = true, .vote = true, .marker = true},
-    [OP_RAISE] = {NULL, SCRIPT_RAISE, SCRIPT_RAISE_RW, SCRIPT_RAISE_REDISSON, .number = true},
+                     .ttl = true, .number = true, .creates = true, .previous = true, .vote = true,
+                     .marker = true},
+    [OP_RAISE] = {NULL, SCRIPT_RAISE, SCRIPT_RAISE_RW, SCRIPT_RAISE_REDISSON, .number = true,
+                  .marker = true},
     [OP_RENEW] = {"renew", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .ttl = true,
                   .number = true, .marker = true},
     [OP_REPAIR] = {"repair", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .label = true,
-                   .ttl = true, .number = true, .marker = true},
+                   .ttl = true, .number = true, .creates = true, .marker = true},
     [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .ttl = true,
-                  .number = true, .marker = true},
+                  .number = true, .vote = true, .marker = true},
     [OP_RELEASE] = {NULL, SCRIPT_RELEASE, SCRIPT_RELEASE_RW, SCRIPT_RELEASE_REDISSON,
-                    .number = true},
+                    .number = true, .vote = true},
     [OP_READ] = {NULL, SCRIPT_READ, SCRIPT_READ_RW, SCRIPT_READ_REDISSON, .label = false},
     [OP_WITHDRAW] = {NULL, SCRIPT_WITHDRAW_FAIR, SCRIPT_WITHDRAW_RW, SCRIPT_COUNT, .label = false},
 };
@@ -42,15 +46,29 @@ enum { AGENT_DIGITS = 8, OWNER_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1
 
 /* What the value of a hold begins with: `<random>:` at whichever agent it is,
  * `<random>:<agent>:` at this one (D3). */
-static void owner(struct resp *resp, const struct token *token, uint32_t agent, bool any_agent,
-                  struct text label)
+static void owner(struct resp *resp, const struct token *token, uint32_t agent, bool any_agent)
 {
     char text[OWNER_BYTES + 1];
     token_print_random(token, text);
     snprintf(text + TOKEN_RANDOM_CHARS, sizeof(text) - TOKEN_RANDOM_CHARS,
              ":%08x:", (unsigned)agent);
     resp_joined(resp, (struct text){text, any_agent ? TOKEN_RANDOM_CHARS + 1 : OWNER_BYTES},
-                (struct text){"", 0}, label);
+                (struct text){"", 0}, (struct text){"", 0});
+}
+
+/* The value of a hold, `<random>:<agent>:<number>:<label>` (D3.3), behind `begin`. */
+static void add_value(struct resp *resp, const char *begin, const struct send_item *item,
+                      struct text label)
+{
+    enum { MODE_BYTES = 2 };
+    char text[MODE_BYTES + OWNER_BYTES + RESP_DIGITS_MAX + 2];
+    int len = snprintf(text, sizeof(text), "%.*s", MODE_BYTES, begin);
+    token_print_random(&item->token, text + len);
+    len += TOKEN_RANDOM_CHARS;
+    len += snprintf(text + len, sizeof(text) - (size_t)len, ":%08x:%llu:", (unsigned)item->agent,
+                    (unsigned long long)item->token.fence);
+    CORE_ASSERT((size_t)len < sizeof(text));
+    resp_joined(resp, (struct text){text, (size_t)len}, (struct text){"", 0}, label);
 }
 
 static const char *mode_letter(enum mode mode)
@@ -61,20 +79,28 @@ static const char *mode_letter(enum mode mode)
 /* The member that is a hold's entry (R17). */
 static void add_entry(struct resp *resp, const struct send_item *item)
 {
-    char text[2 + OWNER_BYTES + 1];
-    text[0] = *mode_letter(item->mode);
-    text[1] = ':';
-    token_print_random(&item->token, text + 2);
-    snprintf(text + 2 + TOKEN_RANDOM_CHARS, sizeof(text) - 2 - TOKEN_RANDOM_CHARS,
-             ":%08x:", (unsigned)item->agent);
-    resp_joined(resp, (struct text){text, 2 + OWNER_BYTES}, (struct text){"", 0}, item->label);
+    add_value(resp, item->mode == MODE_READ ? "r:" : "w:", item, item->label);
 }
 
-/* A release looks at the number only where it is to be compared (C4). */
 static bool uses_fence(enum op op, const struct send_item *item)
 {
-    return item->fencing && op != OP_READ && op != OP_WITHDRAW &&
-           (op != OP_RELEASE || item->numbered);
+    return item->fencing && op != OP_READ && op != OP_WITHDRAW && op != OP_RELEASE;
+}
+
+/* A release compares the number only where it has to (C4). */
+static bool compares_number(const struct send_item *item)
+{
+    return item->fencing && item->numbered;
+}
+
+/* D3.4: a master without a vote does not know the holds that it forgot. A release asks for that
+ * only if the holder asked for it. */
+static bool uses_vote(enum op op, const struct send_item *items, unsigned count)
+{
+    bool is_asked = op != OP_RELEASE;
+    for (unsigned i = 0; i < count; i++)
+        is_asked = is_asked || items[i].asked;
+    return askings[op].vote && is_asked;
 }
 
 /* Order fair: attempts show the agent's ticket, releases take off what is left of it, or put it
@@ -212,27 +238,31 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
     for (unsigned i = 0; i < count; i++)
         if (uses_tickets(op, &items[i]))
             add_key(resp, config, "lockagent:ticket:", &items[i]);
-    if (askings[op].vote && config->groups[group].guard)
+    if (uses_vote(op, items, count) && config->groups[group].guard)
         resp_text(resp, VOTE_KEY);
     if (askings[op].marker && config->groups[group].guard)
         resp_text(resp, MARKER_KEY);
 }
 
-/* As the scripts expect them: value, ttl, retention, number, ticket or permits, previous; RAISE:
- * value, number, retention; RELEASE: value, number (empty unless it is to be compared), ticket.
- * Where readers share the key the value is the entry, and a RELEASE says behind it whether it was
- * asked for, and behind the ticket that one's mode. */
+/* As the scripts expect them: value, ttl, retention, number, how long it may be done, ticket or
+ * permits, previous; RAISE: value, number, retention; READ: the holder's part of the value of this
+ * agent's hold; RELEASE: what the value begins with, number (* or empty unless it is to be
+ * compared), ticket. Where readers share the key the value is the entry, and a RELEASE says behind
+ * it whether it was asked for, and behind the ticket that one's mode. */
 static void add_arguments(struct resp *resp, const struct config_policy *policy, enum op op,
                           const struct send_item *item)
 {
     const struct asking *asking = &askings[op];
+    if (op == OP_READ && item->asked)
+        owner(resp, &item->token, item->agent, /* any_agent= */ true);
     if (op == OP_READ || op == OP_WITHDRAW)
         return;
     if (item->shared)
         add_entry(resp, item);
+    else if (op == OP_RELEASE)
+        owner(resp, &item->token, item->agent, item->asked);
     else
-        owner(resp, &item->token, item->agent, op == OP_RELEASE && item->asked,
-              asking->label ? item->label : (struct text){"", 0});
+        add_value(resp, "", item, asking->label ? item->label : (struct text){"", 0});
     if (op == OP_RAISE) {
         resp_number(resp, item->token.fence);
         add_retention(resp, &policy->core, item->fencing);
@@ -244,10 +274,12 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         add_retention(resp, &policy->core, item->fencing);
     if (op == OP_RELEASE && item->shared)
         resp_number(resp, item->asked);
-    if (op == OP_RELEASE && !uses_fence(op, item))
-        resp_text(resp, "");
+    if (op == OP_RELEASE && !compares_number(item))
+        resp_text(resp, item->asked ? "*" : "");
     else if (asking->number)
         resp_number(resp, item->token.fence);
+    if (asking->creates)
+        resp_number(resp, item->left_ms);
     if (uses_tickets(op, item)) {
         add_agent(resp, item->ticket.agent);
         resp_number(resp, item->ticket.number);
@@ -260,7 +292,7 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
     else if (item->shared && op == OP_RELEASE)
         resp_text(resp, mode_letter(item->ticket.mode));
     if (asking->previous)
-        owner(resp, &item->previous, item->agent, item->asked, (struct text){"", 0});
+        owner(resp, &item->previous, item->previous_agent, item->asked);
 }
 
 /* The script names its keys by how many they are, and RESP counts all arguments: both numbers stand
@@ -277,6 +309,8 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
     }
     add_keys(resp, config, group, op, items, count);
     unsigned keys = resp->args;
+    resp->args += asking->creates;
+    resp->args += asking_names_vote(config, group, op);
     if (asking->mode != NULL)
         resp_text(resp, asking->mode);
     else if (op == OP_WITHDRAW)
@@ -289,18 +323,75 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
     return resp_end(resp);
 }
 
+/* ---- the vote ---- */
+
+bool asking_names_vote(const struct config *config, uint8_t group, enum op op)
+{
+    return (op == OP_ACQUIRE || op == OP_HANDOVER) && config->groups[group].guard;
+}
+
+struct proposals asking_proposals(const struct config *config, const struct send_item *items,
+                                  unsigned count)
+{
+    struct proposals found = {.least = UINT64_MAX};
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t number = items[i].token.fence;
+        if (!items[i].fencing || config->policies[items[i].policy].core.fencing == FENCING_REDISSON)
+            continue;
+        found.least = number < found.least ? number : found.least;
+        found.most = number > found.most ? number : found.most;
+    }
+    return found;
+}
+
+bool asking_has_own(enum op op)
+{
+    return askings[op].creates;
+}
+
+struct text asking_own(char bytes[ASKING_OWN_BYTES], int64_t clock_ms, struct text vote)
+{
+    char digits[RESP_DIGITS_MAX + 1];
+    CORE_ASSERT(clock_ms >= 0);
+    int count = snprintf(digits, sizeof(digits), "%lld", (long long)clock_ms),
+        len = snprintf(bytes, ASKING_OWN_BYTES, "$%d\r\n%s\r\n%.*s", count, digits, (int)vote.len,
+                       vote.at);
+    CORE_ASSERT(len > 0 && len < ASKING_OWN_BYTES);
+    return (struct text){bytes, (size_t)len};
+}
+
+struct text asking_vote(char bytes[ASKING_VOTE_BYTES], const struct guard *guard, uint8_t master,
+                        const struct proposals *proposals)
+{
+    const char *vote = guard_vote(guard, master);
+    bool fits =
+        proposals->least > guard_floor(guard) && proposals->most <= guard_top(guard, master);
+    int len = *vote == '\0' ? snprintf(bytes, ASKING_VOTE_BYTES, "$0\r\n\r\n")
+                            : snprintf(bytes, ASKING_VOTE_BYTES, "$%zu\r\n%c%s\r\n", strlen(vote),
+                                       fits ? *vote : '!', vote + 1);
+    CORE_ASSERT(len > 0 && len < ASKING_VOTE_BYTES);
+    return (struct text){bytes, (size_t)len};
+}
+
 /* ---- the marker ---- */
 
 enum { EPOCH_BYTES = 8 };
 
 struct text asking_marker(struct resp *resp, const struct guard_ask *ask, const char *run_id,
-                          bool whole)
+                          int64_t wall_us, bool whole)
 {
     unsigned char random[EPOCH_BYTES];
     char epoch[2 * EPOCH_BYTES + 1];
-    CORE_ASSERT(getrandom(random, sizeof(random), 0) == sizeof(random));
+    ssize_t drawn = getrandom(random, sizeof(random), 0);
+    CORE_ASSERT(drawn == sizeof(random));
     for (unsigned i = 0; i < EPOCH_BYTES; i++)
         snprintf(epoch + 2 * (size_t)i, 3, "%02x", random[i]);
+    return asking_marker_as(resp, ask, run_id, epoch, wall_us, whole);
+}
+
+struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, const char *run_id,
+                             const char *epoch, int64_t wall_us, bool whole)
+{
     resp_begin(resp);
     resp_text(resp, whole ? "EVAL" : "EVALSHA");
     resp_text(resp, whole ? redis_scripts[SCRIPT_MARKER].text : redis_scripts[SCRIPT_MARKER].sha);
@@ -311,7 +402,45 @@ struct text asking_marker(struct resp *resp, const struct guard_ask *ask, const 
     resp_text(resp, epoch);
     resp_number(resp, ask->max_ttl_ms);
     resp_text(resp, guard_question_word(ask->question));
+    resp_number(resp, ask->lift);
+    resp_text(resp, ask->others);
+    resp_number(resp, wall_us > 0 ? (uint64_t)wall_us : 0);
     resp_text(resp, ask->epoch);
-    resp_text(resp, ask->birth);
+    resp_number(resp, ask->top);
+    resp_number(resp, ask->told);
+    resp_number(resp, ask->has_replicas);
     return resp_end(resp);
+}
+
+/* One that is none of a marker's, as a double is that Redis made an integer of, is a number that
+ * was never granted. */
+static uint64_t number_in(const redisReply *reply)
+{
+    return reply->integer < 0 || reply->integer > LIMIT_FENCE ? LIMIT_FENCE
+                                                              : (uint64_t)reply->integer;
+}
+
+bool asking_read_marker(const redisReply *reply, struct guard_answer *ret_answer)
+{
+    enum { EPOCH, LEFT, MAX_TTL, TOP, FLOOR, TOLD, VOTE, SPOILED, TIME, FIELDS };
+    redisReply *const *is = reply->element;
+    bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == FIELDS;
+    for (unsigned i = 0; fits && i < FIELDS; i++)
+        fits = is[i]->type == (i == EPOCH || i == VOTE ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER);
+    if (!fits || is[EPOCH]->len == 0 || is[EPOCH]->len >= GUARD_WORD_BYTES ||
+        is[VOTE]->len >= GUARD_VOTE_BYTES || is[LEFT]->integer < 0 || is[MAX_TTL]->integer < 0 ||
+        is[MAX_TTL]->integer > UINT32_MAX || is[TOLD]->integer < GUARD_NOT_TOLD ||
+        is[TOLD]->integer > GUARD_GUESSED)
+        return false;
+    *ret_answer = (struct guard_answer){
+        .left_ms = is[LEFT]->integer > REPLY_MS_MAX ? REPLY_MS_MAX : is[LEFT]->integer,
+        .max_ttl_ms = (uint32_t)is[MAX_TTL]->integer,
+        .top = number_in(is[TOP]),
+        .floor = number_in(is[FLOOR]),
+        .told = (enum guard_told)is[TOLD]->integer,
+        .spoiled = is[SPOILED]->integer != 0,
+    };
+    snprintf(ret_answer->epoch, sizeof(ret_answer->epoch), "%s", is[EPOCH]->str);
+    snprintf(ret_answer->vote, sizeof(ret_answer->vote), "%s", is[VOTE]->str);
+    return true;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/core/core_assert.h"
@@ -85,6 +86,37 @@ static void tell_why(const struct blocking *blocking, ssize_t count, char *why, 
                                                           : strerror(errno));
 }
 
+/* Takes the descriptor over. NULL when out of memory. */
+static struct blocking *blocking_on(int fd)
+{
+    struct blocking *blocking = calloc(1, sizeof(*blocking));
+    redisReader *reader = redisReaderCreate();
+    if (blocking == NULL || reader == NULL) {
+        free(blocking);
+        if (reader != NULL)
+            redisReaderFree(reader);
+        close(fd);
+        return NULL;
+    }
+    *blocking = (struct blocking){.fd = fd, .reader = reader};
+    return blocking;
+}
+
+/* False, and `why`. */
+static bool begin_tls(struct blocking *blocking, const struct config_tls *config, const char *host,
+                      char *why, size_t why_size)
+{
+    blocking->tls = tls_open(config, host, blocking->fd);
+    if (blocking->tls == NULL) {
+        snprintf(why, why_size, "out of memory");
+        return false;
+    }
+    int done = tls_greet(blocking->tls);
+    if (done <= 0)
+        tell_why(blocking, done, why, why_size);
+    return done > 0;
+}
+
 struct blocking *blocking_open(const struct config_group *group, const struct config_master *master,
                                char *why, size_t why_size)
 {
@@ -93,19 +125,14 @@ struct blocking *blocking_open(const struct config_group *group, const struct co
                               : connect_name(address, why, why_size);
     if (fd < 0)
         return NULL;
-    struct blocking *blocking = calloc(1, sizeof(*blocking));
-    CORE_ASSERT(blocking != NULL);
-    blocking->fd = fd;
-    blocking->reader = redisReaderCreate();
-    CORE_ASSERT(blocking->reader != NULL);
-    if (master->tls) {
-        blocking->tls = tls_open(&group->tls, address->host, fd);
-        int done = tls_greet(blocking->tls);
-        if (done <= 0) {
-            tell_why(blocking, done, why, why_size);
-            blocking_close(blocking);
-            return NULL;
-        }
+    struct blocking *blocking = blocking_on(fd);
+    if (blocking == NULL) {
+        snprintf(why, why_size, "out of memory");
+        return NULL;
+    }
+    if (master->tls && !begin_tls(blocking, &group->tls, address->host, why, why_size)) {
+        blocking_close(blocking);
+        return NULL;
     }
     return blocking;
 }
@@ -121,16 +148,30 @@ void blocking_close(struct blocking *blocking)
 
 /* ---- asking ---- */
 
+static int64_t uptime_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 static ssize_t write_some(const struct blocking *blocking, struct text bytes)
 {
     return blocking->tls != NULL ? tls_write(blocking->tls, bytes.at, bytes.len)
                                  : send(blocking->fd, bytes.at, bytes.len, MSG_NOSIGNAL);
 }
 
+/* A record of TLS that has no data, as a session's ticket, ends tls_read() as silence does. */
 static ssize_t read_bytes(const struct blocking *blocking, char *into, size_t size)
 {
-    return blocking->tls != NULL ? tls_read(blocking->tls, into, size)
-                                 : recv(blocking->fd, into, size, 0);
+    if (blocking->tls == NULL)
+        return recv(blocking->fd, into, size, 0);
+    int64_t give_up_s = uptime_s() + PATIENCE_S;
+    ssize_t count;
+    do
+        count = tls_read(blocking->tls, into, size);
+    while (count < 0 && errno == EAGAIN && uptime_s() < give_up_s);
+    return count;
 }
 
 redisReply *blocking_ask(struct blocking *blocking, struct text command, char *why, size_t why_size)
@@ -152,7 +193,10 @@ redisReply *blocking_ask(struct blocking *blocking, struct text command, char *w
         }
         if (redisReaderFeed(blocking->reader, bytes, (size_t)count) != REDIS_OK ||
             redisReaderGetReply(blocking->reader, &reply) != REDIS_OK) {
-            snprintf(why, why_size, "broke the protocol: what it sent is no reply");
+            snprintf(why, why_size, "%s",
+                     blocking->reader->err == REDIS_ERR_OOM
+                         ? "out of memory"
+                         : "broke the protocol: what it sent is no reply");
             return NULL;
         }
     }

@@ -7,6 +7,10 @@
 #include "agent/redis/asking.h"
 #include "agent/redis/channels.h"
 
+enum { NAME_BYTES = 1024 }; /* of a channel, at most: 24 of ours, a prefix, a key, a brace */
+static_assert(NAME_BYTES >= 24 + CHANNEL_PREFIX_BYTES + LIMIT_KEY_BYTES + 1,
+              "every channel's name must fit");
+
 void channels_init(struct channels *channels, const uint64_t hash_key[2])
 {
     memset(channels, 0, sizeof(*channels));
@@ -25,28 +29,33 @@ static bool is_named(const struct channel *channel, uint8_t group, struct text n
            memcmp(channel->name, name.at, name.len) == 0;
 }
 
-static struct channel *channel_new(uint8_t group, enum lock_format format, const char *prefix,
-                                   struct text key)
+/* What the name of a channel is put together from. */
+struct name_parts {
+    const char *begin, *prefix;
+    struct text key;
+    bool braces;
+    size_t prefix_len, len; /* as of a channel */
+};
+
+static struct name_parts parts_of(enum lock_format format, const char *prefix, struct text key)
 {
     bool braces = format == FORMAT_REDISSON && asking_adds_braces(prefix, key);
     const char *begin = format == FORMAT_REDLOCK ? "lockagent:channel:"
                         : braces                 ? "redisson_lock__channel:{"
                                                  : "redisson_lock__channel:";
-    size_t own = strlen(begin), prefix_len = own + strlen(prefix);
-    size_t len = prefix_len + key.len + braces;
-    struct channel *channel = calloc(1, sizeof(*channel) + len);
-    CORE_ASSERT(channel != NULL && len <= UINT16_MAX);
-    channel->group = group;
-    channel->format = format;
-    channel->key_len = (uint16_t)key.len;
-    channel->prefix_len = (uint16_t)prefix_len;
-    channel->len = (uint16_t)len;
-    memcpy(channel->name, begin, own);
-    memcpy(channel->name + own, prefix, prefix_len - own);
-    memcpy(channel->name + prefix_len, key.at, key.len);
-    if (braces)
-        channel->name[len - 1] = '}';
-    return channel;
+    size_t prefix_len = strlen(begin) + strlen(prefix), len = prefix_len + key.len + braces;
+    CORE_ASSERT(len <= NAME_BYTES);
+    return (struct name_parts){begin, prefix, key, braces, prefix_len, len};
+}
+
+static void write_name(const struct name_parts *parts, char *into)
+{
+    size_t own = strlen(parts->begin);
+    memcpy(into, parts->begin, own);
+    memcpy(into + own, parts->prefix, parts->prefix_len - own);
+    memcpy(into + parts->prefix_len, parts->key.at, parts->key.len);
+    if (parts->braces)
+        into[parts->len - 1] = '}';
 }
 
 struct text channel_name(const struct channel *channel)
@@ -62,7 +71,16 @@ struct text channel_key(const struct channel *channel)
 const struct channel *channels_add(struct channels *channels, uint8_t group,
                                    enum lock_format format, const char *prefix, struct text key)
 {
-    struct channel *channel = channel_new(group, format, prefix, key);
+    struct name_parts parts = parts_of(format, prefix, key);
+    struct channel *channel = calloc(1, sizeof(*channel) + parts.len);
+    if (channel == NULL)
+        return NULL;
+    channel->group = group;
+    channel->format = format;
+    channel->key_len = (uint16_t)key.len;
+    channel->prefix_len = (uint16_t)parts.prefix_len;
+    channel->len = (uint16_t)parts.len;
+    write_name(&parts, channel->name);
     struct channel **bucket =
         &channels->buckets[bucket_index(channels, group, channel_name(channel))];
     channel->next = *bucket;
@@ -74,14 +92,16 @@ const struct channel *channels_add(struct channels *channels, uint8_t group,
 struct channel *channels_take(struct channels *channels, uint8_t group, enum lock_format format,
                               const char *prefix, struct text key)
 {
-    struct channel *like = channel_new(group, format, prefix, key);
-    struct text name = channel_name(like);
+    char bytes[NAME_BYTES];
+    struct name_parts parts = parts_of(format, prefix, key);
+    write_name(&parts, bytes);
+    struct text name = {bytes, parts.len};
     struct channel **at = &channels->buckets[bucket_index(channels, group, name)];
     while (*at != NULL && !is_named(*at, group, name))
         at = &(*at)->next;
-    free(like);
-    CORE_ASSERT(*at != NULL);
     struct channel *channel = *at;
+    if (channel == NULL)
+        return NULL;
     *at = channel->next;
     channels->watched[group]--;
     return channel;

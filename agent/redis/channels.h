@@ -4,7 +4,7 @@
 
 #include "agent/core/types.h"
 
-enum { CHANNEL_BUCKETS = 4096 };
+enum { CHANNEL_BUCKETS = 4096, CHANNEL_PREFIX_BYTES = 127 };
 
 struct channel {
     struct channel *next;
@@ -25,11 +25,13 @@ struct channels {
 /* `hash_key` is drawn at random for each table. */
 void channels_init(struct channels *channels, const uint64_t hash_key[2]);
 
-/* The channel of a key under its policy's prefix, which is not there yet. The table owns it. */
+/* The channel of a key under its policy's prefix (at most CHANNEL_PREFIX_BYTES), which is not there
+ * yet. The table owns it. NULL when out of memory. */
 const struct channel *channels_add(struct channels *channels, uint8_t group,
                                    enum lock_format format, const char *prefix, struct text key);
 
-/* Takes the channel of a key, which is there, out of the table: the caller frees it. */
+/* Takes the channel of a key out of the table: the caller frees it. NULL: there was no memory for
+ * it. */
 struct channel *channels_take(struct channels *channels, uint8_t group, enum lock_format format,
                               const char *prefix, struct text key);
 

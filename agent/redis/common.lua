@@ -2,11 +2,11 @@
 -- in front of each, or behind its usual case, which does without: a call costs a master what it
 -- makes and what it asks, so the usual case makes no function and asks as little as can be.
 --
--- Every script answers one entry per item: a number n >= 0, or its text (yes, and the master stores
--- the fencing number n, where the script had to look at it), -1 (the key is not there), a list that
--- begins with a word, or an error. Fencing numbers stay the texts that they are stored and sent as,
--- and become numbers only to be counted with; those go to redis.call as numbers: tostring() gives
--- 1.76e+15 (R12).
+-- Every script answers one entry per item: a number n >= 0, or its text (yes, and n is the
+-- fencing number that was granted, or is stored, where the script had to look at it), -1 (the
+-- key is not there), a list that begins with a word, or an error. Fencing numbers stay the texts
+-- that they are stored and sent as, and become numbers only to be counted with; those go to
+-- redis.call as numbers: tostring() gives 1.76e+15 (R12).
 
 -- The string at `key`; false where there is none, nil where the key has another type. Other errors
 -- are raised.
@@ -42,15 +42,33 @@ local function channel_of(key)
     return channel, agents.err and -1 or agents[2]
 end
 
--- Values are '<random>:<agent>:<label>': 40 hex digits that only the holder knows, 8 that name the
--- agent that owns the hold, and what is public. A command names the first 41 bytes of the value
--- where the holder asked for it, and 50 where the agent acts of itself (D3).
+-- Values are '<random>:<agent>:<number>:<label>': 40 hex digits that only the holder knows, 8 that
+-- name the agent that owns the hold, the fencing number that was granted (0: none), and what is
+-- public. The first 41 bytes are compared where the holder asked, and 50 where the agent acts of
+-- itself (D3).
+
+-- The number of a value, as text; nil where that has another shape.
+local function number_in(value)
+    local at, number = string.match(value, '^%x+:%x%x%x%x%x%x%x%x:()(%d+):')
+    return at == 51 and number or nil
+end
 
 -- The label of a value; '' where that has another shape. Of one that is too long a byte more than a
 -- label has, so that it shows.
 local function label_of(value)
-    local at = string.match(value, '^%x+:%x%x%x%x%x%x%x%x:()')
-    return at == 51 and string.sub(value, 51, 115) or ''
+    local number = number_in(value)
+    return number and string.sub(value, 52 + #number, 116 + #number) or ''
+end
+
+-- The value with another number.
+local function with_number(value, number)
+    local rest = 51 + #number_in(value)
+    return string.sub(value, 1, 50) .. string.format('%.0f', number) .. string.sub(value, rest)
+end
+
+-- The token's own value becomes another one, and lives as long as before.
+local function rewrite(key, held, value)
+    if held ~= value then redis.call('SET', key, value, 'XX', 'KEEPTTL') end
 end
 
 -- What may be told of a value that is not the caller's: the label, never the random part; nothing

@@ -3,6 +3,7 @@ it.
 
 usage: embed.py OUT.h COMMON.lua SCRIPT.lua ... --fair TICKETS.lua SCRIPT.lua ...
        --slots SCRIPT.lua ... --rw ENTRIES.lua SCRIPT.lua ... --redisson FIELDS.lua SCRIPT.lua ...
+       embed.py OUT.h --alone SCRIPT.lua
 
 COMMON.lua goes to where a script says `-- (common)`, else to its beginning: a master makes the
 functions of it anew in every call, so what is usual stands in front of them. Those behind --fair
@@ -10,7 +11,8 @@ get TICKETS.lua behind COMMON.lua as well, and _FAIR to their names; those behin
 to theirs; those behind --rw get COMMON, TICKETS and ENTRIES; those behind --redisson get FIELDS
 behind COMMON, and _REDISSON to their names. A script that asks which of them it is says
 `-- (kind)`: there stands `local fair, slots = true, false`, or whatever it is. Where one says
-`-- (NAME)`, the text of NAME.lua beside it stands.
+`-- (NAME)`, the text of NAME.lua beside it stands. --alone makes a string of one script that no
+table has, named after its file.
 """
 
 import hashlib
@@ -36,27 +38,38 @@ def lean(path):
             yield from lean(os.path.join(os.path.dirname(path), part[1] + ".lua"))
 
 
+def bytes_of(text):
+    """As a list of bytes: a string literal of more than 4,095 is not ISO C."""
+    numbers = [str(byte) for byte in text + b"\0"]
+    return ",\n".join(
+        "        " + ",".join(numbers[i : i + 32]) for i in range(0, len(numbers), 32)
+    )
+
+
 def entry(name, shared, path, kind):
-    """The text is a list of bytes: a string literal of more than 4,095 is not ISO C."""
     own = ["local fair, slots = " + kind if line == KIND else line for line in lean(path)]
     at = own.index(COMMON) if COMMON in own else 0
     lines = own[:at] + [line for other in shared for line in lean(other)] + own[at:]
     text = "".join(line + "\n" for line in lines if line != COMMON).encode("ascii")
     sha = hashlib.sha1(text).hexdigest()
-    numbers = [str(byte) for byte in text + b"\0"]
-    rows = ",\n".join(
-        "        " + ",".join(numbers[i : i + 32]) for i in range(0, len(numbers), 32)
-    )
     return '    [SCRIPT_%s] = {"%s", "%s", (const char[]){\n%s}},\n' % (
         name.upper(),
         name,
         sha,
-        rows,
+        bytes_of(text),
     )
 
 
 def name_of(path):
     return os.path.splitext(os.path.basename(path))[0]
+
+
+def alone(out, path):
+    text = "".join(line + "\n" for line in lean(path)).encode("ascii")
+    with open(out, "w", encoding="ascii") as header:
+        header.write("/* Made by embed.py: do not edit. */\n")
+        header.write("static const char %s_script[] = {\n" % name_of(path))
+        header.write(bytes_of(text) + "};\n")
 
 
 def main(out, common, *scripts):
@@ -84,4 +97,7 @@ def main(out, common, *scripts):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[2:3] == ["--alone"]:
+        alone(sys.argv[1], sys.argv[3])
+    else:
+        main(*sys.argv[1:])

@@ -1,9 +1,12 @@
 -- What the scripts of locks that readers share begin with, behind tickets.lua (R17). Under the
--- lock's own name stands a sorted set: member '<mode>:<random>:<agent>:<label>', where the mode is
--- r or w, score the end of its lease in ms of the master's TIME. Live is what ends later than now.
--- A live writer is alone, so the entry that ends last tells the mode of all, however many there
--- are.
+-- lock's own name stands a sorted set: member '<mode>:<value>', where the mode is r or w, score
+-- the end of its lease in ms of the master's TIME. Live is what ends later than now. A live
+-- writer is alone, so the entry that ends last tells the mode of all, however many there are.
 local now = now_ms()
+
+local function label_in(entry)
+    return label_of(string.sub(entry, 3))
+end
 
 -- The live entry that ends last; false where nothing is live, nil where it is nobody's who keeps
 -- the rules.
@@ -14,10 +17,10 @@ local function last_of(key)
         return redis.call('ZRANGE', key, -1, -1)
     end
     if not last[1] then return false end
-    local mode, at = string.match(last[1], '^([rw]):%x+:%x%x%x%x%x%x%x%x:()')
-    if at ~= 53 then return nil end
-    local ends = tonumber(last[2])
-    return ends > now and {mode = mode, ends = ends, label = string.sub(last[1], 53, 117)}
+    local entry, ends = last[1], tonumber(last[2])
+    local mode = string.match(entry, '^([rw]):')
+    if not (mode and number_in(string.sub(entry, 3))) then return nil end
+    return ends > now and {mode = mode, ends = ends, entry = entry, label = label_in(entry)}
 end
 
 -- Whether one of this mode may be beside what is there.
@@ -42,7 +45,7 @@ local function end_of(key, entry)
 end
 
 -- The entry of the same random part, by whatever name, and when it ends; nil where it is not live.
--- Where another agent has adopted it, or its label is not known, all are looked through.
+-- Where another agent has adopted it, or its label or number is not known, all are looked through.
 local function find(key, entry)
     local ends = end_of(key, entry)
     if ends then return entry, ends end

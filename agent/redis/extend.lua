@@ -1,15 +1,20 @@
 -- Renews, repairs or adopts locks; nothing is ever shortened (R7).
--- ARGV: renew|repair|adopt, then per item: '<random>:<agent>:<label>', ttl, fence retention (0: no
--- fencing, or a renewal that leaves the fence key alone, R12), number. An adoption needs no owner,
--- but exactly the number, and makes the agent the owner; the others need the agent to be that (D3).
--- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker where
--- the group is guarded. Answers a list, or 0 where that is what all answer; no item can make
--- another one fail. Where a key is missing and the group is guarded, the marker's epoch ('': no
--- marker) is its last entry: a master that forgot since says so by that (R7).
+-- ARGV: renew|repair|adopt, then per item: value, ttl, fence retention (0: no fencing, or a
+-- renewal that leaves the fence key alone, R12), number and, of a repair, for how long it may
+-- create the key (deadline.lua); behind the items of a repair the clock. An adoption needs no
+-- owner, but exactly the number in the value, and makes the agent the owner; the others need the
+-- agent to be that, and set the number right (D3).
+-- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker
+-- where the group is guarded; of an adoption the vote before that: without a vote the master has
+-- perhaps forgotten the lock, and answers 'guarded' in place of -1 (D3). Answers a list, or 0
+-- where that is what all answer; no item can make another one fail. Where a key is missing and
+-- the group is guarded, the marker's epoch ('': no marker) is its last entry: a master that
+-- forgot since says so by that (R7).
 local mode, missing = ARGV[1], false
-local count, done, locks = (#ARGV - 1) / 4, 0, {}
+local size = mode == 'repair' and 5 or 4
+local count, done, locks = (#ARGV - (mode == 'repair' and 2 or 1)) / size, 0, {}
 
--- The usual case: the lock is there, and its fence key is left alone.
+-- The usual case: the lock is there, with its number, and its fence key is left alone.
 if mode == 'renew' then
     locks = redis.pcall('MGET', unpack(KEYS, 1, count)) -- refused as a whole: nothing is there
     for i = 1, count do
@@ -23,6 +28,8 @@ if mode == 'renew' then
 end
 
 -- (common)
+local clock = mode == 'repair' and ARGV[#ARGV] or '0'
+-- (deadline)
 
 -- one without expiry gets one: fence keys live for the retention (R12)
 local function store(key, number, retention)
@@ -42,21 +49,9 @@ local function renew(key, fence, ttl, retention, number)
     return stored
 end
 
--- The label stays. What grows the lease comes first: a master out of memory refuses a SET only as
--- long as a script has written nothing.
-local function adopt(key, held, own, ttl)
-    local left = redis.call('PTTL', key)
-    if left == -1 then
-        redis.call('SET', key, own .. label_of(held))
-    else
-        left = math.max(left, ttl)
-        redis.call('PEXPIRE', key, left)
-        redis.call('SET', key, own .. label_of(held), 'PX', left)
-    end
-end
-
-local function repair(key, fence, value, ttl, retention, number)
+local function repair(key, fence, value, ttl, retention, number, may_ms)
     local stored = 0
+    if behind and (behind < 0 or may_ms - behind <= 0) then return {'late', 0} end
     if fence then
         stored = stored_number(fence)
         if not stored then return {'spoiled', redis.call('PTTL', fence)} end
@@ -67,28 +62,29 @@ local function repair(key, fence, value, ttl, retention, number)
     return {'repaired', stored}
 end
 
-local function extend(key, fence, value, ttl, retention, number)
+-- The label stays. What grows the lease comes first: a master out of memory refuses a SET only as
+-- long as a script has written nothing.
+local function extend(key, fence, value, ttl, retention, number, may_ms)
     local held, own = get(key), string.sub(value, 1, 50)
     local begins = mode == 'adopt' and string.sub(own, 1, 41) or own
     if held and string.sub(held, 1, #begins) == begins then
-        if mode == 'adopt' then
-            local stored = fence and stored_number(fence)
-            local wrong = number == 0 or stored ~= number
-            if fence and wrong then return {'misnumbered', stored or 0} end
-            adopt(key, held, own, ttl)
-        end
-        return renew(key, fence, ttl, retention, number)
+        local there = number_in(held)
+        local wrong = mode == 'adopt' and fence and there ~= number_in(value)
+        if wrong then return {'misnumbered', tonumber(there or 0)} end
+        local entry = renew(key, fence, ttl, retention, number)
+        rewrite(key, held, own .. number_in(value) .. ':' .. label_of(held))
+        return entry
     end
     if held ~= false then return denied(key, held, own) end
     missing = true
     if mode ~= 'repair' then return -1 end
-    return repair(key, fence, value, ttl, retention, number)
+    return repair(key, fence, value, ttl, retention, number, may_ms)
 end
 
 local replies = {}
 local fences = count
 for i = 1, count do
-    local at, fence = 4 * i - 2, nil
+    local at, fence = size * i - size + 2, nil
     local ttl, retention = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
     if retention > 0 then
         fences = fences + 1
@@ -97,13 +93,17 @@ for i = 1, count do
     replies[i] = 0
     if locks[i] ~= 0 then
         local well, entry = pcall(extend, KEYS[i], fence, ARGV[at], ttl, retention,
-            tonumber(ARGV[at + 3]))
+            tonumber(ARGV[at + 3]), ARGV[at + 4])
         if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
         replies[i] = entry
     end
 end
-local marker = KEYS[fences + 1]
+local at = fences + (mode == 'adopt' and 2 or 1)
+local marker = KEYS[at]
 if missing and marker then
+    if mode == 'adopt' and replies[1] == -1 and redis.pcall('GET', KEYS[at - 1]) == false then
+        replies[1] = {'guarded', 0}
+    end
     local epoch = redis.pcall('HGET', marker, 'epoch')
     replies[#replies + 1] = type(epoch) == 'string' and epoch or ''
 end

@@ -25,6 +25,13 @@ local function channel_of(key)
     return channel, agents.err and -1 or agents[2]
 end
 
+-- The token's own field becomes another one.
+local function rewrite(key, held, value)
+    if held == value then return end
+    redis.call('HSET', key, value, 1)
+    redis.call('HDEL', key, held)
+end
+
 -- What is refused behind the first write takes that back: no key is without expiry.
 local function enter(key, value, ttl)
     redis.call('HSET', key, value, 1, 'mode', 'lockagent')

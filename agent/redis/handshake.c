@@ -130,7 +130,7 @@ static bool take_client_id(struct master *master, const struct command *command,
 
 static bool take_time(struct master *master, const struct command *command, const redisReply *reply)
 {
-    return health_take_time(master, reply, command->sent_at_ns);
+    return health_take_time(master, command, reply);
 }
 
 /* D5.3: behind CLIENT KILL, so that what an earlier connection left behind does not run between

@@ -15,7 +15,7 @@ enum {
 
 void health_forget(struct master *master)
 {
-    master->health.role[0] = master->health.policy[0] = '\0';
+    master->health.role[0] = master->health.policy[0] = master->health.maxmemory[0] = '\0';
     master->health.cluster = false;
     master->health.replicas = -1;
 }
@@ -41,6 +41,7 @@ void health_take_info(struct master *master, const char *info)
 {
     info_field(info, "role", master->health.role, sizeof(master->health.role));
     info_field(info, "maxmemory_policy", master->health.policy, sizeof(master->health.policy));
+    info_field(info, "maxmemory", master->health.maxmemory, sizeof(master->health.maxmemory));
     char cluster[4] = "";
     info_field(info, "cluster_enabled", cluster, sizeof(cluster));
     master->health.cluster |= strcmp(cluster, "1") == 0;
@@ -62,21 +63,35 @@ static bool take_digits(const redisReply *reply, size_t digits_max, int64_t *ret
     return true;
 }
 
-/* The master's clock is taken to have been read in the middle of the round trip. */
-bool health_take_time(struct master *master, const redisReply *reply, uint64_t sent_at_ns)
+/* The master's clock is taken to have been read in the middle of the round trip. An answer that
+ * took longer than a vote may (R3) says only between which bounds the offset is: what was known
+ * before stays, if it is between them. */
+static int64_t clock_offset_of(const struct master *master, int64_t wall_us, int64_t took_us)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t least_us = wall_us - ((int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000),
+            most_us = least_us + took_us,
+            known_us = master->health.clock_known ? master->view.clock_offset_us : 0;
+    if (took_us <= (int64_t)master->group_config->node_timeout_ms * 1000)
+        return least_us + took_us / 2;
+    return known_us < least_us ? least_us : known_us > most_us ? most_us : known_us;
+}
+
+bool health_take_time(struct master *master, const struct command *command, const redisReply *reply)
 {
     int64_t seconds, us;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         !take_digits(reply->element[0], TIME_S_MAX_DIGITS, &seconds) ||
         !take_digits(reply->element[1], 6, &us))
         return false;
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    int64_t wall_us = (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000;
-    int64_t round_trip_us = (int64_t)((uv_hrtime() - sent_at_ns) / 1000);
-    master->view.round_trip_us = round_trip_us;
-    master->view.clock_offset_us = seconds * 1000000 + us - (wall_us - round_trip_us / 2);
+    struct clock_reading *reading = &master->reading;
+    *reading = (struct clock_reading){seconds * 1000000 + us, command->asked_at, redis_now()};
+    int64_t took_us = instant_us_between(reading->sent, reading->heard);
+    master->view.round_trip_us = took_us;
+    master->view.clock_offset_us = clock_offset_of(master, reading->wall_us, took_us);
     master->health.clock_known = true;
+    master_tell_core(master, EVENT_MASTER_CLOCK);
     return true;
 }
 
@@ -135,6 +150,13 @@ static bool lacks_replicas(const struct master *master)
            (uint32_t)master->health.replicas < master->group_config->replicas_ack;
 }
 
+/* With maxmemory 0 no policy evicts anything. A limit that is not told may be one. */
+static bool may_evict(const struct master *master)
+{
+    return *master->health.policy && strcmp(master->health.policy, "noeviction") != 0 &&
+           strcmp(master->health.maxmemory, "0") != 0;
+}
+
 /* True where the fault is one that on_degraded may take the master down for; a constant clock
  * offset harms nobody, and without its replicas the master still serves releases. */
 static bool find_fault(const struct redis *redis, const struct master *master, char *fault,
@@ -143,13 +165,13 @@ static bool find_fault(const struct redis *redis, const struct master *master, c
     const struct master *twin = twin_of(redis, master);
     int64_t offset_us = master->view.clock_offset_us - redis->clock_off_us[master->group];
     fault[0] = '\0';
-    if (*master->health.role && strcmp(master->health.role, "master") != 0) {
+    if (may_evict(master)) {
+        snprintf(fault, size, "may evict keys (maxmemory-policy %.31s)%s", master->health.policy,
+                 master_is_unfit(master) ? ": no vote on new locks" : "");
+    } else if (*master->health.role && strcmp(master->health.role, "master") != 0) {
         snprintf(fault, size, "a replica, not a master (role:%s)", master->health.role);
     } else if (twin != NULL) {
         snprintf(fault, size, "the same server as %.70s", twin->config->url);
-    } else if (*master->health.policy && strcmp(master->health.policy, "noeviction") != 0) {
-        snprintf(fault, size, "evicts keys under memory pressure (maxmemory-policy %s)",
-                 master->health.policy);
     } else if (lacks_replicas(master)) {
         snprintf(fault, size, "%d replicas keep up, and replicas.ack asks for %u",
                  master->health.replicas, (unsigned)master->group_config->replicas_ack);
@@ -167,6 +189,7 @@ void health_look(struct redis *redis, uint8_t group)
     for (size_t i = 0; i < redis->config->groups[group].master_count; i++) {
         struct master *master = &redis->by_group[group][i];
         if (master->phase == PHASE_READY) {
+            master->health.evicts = may_evict(master);
             master->health.grave =
                 find_fault(redis, master, master->health.fault, sizeof(master->health.fault));
             master_show(master);

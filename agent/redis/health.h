@@ -11,8 +11,9 @@ void health_forget(struct master *master);
 /* Takes the text of INFO, of any section. */
 void health_take_info(struct master *master, const char *info);
 
-/* Takes an answer to TIME, asked at `sent_at_ns`; false when it makes no sense. */
-bool health_take_time(struct master *master, const redisReply *reply, uint64_t sent_at_ns);
+/* Takes an answer to TIME, and tells the core of the reading; false when it makes no sense. */
+bool health_take_time(struct master *master, const struct command *command,
+                      const redisReply *reply);
 
 /* Looks at every READY master of a group, and at this agent's own clock, and shows what it
  * finds. */

@@ -11,7 +11,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/core/core_assert.h"
 #include "agent/redis/line.h"
 
 static void on_line_polled(uv_poll_t *poll, int status, int events);
@@ -63,12 +62,21 @@ static void end_as(struct line *line, enum resp_found found)
         end_with(line, REDIS_FAULT_MALFORMED, "broke the protocol: what it sent is no reply");
 }
 
+/* The reader does not go on. */
+static void reader_failed(struct line *line)
+{
+    if (line->reader->err == REDIS_ERR_OOM)
+        end_with(line, REDIS_FAULT_NONE, "out of memory");
+    else
+        end_as(line, RESP_MALFORMED);
+}
+
 /* The scanner has seen the end of one reply, and the reader has all of its bytes. */
 static void hear_one(struct line *line)
 {
     void *reply = NULL;
     if (redisReaderGetReply(line->reader, &reply) != REDIS_OK || reply == NULL) {
-        end_as(line, RESP_MALFORMED);
+        reader_failed(line);
         return;
     }
     line->calls->heard(line->owner, reply);
@@ -96,7 +104,10 @@ static void hear_what_came(struct line *line)
             return;
         }
         line->in_at += taken;
-        CORE_ASSERT(redisReaderFeed(line->reader, bytes, taken) == REDIS_OK);
+        if (redisReaderFeed(line->reader, bytes, taken) != REDIS_OK) {
+            reader_failed(line);
+            return;
+        }
         if (found == RESP_REPLY) {
             replies++;
             hear_one(line);
@@ -210,15 +221,27 @@ size_t line_unwritten(const struct line *line)
     return line->out_len - line->out_at;
 }
 
-bool line_put(struct line *line, const char *bytes, size_t len)
+static void put(struct line *line, struct text bytes)
+{
+    if (bytes.len > 0)
+        memcpy(line->out + line->out_len, bytes.at, bytes.len);
+    line->out_len += bytes.len;
+}
+
+bool line_put_both(struct line *line, struct text bytes, struct text more)
 {
     if (line->halted || line_unwritten(line) > LINE_UNWRITTEN_BYTES_MAX ||
-        !make_out_room(line, len))
+        !make_out_room(line, bytes.len + more.len))
         return false;
-    memcpy(line->out + line->out_len, bytes, len);
-    line->out_len += len;
+    put(line, bytes);
+    put(line, more);
     line->calls->busy(line->owner);
     return true;
+}
+
+bool line_put(struct line *line, const char *bytes, size_t len)
+{
+    return line_put_both(line, (struct text){bytes, len}, (struct text){"", 0});
 }
 
 void line_turn(struct line *line)
@@ -267,7 +290,10 @@ static void connected(struct line *line)
         return;
     }
     line->tls = tls_open(line->tls_config, line->host, line->fd);
-    shake_hands(line);
+    if (line->tls == NULL)
+        end_with(line, REDIS_FAULT_NONE, "tls: out of memory");
+    else
+        shake_hands(line);
 }
 
 static void on_line_polled(uv_poll_t *poll, int status, int events)
@@ -365,15 +391,17 @@ bool line_open(struct line *line, uv_loop_t *loop, const struct line_end *end,
         snprintf(why, why_size, "connect: %s", strerror(errno));
         return false;
     }
-    int failed = uv_poll_init(loop, &line->poll, line->fd);
+    line->reader = reply_memory_reader(&line->memory);
+    int failed = line->reader == NULL ? UV_ENOMEM : uv_poll_init(loop, &line->poll, line->fd);
     if (failed) {
-        snprintf(why, why_size, "connect: %s", uv_strerror(failed));
+        snprintf(why, why_size, "connect: %s",
+                 failed == UV_ENOMEM ? "out of memory" : uv_strerror(failed));
+        if (line->reader != NULL)
+            redisReaderFree(line->reader);
         close(line->fd);
         return false;
     }
     line->poll.data = line;
-    line->reader = reply_memory_reader(&line->memory);
-    CORE_ASSERT(line->reader != NULL);
     poll_for(line, UV_WRITABLE); /* that is how a connection shows that it stands */
     return true;
 }

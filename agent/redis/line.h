@@ -86,6 +86,9 @@ enum tls_fault line_tls_fault(const struct line *line);
  * line has ended. */
 bool line_put(struct line *line, const char *bytes, size_t len);
 
+/* The same for two pieces, both or none. */
+bool line_put_both(struct line *line, struct text bytes, struct text more);
+
 /* Bytes gathered and not written yet. */
 size_t line_unwritten(const struct line *line);
 

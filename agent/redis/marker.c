@@ -1,5 +1,6 @@
 /* Tells the guard what happens, and carries out what it decides (marker.h). */
 #include <stdio.h>
+#include <time.h>
 
 #include "agent/redis/ask.h"
 #include "agent/redis/asking.h"
@@ -10,6 +11,21 @@ static struct guard *guard_of(const struct master *master)
     return &master->redis->guards[master->group];
 }
 
+/* The agreed time (R12): this agent's clock, put right where most masters say that it is off. */
+static int64_t agreed_wall_us(const struct redis *redis, uint8_t group)
+{
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000 + redis->clock_off_us[group];
+}
+
+static void report_floor(struct redis *redis, uint8_t group)
+{
+    struct event event = {.kind = EVENT_FENCE_FLOOR,
+                          .master = {.group = group, .floor = guard_floor(&redis->guards[group])}};
+    redis->sink.event(redis->sink.arg, &event);
+}
+
 /* New epochs are told to the core before anything else: votes that come later are of them. */
 static void carry_out(struct redis *redis, uint8_t group, const struct guard_effects *effects,
                       heard_fn *heard)
@@ -18,6 +34,8 @@ static void carry_out(struct redis *redis, uint8_t group, const struct guard_eff
     for (unsigned i = 0; effects->epochs >> i; i++)
         if (effects->epochs >> i & 1)
             master_new_epoch(&masters[i]);
+    if (effects->floors)
+        report_floor(redis, group);
     for (unsigned i = 0; effects->shown >> i; i++)
         if (effects->shown >> i & 1)
             master_show(&masters[i]);
@@ -25,7 +43,9 @@ static void carry_out(struct redis *redis, uint8_t group, const struct guard_eff
         const struct guard_ask *ask = &effects->asks[i];
         struct master *master = &masters[ask->master];
         const char *run_id = master->view.run_id;
-        ask_bytes(master, heard, asking_marker(&redis->resp, ask, run_id, /* whole= */ false));
+        ask_bytes(master, heard,
+                  asking_marker(&redis->resp, ask, run_id, agreed_wall_us(redis, group),
+                                /* whole= */ false));
     }
 }
 
@@ -35,7 +55,8 @@ static void tell_guard_as(struct master *master, struct guard_event event, heard
 {
     struct guard_effects effects;
     event.master = master->index;
-    guard_step(guard_of(master), &event, redis_now(), &effects);
+    guard_step(guard_of(master), &event, redis_now(), agreed_wall_us(master->redis, master->group),
+               &effects);
     carry_out(master->redis, master->group, &effects, heard);
 }
 
@@ -51,37 +72,16 @@ static void tell_guard_of(struct master *master, enum guard_event_kind kind)
 
 void marker_greet(struct master *master, heard_fn *heard)
 {
-    struct guard_event event = {.kind = GUARD_GREETS, .same_connection = master->was_ready};
+    struct guard_event event = {.kind = GUARD_GREETS,
+                                .same_connection = master->was_ready,
+                                .knows_run = *master->view.run_id != '\0'};
     tell_guard_as(master, event, heard);
-}
-
-static void copy_guard_word(char into[GUARD_WORD_BYTES], const char *word)
-{
-    snprintf(into, GUARD_WORD_BYTES, "%s", word);
-}
-
-static bool read_answer(const redisReply *reply, struct guard_answer *ret_answer)
-{
-    static const int types[] = {REDIS_REPLY_STRING, REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,
-                                REDIS_REPLY_INTEGER};
-    bool fits =
-        reply->type == REDIS_REPLY_ARRAY && reply->elements == sizeof(types) / sizeof(types[0]);
-    for (unsigned i = 0; fits && i < reply->elements; i++)
-        fits = reply->element[i]->type == types[i];
-    if (!fits || !*reply->element[0]->str || reply->element[1]->integer < 0 ||
-        reply->element[3]->integer < 0 || reply->element[3]->integer > UINT32_MAX)
-        return false;
-    copy_guard_word(ret_answer->epoch, reply->element[0]->str);
-    ret_answer->left_ms = reply->element[1]->integer;
-    copy_guard_word(ret_answer->birth, reply->element[2]->str);
-    ret_answer->max_ttl_ms = (uint32_t)reply->element[3]->integer;
-    return true;
 }
 
 bool marker_take(struct master *master, const redisReply *reply)
 {
     struct guard_event event = {.kind = GUARD_ANSWERED};
-    if (!read_answer(reply, &event.answer))
+    if (!asking_read_marker(reply, &event.answer))
         return false;
     tell_guard(master, event);
     return true;
@@ -101,7 +101,8 @@ void marker_ready(struct master *master)
 {
     struct guard_event event = {.kind = GUARD_READY, .master = master->index};
     struct guard_effects effects;
-    guard_step(guard_of(master), &event, redis_now(), &effects);
+    guard_step(guard_of(master), &event, redis_now(), agreed_wall_us(master->redis, master->group),
+               &effects);
     effects.shown = 0;
     carry_out(master->redis, master->group, &effects, master->redis->marker_heard);
 }
@@ -117,7 +118,7 @@ void marker_heard_epoch(struct master *master, const char *epoch)
     if (!master->group_config->guard)
         return;
     struct guard_event event = {.kind = GUARD_SEES_EPOCH};
-    copy_guard_word(event.answer.epoch, epoch);
+    snprintf(event.answer.epoch, sizeof(event.answer.epoch), "%s", epoch);
     tell_guard(master, event);
 }
 
@@ -136,6 +137,8 @@ void marker_tick(struct redis *redis, uint8_t group)
 void marker_start(struct redis *redis, uint8_t group)
 {
     const struct config_group *config = &redis->config->groups[group];
-    guard_init(&redis->guards[group], (uint8_t)config->master_count, config->durable,
+    guard_init(&redis->guards[group], (uint8_t)config->master_count,
+               (uint8_t)config_group_quorum(redis->config, group), config->durable,
                redis->config->max_ttl_ms);
+    redis->guards[group].has_replicas = config->replicas_ack > 0;
 }

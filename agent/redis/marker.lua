@@ -1,49 +1,99 @@
--- Starts and keeps this master's marker (D5.3): hash `epoch`, `run`, `since` and `max_ttl` (both in
--- ms), and `birth`: '' for none, 'new' where the marker may be the first one here, or the name of
--- the birth of a new group (agent/core/guard.c).
--- Beside it stands the vote, which acquire.lua reads in its place: the epoch, exactly while the
--- master votes, as far as this script knows. It is looked at here with every marker, and whatever
--- begins an epoch takes it off in the same call.
--- KEYS: marker, vote. ARGV: run_id ('' where INFO is not allowed), epoch to start if one is to be
--- started, the agent's max_ttl, how, and for the last two the epoch that the agent has seen and the
--- name of the birth:
---   restart  a new epoch, since now, if the marker is missing or names another run
---   keep     a new epoch, since now, if the marker is missing
---   begin    the same, and a marker that was missing is new
---   trust    votes at once, whatever was
---   join     of this epoch and new: is one of that birth
---   vote     of this epoch and that birth: votes at once
--- Answers epoch, ms until it votes (0: it does), birth, and max_ttl.
-local marker, how = KEYS[1], ARGV[4]
+-- Starts and keeps this master's marker (D5.3), a hash:
+--   epoch         random; another one than before means: this master may have forgotten
+--   run           the server's run id
+--   replid        its replication id ('': not known)
+--   since         when the epoch began, ms of TIME; 0: trusted by hand
+--   max_ttl       the longest lease that any agent named, in ms
+--   longer        the longest that was named since longer_since: max_ttl falls back to it
+--   longer_since  ms of TIME
+--   top           no master stores a granted number above its top (R12), in us
+--   floor         a number that is granted where none is stored is above it, in us
+--   told          how it came to vote: 0 it has not been told since it forgot, 1 by enough masters
+--                 that remember, 2 by a guess
+-- Beside it stands the vote, exactly while this master votes: `=<run>:<epoch>:<floor>`, or
+-- `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21). An acquire compares
+-- it with the vote that the agent knows. This script alone writes it, and looks at it with every
+-- marker.
+-- KEYS: marker, vote. ARGV: run id ('' where INFO is not allowed); the epoch to start if one is to
+-- be started; the agent's longest lease in ms; how; the number that top becomes at least (0: as it
+-- is); the epochs that the agent knows of the other masters, each with a blank behind it; the
+-- agreed time in us; of tell and trust the epoch that the agent has seen, the top that it tells,
+-- and what told becomes ('', 0 and 0 of the others); and 1 if the group's master has replicas:
+--   restart  a new epoch if the marker is missing or names another run, or if the server has
+--            followed another one since
+--   keep     a new epoch if the marker is missing
+--   tell     keep; what is told counts if the guard is over and the epoch is the one seen
+--   trust    restart; then the guard is over, and what is told counts ('': of any epoch)
+-- A master with the epoch of another one is a copy, and begins a new epoch.
+-- Answers epoch, ms until its guard is over (0: it is), max_ttl, top, floor, told, the vote ('': it
+-- has none), 1 if top or floor is a number that was never granted (R12), and its TIME in ms.
+local marker, how, fresh = KEYS[1], ARGV[4], ARGV[2]
+local two_days, longest, margin, settling = 172800000000, 3600000, 1001, 10000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local was = redis.call('HMGET', marker, 'epoch', 'run', 'since', 'max_ttl', 'birth')
-local was_since, was_max_ttl = tonumber(was[3] or nil), tonumber(was[4] or nil)
-local epoch, run, since, max_ttl, birth = was[1], was[2], was_since, was_max_ttl, was[5] or ''
-local missing = not (epoch and run and since and max_ttl)
-if missing or (how == 'restart' and (ARGV[1] == '' or run ~= ARGV[1])) then
-    epoch, run, since, birth = ARGV[2], ARGV[1], now, how == 'begin' and 'new' or ''
-elseif since > 0 and since + max_ttl + 1001 <= now then
-    birth = '' -- it has come to vote by waiting: whatever it learned since is not to be forgotten
+local names, words = {'epoch', 'run', 'replid', 'since', 'max_ttl', 'longer', 'longer_since', 'top',
+    'floor', 'told'}, 3
+local was, is = redis.call('HMGET', marker, unpack(names)), {}
+for i, name in ipairs(names) do
+    is[name] = i > words and tonumber(was[i] or nil) or i <= words and was[i] or nil
+    if i > words and not (is[name] and is[name] >= 0) then is[name] = nil end
 end
-if how == 'trust' then
-    run, since, birth = ARGV[1], 0, ''
-elseif epoch == ARGV[5] then
-    if how == 'join' and birth == 'new' then birth = ARGV[6]
-    elseif how == 'vote' and birth ~= '' and birth == ARGV[6] then since = 0
-    end
+is.replid = is.replid or ''
+local missing, named = false, tonumber(ARGV[3])
+for _, name in ipairs(names) do missing = missing or not is[name] end
+local copied = not missing and string.find(' ' .. ARGV[6], ' ' .. is.epoch .. ' ', 1, true)
+-- A server that followed another one has another replication id, and a second one. A server that
+-- gets its first replica, or is backed up, has another id and no second one: it keeps its data.
+local info = redis.pcall('INFO', 'replication')
+info = type(info) == 'string' and info or ''
+local replid = string.match(info, 'master_replid:(%x+)') or ''
+local followed = replid ~= is.replid and replid ~= '' and is.replid ~= ''
+    and string.find(info, 'master_replid2:0*[^0\r\n]')
+local restarted = (how == 'restart' or how == 'trust')
+    and (ARGV[1] == '' or is.run ~= ARGV[1] or followed)
+
+if missing or restarted or copied then
+    is.epoch, is.run, is.since, is.told = fresh, ARGV[1], now, 0
+    is.max_ttl, is.longer, is.longer_since = is.max_ttl or 0, is.longer or 0, is.longer_since or now
+    is.top, is.floor = is.top or 0, is.floor or 0
 end
-max_ttl = math.max(max_ttl or 0, tonumber(ARGV[3]))
-if epoch ~= was[1] or run ~= was[2] or since ~= was_since or max_ttl ~= was_max_ttl
-    or birth ~= (was[5] or '') then
-    redis.call('HSET', marker, 'epoch', epoch, 'run', run, 'since', since, 'max_ttl', max_ttl,
-        'birth', birth)
+if replid ~= '' then is.replid = replid end
+-- A clock that was set back must not make a guard longer.
+is.since, is.longer_since = math.min(is.since, now), math.min(is.longer_since, now)
+is.longer = math.min(math.max(is.longer, named), longest)
+is.max_ttl = math.min(math.max(is.max_ttl, named), longest)
+if now - is.longer_since > is.max_ttl + settling then
+    is.max_ttl, is.longer, is.longer_since = is.longer, named, now
 end
-local left = math.max(0, since + max_ttl + 1001 - now)
-local vote = redis.pcall('GET', KEYS[2])
-if left > 0 then
-    if vote then redis.call('DEL', KEYS[2]) end
-elseif vote ~= epoch then
-    redis.pcall('SET', KEYS[2], epoch) -- a master without memory votes by its marker
+is.top = math.max(is.top, tonumber(ARGV[5]))
+if how == 'trust' then is.since = 0 end
+local left = math.max(0, is.since + math.max(is.max_ttl, is.longer) + margin - now)
+if (how == 'tell' and left == 0 and is.told == 0 and ARGV[8] == is.epoch)
+    or (how == 'trust' and (ARGV[8] == '' or ARGV[8] == is.epoch)) then
+    is.top = math.max(is.top, tonumber(ARGV[9]))
+    is.floor, is.told = is.top, tonumber(ARGV[10])
 end
-return {epoch, left, birth, max_ttl}
+
+local changed, fields = false, {}
+for i, name in ipairs(names) do
+    local value = i > words and string.format('%.0f', is[name]) or is[name]
+    changed = changed or value ~= was[i]
+    fields[2 * i - 1], fields[2 * i] = name, value
+end
+if changed then redis.call('HSET', marker, unpack(fields)) end
+
+local most = math.max(tonumber(ARGV[7]), now * 1000) + two_days
+local spoiled = is.top >= most or is.floor >= most
+local stands = redis.pcall('GET', KEYS[2])
+local vote = string.format('=%s:%s:%016.0f', is.run, is.epoch, is.floor)
+if ARGV[11] == '1' and is.replid ~= '' then
+    vote = string.format('@%s:%s:%s:%016.0f', is.run, is.epoch, is.replid, is.floor)
+end
+if left > 0 or is.told == 0 or spoiled then
+    vote = ''
+    if stands then redis.call('DEL', KEYS[2]) end
+elseif stands ~= vote then
+    local set = redis.pcall('SET', KEYS[2], vote)
+    if set.err then vote = '' end
+end
+return {is.epoch, left, is.max_ttl, is.top, is.floor, is.told, vote, spoiled and 1 or 0, now}

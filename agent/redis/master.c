@@ -7,8 +7,7 @@
 enum { BACKOFF_STEPS = 5 }; /* doublings from the first delay to the last */
 static_assert(BACKOFF_MS_MIN << BACKOFF_STEPS >= BACKOFF_MS_MAX,
               "so many doublings reach the longest delay");
-static_assert(REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT <= 32,
-              "what has been told of is a set of 32");
+static_assert(REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT < 32, "what has been told of is a set of 32");
 
 /* ---- what the core and people are told ---- */
 
@@ -32,7 +31,8 @@ void master_tell_core(struct master *master, enum event_kind kind)
         .master = {.group = master->group,
                    .master = master->index,
                    .epoch = master->epoch,
-                   .clock_offset_us = master->view.clock_offset_us},
+                   .clock_offset_us = master->view.clock_offset_us,
+                   .reading = master->reading},
     };
     sink->event(sink->arg, &event);
 }
@@ -42,6 +42,11 @@ void master_new_epoch(struct master *master)
     master->epoch = master->epoch == UINT16_MAX ? 1 : master->epoch + 1;
     if (master->told_up)
         master_tell_core(master, EVENT_MASTER_UP);
+}
+
+static bool is_guarded(const struct master *master)
+{
+    return master->group_config->guard && master->phase == PHASE_READY;
 }
 
 /* What a master that is READY looks like now. */
@@ -54,7 +59,8 @@ static enum redis_state state_now(const struct master *master, char *reason, siz
              !guarded                 ? ""
              : guard == GUARD_UNSURE  ? "its marker can not be written: no vote on new locks"
              : guard == GUARD_MISSING ? "its marker is missing: no vote on new locks"
-             : guard == GUARD_BEGINS  ? "its group is new: no vote on new locks yet"
+             : guard == GUARD_WAITS   ? "waits to be told: no vote on new locks yet"
+             : guard == GUARD_SPOILED ? "its numbers were never granted: no vote on new locks"
                                       : "may have forgotten keys: no vote on new locks yet",
              guarded && *fault ? "; " : "", fault);
     return guarded ? REDIS_GUARDED : *fault ? REDIS_DEGRADED : REDIS_UP;
@@ -65,6 +71,19 @@ static bool is_served(const struct master *master)
     return !(master->health.grave && master->group_config->on_degraded == ON_DEGRADED_DOWN);
 }
 
+/* Shows once that the master was told by a guess (A6). */
+static void show_guess(struct master *master)
+{
+    const struct guard *guard = &master->redis->guards[master->group];
+    bool guessed = is_guarded(master) && guard_told(guard, master->index) == GUARD_GUESSED;
+    if (guessed == master->view.guessed)
+        return;
+    master->view.guessed = guessed;
+    if (guessed)
+        tell_people(master, "votes by a guess: too few other masters remembered the numbers that "
+                            "it had forgotten");
+}
+
 void master_show(struct master *master)
 {
     char reason[sizeof(master->view.reason)];
@@ -72,7 +91,7 @@ void master_show(struct master *master)
         return;
     enum redis_state state = state_now(master, reason, sizeof(reason));
     bool serves = is_served(master);
-    master->view.has_voted |= serves && state != REDIS_GUARDED;
+    master->view.has_voted |= serves && state != REDIS_GUARDED && !master_is_unfit(master);
     if (!serves)
         state = REDIS_DEGRADED;
     if (state != master->view.state || strcmp(reason, master->view.reason) != 0) {
@@ -80,6 +99,7 @@ void master_show(struct master *master)
         memcpy(master->view.reason, reason, sizeof(reason));
         tell_people(master, master->view.reason);
     }
+    show_guess(master);
     if (serves != master->told_up) {
         master->told_up = serves;
         master_tell_core(master, serves ? EVENT_MASTER_UP : EVENT_MASTER_DOWN);
@@ -136,15 +156,24 @@ void master_broke(struct master *master, enum redis_fault fault)
         master->failures = BACKOFF_STEPS;
 }
 
-void master_broke_aside(struct master *master, enum redis_fault fault, const char *why)
+static void remark_once(struct master *master, uint32_t bit, const char *why)
 {
-    uint32_t bit = 1u << (REDIS_OUTCOME_COUNT + fault);
-    master->view.faults[fault]++;
     if (master->noticed & bit)
         return;
     master->noticed |= bit;
     keep_error(master, why);
     tell_people(master, why);
+}
+
+void master_broke_aside(struct master *master, enum redis_fault fault, const char *why)
+{
+    master->view.faults[fault]++;
+    remark_once(master, 1u << (REDIS_OUTCOME_COUNT + fault), why);
+}
+
+void master_lacks_memory(struct master *master, const char *what)
+{
+    remark_once(master, 1u << (REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT), what);
 }
 
 void master_makes_no_sense(struct master *master, const char *asked)
@@ -158,15 +187,16 @@ void master_makes_no_sense(struct master *master, const char *asked)
 
 /* ---- the guard's word on it ---- */
 
-static bool is_guarded(const struct master *master)
-{
-    return master->group_config->guard && master->phase == PHASE_READY;
-}
-
 enum guard_state master_guard_state(const struct master *master)
 {
     const struct guard *guard = &master->redis->guards[master->group];
     return is_guarded(master) ? guard_state(guard, master->index, redis_now()) : GUARD_VOTES;
+}
+
+bool master_is_unfit(const struct master *master)
+{
+    return master->phase == PHASE_READY && master->health.evicts &&
+           master->group_config->eviction == EVICTION_REFUSE;
 }
 
 int64_t master_guarded_ms(const struct master *master)

@@ -58,8 +58,9 @@ struct master {
     uv_timer_cb on_timer; /* handed in */
     uint32_t silence_ms;  /* without a reply for so long the pipeline ends (R3) */
     uint32_t failures;    /* since the last good reply: drives the back-off */
-    uint32_t noticed;     /* a bit for each outcome, then each fault, told of since it came up */
+    uint32_t noticed; /* a bit for each outcome, each fault, and memory, told of since it came up */
     uint32_t probe_ticks;
+    struct clock_reading reading; /* of its clock, the last one */
 
     uv_getaddrinfo_t resolve;
     char addresses[ADDRESSES_MAX][64];
@@ -77,11 +78,13 @@ struct master {
     bool told_up; /* the core believes it up */
     struct {
         char role[16], policy[32]; /* "": not known */
+        char maxmemory[24];        /* bytes; "": not known */
         bool cluster;              /* a node of a Redis Cluster */
         bool clock_known;
         int replicas;    /* that are connected and keep up; -1: not known */
         char fault[100]; /* "": none */
         bool grave;      /* on_degraded applies */
+        bool evicts;     /* keys may go before their lease is over */
     } health;
     const char *connected_to; /* the address of the pipeline: one of `addresses` */
     struct {
@@ -126,10 +129,17 @@ void master_broke_aside(struct master *master, enum redis_fault fault, const cha
 /* The same for a reply, in the pipeline, that is none to what was asked: the turn ends it. */
 void master_makes_no_sense(struct master *master, const char *asked);
 
+/* This agent has no memory for something beside the commands, which is done without or tried again.
+ * People are told once per pipeline; `what` says of what. */
+void master_lacks_memory(struct master *master, const char *what);
+
 /* ---- the guard's word on it, in any group ---- */
 
 /* GUARD_VOTES where the group has no guard, or the master is not READY. */
 enum guard_state master_guard_state(const struct master *master);
+
+/* D5.4: it may evict keys, and is not asked for new locks for that. */
+bool master_is_unfit(const struct master *master);
 
 /* For how long it has no vote; 0: it has one, or the same; -1: not known for how long. */
 int64_t master_guarded_ms(const struct master *master);

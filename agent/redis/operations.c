@@ -29,6 +29,7 @@ static struct event_reply report_of(const struct master *master, const struct co
         .holder = reply->holder,
         .mode = reply->mode,
         .readers = reply->readers,
+        .is_own = reply->is_own,
     };
 }
 
@@ -53,14 +54,20 @@ static void report_outcome(struct master *master, const struct command *command,
 }
 
 /* No reply at all: the same for every item. */
-static void report_none(struct master *master, const struct command *command,
-                        enum redis_outcome outcome)
+static void report_same(struct master *master, const struct command *command,
+                        enum redis_outcome outcome, enum vote vote)
 {
     report_outcome(master, command, outcome);
     for (unsigned i = 0; i < command->count; i++)
-        master->redis->items[i] = (struct item_reply){
-            .outcome = outcome, .vote = vote_of_outcome(outcome), .pttl_ms = -1};
+        master->redis->items[i] =
+            (struct item_reply){.outcome = outcome, .vote = vote, .pttl_ms = -1};
     report_items(master, command);
+}
+
+static void report_none(struct master *master, const struct command *command,
+                        enum redis_outcome outcome)
+{
+    report_same(master, command, outcome, vote_of_outcome(outcome));
 }
 
 /* ---- replies ---- */
@@ -123,11 +130,9 @@ void operations_heard(struct master *master, const struct command *command, cons
         marker_heard_epoch(master, epoch); /* before the votes: they are of that epoch (R7) */
     for (unsigned i = 0; i < command->count; i++) {
         struct item_reply *item = &items[i];
-        if (item->vote == VOTE_GUARDED) {
+        bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
+        if (item->vote == VOTE_GUARDED && takes_lock)
             marker_heard_guarded(master, item->pttl_ms);
-            if (master_guarded_ms(master) < 0)
-                item->pttl_ms = -1; /* a birth is over in a moment */
-        }
         if (command->unreplicated)
             discount(master, command->op, item);
     }
@@ -152,6 +157,33 @@ static bool can_take(const struct master *master, enum op op)
            !(takes_lock && master_guard_state(master) == GUARD_UNSURE);
 }
 
+/* To one master: the bytes that all get, and what differs by master. */
+static bool send_to(struct master *master, struct command *command, struct text bytes,
+                    int64_t clock_ms, const struct proposals *proposals)
+{
+    char vote_bytes[ASKING_VOTE_BYTES], own_bytes[ASKING_OWN_BYTES];
+    struct text own = nothing_own(), vote = {"", 0};
+    if (!can_take(master, command->op))
+        return false;
+    if (proposals != NULL)
+        vote = asking_vote(vote_bytes, &master->redis->guards[master->group], master->index,
+                           proposals);
+    if (asking_has_own(command->op))
+        own = asking_own(own_bytes, clock_ms, vote);
+    return pipeline_append(master->pipeline, command, bytes, own);
+}
+
+/* There is neither memory nor a spare command: nobody can be told of the items later. Their
+ * masters' connections end, and silence is unknown (R3). */
+static void give_up_sending(struct redis *redis, const struct effect_send *send)
+{
+    for (unsigned i = 0; send->masters >> i; i++) {
+        struct pipeline *pipeline = redis->by_group[send->group][i].pipeline;
+        if ((send->masters >> i & 1) && pipeline != NULL)
+            pipeline_condemn(pipeline, "out of memory");
+    }
+}
+
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items)
 {
     const struct config *config = redis->config;
@@ -161,11 +193,17 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
                 send->masters >> config->groups[send->group].master_count == 0);
     struct text bytes = asking_op(&redis->resp, config, send->group, send->op, items, send->count);
     struct command *command = command_new(&redis->pool, operations_heard, send->count);
+    if (command == NULL) {
+        give_up_sending(redis, send);
+        return;
+    }
     command->of_core = true;
     command->op = send->op;
     command->group = send->group;
-    command->bytes = bytes.len;
     command->references = 1;
+    bool votes = asking_names_vote(config, send->group, send->op);
+    struct proposals proposals = asking_proposals(config, items, send->count);
+    master_set sent = 0;
     for (unsigned i = 0; i < send->count; i++)
         command->refs[i] = items[i].ref;
     for (unsigned i = 0; send->masters >> i; i++) {
@@ -173,11 +211,17 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
         bool is_asked = send->masters >> i & 1;
         if (!is_asked)
             continue;
-        if (can_take(master, send->op) && pipeline_append(master->pipeline, command, bytes))
+        bool is_unfit = send->op == OP_ACQUIRE && master_is_unfit(master);
+        command->unfit |= (master_set)(is_unfit ? 1u << i : 0u);
+        if (!is_unfit &&
+            send_to(master, command, bytes, send->clocks_ms[i], votes ? &proposals : NULL)) {
             replicas_sent(&master->pipeline->replicas, send->op, redis_now());
-        else
-            command->unsent |= (master_set)(1u << i);
+            sent |= (master_set)(1u << i);
+        }
     }
+    command->unsent = send->masters & (master_set)~sent;
+    if (votes && proposals.most > 0)
+        guard_numbers(&redis->guards[send->group], sent, proposals.most);
     if (command->unsent)
         queue_unsent(redis, command);
     command_release(&redis->pool, command);
@@ -191,8 +235,12 @@ void operations_report_unsent(struct redis *redis)
     while (command != NULL) {
         struct command *next = command->next;
         for (unsigned i = 0; command->unsent >> i; i++) {
-            if (command->unsent >> i & 1)
-                report_none(&redis->by_group[command->group][i], command, REDIS_OUTCOME_NOT_SENT);
+            struct master *master = &redis->by_group[command->group][i];
+            if (command->unfit >> i &
+                1) /* as one that is guarded: it has no vote, nobody says how long */
+                report_same(master, command, REDIS_OUTCOME_NOT_SENT, VOTE_GUARDED);
+            else if (command->unsent >> i & 1)
+                report_none(master, command, REDIS_OUTCOME_NOT_SENT);
         }
         command_release(&redis->pool, command);
         command = next;

@@ -11,6 +11,7 @@
 enum {
     SILENCE_MS_MIN = 1000, /* R3: max(this, 4 x node_timeout) without a reply ends a pipeline */
     PROBE_TICKS = 12,      /* a READY master is probed every 3 s, */
+    CLOCK_TICKS = 3,       /* its clock is read every 0.75 s (R14), */
     REPLICAS_TICKS = 2,    /* and its replicas are counted twice a second (R21) */
 };
 
@@ -45,6 +46,8 @@ static void when_lost(struct master *master, const char *why)
     master->phase = PHASE_WAITING;
     subscriber_close(master);
     service_down(master, why);
+    if (!master->redis->stopping)
+        upkeep_read_clocks(master->redis, master->group); /* perhaps this machine was paused */
 }
 
 static void when_gone(struct master *master, bool was_connected)
@@ -213,7 +216,11 @@ void phases_tick(struct master *master)
         char why[64];
         snprintf(why, sizeof(why), "no reply for %u ms", (unsigned)master->silence_ms);
         pipeline_end(pipeline, why);
-    } else if (master->phase == PHASE_READY && ++master->probe_ticks >= PROBE_TICKS) {
+        return;
+    }
+    if (master->phase == PHASE_READY && master->probe_ticks % CLOCK_TICKS == 0)
+        upkeep_read_clock(master);
+    if (master->phase == PHASE_READY && ++master->probe_ticks >= PROBE_TICKS) {
         master->probe_ticks = 0;
         upkeep_probe(master);
     } else if (master->phase == PHASE_READY && master->group_config->replicas_ack > 0 &&

@@ -15,11 +15,11 @@ enum { RING_MIN = 64 };
 
 /* ---- what is expected ---- */
 
-static bool expect(struct pipeline *pipeline, struct command *command)
+static bool expect(struct pipeline *pipeline, struct command *command, size_t bytes)
 {
     if (pipeline->unheard == pipeline->ring) {
         uint32_t size = pipeline->ring > 0 ? 2 * pipeline->ring : RING_MIN;
-        struct command **ring = malloc(size * sizeof(struct command *));
+        struct expected *ring = malloc(size * sizeof(*ring));
         if (ring == NULL)
             return false;
         for (uint32_t i = 0; i < pipeline->unheard; i++)
@@ -30,7 +30,7 @@ static bool expect(struct pipeline *pipeline, struct command *command)
         pipeline->first = 0;
     }
     uint32_t last = pipeline->first + pipeline->unheard++;
-    pipeline->expected[last & (pipeline->ring - 1)] = command;
+    pipeline->expected[last & (pipeline->ring - 1)] = (struct expected){command, bytes};
     return true;
 }
 
@@ -38,12 +38,12 @@ static bool expect(struct pipeline *pipeline, struct command *command)
 static struct command *take_oldest(struct pipeline *pipeline, bool *ret_sent)
 {
     CORE_ASSERT(pipeline->unheard > 0);
-    struct command *command = pipeline->expected[pipeline->first];
+    struct expected oldest = pipeline->expected[pipeline->first];
     *ret_sent = pipeline->bytes_heard < pipeline->line.written;
     pipeline->first = (pipeline->first + 1) & (pipeline->ring - 1);
     pipeline->unheard--;
-    pipeline->bytes_heard += command->bytes;
-    return command;
+    pipeline->bytes_heard += oldest.bytes;
+    return oldest.command;
 }
 
 /* Its reply, or NULL because the pipeline has ended. */
@@ -57,38 +57,34 @@ static void hear(struct pipeline *pipeline, struct command *command, const redis
 
 /* ---- what is kept back for the replicas (R21) ---- */
 
-struct kept_reply {
-    struct kept_reply *next;
-    struct command *command;
-    redisReply *reply; /* a copy; NULL where there was no memory for it: nothing is known then */
-};
-
+/* Its group has one master, so no other connection holds the command. Without memory for a copy of
+ * the reply nothing is known of it. */
 static void keep(struct pipeline *pipeline, struct command *command, const redisReply *reply)
 {
-    struct kept_reply *kept = malloc(sizeof(*kept));
-    CORE_ASSERT(kept != NULL);
-    *kept = (struct kept_reply){.command = command, .reply = reply_copy(reply)};
-    *pipeline->kept_end = kept;
-    pipeline->kept_end = &kept->next;
+    CORE_ASSERT(command->references == 1);
+    command->kept = reply_copy(reply);
+    command->next = NULL;
+    *pipeline->kept_end = command;
+    pipeline->kept_end = &command->next;
 }
 
-static struct kept_reply take_kept(struct pipeline *pipeline)
+static struct command *take_kept(struct pipeline *pipeline)
 {
-    struct kept_reply kept = *pipeline->kept;
-    free(pipeline->kept);
-    pipeline->kept = kept.next;
+    struct command *command = pipeline->kept;
+    pipeline->kept = command->next;
     if (pipeline->kept == NULL)
         pipeline->kept_end = &pipeline->kept;
-    return kept;
+    return command;
 }
 
 void pipeline_hear_kept(struct pipeline *pipeline, bool enough)
 {
     while (pipeline->kept != NULL && !*pipeline->condemned) {
-        struct kept_reply kept = take_kept(pipeline);
-        kept.command->unreplicated = !enough;
-        hear(pipeline, kept.command, kept.reply, /* sent= */ true);
-        free(kept.reply);
+        struct command *command = take_kept(pipeline);
+        redisReply *reply = command->kept;
+        command->unreplicated = !enough;
+        hear(pipeline, command, reply, /* sent= */ true);
+        free(reply);
     }
     if (pipeline->replicas.due)
         redis_wake(pipeline->redis);
@@ -105,9 +101,9 @@ void pipeline_end(struct pipeline *pipeline, const char *why)
     line_halt(&pipeline->line);
     pipeline->calls->lost(pipeline->master, *pipeline->condemned ? pipeline->condemned : why);
     while (pipeline->kept != NULL) {
-        struct kept_reply kept = take_kept(pipeline);
-        hear(pipeline, kept.command, NULL, /* sent= */ true);
-        free(kept.reply);
+        struct command *command = take_kept(pipeline);
+        free(command->kept);
+        hear(pipeline, command, NULL, /* sent= */ true);
     }
     while (pipeline->unheard > 0) {
         bool sent;
@@ -187,7 +183,10 @@ struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
     static const struct line_calls line_calls = {pipe_connected, pipe_awaits, pipe_heard,
                                                  pipe_ended,     pipe_busy,   pipe_closed};
     struct pipeline *pipeline = calloc(1, sizeof(*pipeline));
-    CORE_ASSERT(pipeline != NULL);
+    if (pipeline == NULL) {
+        snprintf(why, why_size, "out of memory");
+        return NULL;
+    }
     pipeline->redis = redis;
     pipeline->master = master;
     pipeline->calls = calls;
@@ -200,12 +199,12 @@ struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
     return pipeline;
 }
 
-bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes)
+bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes,
+                     struct text own)
 {
-    CORE_ASSERT(bytes.len == command->bytes);
-    if (pipeline->ended || !expect(pipeline, command))
+    if (pipeline->ended || !expect(pipeline, command, bytes.len + own.len))
         return false;
-    if (!line_put(&pipeline->line, bytes.at, bytes.len)) {
+    if (!line_put_both(&pipeline->line, bytes, own)) {
         pipeline->unheard--;
         return false;
     }

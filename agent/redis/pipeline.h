@@ -26,6 +26,12 @@ struct pipeline_calls {
     void (*gone)(struct master *master, bool was_connected);
 };
 
+/* A command without a reply, and how long it is on this master's connection. */
+struct expected {
+    struct command *command;
+    size_t bytes;
+};
+
 /* Lives until libuv has let go of its line. */
 struct pipeline {
     struct line line;
@@ -34,13 +40,13 @@ struct pipeline {
     const struct pipeline_calls *calls;
     bool ended;                /* and told of */
     char condemned[160];       /* why the turn must end it; "" if it need not */
-    struct command **expected; /* a ring: the commands without reply, the oldest at `first` */
+    struct expected *expected; /* a ring: the commands without reply, the oldest at `first` */
     uint32_t ring, first;      /* ring: how many it can hold, a power of two */
     uint32_t unheard;          /* how many it holds, also commands of the room's own */
     uint32_t in_flight;        /* of the core's among them */
     uint64_t bytes_heard;      /* of the commands that have been answered */
     struct replicas replicas;  /* of the master, and what is kept back for them (R21) */
-    struct kept_reply *kept, **kept_end; /* the oldest first */
+    struct command *kept, **kept_end; /* the oldest first */
     uint32_t silent_ticks;
 };
 
@@ -49,8 +55,16 @@ struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
                                const struct pipeline_calls *calls, struct master *master, char *why,
                                size_t why_size);
 
-/* True when the bytes are on their way; the command is then heard exactly once. */
-bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes);
+/* What a command has of one master alone, where it has nothing of that kind. */
+static inline struct text nothing_own(void)
+{
+    return (struct text){"", 0};
+}
+
+/* Appends the bytes, and `own` behind them: of this master alone. True when they are on their way;
+ * the command is then heard exactly once. */
+bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes,
+                     struct text own);
 
 /* Hears what was kept back for the replicas; `enough`: as many as are asked for have it. Called as
  * the WAIT is heard. */

@@ -1,8 +1,10 @@
--- Second phase of fencing: where the token is, the stored number becomes at least the one that was
--- granted (R12).
--- KEYS: lock key, fence key. ARGV: '<random>:<agent>:', number, fence retention.
-local held = get(KEYS[1])
-if not held or string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then
-    return denied(KEYS[1], held, ARGV[1])
+-- Second phase of fencing: where the token is, its number becomes the one that was granted, and the
+-- stored one at least that (R12).
+-- KEYS: lock key, fence key, and the marker where the group is guarded. ARGV: value, number, fence
+-- retention.
+local held, own = get(KEYS[1]), string.sub(ARGV[1], 1, 50)
+if not held or string.sub(held, 1, 50) ~= own then return denied(KEYS[1], held, own) end
+local function set_right()
+    rewrite(KEYS[1], held, own .. ARGV[2] .. ':' .. label_of(held))
 end
 -- (number)

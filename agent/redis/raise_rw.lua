@@ -1,9 +1,16 @@
--- Second phase of fencing for locks that readers share: where the entry is, the stored number
--- becomes at least the one that was granted (R12, R19).
--- KEYS: lock key, fence key. ARGV: entry, number, fence retention.
-local last = last_of(KEYS[1])
-if not (last and end_of(KEYS[1], ARGV[1])) then
+-- Second phase of fencing for locks that readers share: where the entry is, its number becomes the
+-- one that was granted, and the stored one at least that (R12, R19).
+-- KEYS: lock key, fence key, and the marker where the group is guarded. ARGV: entry, number, fence
+-- retention.
+local last, found, ends = last_of(KEYS[1]), nil, nil
+if last then found, ends = find(KEYS[1], ARGV[1]) end
+if not found or agent_of(found) ~= agent_of(ARGV[1]) then
     local here = last == false or last and has_room(last, string.sub(ARGV[1], 1, 1))
     return here and -1 or told('held', KEYS[1], last)
+end
+local function set_right()
+    if found == ARGV[1] then return end
+    redis.call('ZADD', KEYS[1], ends, ARGV[1])
+    redis.call('ZREM', KEYS[1], found)
 end
 -- (number)

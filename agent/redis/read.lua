@@ -1,5 +1,7 @@
 -- Looks at one lock and changes nothing.
--- KEYS: lock key.
+-- KEYS: lock key. ARGV: the first 41 bytes of the value of the hold that the asking agent has, if
+-- it has one: the answer is 'own' where that hold has the key.
 local held = get(KEYS[1])
 if held == false then return -1 end
-return seen('yes', KEYS[1], held)
+local is_own = held and string.sub(held, 1, 41) == ARGV[1]
+return seen(is_own and 'own' or 'yes', KEYS[1], held)

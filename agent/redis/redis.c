@@ -1,4 +1,5 @@
 /* The public face of the room (redis.h): its start, how it looks from outside, its end. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -25,13 +26,14 @@ static bool allocate(struct redis *redis, const struct config *config)
     CORE_ASSERT(redis->master_count > 0);
     redis->masters = calloc(redis->master_count, sizeof(*redis->masters));
     redis->resp = (struct resp){.bytes = malloc(COMMAND_BYTES), .size = COMMAND_BYTES};
-    return redis->masters != NULL && redis->resp.bytes != NULL;
+    return redis->masters != NULL && redis->resp.bytes != NULL && command_pool_fill(&redis->pool);
 }
 
 static void draw_random(struct redis *redis)
 {
     uint64_t drawn[3];
-    CORE_ASSERT(getrandom(drawn, sizeof(drawn), 0) == sizeof(drawn));
+    ssize_t len = getrandom(drawn, sizeof(drawn), 0);
+    CORE_ASSERT(len == sizeof(drawn));
     redis->random = drawn[0];
     channels_init(&redis->channels, &drawn[1]);
 }
@@ -55,11 +57,28 @@ static void start_masters(struct redis *redis)
     }
 }
 
+static bool has_master_over_tls(const struct config_group *group)
+{
+    for (size_t i = 0; i < group->master_count; i++)
+        if (group->masters[i].tls)
+            return true;
+    return false;
+}
+
+/* False when out of memory. */
+static bool set_up_tls(const struct config *config)
+{
+    for (size_t group = 0; group < config->group_count; group++)
+        if (has_master_over_tls(&config->groups[group]))
+            return tls_has_memory();
+    return true;
+}
+
 struct redis *redis_start(uv_loop_t *loop, const struct config *config,
                           const struct redis_sink *sink)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
-    if (redis == NULL || !allocate(redis, config)) {
+    if (redis == NULL || !allocate(redis, config) || !set_up_tls(config)) {
         redis_free(redis);
         return NULL;
     }
@@ -83,12 +102,31 @@ struct redis_master_view redis_master(const struct redis *redis, uint8_t group, 
     struct redis_master_view view = at->view;
     view.serves = at->told_up;
     view.guarded_ms = master_guarded_ms(at) > REPLY_MS_MAX ? REPLY_MS_MAX : master_guarded_ms(at);
-    view.votes = view.serves && view.guarded_ms == 0;
+    view.unfit = view.serves && master_is_unfit(at);
+    view.votes = view.serves && view.guarded_ms == 0 && !view.unfit;
     view.last_error_ago_ms = instant_us_between(at->failed_at, redis_now()) / 1000;
     view.degraded = at->phase == PHASE_READY && *at->health.fault;
     view.reconnects = at->attempts > 0 ? at->attempts - 1 : 0;
     view.in_flight = at->pipeline != NULL ? at->pipeline->in_flight : 0;
     return view;
+}
+
+/* When the guards of `quorum` masters are over. Masters that are away, or do not say, count as
+ * late. */
+static int64_t votes_in_ms(const struct redis *redis, uint8_t group, size_t quorum)
+{
+    int64_t sorted[LIMIT_MASTERS] = {0};
+    size_t count = redis->config->groups[group].master_count;
+    for (size_t i = 0; i < count; i++) {
+        const struct master *master = &redis->by_group[group][i];
+        int64_t left = master->told_up ? master_guarded_ms(master) : -1;
+        size_t at = i;
+        left = left < 0 ? INT64_MAX : left;
+        for (; at > 0 && sorted[at - 1] > left; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = left;
+    }
+    return sorted[quorum - 1] == INT64_MAX ? 0 : sorted[quorum - 1];
 }
 
 struct redis_group_view redis_group(const struct redis *redis, uint8_t group)
@@ -101,14 +139,55 @@ struct redis_group_view redis_group(const struct redis *redis, uint8_t group)
     for (size_t i = 0; i < view.total; i++) {
         const struct master *master = &redis->by_group[group][i];
         view.up += master->told_up;
-        view.voting += master->told_up && master_guarded_ms(master) == 0;
+        bool unfit = master->told_up && master_is_unfit(master);
+        view.unfit += unfit;
+        view.voting += master->told_up && master_guarded_ms(master) == 0 && !unfit;
     }
+    view.is_new = redis->config->groups[group].guard && view.voting < view.quorum &&
+                  guard_is_new(&redis->guards[group]);
+    view.votes_in_ms = votes_in_ms(redis, group, view.quorum);
     return view;
+}
+
+void redis_say_new(const struct redis_group_view *view, char *into, size_t size)
+{
+    if (view->votes_in_ms > 0)
+        snprintf(into, size,
+                 "the masters are new: they vote in %lld s; or run lockagent trust --new before "
+                 "the first agent",
+                 (long long)(view->votes_in_ms + 999) / 1000);
+    else
+        snprintf(into, size, "the masters are new: they vote soon");
+}
+
+void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, size_t size)
+{
+    const char *name = redis->config->groups[group].name;
+    struct redis_group_view view = redis_group(redis, group);
+    char new_words[160];
+    into[0] = '\0';
+    if (view.up < view.quorum) {
+        snprintf(into, size, "group %s: %zu of %zu masters are up, %zu are needed", name, view.up,
+                 view.total, view.quorum);
+    } else if (view.is_new) {
+        redis_say_new(&view, new_words, sizeof(new_words));
+        snprintf(into, size, "group %s: %s", name, new_words);
+    } else if (view.voting < view.quorum) {
+        snprintf(into, size,
+                 "group %s: %zu of %zu masters are guarded%s: %zu vote on new locks, %zu needed",
+                 name, view.up - view.voting, view.total,
+                 view.unfit > 0 ? " or may evict keys" : "", view.voting, view.quorum);
+    }
 }
 
 void redis_turn_soon(struct redis *redis)
 {
     redis_wake(redis);
+}
+
+void redis_read_clocks(struct redis *redis, uint8_t group)
+{
+    upkeep_read_clocks(redis, group);
 }
 
 int64_t redis_clock_off_us(const struct redis *redis, uint8_t group)
@@ -148,10 +227,7 @@ void redis_check_files(const struct config *config,
     for (size_t g = 0; g < config->group_count; g++) {
         const struct config_group *group = &config->groups[g];
         struct files files = {say, arg, group->name};
-        bool asks = false;
-        for (size_t i = 0; i < group->master_count; i++)
-            asks = asks || group->masters[i].tls;
-        if (asks)
+        if (has_master_over_tls(group))
             tls_check(&group->tls, say_of_group, &files);
     }
 }

@@ -67,12 +67,15 @@ void replication_turn(struct master *master)
     resp_number(&redis->resp, timeout_ms);
     struct text bytes = resp_end(&redis->resp);
     struct command *command = command_new(&redis->pool, heard_wait, 0);
-    command->is_wait = true;
-    command->bytes = bytes.len;
-    command->references = 1;
     /* Without it nothing that was kept back would ever be heard. */
-    if (!pipeline_append(master->pipeline, command, bytes))
-        pipeline_condemn(master->pipeline, "no memory for output");
+    if (command == NULL) {
+        pipeline_condemn(master->pipeline, "out of memory");
+        return;
+    }
+    command->is_wait = true;
+    command->references = 1;
+    if (!pipeline_append(master->pipeline, command, bytes, nothing_own()))
+        pipeline_condemn(master->pipeline, "out of memory");
     command_release(&redis->pool, command);
     master_start_timer(master, timeout_ms);
 }

@@ -65,9 +65,10 @@ static int64_t bounded_ms(int64_t ms)
 static const char *read_digits(const char *text, unsigned base, uint64_t *ret_number)
 {
     static const char digits[] = "0123456789abcdef";
+    const char *found;
     uint64_t number = 0;
-    for (; *text && memchr(digits, *text, base) != NULL; text++) {
-        uint64_t digit = (uint64_t)((const char *)memchr(digits, *text, base) - digits);
+    for (; *text && (found = memchr(digits, *text, base)) != NULL; text++) {
+        uint64_t digit = (uint64_t)(found - digits);
         number = number > (UINT64_MAX - digit) / base ? UINT64_MAX : number * base + digit;
     }
     *ret_number = number;
@@ -95,11 +96,13 @@ static uint32_t read_agents(const redisReply *list, size_t i)
     return waiting > AGENTS_MAX ? AGENTS_MAX : waiting > 0 ? (uint32_t)waiting : 0;
 }
 
-/* ['handed', number, agents] */
+/* ['handed', number, agents, ms left of a guard] */
 static bool read_handed(const redisReply *list, struct item_reply *reply)
 {
     reply->vote = VOTE_YES;
     reply->agents = read_agents(list, 2);
+    const redisReply *left = element(list, 3, REDIS_REPLY_INTEGER);
+    reply->pttl_ms = left != NULL && left->integer > 0 ? bounded_ms(left->integer) : -1;
     return list->elements > 1 && read_fence(list->element[1], &reply->fence);
 }
 
@@ -131,9 +134,22 @@ static bool read_holders(const redisReply *list, struct item_reply *reply)
     return true;
 }
 
+/* What creates a key, or raises a number, and could not. */
+static bool read_refusal(enum op op, const char *word, struct item_reply *reply)
+{
+    bool is_spoiled = strcmp(word, "spoiled") == 0 && (op_creates(op) || op == OP_RAISE),
+         is_late = strcmp(word, "late") == 0 && op_creates(op);
+    if (is_spoiled)
+        reply->outcome = REDIS_OUTCOME_WRONGTYPE;
+    if (is_spoiled || is_late)
+        reply->vote = is_late ? VOTE_LATE : VOTE_SPOILED;
+    return is_spoiled || is_late;
+}
+
 /* ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or the
- * slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['foreign', pttl] and
- * perhaps a label, which there is none of, and the slots, ['spoiled', pttl],
+ * slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['own', pttl, label],
+ * ['foreign', pttl] and perhaps a label, which there is none of, and the slots, ['spoiled', pttl],
+ * ['late', 0],
  * ['repaired', number], ['misnumbered', number], ['adopted', number, label, ...] */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
@@ -150,12 +166,11 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         reply->taken = read_slots(list);
         return true;
     }
-    if (strcmp(word->str, "spoiled") == 0) {
-        reply->vote = VOTE_SPOILED;
-        reply->outcome = REDIS_OUTCOME_WRONGTYPE;
-        return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_RAISE || op == OP_REPAIR;
-    }
-    if ((op == OP_ACQUIRE || op == OP_HANDOVER) && strcmp(word->str, "guarded") == 0) {
+    if (read_refusal(op, word->str, reply))
+        return true;
+    bool may_be_guarded =
+        op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_ADOPT || op == OP_RELEASE;
+    if (may_be_guarded && strcmp(word->str, "guarded") == 0) {
         reply->vote = VOTE_GUARDED;
         reply->pttl_ms = bounded_ms(number->integer);
         return number->integer >= -1;
@@ -163,10 +178,12 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
     bool moved = (op == OP_RENEW || op == OP_REPAIR || op == OP_RAISE || op == OP_RELEASE) &&
                  strcmp(word->str, "moved") == 0;
     bool held = strcmp(word->str, "held") == 0;
-    if (held || moved || (op == OP_READ && strcmp(word->str, "yes") == 0)) {
+    bool own = op == OP_READ && strcmp(word->str, "own") == 0;
+    if (held || moved || own || (op == OP_READ && strcmp(word->str, "yes") == 0)) {
         if (!read_holders(list, reply))
             return false;
         reply->vote = held ? VOTE_TAKEN : moved ? VOTE_MOVED : VOTE_YES;
+        reply->is_own = own;
         reply->pttl_ms = bounded_ms(number->integer);
         const redisReply *ticket = element(list, 3, REDIS_REPLY_INTEGER);
         reply->ticket =

@@ -23,6 +23,7 @@ struct item_reply {
     uint32_t agents;
     uint64_t fence, ticket;
     slot_set taken;
+    bool is_own; /* YES of READ: the key is that of the hold that the agent named */
     int64_t pttl_ms;
     struct text holder; /* in the reply's memory */
     enum mode mode;

@@ -129,7 +129,7 @@ static enum resp_found scan_byte(struct resp_scan *scan, char byte)
             scan->state = STATE_LINE_END;
             return scan->digits > 0 ? RESP_MORE : RESP_MALFORMED;
         }
-        if (scan->digits == RESP_NUMBER_CHARS)
+        if (scan->digits >= RESP_NUMBER_CHARS)
             return RESP_MALFORMED;
         scan->number[scan->digits++] = byte;
         return (byte >= '0' && byte <= '9') || byte == '-' ? RESP_MORE : RESP_MALFORMED;
@@ -149,7 +149,7 @@ enum resp_found resp_scan(struct resp_scan *scan, const char *bytes, size_t len,
     size_t at = 0;
     enum resp_found found = RESP_MORE;
     while (at < len && found == RESP_MORE) {
-        if (scan->bytes == RESP_BYTES_MAX) {
+        if (scan->bytes >= RESP_BYTES_MAX) {
             found = RESP_OVERSIZED;
         } else if (scan->state == STATE_STRING) {
             size_t passed = len - at < scan->string_left ? len - at : scan->string_left;

@@ -272,7 +272,11 @@ static void open_subscription(struct master *master)
                                             subscription_busy,   subscription_closed};
     struct subscription *subscription = calloc(1, sizeof(*subscription));
     char why[160];
-    CORE_ASSERT(subscription != NULL);
+    if (subscription == NULL) {
+        master_lacks_memory(master, "subscriber: out of memory");
+        try_later(master);
+        return;
+    }
     subscription->master = master;
     master->subscriber.idle_ticks = 0;
     struct line_end end = master_end(master);
@@ -336,6 +340,10 @@ void redis_watch(struct redis *redis, const struct effect_watch *watch)
     const struct config_policy *policy = watched_policy(redis, watch);
     const struct channel *channel = channels_add(&redis->channels, watch->group,
                                                  policy->core.format, policy->prefix, watch->key);
+    if (channel == NULL) {
+        master_lacks_memory(redis->by_group[watch->group], "a key is not watched: out of memory");
+        return;
+    }
     for (size_t i = 0; i < redis->config->groups[watch->group].master_count; i++) {
         struct master *master = &redis->by_group[watch->group][i];
         if (master->subscriber.line != NULL && master->subscriber.line->line.connected)
@@ -350,6 +358,8 @@ void redis_unwatch(struct redis *redis, const struct effect_watch *watch)
     const struct config_policy *policy = watched_policy(redis, watch);
     struct channel *channel = channels_take(&redis->channels, watch->group, policy->core.format,
                                             policy->prefix, watch->key);
+    if (channel == NULL)
+        return;
     for (size_t i = 0; i < redis->config->groups[watch->group].master_count; i++) {
         struct subscription *subscription = redis->by_group[watch->group][i].subscriber.line;
         if (subscription != NULL && subscription->line.connected)

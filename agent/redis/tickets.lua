@@ -12,6 +12,10 @@ local function is_before(number, agent, other)
     return number < other.number or number == other.number and agent < other.agent
 end
 
+-- Agents keep a ticket for 3 s at a time. One that claims to last for more than twice as long was
+-- written before this master's clock was set back, and would hold up everybody for that long.
+local longest = 6000
+
 -- The lowest ticket, but for the agent's `own`, the largest number up to `most`, and the lowest
 -- ticket of one who does not just read. What has run out is forgotten. A key of another type there
 -- is nobody's hold: the master has no vote until it is gone.
@@ -24,7 +28,7 @@ local function line_of(tickets, own, most)
     for i = 1, #all, 2 do
         local agent, number, till, mode = all[i], string.match(all[i + 1], '^(%d+):(%d+):?([rw]?)$')
         number, till = tonumber(number), tonumber(till)
-        if not till or till <= now then
+        if not till or till <= now or till > now + longest then
             redis.call('HDEL', tickets, agent)
         elseif agent ~= own then
             local ticket = {agent = agent, number = number, left = till - now, mode = mode}

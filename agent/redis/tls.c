@@ -1,8 +1,13 @@
 /* TLS to one master with OpenSSL (tls.h): our own files, its certificate, and what went wrong in
  * words that name what to mend. */
 #include <errno.h>
+#include <openssl/decoder.h>
+#include <openssl/encoder.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
 #include <openssl/ssl.h>
+#include <openssl/store.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +30,22 @@ struct tls {
 enum { WHY_BYTES = 100 };
 
 static const char broken_system[] = "OpenSSL can not be used: its configuration is broken";
+static const char no_memory[] = "out of memory";
+
+/* Before OpenSSL is asked for anything. */
+static void begin(void)
+{
+    ERR_clear_error();
+    errno = 0;
+}
+
+/* Since begin(): what failed did so for want of memory, whatever else it looks like. OpenSSL may
+ * have had no memory to say so. */
+static bool memory_ran_out(void)
+{
+    return errno == ENOMEM || ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
+           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+}
 
 /* Anything else could make the loop wait. False, and `why`. */
 static bool is_usable(const char *path, char *why)
@@ -105,18 +126,69 @@ static const struct our_file {
 };
 enum { OUR_FILES = sizeof(our_files) / sizeof(our_files[0]) };
 
-/* NULL where the system's configuration of OpenSSL is broken. */
-static SSL_CTX *new_context(void)
+/* One file; false, and `why`, if it can not be used. */
+static bool take_file(SSL_CTX *context, const struct our_file *file,
+                      const struct config_tls *config, char *why)
 {
+    begin();
+    if (file->take(context, config, why))
+        return true;
+    if (memory_ran_out())
+        snprintf(why, WHY_BYTES, "%s", no_memory);
+    return false;
+}
+
+/* NULL, and `ret_why`, when out of memory or where the system's configuration of OpenSSL is
+ * broken. */
+static SSL_CTX *new_context(const char **ret_why)
+{
+    begin();
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    if (context == NULL)
+    if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) {
+        *ret_why = memory_ran_out() ? no_memory : broken_system;
+        SSL_CTX_free(context);
         return NULL;
-    CORE_ASSERT(SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1);
+    }
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY); /* a record without data is a turn */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     return context;
+}
+
+/* OpenSSL sets up all algorithms of a kind when the first of them is wanted, and once only: those
+ * for which there is no memory then are missing for as long as the process lives. */
+static void set_up_algorithms(void)
+{
+    EVP_MD_free(EVP_MD_fetch(NULL, "SHA256", NULL));
+    EVP_CIPHER_free(EVP_CIPHER_fetch(NULL, "AES-128-GCM", NULL));
+    EVP_MAC_free(EVP_MAC_fetch(NULL, "HMAC", NULL));
+    EVP_KDF_free(EVP_KDF_fetch(NULL, "HKDF", NULL));
+    EVP_RAND_free(EVP_RAND_fetch(NULL, "CTR-DRBG", NULL));
+    EVP_KEYMGMT_free(EVP_KEYMGMT_fetch(NULL, "EC", NULL));
+    EVP_KEYEXCH_free(EVP_KEYEXCH_fetch(NULL, "X25519", NULL));
+    EVP_SIGNATURE_free(EVP_SIGNATURE_fetch(NULL, "ECDSA", NULL));
+    EVP_ASYM_CIPHER_free(EVP_ASYM_CIPHER_fetch(NULL, "RSA", NULL));
+    EVP_KEM_free(EVP_KEM_fetch(NULL, "RSA", NULL));
+    OSSL_DECODER_free(OSSL_DECODER_fetch(NULL, "EC", NULL));
+    OSSL_ENCODER_free(OSSL_ENCODER_fetch(NULL, "EC", NULL));
+    OSSL_STORE_LOADER_free(OSSL_STORE_LOADER_fetch(NULL, "file", NULL));
+}
+
+bool tls_has_memory(void)
+{
+    const char *unusable;
+    errno = 0;
+    bool begun = OPENSSL_init_ssl(0, NULL) == 1;
+    if (begun && errno != ENOMEM)
+        SSL_CTX_free(new_context(&unusable));
+    if (begun && errno != ENOMEM)
+        set_up_algorithms();
+    if (errno == ENOMEM)
+        return false;
+    ERR_clear_error();
+    return true;
 }
 
 /* As ssh has it: nobody but its owner should read a private key. What belongs to somebody else, as
@@ -133,14 +205,13 @@ void tls_check(const struct config_tls *config,
                void (*say)(void *arg, const char *key, bool fatal, const char *what), void *arg)
 {
     char why[WHY_BYTES] = "";
-    SSL_CTX *context = new_context();
+    const char *unusable;
+    SSL_CTX *context = new_context(&unusable);
     if (context == NULL)
-        say(arg, "ca_file", /* fatal= */ true, broken_system);
-    for (unsigned i = 0; i < OUR_FILES && context != NULL; i++) {
-        ERR_clear_error();
-        if (!our_files[i].take(context, config, why))
+        say(arg, "ca_file", /* fatal= */ true, unusable);
+    for (unsigned i = 0; i < OUR_FILES && context != NULL; i++)
+        if (!take_file(context, &our_files[i], config, why))
             say(arg, our_files[i].key, /* fatal= */ true, why);
-    }
     ERR_clear_error();
     SSL_CTX_free(context);
     if (config->key_file[0] != '\0' && !is_private(config->key_file))
@@ -165,9 +236,9 @@ static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
 
 static bool take_files(struct tls *tls, const struct config_tls *config)
 {
-    char why[WHY_BYTES] = "no memory";
+    char why[WHY_BYTES] = "can not be used";
     for (unsigned i = 0; i < OUR_FILES; i++) {
-        if (!our_files[i].take(tls->context, config, why)) {
+        if (!take_file(tls->context, &our_files[i], config, why)) {
             fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);
             return false;
         }
@@ -176,33 +247,52 @@ static bool take_files(struct tls *tls, const struct config_tls *config)
 }
 
 /* An address is looked for among the certificate's addresses, a name among its names; only a name
- * is told to the master (SNI). */
-static void expect_name(SSL *ssl, const char *name)
+ * is told to the master (SNI). False when out of memory. */
+static bool expect_name(SSL *ssl, const char *name)
 {
     X509_VERIFY_PARAM *verify = SSL_get0_param(ssl);
     X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    begin();
     if (X509_VERIFY_PARAM_set1_ip_asc(verify, name) == 1)
-        return;
-    CORE_ASSERT(X509_VERIFY_PARAM_set1_host(verify, name, 0) == 1);
+        return true;
+    if (memory_ran_out() || X509_VERIFY_PARAM_set1_host(verify, name, 0) != 1)
+        return false;
     char told[TLSEXT_MAXLEN_host_name + 1]; /* OpenSSL's macro takes no const */
-    CORE_ASSERT(snprintf(told, sizeof(told), "%s", name) < (int)sizeof(told));
-    CORE_ASSERT(SSL_set_tlsext_host_name(ssl, told) == 1);
+    int len = snprintf(told, sizeof(told), "%s", name);
+    CORE_ASSERT(len >= 0 && len < (int)sizeof(told));
+    return SSL_set_tlsext_host_name(ssl, told) == 1;
+}
+
+/* False, and the fault, if no handshake can begin. */
+static bool begin_session(struct tls *tls, const struct config_tls *config, const char *host,
+                          int fd)
+{
+    const char *unusable;
+    tls->context = new_context(&unusable);
+    if (tls->context == NULL) {
+        fail(tls, TLS_FAULT_OTHER, "%s", unusable);
+        return false;
+    }
+    if (!take_files(tls, config))
+        return false;
+    const char *name = config->server_name[0] != '\0' ? config->server_name : host;
+    tls->ssl = SSL_new(tls->context);
+    if (tls->ssl != NULL && SSL_set_fd(tls->ssl, fd) == 1 && expect_name(tls->ssl, name))
+        return true;
+    fail(tls, TLS_FAULT_OTHER, "%s", no_memory);
+    return false;
 }
 
 struct tls *tls_open(const struct config_tls *config, const char *host, int fd)
 {
     struct tls *tls = calloc(1, sizeof(*tls));
-    CORE_ASSERT(tls != NULL);
-    ERR_clear_error();
+    if (tls == NULL)
+        return NULL;
     tls->fault = TLS_FAULT_NONE;
-    tls->context = new_context();
-    if (tls->context == NULL)
-        fail(tls, TLS_FAULT_OTHER, "%s", broken_system);
-    if (tls->context == NULL || !take_files(tls, config))
-        return tls;
-    tls->ssl = SSL_new(tls->context);
-    CORE_ASSERT(tls->ssl != NULL && SSL_set_fd(tls->ssl, fd) == 1);
-    expect_name(tls->ssl, config->server_name[0] != '\0' ? config->server_name : host);
+    if (!begin_session(tls, config, host, fd)) {
+        SSL_free(tls->ssl); /* a handshake without its name would verify nothing */
+        tls->ssl = NULL;
+    }
     return tls;
 }
 
@@ -304,6 +394,11 @@ static int outcome(struct tls *tls, int count)
         break;
     }
     int reason = ERR_GET_REASON(ERR_peek_error());
+    if (network == ENOMEM || memory_ran_out()) {
+        fail(tls, TLS_FAULT_OTHER, "%s", no_memory);
+        errno = EPROTO;
+        return -1;
+    }
     if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
         return 0;
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
@@ -315,12 +410,6 @@ static int outcome(struct tls *tls, int count)
 }
 
 /* ---- its operations ---- */
-
-static void begin(void)
-{
-    ERR_clear_error();
-    errno = 0;
-}
 
 int tls_greet(struct tls *tls)
 {

@@ -20,8 +20,9 @@ enum { TLS_RECORD_BYTES = 16 << 10 };
 struct tls;
 
 /* TLS as the client of `host` (or of config->server_name) over a socket, which stays the caller's,
- * blocking or not. Where the files can not be used, tls_greet() says so. */
-struct tls *tls_open(const struct config_tls *config, const char *host, int fd);
+ * blocking or not. Where the files can not be used, tls_greet() says so. NULL when out of
+ * memory. */
+MUST_CHECK struct tls *tls_open(const struct config_tls *config, const char *host, int fd);
 void tls_close(struct tls *tls);
 
 /* The next step of the handshake: 1 when it is done; else -1, as tls_read(). */
@@ -39,6 +40,10 @@ bool tls_waits_to_write(const struct tls *tls);
 /* Why TLS has failed, for people; TLS_FAULT_NONE and "": it has not. */
 enum tls_fault tls_fault(const struct tls *tls);
 const char *tls_why(const struct tls *tls);
+
+/* Sets OpenSSL up. False when out of memory: then the process must end, because OpenSSL does not
+ * try again. Call it before anything else here. */
+MUST_CHECK bool tls_has_memory(void);
 
 /* Looks at the files that a group names, each by itself. Calls `say` with every key (`ca_file`) and
  * what is wrong; with `fatal` no connection can be made like that. */

@@ -63,9 +63,7 @@ static void heard_time(struct master *master, const struct command *command,
     (void)sent;
     if (reply == NULL || master->phase != PHASE_READY || reply->type == REDIS_REPLY_ERROR)
         return;
-    if (health_take_time(master, reply, command->sent_at_ns))
-        master_tell_core(master, EVENT_MASTER_CLOCK);
-    else
+    if (!health_take_time(master, command, reply))
         master_makes_no_sense(master, "TIME");
 }
 
@@ -91,5 +89,17 @@ void upkeep_probe(struct master *master)
     ASK(master, heard_info, "INFO", "replication");
     ASK(master, heard_info, "INFO", "memory");
     ASK(master, heard_ping, "PING");
-    ASK(master, heard_time, "TIME");
+}
+
+void upkeep_read_clock(struct master *master)
+{
+    if (master->phase == PHASE_READY)
+        ASK(master, heard_time, "TIME");
+}
+
+void upkeep_read_clocks(struct redis *redis, uint8_t group)
+{
+    for (size_t i = 0; i < redis->config->groups[group].master_count; i++)
+        upkeep_read_clock(&redis->by_group[group][i]);
+    redis_wake(redis);
 }

@@ -17,4 +17,8 @@ void upkeep_count_replicas(struct master *master);
 
 void upkeep_probe(struct master *master);
 
+/* Reads the clock of a READY master, or of all that a group has (R14). */
+void upkeep_read_clock(struct master *master);
+void upkeep_read_clocks(struct redis *redis, uint8_t group);
+
 #endif

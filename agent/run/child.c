@@ -197,6 +197,7 @@ enum run_child_state run_child_look(struct run_child *child, int *ret_code)
         waitid(P_PID, (id_t)child->pid, &about, WSTOPPED | WNOHANG);
         return RUN_CHILD_STOPPED;
     }
+    child->died_of = about.si_code == CLD_EXITED ? 0 : about.si_status;
     /* While it is not reaped the group's number can not be another one's. */
     kill(-child->pid, SIGKILL);
     run_keeper_dismiss(&child->keeper);

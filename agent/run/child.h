@@ -16,6 +16,7 @@ bool run_inherited_ignores(const struct run_inherited *inherited, int signal_num
 struct run_child {
     pid_t pid; /* also the number of its process group; 0: not started */
     struct run_keeper keeper;
+    int died_of; /* the signal that ended it; 0: it has not ended, or by itself */
 };
 
 /* Starts `command` (NULL-terminated, looked up in PATH) with `environment`, and its keeper with

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/usage.h"
 #include "agent/clock.h"
 #include "agent/run/say.h"
 #include "agent/run/terminal.h"
@@ -73,7 +74,7 @@ bool run_hold_begin(struct run_hold *hold, const struct hold_view *granted)
 
 int run_hold_start(struct run_hold *hold)
 {
-    char **environment = command_environment(hold);
+    char **environment = command_environment(hold), shown[USAGE_SHOWN];
     bool executed = false;
     int failure = ENOMEM;
     if (environment != NULL)
@@ -84,7 +85,8 @@ int run_hold_start(struct run_hold *hold)
     if (failure == 0)
         return 0;
     run_terminal_take_back();
-    run_say(hold->options->key, "%s: %s", hold->options->command[0], strerror(failure));
+    run_say(hold->options->key, "%s: %s", usage_shown(hold->options->command[0], shown),
+            strerror(failure));
     if (!executed)
         return RUN_EXIT_FAILED;
     return failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE;

@@ -9,6 +9,7 @@
 
 #include "agent/base/key.h"
 #include "agent/base/text.h"
+#include "agent/base/usage.h"
 #include "agent/run/options.h"
 #include "agent/run/say.h"
 #include "agent/run/session.h"
@@ -62,7 +63,8 @@ static const char usage[] =
     "75 the lock was "
     "lost;\n"
     "125 `run` failed; 126 COMMAND can not be executed; 127 it is not found; 128 + the signal that "
-    "ended the wait.\n";
+    "ended the wait.\n"
+    "After Ctrl-C (SIGINT) `run` dies of the signal, so that a script around it ends as well.\n";
 
 struct run_arguments {
     struct run_options options;
@@ -73,13 +75,14 @@ struct run_arguments {
 static bool duration_option(const char *option, const char *text, int64_t min_ms, int64_t max_ms,
                             int64_t *ret_ms)
 {
+    char shown[USAGE_SHOWN];
     int64_t ms;
     if (config_parse_duration(text_of(text), &ms) && ms >= min_ms && ms <= max_ms) {
         *ret_ms = ms;
         return true;
     }
     run_say(NULL, "%s %s: no such duration; allowed: %lldms or more, as 500ms, 30s, 5m", option,
-            text, (long long)min_ms);
+            usage_shown(text, shown), (long long)min_ms);
     return false;
 }
 
@@ -94,10 +97,10 @@ static bool ttl_option(const char *text, uint32_t *ret_ms)
 
 static bool exit_code_option(const char *text, int *ret_code)
 {
-    char *end;
+    char shown[USAGE_SHOWN], *end;
     long code = strtol(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || code > 255) {
-        run_say(NULL, "--conflict-exit-code %s: allowed: 0 to 255", text);
+        run_say(NULL, "--conflict-exit-code %s: allowed: 0 to 255", usage_shown(text, shown));
         return false;
     }
     *ret_code = (int)code;
@@ -113,7 +116,8 @@ static bool on_lost_option(const char *text, enum run_on_lost *ret_action)
             return true;
         }
     }
-    run_say(NULL, "--on-lost %s: allowed: term, kill, ignore", text);
+    char shown[USAGE_SHOWN];
+    run_say(NULL, "--on-lost %s: allowed: term, kill, ignore", usage_shown(text, shown));
     return false;
 }
 
@@ -171,7 +175,7 @@ static bool take_option(struct run_arguments *arguments, int option, const char 
     case 's':
         return add_override(arguments, value);
     default:
-        return false; /* getopt has said what is wrong */
+        return false;
     }
 }
 
@@ -232,17 +236,17 @@ static bool parse_run_line(int argc, char **argv, struct run_arguments *argument
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    static char program[] = "lockagent run"; /* what getopt puts before its messages */
     int ours, option;
     bool divided = split_at_dashes(argc, argv, &ours, &arguments->options.command);
-    argv[0] = program;
     *ret_code = RUN_EXIT_FAILED;
-    while ((option = getopt_long(ours, argv, "nw:rt:E:l:qc:s:h", options, NULL)) != -1) {
+    while ((option = getopt_long(ours, argv, ":nw:rt:E:l:qc:s:h", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             *ret_code = EXIT_SUCCESS;
             return false;
         }
+        if (option == '?' || option == ':')
+            usage_say_option("lockagent run", option, argv);
         if (!take_option(arguments, option, optarg))
             return false;
     }

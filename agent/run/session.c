@@ -414,7 +414,8 @@ static void catch_signals(void)
 
 static bool boot_session(void)
 {
-    uv_loop_init(&session.uv);
+    if (uv_loop_init(&session.uv) != 0)
+        return false;
     catch_signals();
     uv_prepare_init(&session.uv, &session.turn);
     uv_prepare_start(&session.turn, on_turn);
@@ -438,6 +439,21 @@ static bool boot_session(void)
 static bool session_key_is_reserved(void)
 {
     return session.policy->prefix[0] == '\0' && key_is_agents_own(session_key());
+}
+
+/* By the signal itself: an exit code of 130 may also be the command's own, or that of `-E`. */
+static bool was_interrupted(void)
+{
+    return session.exit_code == RUN_EXIT_SIGNAL + SIGINT &&
+           (session.interrupted == SIGINT || session.hold.child.died_of == SIGINT);
+}
+
+/* Dies of the signal, so that a script around us ends as well. Where the command had the terminal
+ * the kernel gave Ctrl-C to it alone: then our own group gets it from us. */
+static void end_as_interrupted(void)
+{
+    signal(SIGINT, SIG_DFL);
+    kill(session.hold.interactive ? 0 : getpid(), SIGINT);
 }
 
 int run_session(const struct run_options *options, struct config *config)
@@ -469,9 +485,7 @@ int run_session(const struct run_options *options, struct config *config)
     enter(CONNECTING,
           options->wait_ms > 0 && options->wait_ms < CONNECT_MS ? options->wait_ms : CONNECT_MS);
     uv_run(&session.uv, UV_RUN_DEFAULT);
-    if (session.hold.interactive && session.exit_code == RUN_EXIT_SIGNAL + SIGINT) {
-        signal(SIGINT, SIG_DFL); /* so that a script around us ends as well */
-        raise(SIGINT);
-    }
+    if (was_interrupted())
+        end_as_interrupted();
     return session.exit_code; /* the process ends here: nothing needs to be taken down in order */
 }

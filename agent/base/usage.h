@@ -1,0 +1,14 @@
+/* What a command line is refused for, without the passwords that may stand in it. */
+#ifndef LOCKAGENT_BASE_USAGE_H
+#define LOCKAGENT_BASE_USAGE_H
+
+enum { USAGE_SHOWN = 200 };
+
+/* Writes the argument as it may be shown: one line, cut, without passwords. Returns `shown`. */
+const char *usage_shown(const char *argument, char shown[USAGE_SHOWN]);
+
+/* Says on stderr which option getopt_long() refused when it returned `found`, `?` or `:`. For
+ * `opterr` = 0 and an option string that begins with `:`; `program` opens the line. */
+void usage_say_option(const char *program, int found, char *const *argv);
+
+#endif
