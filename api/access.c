@@ -88,7 +88,7 @@ static size_t name_len(const char *host)
     return *rest == '\0' ? len : 0;
 }
 
-static bool host_is_ours(const struct config *config, const char *host)
+bool access_knows_host(const struct config *config, const char *host)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
     size_t len = name_len(host);
@@ -113,7 +113,8 @@ static enum problem host_problem(const struct connection *connection, const stru
         return strcmp(version, "HTTP/1.0") == 0 ? PROBLEM_NONE : PROBLEM_BAD_REQUEST;
     if (headers->host_doubled)
         return PROBLEM_BAD_REQUEST;
-    if (connection->listener->checks_host && !host_is_ours(connection->api->config, headers->host))
+    if (connection->listener->checks_host &&
+        !access_knows_host(connection->api->config, headers->host))
         return PROBLEM_MISDIRECTED;
     return PROBLEM_NONE;
 }

@@ -223,8 +223,9 @@ static void add_permits(const struct connection *connection, json_t *body)
     json_object_set_new(body, "taken", json_integer(connection->request->kept.answer.taken));
 }
 
-/* Those of this agent. */
-static json_t *holds_json(const struct api *api, const struct request *request, struct instant now)
+/* Those of this agent, without what the masters have just denied. */
+static json_t *holds_json(const struct api *api, const struct request *request, bool is_shared,
+                          struct instant now)
 {
     struct text key = {request->key, request->key_len};
     struct hold_view hold;
@@ -232,7 +233,10 @@ static json_t *holds_json(const struct api *api, const struct request *request, 
     uint32_t cursor = 0;
     json_t *list = json_array();
     while (core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
-        json_t *view = view_hold(api, &hold, now);
+        unsigned at = is_shared ? (unsigned)hold.mode : hold.token.permit - 1u;
+        bool is_older = instant_before(hold.acquired_at, request->came_at),
+             is_denied = is_older && (request->kept.answer.denied >> at & 1) != 0;
+        json_t *view = is_denied ? NULL : view_hold(api, &hold, now);
         if (view != NULL)
             json_array_append_new(list, view);
     }
@@ -266,7 +270,7 @@ static enum MHD_Result write_state(struct connection *connection)
     if (body != NULL && has_slots)
         add_permits(connection, body);
     if (body != NULL && (is_shared || has_slots))
-        json_object_set_new(body, "holds", holds_json(api, request, now));
+        json_object_set_new(body, "holds", holds_json(api, request, is_shared, now));
     return response_json(connection, 200, body);
 }
 
@@ -283,7 +287,7 @@ static void say_limits(struct connection *connection, char *detail, size_t size)
              config_print_duration(answer->ttl_ms_max, max, sizeof(max)));
 }
 
-/* D5.3: which masters have no vote yet, and for how long. */
+/* D5.3, D5.4: which masters have no vote, for how long, and why. */
 static json_t *guarded_json(const struct connection *connection)
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
@@ -293,9 +297,12 @@ static json_t *guarded_json(const struct connection *connection)
         if ((answer->guarded >> m & 1) == 0)
             continue;
         uint32_t ms = answer->guarded_ms[m];
-        json_array_append_new(list,
-                              json_pack("{s:s, s:o}", "master", group->masters[m].url, "guarded_ms",
-                                        ms == UINT32_MAX ? json_null() : json_integer(ms)));
+        struct redis_master_view view =
+            redis_master(connection->api->backend.redis, answer->group, (uint8_t)m);
+        json_array_append_new(list, json_pack("{s:s, s:o, s:s}", "master", group->masters[m].url,
+                                              "guarded_ms",
+                                              ms == UINT32_MAX ? json_null() : json_integer(ms),
+                                              "reason", view.reason));
     }
     return list;
 }
@@ -326,6 +333,22 @@ static json_t *members_json(const struct connection *connection, unsigned says, 
     return members;
 }
 
+static void say_guard(struct connection *connection, char *detail, size_t size)
+{
+    const struct effect_answer *answer = &connection->request->kept.answer;
+    struct redis_group_view view =
+        redis_group(connection->api->backend.redis, (uint8_t)answer->group);
+    if (view.is_new)
+        redis_say_new(&view, detail, size);
+    else
+        snprintf(detail, size, "%u of %u masters %s; %u votes are needed", answer->tally.guarded,
+                 answer->tally.total,
+                 view.unfit > 0
+                     ? "may evict keys, or may have forgotten some, and have no vote on new locks"
+                     : "may have forgotten keys and have no vote on new locks yet",
+                 answer->tally.quorum);
+}
+
 static enum MHD_Result write_refusal(struct connection *connection, int64_t valid_ms)
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
@@ -338,10 +361,7 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
     if (says & RETRY)
         report.retry_after_ms = answer->retry_after_ms > 0 ? answer->retry_after_ms : 0;
     if (says & GUARD && answer->guarded != 0) {
-        snprintf(detail, sizeof(detail),
-                 "%u of %u masters may have forgotten keys and have no vote on new locks yet; %u "
-                 "votes are needed",
-                 answer->tally.guarded, answer->tally.total, answer->tally.quorum);
+        say_guard(connection, detail, sizeof(detail));
         report.detail = detail;
     }
     if (says & LIMITS) {

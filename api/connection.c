@@ -105,6 +105,15 @@ static void keep_places_free(struct listener *listener)
     }
 }
 
+void connection_slow_reader_gives_way(struct api *api)
+{
+    for (size_t i = 0; i < api->listener_count; i++) {
+        struct connection *reader = oldest(&api->listeners[i], SLACK_WRITING, SCARCE_READ_MS);
+        if (reader != NULL)
+            give_way(reader);
+    }
+}
+
 /* ---- the sweep ------------------------------------------------------------------------------- */
 
 /* Nothing of a response is on its way while a request arrives, so the bytes can go past
@@ -195,22 +204,29 @@ void connection_is_idle(struct connection *connection)
 
 /* ---- waiting and streaming ------------------------------------------------------------------- */
 
-/* D9: a caller that waits or streams keeps a connection for long; some are left for holders that
- * come in to release. */
-bool connection_park(struct connection *connection)
-{
-    struct api *api = connection->api;
-    if (api->parked + KEPT_UNPARKED >= api->config->connections_max)
-        return false;
-    connection->request->parked = true;
-    api->parked++;
-    return true;
-}
-
 void connection_unpark(struct connection *connection)
 {
     connection->api->parked -= connection->request->parked;
-    connection->request->parked = false;
+    connection->api->asking -= connection->request->asks;
+    connection->request->parked = connection->request->asks = false;
+}
+
+/* D9: a caller that waits or streams keeps a connection for long, and many that ask for a lock once
+ * may wait for the masters. Some are left for those who ask once, and some for holders that come in
+ * to renew or to release. */
+bool connection_park(struct connection *connection, bool lasts)
+{
+    struct api *api = connection->api;
+    const uint32_t most = api->config->connections_max;
+    connection_unpark(connection);
+    if (lasts ? api->parked + KEPT_UNPARKED >= most
+              : api->parked + api->asking + KEPT_FOR_HOLDERS >= most)
+        return false;
+    connection->request->parked = lasts;
+    connection->request->asks = !lasts;
+    api->parked += lasts;
+    api->asking += !lasts;
+    return true;
 }
 
 void connection_resume(struct connection *connection)

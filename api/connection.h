@@ -19,10 +19,15 @@ void connection_is_writing(struct connection *connection);
 /* The response is written: the next request line has IDLE_MS. */
 void connection_is_idle(struct connection *connection);
 
-/* Counts the request among those that wait or stream; false when they are too many (D9). */
-bool connection_park(struct connection *connection);
+/* Counts the request among those that keep their connection: it waits or streams (`lasts`), or asks
+ * for a lock or a page once. It is counted once. False when they are too many (D9). */
+bool connection_park(struct connection *connection, bool lasts);
 /* Counts it no more; nothing to do where it was not counted. */
 void connection_unpark(struct connection *connection);
+
+/* Memory for pages is scarce: of each listener one connection is closed that reads its response
+ * slowly, if there is one. */
+void connection_slow_reader_gives_way(struct api *api);
 
 /* Resumes the suspended connection, and asks for a run in which libmicrohttpd goes on with it. */
 void connection_resume(struct connection *connection);

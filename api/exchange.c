@@ -11,7 +11,7 @@
 
 bool exchange_start(struct api *api)
 {
-    api->numbers = api->free_count = api->config->connections_max;
+    api->numbers = api->free_count = config_requests_max(api->config);
     api->by_number = calloc(api->numbers, sizeof(struct connection *));
     api->free_numbers = calloc(api->numbers, sizeof(*api->free_numbers));
     for (uint32_t i = 0; api->free_numbers != NULL && i < api->numbers; i++)
@@ -52,7 +52,8 @@ enum MHD_Result exchange_submit(struct connection *connection, struct event *eve
     bool lasts = waits(request) || request_streams(request);
     if (connection->peer_dead || (connection->peer_closed && lasts))
         return MHD_NO; /* nobody is there to hold the lock */
-    if (api->free_count == 0 || (lasts && !connection_park(connection)))
+    bool parks = lasts || event->kind == EVENT_ACQUIRE;
+    if (api->free_count == 0 || (parks && !connection_park(connection, lasts)))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
     request->number = api->free_numbers[--api->free_count];
     api->by_number[request->number] = connection;

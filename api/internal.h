@@ -10,6 +10,7 @@
 #include "agent/core/list.h"
 #include "api/accept.h"
 #include "api/api.h"
+#include "api/chunks.h"
 #include "api/params.h"
 #include "api/problem.h"
 
@@ -19,12 +20,14 @@ enum {
     POOL_BYTES = 10 * 1024,  /* libmicrohttpd's, per connection: for header and response */
     IDLE_MS = 60000,         /* a kept-alive connection without a request */
     WRITE_MS = 10000,        /* an answer, from its first byte to its last */
-    METRICS_MS = 250,        /* metrics are worded at most so often, and shared */
+    RENDERINGS = 8,          /* pages that are kept to be shared */
     SCARCE_ASK_MS = 50,      /* where places are scarce: a connection is silent, or slow to ask */
     SCARCE_READ_MS = 1000,   /* the same: a connection is slow to read its answer */
     KEPT_FREE = 16,          /* places of a listener that idle connections never fill */
-    KEPT_UNPARKED = 64,      /* places that requests which wait or stream never fill */
+    KEPT_UNPARKED = 64,      /* places that requests which wait or stream never fill, */
+    KEPT_FOR_HOLDERS = 32,   /* and places that no request fills that asks for a lock */
     WRITE_STALL_S = 75,      /* a caller that does not read its answer */
+    RENDERING_NAME = 640,
     ADMIN_CONNECTIONS = 128, /* of the admin listener's daemon */
     LISTENERS = 2 * CONFIG_LISTENERS,
     BACKLOG = 4096,
@@ -45,6 +48,7 @@ enum phase {
     PHASE_IDLE,      /* no request line yet */
     PHASE_HEADER,    /* the request line is here */
     PHASE_BODY,      /* the header is here and judged */
+    PHASE_ARRIVED,   /* the whole request is here */
     PHASE_CHECKED,   /* the whole request is here and well formed */
     PHASE_WORKING,   /* inside the core */
     PHASE_ANSWERED,  /* the core has answered */
@@ -87,20 +91,25 @@ struct request {
     struct params params;
     struct refusal refusal;
     const char *target_fault; /* what is wrong with the request target's bytes; NULL: nothing */
-    uintptr_t behind_target;  /* where the request line goes on behind the target */
+    uintptr_t target_at;      /* where the target stands in the request line */
+    uintptr_t behind_target;  /* where the request line goes on behind it */
     const char *lock_token;   /* the header, in libmicrohttpd's memory; NULL: none */
     const char *idempotency;  /* the same for Idempotency-Key */
     char trace_id[33];        /* of a traceparent header; "": none */
     enum body_kind body_kind;
     char *body; /* malloc'ed, `body_size` bytes: as many as were announced, or as may come */
     size_t body_len, body_size;
-    uint32_t number; /* in the core while WORKING */
+    uint64_t body_came; /* bytes of the body, also those that are not kept */
+    uint32_t number;    /* in the core while WORKING */
     bool suspended;
-    bool parked;                /* counted in api->parked */
-    unsigned status;            /* of the queued response; 0: none */
-    struct instant answered_at; /* of a stream: when it began */
-    bool closes;                /* the response is the last one of its connection */
-    bool grants;                /* the response hands out `lock`: unwritten, it is given back */
+    bool parked, asks;             /* counted in api->parked, or in api->asking */
+    bool has_turn;                 /* it has stood in line, and goes on */
+    struct link in_line;           /* in api->line or api->rendering, */
+    struct connection *connection; /* and then whose request it is */
+    unsigned status;               /* of the queued response; 0: none */
+    struct instant answered_at;    /* of a stream: when it began */
+    bool closes;                   /* the response is the last one of its connection */
+    bool grants;                   /* the response hands out `lock`: unwritten, it is given back */
     struct lock_ref lock;
     struct kept_answer kept;
 };
@@ -140,6 +149,8 @@ struct connection {
     struct listener *listener;
     struct MHD_Connection *http;
     int fd;
+    const char *read_end; /* behind what libmicrohttpd read last; NULL: it was moved (intake.c) */
+    struct chunks chunks; /* of the request's body, as far as it was read */
     enum phase phase;
     bool peer_closed;        /* the caller has closed its sending side */
     bool peer_dead;          /* ... and its receiving side */
@@ -182,6 +193,13 @@ struct listener {
     uv_poll_t poll;
 };
 
+/* A page as it was last rendered (rendering.c). */
+struct rendering {
+    char what[RENDERING_NAME];     /* the route and what the page depends on */
+    struct MHD_Response *response; /* NULL: none */
+    uint64_t at_ms;
+};
+
 struct api {
     uv_loop_t *loop;
     const struct config *config;
@@ -208,10 +226,20 @@ struct api {
     struct list *streams; /* buckets, by the slot of the lock */
     uint32_t stream_buckets, stream_count;
     uint32_t parked; /* requests that wait for a lock, or stream */
+    uint32_t asking; /* requests that ask for a lock once, or wait for a page */
+
+    struct list line;       /* requests of strangers that wait for their turn (strangers.c), */
+    struct list line_front; /* and before them those whose turn was cut short */
+    bool stranger_served;   /* in this turn */
+    unsigned at_once;       /* so many of them go on in one run */
+    uint64_t turn_until_ns; /* strangers do nothing later in this turn of the loop */
 
     struct MHD_Response *no_content, *openapi, *openapi_3_0, *alive; /* constant responses */
-    struct MHD_Response *metrics; /* as last worded; NULL: not yet */
-    uint64_t metrics_at_ms;
+    struct rendering renderings[RENDERINGS];
+    struct list rendering;     /* requests that wait for a page */
+    uint64_t rests_until_ns;   /* no page is rendered before; by uv_hrtime() */
+    uint64_t rendered_bytes;   /* of pages that are shared, or on their way */
+    uv_timer_t share;          /* the share of those who wait for a page is there again */
     char secret[SECRET_BYTES]; /* api.token_file as last read; "": nobody is let in */
     struct timespec secret_mtime;
     uint64_t secret_looked_ms;

@@ -2,9 +2,11 @@
 #include "api/locks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/base/text.h"
 #include "api/exchange.h"
+#include "api/rendering.h"
 #include "api/response.h"
 #include "api/view.h"
 #include "api/watch.h"
@@ -39,10 +41,15 @@ enum MHD_Result locks_acquire(struct connection *connection)
     const struct api *api = connection->api;
     const struct request *request = connection->request;
     const struct params *params = &request->params;
+    int64_t late_ms =
+                instant_us_between(request->came_at, api->backend.now(api->backend.arg)) / 1000,
+            wait_ms = params->wait_ms - late_ms; /* it may have stood in line */
     struct event event = {.kind = EVENT_ACQUIRE,
                           .acquire = {.key = key_of(request),
                                       .ttl_ms = params->ttl_ms,
-                                      .wait_ms = params->wait_ms,
+                                      .wait_ms = params->wait_ms == 0 ? 0
+                                                 : wait_ms > 1        ? wait_ms
+                                                                      : 1,
                                       .max_hold_ms = params->max_hold_ms,
                                       .mode = params->mode,
                                       .renew = params->renew,
@@ -150,47 +157,66 @@ static void list_waits(const struct api *api, struct page *page)
     }
 }
 
-static enum MHD_Result list_as_text(struct connection *connection, const struct page *page)
+static void list_as_text(const struct page *page, struct buffer *lines)
 {
-    struct buffer lines = {0};
     size_t i;
     json_t *entry;
+    buffer_add_text(lines, "");
     json_array_foreach(page->held, i, entry)
-        buffer_printf(&lines, "held %s\n", json_string_value(json_object_get(entry, "key")));
+        buffer_printf(lines, "held %s\n", json_string_value(json_object_get(entry, "key")));
     json_array_foreach(page->waiting, i, entry)
-        buffer_printf(&lines, "waiting %s\n", json_string_value(json_object_get(entry, "key")));
-    if (lines.failed) {
-        buffer_free(&lines);
-        return MHD_NO;
-    }
-    if (lines.len == 0)
-        return response_text(connection, 200, "");
-    return response_queue(connection, 200,
-                          response_owned(lines.bytes, lines.len, "text/plain; charset=utf-8"));
+        buffer_printf(lines, "waiting %s\n", json_string_value(json_object_get(entry, "key")));
 }
 
-enum MHD_Result locks_list(struct connection *connection)
+static void list_as_json(const struct page *page, struct buffer *bytes)
+{
+    char cursor[16];
+    snprintf(cursor, sizeof(cursor), "%c%u", page->cursor.waits ? 'w' : 'h', page->cursor.at);
+    json_t *json = json_pack("{s:O, s:O, s:o}", "held", page->held, "waiting", page->waiting,
+                             "next_cursor", page->more ? json_string(cursor) : json_null());
+    char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    if (text == NULL)
+        bytes->failed = true;
+    else
+        *bytes = (struct buffer){.bytes = text, .len = strlen(text)};
+}
+
+static uint32_t limit_of(const struct params *params)
+{
+    return params->limit == 0 ? LIST_LIMIT_DEFAULT : params->limit;
+}
+
+static struct MHD_Response *render_list(struct connection *connection)
 {
     struct api *api = connection->api;
     const struct params *params = &connection->request->params;
+    bool is_text = connection->request->media == MEDIA_TEXT;
+    struct buffer bytes = {0};
     struct page page = {.now = api->backend.now(api->backend.arg),
                         .cursor = params->cursor,
-                        .left = params->limit == 0 ? LIST_LIMIT_DEFAULT : params->limit,
+                        .left = limit_of(params),
                         .held = json_array(),
                         .waiting = json_array()};
     if (!page.cursor.waits)
         list_holds(api, &page);
     if (!page.more)
         list_waits(api, &page);
-    if (connection->request->media == MEDIA_TEXT) {
-        enum MHD_Result result = list_as_text(connection, &page);
-        json_decref(page.held);
-        json_decref(page.waiting);
-        return result;
-    }
-    char cursor[16];
-    snprintf(cursor, sizeof(cursor), "%c%u", page.cursor.waits ? 'w' : 'h', page.cursor.at);
-    return response_json(connection, 200,
-                         json_pack("{s:o, s:o, s:o}", "held", page.held, "waiting", page.waiting,
-                                   "next_cursor", page.more ? json_string(cursor) : json_null()));
+    if (is_text)
+        list_as_text(&page, &bytes);
+    else
+        list_as_json(&page, &bytes);
+    json_decref(page.held);
+    json_decref(page.waiting);
+    return rendering_response(api, &bytes,
+                              is_text ? "text/plain; charset=utf-8" : "application/json");
+}
+
+enum MHD_Result locks_list(struct connection *connection)
+{
+    const struct params *params = &connection->request->params;
+    char what[RENDERING_NAME];
+    snprintf(what, sizeof(what), "list %d %u %c%u", connection->request->media == MEDIA_TEXT,
+             limit_of(params), params->cursor.waits ? 'w' : 'h', params->cursor.at);
+    return rendering_answer(connection, what, /* may_be_old= */ false, render_list);
 }

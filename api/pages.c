@@ -1,34 +1,22 @@
 /* Metrics, health and the API's description. */
 #include "api/pages.h"
 
+#include "api/rendering.h"
 #include "api/response.h"
 
-static struct MHD_Response *word_metrics(const struct api *api)
+static struct MHD_Response *render_metrics(struct connection *connection)
 {
+    struct api *api = connection->api;
     struct metrics_scrape scrape = {
         .core = core_stats(api->backend.core), .redis = api->backend.redis, .config = api->config};
     struct buffer page = {0};
     metrics_render(api->backend.metrics, &scrape, &page);
-    if (!page.failed)
-        return response_owned(page.bytes, page.len, "text/plain; version=0.0.4; charset=utf-8");
-    buffer_free(&page);
-    return NULL;
+    return rendering_response(api, &page, "text/plain; version=0.0.4; charset=utf-8");
 }
 
-/* Wording them takes longer than taking a lock; a flood of scrapes gets one text. */
 enum MHD_Result page_metrics(struct connection *connection)
 {
-    struct api *api = connection->api;
-    uint64_t now_ms = uv_now(api->loop);
-    if (api->metrics == NULL || now_ms - api->metrics_at_ms >= METRICS_MS) {
-        if (api->metrics != NULL)
-            MHD_destroy_response(api->metrics); /* it goes when its last reader is done */
-        api->metrics = word_metrics(api);
-        api->metrics_at_ms = now_ms;
-    }
-    if (api->metrics == NULL)
-        return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
-    return response_shared(connection, 200, api->metrics);
+    return rendering_answer(connection, "metrics", /* may_be_old= */ true, render_metrics);
 }
 
 /* Liveness never depends on Redis (D5.2). */
@@ -64,15 +52,18 @@ static json_t *group_json(const struct api *api, size_t g)
 {
     const struct config_group *group = &api->config->groups[g];
     struct redis_group_view view = redis_group(api->backend.redis, (uint8_t)g);
-    json_t *not_up = json_array();
+    json_t *not_up = json_array(), *guessed = json_array();
     for (size_t m = 0; m < group->master_count; m++) {
-        if (redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m).state != REDIS_UP)
+        struct redis_master_view master = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
+        if (master.state != REDIS_UP)
             json_array_append_new(not_up, master_json(api, g, m));
+        if (master.guessed)
+            json_array_append_new(guessed, json_string(group->masters[m].url));
     }
-    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:o}", "group", group->name, "ready",
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "group", group->name, "ready",
                      view.voting >= view.quorum, "up", (json_int_t)view.up, "voting",
                      (json_int_t)view.voting, "total", (json_int_t)view.total, "quorum",
-                     (json_int_t)view.quorum, "not_up", not_up);
+                     (json_int_t)view.quorum, "not_up", not_up, "guessed", guessed);
 }
 
 enum MHD_Result page_ready(struct connection *connection)

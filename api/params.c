@@ -247,7 +247,7 @@ static void take_pair(struct params *params, const struct config *config, struct
                              equals == NULL ? 0 : pair.len - raw_name.len - 1};
     struct text plain_name = {name, 0}, plain_value = {value, 0};
     if (percent_decode(raw_name, true, name, sizeof(name), &plain_name.len) != NULL)
-        note_fault(params, PARAM_ENCODING, raw_name, raw_value);
+        note_fault(params, PARAM_ENCODING, raw_name, (struct text){"", 0}); /* may be a token */
     else if (percent_decode(raw_value, true, value, sizeof(value), &plain_value.len) != NULL)
         note_fault(params, find(plain_name) == PARAM_COUNT ? PARAM_UNKNOWN : PARAM_ENCODING,
                    plain_name, (struct text){"", 0});

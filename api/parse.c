@@ -11,6 +11,7 @@
 #include "agent/base/text.h"
 #include "api/access.h"
 #include "api/framing.h"
+#include "api/intake.h"
 #include "api/key.h"
 #include "api/routes.h"
 
@@ -33,6 +34,13 @@ __attribute__((format(printf, 3, 4))) static void refuse_saying(struct request *
     vsnprintf(request->refusal.detail, sizeof(request->refusal.detail), format, arguments);
     va_end(arguments);
     text_tame(request->refusal.detail);
+}
+
+/* Where the request ends is in doubt: that comes before all else that is wrong. */
+static void refuse_framing(struct request *request, const char *fault)
+{
+    request->refusal = (struct refusal){.problem = PROBLEM_BAD_REQUEST};
+    snprintf(request->refusal.detail, sizeof(request->refusal.detail), "%s", fault);
 }
 
 /* ---- the target ------------------------------------------------------------------------------ */
@@ -61,15 +69,38 @@ static void read_target_key(struct connection *connection, struct text raw)
     snprintf(request->refusal.parameter, sizeof(request->refusal.parameter), "key");
 }
 
+/* `http://authority/path`, as a client sends it that takes us for a proxy (RFC 9112, 3.2.2), is
+ * `/path` at a host that must be ours as the one in `Host` must. */
+static struct text strip_authority(struct connection *connection, struct text target)
+{
+    static const char scheme[] = "http://";
+    enum { SCHEME = sizeof(scheme) - 1, HOST_BYTES_MAX = 255 };
+    char host[HOST_BYTES_MAX + 1];
+    if (target.len < SCHEME || strncasecmp(target.at, scheme, SCHEME) != 0)
+        return target;
+    struct text rest = {target.at + SCHEME, target.len - SCHEME};
+    size_t len = 0;
+    while (len < rest.len && rest.at[len] != '/' && rest.at[len] != '?')
+        len++;
+    snprintf(host, sizeof(host), "%.*s", (int)(len < sizeof(host) ? len : 0), rest.at);
+    if (connection->listener->checks_host && !access_knows_host(connection->api->config, host))
+        refuse_saying(connection->request, PROBLEM_MISDIRECTED,
+                      "the host of the target is none of localhost, 127.0.0.1, [::1] and "
+                      "api.allowed_hosts");
+    rest = (struct text){rest.at + len, rest.len - len};
+    return rest.len > 0 && rest.at[0] == '/' ? rest : text_of("/");
+}
+
 /* The raw target is only to be seen here: libmicrohttpd cuts and decodes it in place afterwards. */
 static void read_target(struct connection *connection, struct text target)
 {
     struct request *request = connection->request;
+    if (target.len > TARGET_BYTES_MAX)
+        refuse(request, PROBLEM_URI_TOO_LONG);
+    target = strip_authority(connection, target);
     const char *question = memchr(target.at, '?', target.len);
     struct text path = {target.at, question == NULL ? target.len : (size_t)(question - target.at)},
                 key = {NULL, 0};
-    if (target.len > TARGET_BYTES_MAX)
-        refuse(request, PROBLEM_URI_TOO_LONG);
     request->route = route_find(path, &key);
     if (request->route == NULL)
         return;
@@ -99,7 +130,8 @@ static void drop_arguments(const char *target)
 void parse_target(struct connection *connection, const char *target)
 {
     struct request *request = connection->request;
-    request->behind_target = (uintptr_t)target + strlen(target) + 1;
+    request->target_at = (uintptr_t)target;
+    request->behind_target = request->target_at + strlen(target) + 1;
     request->target_fault = framing_fault_of_target(target);
     read_target(connection, text_of(target));
     drop_arguments(target);
@@ -145,6 +177,28 @@ static bool target_was_cut(const struct request *request, const char *version)
     return skipped != 0 && skipped < POOL_BYTES;
 }
 
+#if MHD_VERSION < 0x01000000
+/* It ends the method too: between it and the target are a blank, which libmicrohttpd made a NUL
+ * byte, and more blanks at the most. A later libmicrohttpd refuses the byte by itself. */
+static bool method_was_cut(const struct request *request, const char *method)
+{
+    const char *end = method + strlen(method);
+    size_t gap = request->target_at - (uintptr_t)end;
+    if (gap == 0 || gap >= POOL_BYTES)
+        return true;
+    for (size_t i = 1; i < gap; i++)
+        if (end[i] != ' ')
+            return true;
+    return false;
+}
+#else
+static bool method_was_cut(const struct request *request, const char *method)
+{
+    (void)request, (void)method;
+    return false;
+}
+#endif
+
 /* The first thing that is wrong, from the outermost inwards: the caller, the path, the method, the
  * answer's medium, the target, the body. */
 static void judge_header(struct connection *connection, const struct headers *headers,
@@ -176,13 +230,23 @@ static void judge_header(struct connection *connection, const struct headers *he
     judge_body(connection, headers);
 }
 
+/* The body goes on where the header ends. */
+static const char *fault_of_chunks(struct connection *connection, const char *method)
+{
+    size_t size = MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+                      ->header_size;
+    if (!intake_begin_chunks(connection, method + size))
+        return "a chunked request came together with the request before it";
+    return intake_fault(connection);
+}
+
 static const char *fault_of_framing(const struct connection *connection, const char *method,
                                     const char *version)
 {
     const struct request *request = connection->request;
     if (request->target_fault != NULL)
         return request->target_fault;
-    if (target_was_cut(request, version))
+    if (target_was_cut(request, version) || method_was_cut(request, method))
         return "the request line is not well formed";
     return framing_fault(connection, method, version);
 }
@@ -197,9 +261,10 @@ bool parse_header(struct connection *connection, const char *method, const char 
         request->route == NULL ? NULL : route_operation(request->route, request->method);
     headers_trace_id(&headers, request->trace_id);
     const char *fault = fault_of_framing(connection, method, version);
+    if (fault == NULL && headers.transfer_encoding != NULL)
+        fault = fault_of_chunks(connection, method);
     if (fault != NULL) {
-        request->refusal = (struct refusal){.problem = PROBLEM_NONE};
-        refuse_saying(request, PROBLEM_BAD_REQUEST, "%s", fault);
+        refuse_framing(request, fault);
         return false;
     }
     judge_header(connection, &headers, version);
@@ -218,6 +283,7 @@ bool parse_header(struct connection *connection, const char *method, const char 
 void parse_piece(struct connection *connection, const char *bytes, size_t len)
 {
     struct request *request = connection->request;
+    request->body_came += len;
     if (request->refusal.problem != PROBLEM_NONE || request->body_kind == BODY_NONE)
         return;
     if (len > request->body_size - request->body_len) {
@@ -232,6 +298,16 @@ void parse_piece(struct connection *connection, const char *bytes, size_t len)
     }
     memcpy(request->body + request->body_len, bytes, len);
     request->body_len += len;
+}
+
+void parse_end(struct connection *connection)
+{
+    struct request *request = connection->request;
+    const char *fault = intake_fault_at_end(connection, request->body_came);
+    if (fault == NULL)
+        return;
+    request->closes = true;
+    refuse_framing(request, fault);
 }
 
 static void read_body(struct connection *connection)

@@ -12,6 +12,8 @@ void parse_target(struct connection *connection, const char *target);
 bool parse_header(struct connection *connection, const char *method, const char *version);
 /* A piece of the body. */
 void parse_piece(struct connection *connection, const char *bytes, size_t len);
+/* All has come: a chunked body of which the end is in doubt is refused, before anything else. */
+void parse_end(struct connection *connection);
 /* The body is whole: its parameters, and what they must be together. */
 void parse_whole(struct connection *connection);
 

@@ -33,7 +33,7 @@ const char *percent_decode(struct text raw, bool plus_is_blank, char *out, size_
             c = (char)(high << 4 | low);
             i += 2;
         }
-        if (len == size)
+        if (len >= size)
             return "is too long";
         out[len++] = c;
     }

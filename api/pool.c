@@ -8,6 +8,7 @@
 #include "api/connection.h"
 #include "api/exchange.h"
 #include "api/hangup.h"
+#include "api/intake.h"
 #include "api/listener.h"
 #include "api/request.h"
 #include "api/request_pool.h"
@@ -40,6 +41,7 @@ static void connection_opened(struct listener *listener, struct MHD_Connection *
     listener->connections++;
     connection_is_silent(connection);
     hangup_watch(connection);
+    intake_watch(connection);
     api->connections++;
     metrics_http_connections(api->backend.metrics, (int64_t)api->connections);
 }
@@ -52,6 +54,7 @@ static void connection_closed(struct listener *listener, struct connection *conn
     if (connection->phase != PHASE_IDLE)
         request_completed(listener, connection->http, &context, MHD_REQUEST_TERMINATED_WITH_ERROR);
     CORE_ASSERT(connection->phase == PHASE_IDLE);
+    intake_forget(connection);
     list_remove(&connection->timed);
     list_remove(&connection->ended);
     list_move(&api->spare, &connection->all);

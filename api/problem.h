@@ -24,7 +24,7 @@
       "parameters come as a form or as JSON")                                                      \
     X(MISDIRECTED, "misdirected", 421, "this agent does not answer under this host name")          \
     X(HEADERS_TOO_LARGE, "headers_too_large", 431, "the header is larger than the agent takes")    \
-    X(OUT_OF_MEMORY, "out_of_memory", 500, "the agent is out of memory")
+    X(OUT_OF_MEMORY, "out_of_memory", 503, "the agent is out of memory")
 #define X(name, ...) PROBLEM_##name,
 enum problem { PROBLEM_NONE, PROBLEMS(X) PROBLEM_COUNT };
 #undef X

@@ -1,9 +1,11 @@
 /* The life of a request, from its first line to the last byte of its response.
  *
- *   IDLE --request_line_came--> HEADER --parse_header--> BODY --all_came--> WRITING  pages, lists,
- *                                 |                       |                          refusals
- *                                 |                       '--all_came--> CHECKED     lock calls
+ *   IDLE --request_line_came--> HEADER --parse_header--> BODY --all_came--> ARRIVED
+ *                                 |
  *                                 '--body too large--> WRITING
+ *
+ *   ARRIVED --check--> CHECKED --run--> WRITING   pages, lists
+ *           '--check--> WRITING                   refusals
  *
  *   CHECKED --exchange_submit--> WORKING --api_answer--> ANSWERED --answer_write--> WRITING
  *   CHECKED --the core answers at once-----------------> ANSWERED
@@ -17,7 +19,10 @@
  * here, and again, in every run, until a response is queued or the connection is suspended. CHECKED
  * waits for one such further call: by then everything that arrived has been read, so that a caller
  * that has closed its sending side still gets its response. Only the last phases queue responses:
- * one queued earlier would cost the caller its connection. */
+ * one queued earlier would cost the caller its connection.
+ *
+ * Strangers wait for their turn (strangers.h) before a large body is parsed, before their request
+ * is run, and before the answer to a GET is written. */
 #include "api/request.h"
 
 #include <errno.h>
@@ -30,10 +35,12 @@
 #include "api/answer.h"
 #include "api/connection.h"
 #include "api/exchange.h"
+#include "api/intake.h"
 #include "api/parse.h"
 #include "api/request_pool.h"
 #include "api/response.h"
 #include "api/route.h"
+#include "api/strangers.h"
 #include "api/streams.h"
 
 /* ---- what comes ------------------------------------------------------------------------------ */
@@ -69,17 +76,54 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     return parse_header(connection, method, version) ? MHD_YES : refuse_at_once(connection);
 }
 
-static enum MHD_Result all_came(struct connection *connection)
+/* It names a hold that this agent knows. An Idempotency-Key names none but its own. */
+static bool is_a_holders(const struct connection *connection)
 {
+    const struct request *request = connection->request;
+    if (request->method == METHOD_DELETE && request->idempotency != NULL)
+        return true;
+    bool has_token = request->method == METHOD_PUT || request->method == METHOD_DELETE;
+    return has_token && request->operation->uses_core &&
+           core_knows(connection->api->backend.core, (struct text){request->key, request->key_len},
+                      &request->params.token);
+}
+
+static enum MHD_Result run(struct connection *connection)
+{
+    const struct operation *operation = connection->request->operation;
+    enum turn turn = !operation->uses_core || is_a_holders(connection)
+                         ? TURN_NOW
+                         : strangers_turn_of(connection);
+    return turn == TURN_NOW ? operation->run(connection) : strangers_later(connection, turn);
+}
+
+static enum MHD_Result check(struct connection *connection)
+{
+    enum { SMALL_BODY = 4096 };
     struct request *request = connection->request;
-    connection_has_arrived(connection);
+    enum turn turn = request->body_len > SMALL_BODY ? strangers_turn_of(connection) : TURN_NOW;
+    if (turn != TURN_NOW)
+        return strangers_later(connection, turn);
+    parse_end(connection);
     parse_whole(connection);
     if (request->refusal.problem != PROBLEM_NONE)
         return response_refusal(connection, &request->refusal);
-    if (!request->operation->uses_core)
-        return request->operation->run(connection);
     connection->phase = PHASE_CHECKED;
-    return MHD_YES;
+    return request->operation->uses_core ? MHD_YES : run(connection);
+}
+
+static enum MHD_Result all_came(struct connection *connection)
+{
+    connection_has_arrived(connection);
+    connection->phase = PHASE_ARRIVED;
+    return check(connection);
+}
+
+static enum MHD_Result write_answer(struct connection *connection)
+{
+    enum turn turn =
+        connection->request->method == METHOD_GET ? strangers_turn_of(connection) : TURN_NOW;
+    return turn == TURN_LATER ? MHD_YES : answer_write(connection);
 }
 
 enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const char *url,
@@ -99,10 +143,12 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
         parse_piece(connection, upload, *upload_len);
         *upload_len = 0;
         return MHD_YES;
+    case PHASE_ARRIVED:
+        return check(connection);
     case PHASE_CHECKED:
-        return connection->request->operation->run(connection);
+        return run(connection);
     case PHASE_ANSWERED:
-        return answer_write(connection);
+        return write_answer(connection);
     case PHASE_IDLE:
     case PHASE_WORKING:
     case PHASE_WRITING:
@@ -176,6 +222,7 @@ void request_completed(void *arg, struct MHD_Connection *http, void **context,
     count_request(connection, request->status == 0 ? CLIENT_CLOSED_REQUEST : request->status);
     free(request->body);
     request->body = NULL;
+    intake_end(connection);
     connection->phase = PHASE_IDLE;
     connection_is_idle(connection);
     request_end(connection);

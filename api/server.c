@@ -22,9 +22,11 @@
 #include "api/openapi.h"
 #include "api/openapi_3_0.h"
 #include "api/pool.h"
+#include "api/rendering.h"
 #include "api/request.h"
 #include "api/response.h"
 #include "api/routes.h"
+#include "api/strangers.h"
 #include "api/streams.h"
 
 enum { RUNS = 4 /* per loop turn: more would keep Redis waiting */ };
@@ -135,13 +137,16 @@ static void stop_daemons(struct api *api);
 static void on_loop_turn(uv_prepare_t *prepare)
 {
     struct api *api = prepare->data;
-    bool more = true;
-    for (int runs = 0; more && runs < RUNS; runs++)
+    bool more = true, wait = true;
+    strangers_begin(api);
+    for (int runs = 0; (more || wait) && runs < RUNS; runs++) {
+        wait = strangers_next(api);
         more = run_all(api, false);
+    }
     more |= api->stopping ? run_all(api, true) : run_admin(api);
     if (!more)
         hangup_close_ended(api);
-    if (more)
+    if (more || wait)
         uv_idle_start(&api->again, on_again);
     else
         uv_idle_stop(&api->again);
@@ -247,7 +252,9 @@ static void start_handles(struct api *api)
     uv_timer_init(api->loop, &api->sweep);
     uv_timer_init(api->loop, &api->grace);
     api->prepare.data = api->again.data = api->wake.data = api->sweep.data = api->grace.data = api;
-    api->handles += 5;
+    strangers_start(api);
+    rendering_start(api);
+    api->handles += 6;
     poll_readable(api, &api->gone, api->gone_fd, api, hangup_look);
     for (size_t i = 0; i < api->listener_count; i++) {
         struct listener *listener = &api->listeners[i];
@@ -368,6 +375,7 @@ static void stop_daemons(struct api *api)
     uv_close((uv_handle_t *)&api->wake, on_api_closed);
     uv_close((uv_handle_t *)&api->sweep, on_api_closed);
     uv_close((uv_handle_t *)&api->grace, on_api_closed);
+    uv_close((uv_handle_t *)&api->share, on_api_closed);
     uv_close((uv_handle_t *)&api->gone, on_api_closed);
 }
 
@@ -393,6 +401,8 @@ void api_stop(struct api *api, int64_t grace_ms, void (*done)(void *arg), void *
         close(MHD_quiesce_daemon(listener->daemon));
         listener->wants_run = true;
     }
+    strangers_stop(api);
+    rendering_stop(api);
     pool_stop(api);
     uv_timer_start(&api->grace, on_grace, grace_ms < 0 ? 0 : (uint64_t)grace_ms, 0);
 }
@@ -412,7 +422,6 @@ void api_free(struct api *api)
         MHD_destroy_response(api->openapi);
     if (api->openapi_3_0 != NULL)
         MHD_destroy_response(api->openapi_3_0);
-    if (api->metrics != NULL)
-        MHD_destroy_response(api->metrics);
+    rendering_free(api);
     free(api);
 }

@@ -8,6 +8,7 @@
 #include "agent/version.h"
 #include "api/html.h"
 #include "api/page.h"
+#include "api/rendering.h"
 #include "api/response.h"
 #include "api/status_tables.h"
 
@@ -191,10 +192,20 @@ static const char policy[] =
     "'; img-src data:; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'";
 
-static struct MHD_Response *page_response(struct buffer *page)
+static struct MHD_Response *render_page(struct connection *connection)
 {
+    struct api *api = connection->api;
+    const struct params *params = &connection->request->params;
+    struct status status = {.api = api,
+                            .now = api->backend.now(api->backend.arg),
+                            .filter = {params->key_part, params->key_part_len}};
+    for (size_t i = 0; i < sizeof(page_pieces) / sizeof(page_pieces[0]); i++) {
+        buffer_add(&status.page, page_pieces[i].html, page_pieces[i].len);
+        if (page_pieces[i].slot != PAGE_SLOTS)
+            fill[page_pieces[i].slot](&status);
+    }
     struct MHD_Response *response =
-        response_owned(page->bytes, page->len, "text/html; charset=utf-8");
+        rendering_response(api, &status.page, "text/html; charset=utf-8");
     if (response == NULL)
         return NULL;
     MHD_add_response_header(response, "Content-Security-Policy", policy);
@@ -205,19 +216,8 @@ static struct MHD_Response *page_response(struct buffer *page)
 
 enum MHD_Result status_page(struct connection *connection)
 {
-    const struct api *api = connection->api;
     const struct params *params = &connection->request->params;
-    struct status status = {.api = api,
-                            .now = api->backend.now(api->backend.arg),
-                            .filter = {params->key_part, params->key_part_len}};
-    for (size_t i = 0; i < sizeof(page_pieces) / sizeof(page_pieces[0]); i++) {
-        buffer_add(&status.page, page_pieces[i].html, page_pieces[i].len);
-        if (page_pieces[i].slot != PAGE_SLOTS)
-            fill[page_pieces[i].slot](&status);
-    }
-    if (status.page.failed) {
-        buffer_free(&status.page);
-        return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
-    }
-    return response_queue(connection, 200, page_response(&status.page));
+    char what[RENDERING_NAME];
+    snprintf(what, sizeof(what), "page %.*s", (int)params->key_part_len, params->key_part);
+    return rendering_answer(connection, what, /* may_be_old= */ false, render_page);
 }

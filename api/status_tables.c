@@ -242,7 +242,10 @@ static void add_group_words(struct status *status, size_t g)
     else if (view.voting == view.quorum)
         buffer_add_text(page, "ready</strong>, but none of them may fail.");
     else
-        buffer_printf(page, "%s</strong>.", view.up >= view.quorum ? "guarded" : "no quorum");
+        buffer_printf(page, "%s</strong>.",
+                      view.up < view.quorum ? "no quorum"
+                      : view.unfit > 0      ? "masters may evict keys"
+                                            : "guarded");
     buffer_printf(page,
                   " Rounds under way: %" PRIu32 " of %" PRIu32 "; keys that wait for one: %" PRIu32
                   ".</p>\n",

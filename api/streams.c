@@ -257,7 +257,7 @@ static void told(struct connection *connection, const struct effect_trace *trace
     } else if (trace->kind == TRACE_LOST) {
         stream->end = STREAM_LOST;
         stream->reason = trace->reason;
-        stream->valid_until = trace->reason == REASON_TAKEN ? now : trace->valid_until;
+        stream->valid_until = reason_is_denial(trace->reason) ? now : trace->valid_until;
     } else {
         stream->end = STREAM_RELEASED;
         stream->valid_until = now;

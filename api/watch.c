@@ -62,7 +62,7 @@ enum MHD_Result watch_begin(struct connection *connection)
     json_t *view = found == 1 ? view_hold(api, &hold, now) : NULL;
     if (view == NULL)
         return answer_here(connection, ANSWER_NOT_HELD);
-    if (!connection_park(connection)) {
+    if (!connection_park(connection, /* lasts= */ true)) {
         json_decref(view);
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
     }

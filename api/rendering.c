@@ -1,0 +1,222 @@
+/* Pages that take long to render (rendering.h).
+ *
+ *   asked for --time is left, or a shared page is there--> answered
+ *      |                                                       ^
+ *      '--none--> waits, suspended --the share is there again--'
+ *
+ * A thousand locks in a list take the loop for several milliseconds, and a renewal has 50. So after
+ * a page the share rests for RESTS times as long as the page took. Meanwhile those who ask for the
+ * same page get the same bytes, and all others wait.
+ *
+ * The bytes of pages that are on their way are bounded in all: beyond RENDERED_BYTES_MAX no page is
+ * rendered before others have been read, and who is slow to read one gives way. */
+#include "api/rendering.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/core/core_assert.h"
+#include "api/answer.h"
+#include "api/connection.h"
+#include "api/response.h"
+#include "api/strangers.h"
+
+enum {
+    RESTS = 3,                         /* a quarter of the time */
+    SHARED_MS = 250,                   /* no page that is shared is older */
+    RESUMED = 64,                      /* connections that go on in one turn of the loop */
+    FULL_MS = 50,                      /* how often is looked whether pages have been read */
+    RENDERED_BYTES_MAX = 16 * 1048576, /* of all pages that somebody still reads */
+};
+
+/* A page of some megabytes is handed to the kernel piece by piece, in many turns of the loop. */
+static void send_by_pieces(const struct connection *connection)
+{
+    const int bytes = 65536;
+    setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+/* ---- the bytes ------------------------------------------------------------------------------- */
+
+struct rendered {
+    struct api *api;
+    size_t len;
+    char *bytes;
+};
+
+static void page_is_read(void *arg)
+{
+    struct rendered *rendered = arg;
+    CORE_ASSERT(rendered->api->rendered_bytes >= rendered->len);
+    rendered->api->rendered_bytes -= rendered->len;
+    free(rendered->bytes);
+    free(rendered);
+}
+
+struct MHD_Response *rendering_response(struct api *api, struct buffer *page,
+                                        const char *content_type)
+{
+    struct rendered *rendered = page->failed ? NULL : malloc(sizeof(*rendered));
+    if (rendered == NULL) {
+        buffer_free(page);
+        return NULL;
+    }
+    *rendered = (struct rendered){.api = api, .len = page->len, .bytes = page->bytes};
+    api->rendered_bytes += rendered->len;
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        rendered->len, rendered->bytes, page_is_read, rendered);
+    if (response == NULL)
+        page_is_read(rendered);
+    return response_typed(response, content_type);
+}
+
+/* ---- what is shared -------------------------------------------------------------------------- */
+
+static struct rendering *shared_page(struct api *api, const char *what)
+{
+    for (unsigned i = 0; i < RENDERINGS; i++) {
+        struct rendering *rendering = &api->renderings[i];
+        if (rendering->response != NULL && strcmp(rendering->what, what) == 0)
+            return rendering;
+    }
+    return NULL;
+}
+
+static void drop(struct rendering *rendering)
+{
+    if (rendering->response != NULL)
+        MHD_destroy_response(rendering->response); /* it goes when its last reader is done */
+    rendering->response = NULL;
+}
+
+/* Takes the place of the page with the same name, or else of the oldest. */
+static void share_page(struct api *api, const char *what, struct MHD_Response *response)
+{
+    struct rendering *place = shared_page(api, what);
+    for (unsigned i = 0; i < RENDERINGS && place == NULL; i++)
+        if (api->renderings[i].response == NULL)
+            place = &api->renderings[i];
+    for (unsigned i = 0; i < RENDERINGS && place == NULL; i++)
+        place = &api->renderings[i];
+    for (unsigned i = 0; i < RENDERINGS && strcmp(place->what, what) != 0; i++)
+        if (api->renderings[i].at_ms < place->at_ms)
+            place = &api->renderings[i];
+    drop(place);
+    snprintf(place->what, sizeof(place->what), "%s", what);
+    place->response = response;
+    place->at_ms = uv_now(api->loop);
+}
+
+/* ---- the share ------------------------------------------------------------------------------- */
+
+static void on_share(uv_timer_t *timer);
+
+static void share_within(struct api *api, uint64_t ms)
+{
+    if (!uv_is_active((const uv_handle_t *)&api->share))
+        uv_timer_start(&api->share, on_share, ms, 0);
+}
+
+static void goes_on(struct connection *connection)
+{
+    list_remove(&connection->request->in_line);
+    connection->request->suspended = false;
+    connection_resume(connection);
+}
+
+static void on_share(uv_timer_t *timer)
+{
+    struct api *api = timer->data;
+    struct link *first;
+    for (unsigned i = 0; i < RESUMED && (first = list_first(&api->rendering)) != NULL; i++)
+        goes_on(CONTAINER_OF(first, struct request, in_line)->connection);
+    if (!list_is_empty(&api->rendering))
+        share_within(api, 1);
+}
+
+/* Old pages that nobody has asked for are no reason to refuse a new one. */
+static bool is_full(struct api *api)
+{
+    if (api->rendered_bytes <= RENDERED_BYTES_MAX)
+        return false;
+    for (unsigned i = 0; i < RENDERINGS; i++)
+        drop(&api->renderings[i]);
+    if (api->rendered_bytes > RENDERED_BYTES_MAX)
+        connection_slow_reader_gives_way(api);
+    return api->rendered_bytes > RENDERED_BYTES_MAX;
+}
+
+static enum MHD_Result wait_for(struct connection *connection, uint64_t ms)
+{
+    struct api *api = connection->api;
+    struct request *request = connection->request;
+    if (!request->asks && !connection->listener->is_admin &&
+        !connection_park(connection, /* lasts= */ false))
+        return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
+    connection->phase = PHASE_CHECKED; /* the handler is called again as it goes on */
+    request->suspended = true;
+    request->connection = connection;
+    list_append(&api->rendering, &request->in_line);
+    MHD_suspend_connection(connection->http);
+    share_within(api, ms);
+    return MHD_YES;
+}
+
+static struct MHD_Response *render_timed(struct connection *connection, rendering_fn *render)
+{
+    struct api *api = connection->api;
+    uint64_t before_ns = uv_hrtime();
+    struct MHD_Response *response = render(connection);
+    uint64_t now_ns = uv_hrtime();
+    api->rests_until_ns = now_ns + RESTS * (now_ns - before_ns);
+    return response;
+}
+
+enum MHD_Result rendering_answer(struct connection *connection, const char *what, bool may_be_old,
+                                 rendering_fn *render)
+{
+    struct api *api = connection->api;
+    CORE_ASSERT(strlen(what) < sizeof(api->renderings[0].what));
+    enum turn turn = strangers_turn_of(connection);
+    if (turn != TURN_NOW)
+        return strangers_later(connection, turn);
+    send_by_pieces(connection);
+    uint64_t now_ns = uv_hrtime();
+    bool rests = now_ns < api->rests_until_ns;
+    const struct rendering *shared = rests || may_be_old ? shared_page(api, what) : NULL;
+    if (shared != NULL && uv_now(api->loop) - shared->at_ms < SHARED_MS)
+        return response_shared(connection, 200, shared->response);
+    if (rests && !api->stopping)
+        return wait_for(connection, (api->rests_until_ns - now_ns) / 1000000 + 1);
+    if (is_full(api) && !api->stopping)
+        return wait_for(connection, FULL_MS);
+    struct MHD_Response *response = render_timed(connection, render);
+    if (response == NULL)
+        return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
+    share_page(api, what, response);
+    return response_shared(connection, 200, response);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void rendering_start(struct api *api)
+{
+    list_init(&api->rendering);
+    uv_timer_init(api->loop, &api->share);
+    api->share.data = api;
+}
+
+void rendering_stop(struct api *api)
+{
+    struct link *first;
+    while ((first = list_first(&api->rendering)) != NULL)
+        goes_on(CONTAINER_OF(first, struct request, in_line)->connection);
+}
+
+void rendering_free(struct api *api)
+{
+    for (unsigned i = 0; i < RENDERINGS; i++)
+        drop(&api->renderings[i]);
+}
