@@ -55,12 +55,19 @@ void config_for_core(const struct config *config, uint64_t seed, struct core_gro
         .wait_ms_max = config->wait_ms_max,
         .journal = config->journal_file[0] != '\0',
         .locks_max = config->locks_max,
-        .requests_max = config->connections_max,
+        .requests_max = config_requests_max(config),
         .waiters_max = config->waiters_max,
         .rounds_min = ROUNDS_MIN,
         .rounds_max = LIMIT_ROUNDS,
         .seed = seed,
     };
+}
+
+uint32_t config_requests_max(const struct config *config)
+{
+    size_t listeners = config->listen.count > 0 ? config->listen.count : 1,
+           most = config->connections_max * listeners;
+    return most < LIMIT_REQUESTS ? (uint32_t)most : LIMIT_REQUESTS;
 }
 
 /* ---- secrets ---- */

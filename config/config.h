@@ -40,6 +40,7 @@ struct config_master {
 };
 
 enum on_degraded { ON_DEGRADED_WARN, ON_DEGRADED_DOWN };
+enum eviction { EVICTION_REFUSE, EVICTION_ALLOW };
 
 struct config_group {
     char name[64];
@@ -56,6 +57,7 @@ struct config_group {
     uint32_t replicas_ack;           /* replicas that must have a vote (R21); 0: none are asked */
     uint32_t replicas_timeout_ms;    /* and how long the master waits for them */
     enum on_degraded on_degraded;    /* what becomes of a master that should not be one (D5.4) */
+    enum eviction eviction;          /* whether one that may evict keys has a vote (D5.4) */
 };
 
 struct config_policy {
@@ -138,6 +140,9 @@ const char *config_print_duration(int64_t ms, char *out, size_t size);
 /* With how many masters the group can grant locks under at least one of the policies that name
  * it. */
 size_t config_group_quorum(const struct config *config, size_t group);
+
+/* How many requests may be inside the core at once: one for each connection of every listener. */
+uint32_t config_requests_max(const struct config *config);
 
 /* Fills the core's view of `config`. `groups`, `policies` and `names` are the caller's arrays
  * (LIMIT_GROUPS, LIMIT_POLICIES, LIMIT_GROUPS); `ret_core` points into them. */

@@ -96,7 +96,7 @@ const struct config_key config_keys[] = {
     {.path = "redis.groups.<name>.durable", .type = TYPE_FLAG, GROUP(durable), .preset = "false",
      .prose = "Promises that these masters never forget a key over a restart: appendfsync "
               "always, volumes that survive, and no replica that is promoted. A restart then "
-              "costs no vote, and a group that was never used before votes at once."},
+              "costs no vote."},
     {.path = "redis.groups.<name>.guard", .type = TYPE_SWITCH, GROUP(guard), .preset = "on",
      .prose = "Gives a master that may have forgotten keys (restarted, emptied, replaced) no "
               "vote on new locks until every lease that it may have known has run out: "
@@ -117,6 +117,12 @@ const struct config_key config_keys[] = {
      .preset = "warn", .min = ON_DEGRADED_WARN, .words = {"warn", "down"},
      .prose = "What to do with a master that is a replica, evicts keys, or is the same server as "
               "another one of the group: show it as degraded, or do without it as well."},
+    {.path = "redis.groups.<name>.eviction", .type = TYPE_CHOICE, GROUP(eviction),
+     .preset = "refuse", .min = EVICTION_REFUSE, .words = {"refuse", "allow"},
+     .prose = "Whether a master that may evict keys (maxmemory is set, and maxmemory-policy is not "
+              "noeviction) has a vote on new locks. allow is dangerous: a master that is short of "
+              "memory throws away locks that are held, and two callers then have one lock at the "
+              "same time. What is held is renewed and released in either case."},
 
     {.path = "policies", .type = TYPE_ITEMS, .min = 0, .max = LIMIT_POLICIES,
      .prose = "How keys are locked: the first policy whose pattern matches the key applies. A "
@@ -176,7 +182,8 @@ const struct config_key config_keys[] = {
               "refuse an old holder. redisson: in one order with Redisson's RFencedLock, which "
               "needs algorithm: single and format: redisson; a reload does not change that."},
     {.path = "policies[].fence_retention", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
-     POLICY(core.fence_retention_ms), .preset = "1h", .min = 1 * SECOND, .max = 720 * HOUR,
+     POLICY(core.fence_retention_ms), .preset = "1h", .min = FENCE_RETENTION_MS_MIN,
+     .max = 720 * HOUR,
      .prose = "How long masters remember the last fencing token after a key's last grant; after "
               "its last renewal, for three quarters of it at least. At least twice "
               "limits.max_ttl (which is also the default where it is more)."},

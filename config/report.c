@@ -71,12 +71,13 @@ void config_report_add(struct config_report *report, struct config_place place, 
     /* It may quote the name of a file, a variable or a flag, in which anything can stand, and be
      * cut within a character: what a terminal can not take becomes a question mark. */
     text_tame(error->text);
+    text_hide_passwords(error->text); /* a URL in the wrong place, or mistyped */
 }
 
 const char *config_quote(const char *text, bool is_url, char quoted[CONFIG_QUOTED])
 {
     const char *shown = text, *scheme_end = strstr(text, "://"),
-               *at = is_url ? strrchr(text, '@') : NULL;
+               *at = is_url || scheme_end != NULL ? strrchr(text, '@') : NULL;
     int scheme = 0;
     if (at != NULL) {
         shown = at;

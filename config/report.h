@@ -22,8 +22,8 @@ void config_report_add(struct config_report *report, struct config_place place, 
 
 enum { CONFIG_QUOTED = 96 };
 
-/* Writes `text` between backquotes, cut to a length that fits a message. With `is_url`, all in
- * front of the last `@` becomes `***`: no message ever shows a password. */
+/* Writes `text` between backquotes, cut to a length that fits a message. With `is_url`, and where a
+ * `://` is in it, all in front of the last `@` becomes `***`: no message ever shows a password. */
 const char *config_quote(const char *text, bool is_url, char quoted[CONFIG_QUOTED]);
 
 #endif

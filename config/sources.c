@@ -143,12 +143,12 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
 }
 
-/* Names that others give: children of the agent get the first three, and Kubernetes gives the rest
+/* Names that others give: what `run` runs gets the first four, and Kubernetes gives the rest
  * to every pod beside a service that is called lockagent or lockagent-something. */
 static bool is_foreign(const char *name, size_t len, const char *value)
 {
     static const char *const given[] = {"LOCKAGENT_KEY", "LOCKAGENT_TOKEN",
-                                        "LOCKAGENT_FENCING_TOKEN"};
+                                        "LOCKAGENT_FENCING_TOKEN", "LOCKAGENT_SLOT"};
     for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
         if (strlen(given[i]) == len && memcmp(given[i], name, len) == 0)
             return true;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh
-# build|run|test|lint|fuzz|coverage|page|compose|kubernetes|node ...
+# build|run|test|lint|fuzz|coverage|prove|page|compose|kubernetes|node ...
 #
 # A package counts as there when what it is wanted for is there, however it came; then nothing is
 # done and nothing is said. No service is started or enabled by a package that comes in here.
@@ -23,12 +23,14 @@ clang_release=14 # of Debian 12
 ! grep -qs '^VERSION_ID="13"' /etc/os-release || clang_release=19
 packages[fuzz]="${packages[test]} clang:clang libclang-rt-$clang_release-dev:libfuzzer"
 packages[coverage]="${packages[test]} gcovr:gcovr"
+packages[prove]="${packages[build]} frama-c-base:frama-c"
 packages[page]="chromium:chromium pngquant:pngquant
        fonts-dejavu-core:file:/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:debootstrap
        prometheus:promtool curl:curl jq:jq"
 packages[deb]="${packages[build]} debhelper:dh dpkg-dev:dpkg-buildpackage lintian:lintian
-       debootstrap:debootstrap iproute2:ip procps:pgrep"
+       debootstrap:debootstrap procps:pgrep redis-server:redis-server redis-tools:redis-cli
+       curl:curl"
 packages[compose-images]="docker.io:docker debootstrap:debootstrap"
 packages[kubernetes]="${packages[build]} python3-yaml:py:yaml"
 packages[node]="${packages[kubernetes]} docker.io:docker containerd:ctr runc:runc

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Debian's package of this tree: build.sh FOLDER, where lockagent_VERSION_ARCH.deb is then. lintian
-# must have nothing to say of it.
+# Builds Debian's package of this tree: build.sh FOLDER, where lockagent_VERSION_ARCH.deb is then.
+# lintian must have nothing to say of it. The same tree makes the same bytes at any time, in any
+# folder and for any user. SOURCE_DATE_EPOCH is the date of the package, by default that of the
+# last commit.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 mkdir -p "$1"
@@ -10,17 +12,22 @@ version=$(sed -n "s/^project('lockagent'.* version: '\([^']*\)'.*/\1/p" meson.bu
 source=$folder/lockagent-$version
 rm -rf "$source" "$folder"/lockagent*_"$version"*
 mkdir "$source"
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$top" log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+# debhelper keeps dates that are older than SOURCE_DATE_EPOCH. In the tree where a commit was made
+# they are older, in a new clone they are not. Therefore all files get the same date.
 git -c safe.directory="$top" ls-files -z --cached --others --exclude-standard |
     while IFS= read -r -d '' path; do [ ! -e "$path" ] || printf '%s\0' "$path"; done |
-    tar --null -T - -cf - | tar -xf - -C "$source"
+    tar --null -T - --mtime="@$SOURCE_DATE_EPOCH" --mode=u+rw,go=rX -cf - |
+    tar -xpf - -C "$source"
 mv "$source/deploy/debian" "$source/debian"
-changed=$(git -c safe.directory="$top" log -1 --format=%cD 2>/dev/null || date -R)
+maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control)
 cat >"$source/debian/changelog" <<CHANGES
 lockagent ($version) unstable; urgency=medium
 
   * lockagent $version: what is new stands in CHANGELOG.md.
 
- -- $(sed -n 's/^Maintainer: //p' deploy/debian/control)  $changed
+ -- $maintainer  $(LC_ALL=C date -Ru -d "@$SOURCE_DATE_EPOCH")
 CHANGES
 cd "$source"
 dpkg-buildpackage --build=binary --unsigned-changes --no-sign >"$folder/build.log" 2>&1 || {

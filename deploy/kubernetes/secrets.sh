@@ -2,8 +2,9 @@
 # Prints the Secrets of masters and agents, with a new password:
 # secrets.sh NAMESPACE... | kubectl apply -f -
 #
-# redis-acl goes to the namespace of the masters, lockagent-password to each NAMESPACE that has
-# agents. Without a password a client may PING, which the masters' probes do, and nothing else.
+# redis-acl goes to the namespace of the masters, lockagent-password to that one, for the Job of
+# their first votes, and to each NAMESPACE that has agents. Without a password a client may PING,
+# which the masters' probes do, and nothing else.
 set -euo pipefail
 [ $# -gt 0 ] || { echo "usage: secrets.sh NAMESPACE..." >&2; exit 2; }
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -18,7 +19,8 @@ stringData:
     user default on nopass resetkeys resetchannels -@all +ping
     $(sed "s/ resetpass / resetpass #$hash /" ../acl/full.acl)
 END
-for namespace in "$@"; do
+mapfile -t namespaces < <(printf '%s\n' lockagent "$@" | sort -u)
+for namespace in "${namespaces[@]}"; do
     cat <<END
 ---
 apiVersion: v1

@@ -115,6 +115,11 @@ redis:
 shutdown: {grace: 500ms}
 CONF
 
+# Nobody has ever been on these masters, so they need not wait for what they may have forgotten.
+if ! said=$(setsid setpriv --pdeathsig KILL "$agent" trust --new "$dir/lockagent.yaml" 2>&1); then
+    say "the masters do not vote yet: $said"
+fi
+
 setsid setpriv --pdeathsig TERM "$agent" serve --config "$dir/lockagent.yaml" </dev/null &
 agent_pid=$!
 if ! ready "$agent_pid" "$agent" healthcheck --config "$dir/lockagent.yaml"; then
