@@ -113,6 +113,7 @@ static void ask_masters(struct exchange *exchange, const char *url)
         .policy = (uint16_t)(config.policy_count - 1),
         .fencing = true,
     };
+    char own_bytes[ASKING_OWN_BYTES];
 
     if (item.key.len > LIMIT_KEY_BYTES)
         die("nothing: a key of %zu bytes", item.key.len);
@@ -120,6 +121,14 @@ static void ask_masters(struct exchange *exchange, const char *url)
     exchange->yes = exchange->no = 0;
     exchange->operation++;
     struct text command = asking_op(&resp, &config, 0, exchange->op, &item, 1);
+    if (asking_has_own(exchange->op)) { /* no deadline */
+        struct text own = asking_own(own_bytes, /* clock_ms= */ 0, (struct text){"", 0});
+        size_t at = (size_t)(command.at - resp.bytes) + command.len;
+        if (at + own.len > resp.size)
+            die("nothing: a command of %zu bytes", command.len);
+        memcpy(resp.bytes + at, own.at, own.len);
+        command.len += own.len;
+    }
     masters_send((uint16_t)(exchange - exchanges), exchange->operation, command.at, command.len);
     MHD_suspend_connection(exchange->http);
 }

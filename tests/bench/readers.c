@@ -52,7 +52,8 @@ static struct send_item new_read(uint32_t ttl_ms)
     return item;
 }
 
-static void must_be_yes(enum op op, const redisReply *reply, unsigned count)
+/* Returns the number that the first of them got. */
+static uint64_t must_be_yes(enum op op, const redisReply *reply, unsigned count)
 {
     struct item_reply read[BATCH];
 
@@ -63,19 +64,26 @@ static void must_be_yes(enum op op, const redisReply *reply, unsigned count)
         if (read[i].vote != VOTE_YES)
             die("readers: the master refuses: %s",
                 read[i].error ? read[i].error : redis_outcome_name(read[i].outcome));
+    return read[0].fence;
 }
 
-static void ask(enum op op, const struct send_item *items, unsigned count)
+static uint64_t ask(enum op op, const struct send_item *items, unsigned count)
 {
     static char bytes[COMMAND_BYTES];
-    struct resp resp = {.bytes = bytes, .size = sizeof bytes};
+    char own_bytes[ASKING_OWN_BYTES];
+    struct resp resp = {.bytes = bytes, .size = sizeof bytes - sizeof own_bytes};
     struct text command = asking_op(&resp, &config, 0, op, items, count);
+    struct text own = asking_own(own_bytes, /* clock_ms= */ 0, (struct text){"", 0});
     void *reply = NULL;
 
-    redisAppendFormattedCommand(redis, command.at, command.len);
+    if (asking_has_own(op))
+        memcpy(bytes + (command.at - bytes) + command.len, own.at, own.len);
+    redisAppendFormattedCommand(redis, command.at,
+                                command.len + (asking_has_own(op) ? own.len : 0));
     redisGetReply(redis, &reply);
-    must_be_yes(op, reply, count);
+    uint64_t number = must_be_yes(op, reply, count);
     freeReplyObject(reply);
+    return number;
 }
 
 static redisReply *plain(const char *command, const char *argument)
@@ -104,7 +112,7 @@ static void read_once(void)
 {
     struct send_item item = new_read(give_back ? LONG_MS : SHORT_MS);
 
-    ask(OP_ACQUIRE, &item, 1);
+    item.token.fence = ask(OP_ACQUIRE, &item, 1);
     item.asked = true;
     if (give_back)
         ask(OP_RELEASE, &item, 1);
@@ -149,6 +157,7 @@ static void open_master(const char *path)
 
     if (!config_load(path, NULL, NULL, 0, &config, &errors))
         die("readers: %s", errors.list[0].text);
+    config.groups[0].guard = false; /* this is no agent, and knows no vote */
     redis = redisConnect("127.0.0.1", port);
     if (!redis || redis->err)
         die("readers: no master on port %d", port);

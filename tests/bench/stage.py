@@ -11,10 +11,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests"))
+from marking import mark_master
+
 MASTERS = 5
 PERMITS = 8
 POLICIES = (
@@ -272,6 +276,7 @@ class Stage:
     def start_masters(self):
         for i in range(MASTERS):
             self.masters.append(Master(self.folder / f"master-{i}", free_port(), self.appendonly))
+            mark_master("-p", self.masters[-1].port)
 
     def agent(self, limits="{}", at_once=False):
         agent = Agent(self.program, self.folder, self.masters, limits, at_once)

@@ -157,12 +157,18 @@ def main():
 
         with concurrent.futures.ThreadPoolExecutor() as pool:
             results = [each for sound in pool.map(play, callers) for each in sound]
+        # A client works for 6 s: so long an agent must be stopped before the first one is done.
+        slow_to_start = [caller for caller in callers if caller.language == "java"]
+        quick_to_start = [caller for caller in callers if caller.language != "java"]
         for agent, case, number in ((1, "killed", signal.SIGKILL), (2, "stopped", signal.SIGSTOP)):
-            begun = begin_at(callers, agent, case)
-            stage.signal(f"agent{agent}", number)
-            for caller, process, said in begun:
-                end = functools.partial(caller.await_end, process, said, "lost", 1)
-                results.append(report(f"{caller.language}: its agent is {case}", end))
+            for some in (slow_to_start, quick_to_start) if case == "stopped" else (callers,):
+                begun = begin_at(some, agent, case)
+                stage.signal(f"agent{agent}", number)
+                for caller, process, said in begun:
+                    end = functools.partial(caller.await_end, process, said, "lost", 1)
+                    results.append(report(f"{caller.language}: its agent is {case}", end))
+                if case == "stopped":
+                    stage.signal(f"agent{agent}", signal.SIGCONT)
     passed = sum(results)
     print(f"{passed} passed, {len(results) - passed} failed")
     return 0 if passed and passed == len(results) else 1

@@ -97,6 +97,10 @@ works() { # works WHAT KEY: acquire, renew, release
 quietly "the base images" deploy/compose/images.sh make || finish 1
 quietly "build" compose build || finish 1
 quietly "up, and healthy" compose up -d --no-build || finish 1
+first_votes() { # first_votes WHAT SAID: of the service that runs once, before the agent
+    expect "$1: the first votes" "*main: $2*" "$(compose logs --no-color --tail 1 first-votes)"
+}
+first_votes "up" "new: all 5 masters vote now"
 for ((try = 0; try < 60; try++)); do
     [ "$(status "$(app "$api/readyz")")" = 200 ] && break
     sleep 0.5
@@ -127,6 +131,9 @@ for ((try = 0; try < 40; try++)); do
     sleep 0.25
 done
 works "all masters back" smoke/back
+quietly "up once more" compose up -d --no-build
+first_votes "up once more" "all masters vote already"
+works "up once more" smoke/again
 
 agent_image=$(docker inspect --format '{{.Image}}' "$(compose ps -q lockagent)")
 quietly "build, minimal" docker build -q --target minimal -t "$project-minimal" . || finish 1

@@ -31,9 +31,13 @@ SCHEDULES = [  # those of tests/sim/meson.build
     ("sim", ["--rw", "--roaming", "--runs", "500"]),
     ("sim", ["--replicas", "--runs", "500"]),
     ("sim", ["--redisson", "--runs", "500"]),
-    ("guard/sim_guard", ["--fresh", "--runs", "500"]),
-    ("guard/sim_guard", ["--birth", "--runs", "200"]),
-    ("guard/sim_guard", ["--forgetful", "--runs", "200"]),
+    ("sim", ["--clocks", "--runs", "300"]),
+    ("sim", ["--mixed", "--runs", "300"]),
+    ("guard/sim_guard", ["--fresh", "--runs", "100"]),
+    ("guard/sim_guard", ["--in-turn", "--runs", "100"]),
+    ("guard/sim_guard", ["--forgetful", "--runs", "100"]),
+    ("guard/sim_guard", ["--copies", "--runs", "100"]),
+    ("guard/sim_guard", ["--leases", "--runs", "100"]),
     ("sim_tight", ["--runs", "1000"]),
 ]
 

@@ -25,8 +25,8 @@ def options_of(command):
     if command in ("run", "capacity"):
         lines = re.findall(r"^ {2,}(?:-\w, +)?--.*", said(command, "--help"), re.M)
         return {LONG.search(line).group() for line in lines}
-    usage = re.search(rf"^  lockagent \[?{command}\b.*", said("--help"), re.M).group()
-    return set(LONG.findall(usage.split("   ")[0]))
+    usages = re.findall(rf"^  lockagent \[?{command}\b.*", said("--help"), re.M)
+    return {word for usage in usages for word in LONG.findall(usage.split("   ")[0])}
 
 
 def bash_offers(*words):
@@ -62,17 +62,16 @@ class Completions(unittest.TestCase):
         self.assertEqual(set(re.findall(r'(\w+)\\:"', text)), named)
 
     def test_bash_options(self):
-        for command in ("serve", "healthcheck", "run", "capacity"):
+        for command in ("serve", "trust", "healthcheck", "run", "capacity"):
             offered = {word for word in bash_offers(command) if LONG.fullmatch(word)}
             self.assertEqual(offered, options_of(command), command)
 
     def test_zsh_options(self):
-        for command in ("serve", "healthcheck", "run", "capacity"):
+        for command in ("serve", "trust", "healthcheck", "run", "capacity"):
             self.assertEqual(set(LONG.findall(zsh_text(command))), options_of(command), command)
 
     def test_files_follow_check_and_trust(self):
         for command in ("check", "trust"):
-            self.assertEqual(options_of(command), set())
             self.assertTrue(bash_offers(command).isdisjoint(bash_offers("serve")))
             self.assertIn("_files", zsh_text(command))
 

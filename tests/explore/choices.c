@@ -351,6 +351,13 @@ static void take_timer(uint8_t a)
     scene_boot(a);
 }
 
+static void take_time(void)
+{
+    int64_t next = choices_next_time();
+    faultless_time_passes(next);
+    choices_pass_time(next);
+}
+
 static void take_delivery(const struct choice *choice)
 {
     uint8_t a = choice->agent, m = choice->master;
@@ -434,8 +441,10 @@ void choice_take(const struct choice *choice)
         state_touch_whole(agent_of(choice));
     else if (kinds[choice->kind].touches)
         state_touch(agent_of(choice));
+    if (choice_is_fault(choice))
+        faultless_fails(choice);
     if (choice->kind == CHOICE_TIME)
-        choices_pass_time(choices_next_time());
+        take_time();
     else if (choice->kind == CHOICE_MOVE)
         people_move(choice->agent);
     else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_CLOCK)
@@ -462,7 +471,9 @@ static void tell_move(uint8_t c)
                                         "leaves",
                                         "has its agent drain",
                                         "has its agent read its configuration",
-                                        "has its agent end"};
+                                        "has its agent end",
+                                        "is a Java service, and takes it",
+                                        "is a Java service, and gives it back"};
     const struct caller *caller = &world.callers[c];
     const struct move *move = people_next_move(c);
     printf("Caller %u %s at agent %u", c,

@@ -1,13 +1,17 @@
 /* Every schedule of a small world: the simulator's cores, masters and checkers, and in place of its
  * chance a search that takes every choice.
  *
- *   scripts.c   who asks for what, and what may fail
+ *   scripts*.c  who asks for what, and what may fail
  *   scene.c     the world of one script: connections, callers, clock
+ *   begin.c     how that world begins
  *   masters.c   what scripts do is remembered, so that each call runs once
  *   state.c     what is copied out and back, and hashed
  *   choices.c   what can happen next, and what it costs
  *   calm.c      the end of each schedule: nothing fails any more, and everybody gets the lock
+ *   exercised.c what a script must have exercised
+ *   faultless.c order and promptness, as long as nothing has failed
  *   search.c    depth first, over every choice; the shortest story of a violation
+ *   java.c      a Java service beside the agents
  *   seen.c      the states that were looked at
  *
  * guard/ does the same with the guard of the masters, which has a simulator of its own.
@@ -30,6 +34,7 @@ enum {
     BOUND_MAX = 7,
     PEOPLE_MAX = SIM_CALLERS + SIM_PROBES,
     NOBODY = 255, /* who wants no answer */
+    STARTS_US = 1000000,
 };
 
 /* ---- scripts --------------------------------------------------------------------------------- */
@@ -41,8 +46,10 @@ enum move_kind {
     MOVE_DELETE,
     MOVE_LEAVE,
     MOVE_DRAIN,
-    MOVE_RELOAD, /* its agent reads its configuration again, which has changed */
-    MOVE_END,    /* its agent ends in good order */
+    MOVE_RELOAD,     /* its agent reads its configuration again, which has changed */
+    MOVE_END,        /* its agent ends in good order */
+    MOVE_JAVA_TAKES, /* it is the Java service (R22) */
+    MOVE_JAVA_RELEASES,
 };
 /* When the agent that grants a lock dies over it: before anybody is told, or as its caller has the
  * answer and the journal does not say so yet. */
@@ -54,6 +61,9 @@ struct move {
     int64_t wait_ms, max_hold_ms;
     uint32_t ttl_ms;
     enum renew renew;
+    uint8_t key;      /* POST */
+    bool together;    /* the next caller makes its move in the same turn of the agent's loop, */
+    bool follows;     /* and this is that move */
     uint32_t secret;  /* POST: its idempotency key; 0: none */
     uint8_t owner;    /* POST: 0: none */
     bool reads;       /* POST: beside others (R17) */
@@ -63,9 +73,11 @@ struct move {
     bool of_first;    /* PUT, DELETE: the token of the first caller */
     bool wrong;       /* PUT, DELETE: the token's number is another one, and it must fail */
     bool by_secret;   /* DELETE: in place of the token */
+    bool first_alone; /* JAVA_TAKES: on one master, as of one that died over it */
     bool releases;    /* END: its callers have ended */
     enum death death; /* POST: of its agent, over the answer */
     bool soon;        /* before time moves on */
+    uint16_t from_ms; /* a multiple of a quarter of the ttl: not before, counted from the start */
     bool after_all;   /* once the callers before this one have no moves left */
 };
 
@@ -84,29 +96,84 @@ enum fault_kind {
 };
 #define MAY(fault) (1u << FAULT_##fault)
 
+/* What must have happened somewhere in a script's space (exercised.c). */
+enum deed {
+    DEED_GRANT,
+    DEED_WAITED,
+    DEED_REFUSAL,
+    DEED_RELEASE,
+    DEED_STRANGER,
+    DEED_TAKE_OVER,
+    DEED_HANDOVER,
+    DEED_MESSAGE,
+    DEED_RENEWAL,
+    DEED_REPAIR,
+    DEED_LOSS,
+    DEED_TAKEN,
+    DEED_CAPPED,
+    DEED_STALLED,
+    DEED_DRAINED,
+    DEED_ADOPTION,
+    DEED_WRONG,
+    DEED_RESTORED,
+    DEED_REENTERED,
+    DEED_REPEATED,
+    DEED_CANCEL,
+    DEED_UNDELIVERED,
+    DEED_UNBOUND,
+    DEED_SECOND_PHASE,
+    DEED_WITHHELD,
+    DEED_READER_WITHHELD,
+    DEED_WITHDRAWN,
+    DEED_READ,
+    DEED_TOGETHER,
+    DEED_SEARCHED,
+    DEED_FORGOTTEN,
+    DEED_GUARDED,
+    DEED_RELOAD,
+    DEED_SHARED,
+    DEED_JAVA,
+    DEED_JAVA_KEY,
+    DEED_UNAVAILABLE,
+    DEEDS
+};
+#define SEES(deed) (1ull << DEED_##deed)
+
 struct script {
     const char *name, *what;
+    uint64_t sees;         /* SEES(...): without a fault, */
+    uint64_t sees_failing; /* and where at least one is allowed for */
     uint8_t agents, callers;
     struct move moves[SIM_CALLERS][MOVES_MAX];
     unsigned faults; /* MAY(...) that a bound allows for */
     uint32_t lock_delay_ms, horizon_ms;
     uint32_t handover_max; /* 0: one */
-    uint8_t permits;       /* of a semaphore: two, at two places; 0: it is none */
-    bool fair, rw, journal, reentrant, forgetful, roaming;
+    bool no_handover;
+    uint8_t keys;    /* 0: one */
+    uint8_t permits; /* of a semaphore: two, at two places; 0: it is none */
+    bool fair, rw, redisson, journal, reentrant, forgetful, roaming;
     int64_t number_ahead_us; /* of the first master's fence key; 0: none is there */
     uint32_t left_over_ms;   /* the key of a holder that is gone stands on the first master */
     int64_t wall_behind_us;  /* the second agent's wall clock */
-    bool is_new_group;       /* no master has a marker */
-    bool one_is_guarded;     /* the first master has just forgotten everything */
-    int64_t rate_ppm;        /* the first agent's clock is so much slower, the others' faster */
-    uint8_t quick_bound;     /* in `make test` */
-    uint8_t bound;           /* in `make explore`, in one order of delivery; */
-    bool is_slow;            /* not in CI */
-    uint8_t orders_bound;    /* in every order; ORDERS_NONE: not at all */
+    /* One fault of one connection may hold up those who wait: a hold of a bare quorum tells of its
+     * release at a bare quorum, and a second fencing phase (R12) asks a bare quorum. */
+    bool needs_each;
+    bool is_new_group;   /* no master has a marker */
+    bool one_is_guarded; /* the first master has just forgotten everything */
+    int64_t rate_ppm;    /* the first agent's clock is so much slower, the others' faster */
+    uint8_t quick_bound; /* in `make test` */
+    uint8_t bound;       /* in `make explore`, in one order of delivery; */
+    bool is_slow;        /* not in CI */
+    bool each_order;     /* without a fault in every order as well */
 };
-enum { ORDERS_NONE = 255 };
-extern const struct script scripts[];
-extern const size_t script_count;
+/* The scripts of one subject. */
+struct subject {
+    const struct script *scripts;
+    size_t count;
+};
+extern const struct subject subject_mutex, subject_guard, subject_turns, subject_kinds;
+/* Returns the script with this number, counted over all subjects; NULL: there is none. */
+const struct script *script_at(size_t index);
 
 /* ---- the world of one script ----------------------------------------------------------------- */
 
@@ -114,6 +181,7 @@ extern const size_t script_count;
 struct parcel {
     const struct message *message; /* of the interned ones (state.c), as are */
     const struct verdict *verdicts;
+    struct bytes command;
     uint32_t generation, master_boot;
     uint16_t epoch;
     uint8_t master;
@@ -121,6 +189,7 @@ struct parcel {
 };
 struct signal {
     enum event_kind kind;
+    uint8_t key;
     struct event_channel said; /* MESSAGE */
 };
 /* Beside the simulator's struct connection. */
@@ -128,7 +197,7 @@ struct path {
     struct parcel parcels[PARCELS_MAX];
     struct signal signals[SIGNALS_MAX];
     uint8_t parcel_count, signal_count;
-    bool subscribes;    /* its SUBSCRIBE is on the way */
+    uint8_t subscribes; /* keys whose SUBSCRIBE is on the way, as bits */
     int64_t connect_at; /* INT64_MAX: it is up */
     int64_t marker_at;  /* its agent looks at the marker; INT64_MAX: not soon */
 };
@@ -145,6 +214,10 @@ struct scene {
     int64_t frozen_until[SIM_AGENTS], boot_at[SIM_AGENTS];
     int64_t ends_at[SIM_AGENTS];  /* an agent that ends is gone then; 0: it does not end */
     int64_t back_at[SIM_MASTERS]; /* a master that restarts; 0: it is up */
+    int64_t idle_since;           /* since then a free key has been waited for; 0: none is */
+    struct hold java;             /* of the Java service */
+    bool is_hampered;             /* a fault of one connection was chosen, */
+    bool has_failed;              /* or more than that */
     uint8_t probes;               /* callers who ask in a healed world */
     uint8_t moved[PEOPLE_MAX];    /* moves that each caller has made */
     uint8_t asked[PEOPLE_MAX];    /* requests of each caller that were made */
@@ -157,14 +230,15 @@ struct scene {
 extern struct world world;
 extern struct scene scene;
 
-/* scene.c */
-/* Sets up the world of the script: all agents are up and connected. `why` it can not be, or
- * NULL. */
+/* begin.c */
+/* Sets up the world of the script: all agents are up and connected. */
 void scene_begin(const struct script *script);
-/* What was put off to the end of the choice happens now. */
-void scene_settle(void);
 /* Starts an agent, with random bytes of its own. */
 void scene_boot(uint8_t agent);
+
+/* scene.c */
+/* What was put off to the end of the choice happens now. */
+void scene_settle(void);
 int64_t scene_real_us(uint8_t agent, struct instant deadline);
 void scene_connect(uint8_t agent, uint8_t master);
 void scene_look_at_marker(uint8_t agent, uint8_t master);
@@ -297,6 +371,31 @@ unsigned reduction_of(struct choice *due, unsigned count);
  * has it. */
 void calm_check(bool always);
 
+/* java.c */
+void java_takes(bool first_alone);
+void java_releases(void);
+
+/* exercised.c */
+/* A search begins: nothing has happened. */
+void exercised_begin(void);
+void exercised_count(enum deed deed);
+/* A master has run a command. */
+void exercised_ran(const struct message *message, const struct verdict *verdicts);
+/* A caller was answered. */
+void exercised_answered(const struct request *request, const struct effect_answer *answer);
+/* Returns the first of these SEES(...) that has not happened; NULL: all have. */
+const char *exercised_missing(uint64_t wanted);
+/* Prints how often each has happened. */
+void exercised_print(void);
+
+/* faultless.c */
+/* A fault was chosen. */
+void faultless_fails(const struct choice *choice);
+/* A request was granted a lock that its caller did not have. */
+void faultless_granted(const struct request *request);
+/* Nothing can be delivered any more, and time is about to move on until then. */
+void faultless_time_passes(int64_t until);
+
 /* ---- search ---------------------------------------------------------------------------------- */
 
 struct search {
@@ -308,7 +407,8 @@ struct search {
     uint64_t states, steps, ends;
     unsigned depth;
     double seconds;
-    bool complete; /* every schedule was taken, or a violation found */
+    bool complete;       /* every schedule was taken, or a violation found */
+    const char *missing; /* what should have happened and did not; NULL: nothing */
     char property[16];
     char violation[400]; /* "": none */
 };

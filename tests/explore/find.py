@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Finds the scripts that catch broken rules: tests/explore/find.py BUILD_DIR [NAME...].
 
-Each mutant of tests/sim and tests/sim/guard is given to every script, first without a fault and
-then with one, and the first violation is written to caught.txt: of the property that the simulator
-names where that comes first in any script of the bound, else of another one. SECONDS of the
-processor's time are the limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it.
+Each mutant of tests/sim, tests/sim/guard and script_mutants.txt is given to every script: first
+without a fault, then also in `each` order of delivery, then with one fault. The first violation is
+written to caught.txt: of the property that the simulator names where that comes first in any script
+of the bound, else of another one. SECONDS of the processor's time are the limit of each script with
+one fault (20); BOUNDS and SCRIPTS narrow it.
 The mutants are built by `ninja -C BUILD_DIR explore_mutants`.
 """
 import os
@@ -16,7 +17,7 @@ import sys
 HERE = pathlib.Path(__file__).parent
 SECONDS = os.environ.get("SECONDS") or "20"
 SCRIPTS = (os.environ.get("SCRIPTS") or "").split()
-BOUNDS = (os.environ.get("BOUNDS") or "0 1").split()
+BOUNDS = (os.environ.get("BOUNDS") or "0 each 1").split()
 CAUGHT = re.compile(r"^caught by (\S+) in (\S+)$", re.M)
 
 
@@ -35,6 +36,8 @@ def mutants(build):
             yield name, [build / f"explore_{name.lower()}", "--long-story"], prop
     for name, file, text, by, _, _, prop, _ in rows("script_mutants.txt"):
         yield name, [build / "explore", "--long-story", "--replace", file, text, by], prop
+    for name, file, text, by, _ in rows("../explore/script_mutants.txt"):
+        yield name, [build / "explore", "--long-story", "--replace", file, text, by], "?"
     for name, _, _, prop, _ in rows("guard/mutants.txt"):
         yield f"GUARD_{name}", [build / f"explore_guard_{name.lower()}"], prop
     for name, file, _, text, by, prop, _ in rows("guard/scripts.txt"):
@@ -44,9 +47,12 @@ def mutants(build):
 def search(command, prop):
     """What catches it: script, bound and property; None: nothing did."""
     for bound in BOUNDS:
-        limit = ["--seconds", "60" if bound == "0" else SECONDS]
+        if bound == "each" and "explore_guard" in command[0].name:
+            continue
+        limit = ["--seconds", SECONDS if bound == "1" else "60"]
+        how = ["--orders"] if bound == "each" else ["--bound", bound]
         ended = subprocess.run(
-            [*command, "--bound", bound, "--first", *limit, *SCRIPTS],
+            [*command, *how, "--first", *limit, *SCRIPTS],
             stdout=subprocess.PIPE,
             text=True,
             errors="replace",

@@ -10,7 +10,7 @@ enum { BOUND_OF_SCRIPT = 255 };
 
 static struct search options = {.shortens = true};
 static const char *expected;
-static bool expects_violation, quick, listed, stops_at_first, has_found;
+static bool expects_violation, quick, listed, stops_at_first, has_found, tells_deeds, idles;
 static uint8_t bound = BOUND_OF_SCRIPT;
 
 static const char *const order_names[] = {"one order", "orders", "every order"};
@@ -25,6 +25,8 @@ static int usage(void)
           "           --quick                the bounds of `make test`\n"
           "           --no-memory            look at states again that were seen\n"
           "           --first                stop at the first violation\n"
+          "           --exercised            print what has happened how often\n"
+          "           --idle                 nobody makes a move: no script may pass\n"
           "           --verify               that each state comes back as it was\n"
           "           --seconds S            give up after so long, for each script\n"
           "           --long-story           do not look for a shorter one\n"
@@ -41,29 +43,25 @@ static int usage(void)
 /* For run.py: name, what it is about, bound, `slow` or nothing, bound of the orders. */
 static void print_list(void)
 {
-    for (size_t i = 0; i < script_count; i++) {
-        const struct script *script = &scripts[i];
-        char orders[4] = "-";
-        if (script->orders_bound != ORDERS_NONE)
-            snprintf(orders, sizeof orders, "%u", script->orders_bound);
+    const struct script *script;
+    for (size_t i = 0; (script = script_at(i)) != NULL; i++)
         printf("%s | %s | %u | %s | %s\n", script->name, script->what, script->bound,
-               script->is_slow ? "slow" : "", orders);
-    }
+               script->is_slow ? "slow" : "", script->each_order ? "0" : "-");
 }
 
 static const struct script *find(const char *name)
 {
-    for (size_t i = 0; i < script_count; i++)
-        if (strcmp(scripts[i].name, name) == 0)
-            return &scripts[i];
-    return NULL;
+    const struct script *script;
+    for (size_t i = 0; (script = script_at(i)) != NULL && strcmp(script->name, name) != 0; i++)
+        continue;
+    return script;
 }
 
 static unsigned bound_of(const struct script *script)
 {
     return bound != BOUND_OF_SCRIPT       ? bound
            : quick                        ? script->quick_bound
-           : options.orders != ORDERS_ONE ? script->orders_bound
+           : options.orders != ORDERS_ONE ? 0
                                           : script->bound;
 }
 
@@ -71,17 +69,24 @@ static unsigned bound_of(const struct script *script)
 static bool search_one(const struct script *script)
 {
     struct search search = options;
+    struct script idle = *script;
+    memset(idle.moves, 0, sizeof idle.moves);
     search.bound = bound_of(script);
-    if (search.bound == ORDERS_NONE)
+    if (options.orders != ORDERS_ONE && bound == BOUND_OF_SCRIPT && !quick && !script->each_order)
         return true;
-    search_run(&search, script);
+    search_run(&search, idles ? &idle : script);
     bool found = search.violation[0] != '\0';
-    printf("%-12s bound %u, %s: %10llu states %9llu ends, depth %4u, %7.1f s: %s\n", script->name,
+    bool proves_nothing = !found && search.complete && search.missing != NULL;
+    printf("%-12s bound %u, %s: %10llu states %9llu ends, depth %4u, %7.1f s: %s%s\n", script->name,
            search.bound, order_names[search.orders], (unsigned long long)search.states,
            (unsigned long long)search.ends, search.depth, search.seconds,
-           found             ? search.violation
-           : search.complete ? "complete, no violation"
-                             : "NOT COMPLETE, no violation");
+           found              ? search.violation
+           : !search.complete ? "NOT COMPLETE, no violation"
+           : proves_nothing   ? "NOTHING PROVED, there was not once "
+                              : "complete, no violation",
+           proves_nothing ? search.missing : "");
+    if (tells_deeds)
+        exercised_print();
     fflush(stdout);
     has_found = has_found || found;
     if (found) {
@@ -90,23 +95,29 @@ static bool search_one(const struct script *script)
     }
     if (expected != NULL)
         return found && strcmp(search.property, expected) == 0;
-    return expects_violation ? found : !found && search.complete;
+    return expects_violation ? found : !found && search.complete && search.missing == NULL;
 }
 
 static int search_all(int argc, char **argv)
 {
     unsigned passed = 0, failed = 0;
-    for (size_t i = 0; i < script_count; i++) {
+    const struct script *script;
+    for (size_t i = 0; (script = script_at(i)) != NULL; i++) {
         bool wanted = argc == 0;
         for (int arg = 0; arg < argc; arg++)
-            wanted = wanted || strcmp(argv[arg], scripts[i].name) == 0;
+            wanted = wanted || strcmp(argv[arg], script->name) == 0;
         if (!wanted)
             continue;
-        bool well = search_one(&scripts[i]);
+        bool well = search_one(script);
         passed += well;
         failed += !well;
         if (stops_at_first && has_found)
             break;
+    }
+    if (idles) { /* a row that nobody moves in must not pass */
+        unsigned proved = passed;
+        passed = failed;
+        failed = proved;
     }
     printf("%u passed, %u failed\n", passed, failed);
     return failed > 0 || passed == 0;
@@ -121,6 +132,8 @@ static bool turn_switch(const char *name)
         {"--quick", &quick},
         {"--list", &listed},
         {"--first", &stops_at_first},
+        {"--exercised", &tells_deeds},
+        {"--idle", &idles},
         {"--verify", &options.verifies},
         {"--no-memory", &options.no_memory},
         {"--expect-violation", &expects_violation},

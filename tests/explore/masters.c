@@ -159,6 +159,12 @@ void masters_share(void)
 
 static struct known_call *recorded;
 
+/* Both kinds of channels end with the key, one of them in braces (R22). */
+static uint8_t key_of_channel(const char *channel, size_t len)
+{
+    return (uint8_t)(channel[len - 1 - (channel[len - 1] == '}')] - '0');
+}
+
 static uint32_t record(void *owner, struct bytes channel, struct bytes message)
 {
     const struct master *master = owner;
@@ -170,7 +176,7 @@ static uint32_t record(void *owner, struct bytes channel, struct bytes message)
     memcpy(published->message, message.at, message.len);
     published->channel_len = (uint8_t)channel.len;
     published->message_len = (uint8_t)message.len;
-    return channel_agents(&world, master->index, 0);
+    return channel_agents(&world, master->index, key_of_channel(channel.at, channel.len));
 }
 
 static struct known_call *place_of_call(struct known_call *table, size_t room, uint64_t hash)
@@ -218,9 +224,12 @@ struct bytes __wrap_scripting_run(struct scripting *scripting, struct keyspace *
                                   struct bytes command)
 {
     struct master *master = keyspace->owner;
-    uint64_t asked[4] = {(uint64_t)(uintptr_t)keyspace, (uint64_t)keyspace->now_us,
-                         channel_agents(&world, master->index, 0) * 8 + keyspace->refusal,
-                         (uint64_t)(uintptr_t)scripting};
+    uint64_t asked[4] = {
+        (uint64_t)(uintptr_t)keyspace, (uint64_t)keyspace->now_us,
+        (channel_agents(&world, master->index, 0) * 8 + channel_agents(&world, master->index, 1)) *
+                8 +
+            keyspace->refusal,
+        (uint64_t)(uintptr_t)scripting};
     if (2 * (known_count + 1) > known_room)
         grow_calls();
     uint64_t hash = hash_more(hash_more(1, asked, sizeof asked), command.at, command.len);
@@ -235,7 +244,8 @@ struct bytes __wrap_scripting_run(struct scripting *scripting, struct keyspace *
     master->keyspace = call->after;
     for (unsigned i = 0; i < call->published_count; i++) {
         const struct published *published = &call->published[i];
-        channel_publish(&world, master->index, 0,
+        channel_publish(&world, master->index,
+                        key_of_channel(published->channel, published->channel_len),
                         (struct bytes){published->message, published->message_len});
     }
     return call->reply;

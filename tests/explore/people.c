@@ -115,6 +115,8 @@ const struct move *people_next_move(uint8_t index)
         return NULL;
     if (caller->probes && move->kind == MOVE_DELETE && !all_probe())
         return NULL;
+    if (move->follows || world.now < STARTS_US + 1000 * (int64_t)move->from_ms)
+        return NULL;
     if (move->copy && released_by_secret(move->secret) == NULL)
         return NULL;
     for (uint8_t c = 0; move->after_all && c < index; c++)
@@ -136,7 +138,7 @@ static struct request *new_request(uint8_t caller, uint8_t agent, enum event_kin
     request->kind = kind;
     request->caller = request->label = caller;
     request->agent = agent;
-    request->asked_at = world.now;
+    request->asked_at = request->begun_at = world.now;
     return request;
 }
 
@@ -185,6 +187,7 @@ static void post(uint8_t caller, uint8_t agent, const struct move *move)
     request->copy = move->copy;
     request->hold = move->copy ? released_by_secret(move->secret) : NULL;
     request->label = caller_of(caller)->index;
+    request->key = move->key;
     request->ttl_ms = move->ttl_ms;
     request->wait_ms = move->wait_ms;
     request->max_hold_ms = move->max_hold_ms;
@@ -236,7 +239,7 @@ static void leave(uint8_t index)
     agent_take_leave(&world, hold->agent, &leaving);
 }
 
-void people_move(uint8_t index)
+static void make_move(uint8_t index)
 {
     const struct move *move = move_of(index);
     uint8_t agent = people_agent(index);
@@ -269,9 +272,33 @@ void people_move(uint8_t index)
     case MOVE_END:
         scene_end(agent, move->releases);
         break;
+    case MOVE_JAVA_TAKES:
+        java_takes(move->first_alone);
+        break;
+    case MOVE_JAVA_RELEASES:
+        java_releases();
+        break;
     case MOVE_NONE:
         break;
     }
+}
+
+/* A turn of the loop that goes on writes nothing yet (D5.2). */
+void people_move(uint8_t index)
+{
+    uint8_t agent = people_agent(index);
+    bool together = move_of(index)->together,
+         has_hold = world.callers[index + together].hold != NULL;
+    world.options.turn_us_max = together;
+    make_move(index);
+    world.options.turn_us_max = 0;
+    if (!together)
+        return;
+    if (move_of(index + 1)->kind == MOVE_POST || has_hold)
+        make_move((uint8_t)(index + 1));
+    else
+        scene.moved[index + 1]++;
+    agent_flush(&world, agent);
 }
 
 void people_release_leftover(uint8_t agent, struct hold *hold)
@@ -324,8 +351,8 @@ static void granted(struct caller *caller, struct request *request, struct hold 
     hold->users++;
     if (answer->answer != ANSWER_REPEATED || hold->count == 0) /* D3: it is one request */
         hold->count++;
-    if (hold->ended && !hold->elsewhere)
-        checker_taken_up(&world, hold);
+    if (hold->ended)
+        checker_taken_up(&world, hold, request);
     if (caller->hold != NULL && caller->hold != hold)
         caller->hold->users--;
     caller->hold = hold;
@@ -353,6 +380,9 @@ void caller_answered(struct world *w, struct request *request, const struct effe
         return;
     }
     caller->request = NULL;
+    exercised_answered(request, answer);
+    if (answer->answer == ANSWER_GRANTED)
+        faultless_granted(request);
     if (request->granted && hold != NULL)
         granted(caller, request, hold, answer);
     else if (request->kind == EVENT_RENEW)

@@ -43,7 +43,8 @@ static bool needs_another(void)
 static bool is_left_alone(uint8_t a)
 {
     const struct agent *agent = &world.agents[a];
-    bool alone = agent->alive && !agent->stalled && !agent->watches[0] && !has_move_left(a) &&
+    bool alone = agent->alive && !agent->stalled && !agent->watches[0] && !agent->watches[1] &&
+                 !has_move_left(a) &&
                  core_next_deadline(agent->core).us > agent_clock(&world, a).us;
     for (uint8_t m = 0; m < world.options.masters; m++) {
         const struct path *path = &scene.paths[a][m];
@@ -67,7 +68,7 @@ static bool is_asked(uint8_t a)
     for (unsigned i = 0; i < SIM_REQUESTS; i++)
         if (world.agents[a].open[i] != NULL && world.agents[a].open[i]->kind == EVENT_ACQUIRE)
             return true;
-    return world.agents[a].watches[0];
+    return (world.agents[a].watches[0] || world.agents[a].watches[1]);
 }
 
 static bool uses_channel(uint8_t a, uint8_t m)

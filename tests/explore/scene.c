@@ -11,17 +11,16 @@
 #include <string.h>
 
 enum {
-    TTL_MS = 1000,
     SCRATCH_BYTES = 1 << 18,
     DEFERRED_MAX = 16,
     CONNECT_US = 20000,
     BOOT_US = 50000,
     END_US = 50000,     /* from an agent's last word to its end */
-    RELOADED_MS = 500,  /* by which a reload makes a lock_delay longer */
     MARKER_US = 500000, /* until an agent that was told nothing looks at the marker */
     MASTER_US = 50000,  /* a restart of one */
     MARKER_SOON_US = 1000,
     MESSAGE_BYTES = 2048,
+    COMMAND_BYTES = 8192,
 };
 
 struct world world;
@@ -112,6 +111,7 @@ void world_plan_in(struct world *w, int64_t us, struct happening happening)
 static struct flight flight_of(const struct parcel *parcel)
 {
     return (struct flight){.message = parcel->message,
+                           .command = parcel->command,
                            .generation = parcel->generation,
                            .master_boot = parcel->master_boot,
                            .epoch = parcel->epoch,
@@ -215,10 +215,39 @@ static const struct message *intern_message(const struct message *message)
     return state_intern(copy.bytes, size);
 }
 
+/* Small worlds have no clocks that are read. */
+void readings_all(struct world *w, uint8_t agent)
+{
+    (void)w, (void)agent;
+}
+
 /* No master here has replicas. */
 void network_turn(struct world *w, uint8_t agent)
 {
     (void)w, (void)agent;
+}
+
+/* What one master gets of a message: with the vote that the agent saw there last. */
+static struct bytes command_for(uint8_t master, const struct message *message)
+{
+    static struct guard guard;
+    static char bytes[COMMAND_BYTES];
+    char vote_bytes[ASKING_VOTE_BYTES], own_bytes[ASKING_OWN_BYTES];
+    struct text vote = {"", 0};
+    if (!message->has_own)
+        return message->command;
+    const struct guard_answer *known = &connection_of(message->agent, master)->known;
+    guard = (struct guard){.master_count = world.options.masters, .floor = known->floor};
+    guard.masters[master] = (struct guard_master){.seen = true, .last = *known};
+    if (message->names_vote)
+        vote = asking_vote(vote_bytes, &guard, master, &message->proposals);
+    struct text own = asking_own(own_bytes, message->clocks_ms[master], vote);
+    size_t len = message->command.len;
+    if (len + own.len > sizeof bytes)
+        abort();
+    memcpy(bytes, message->command.at, len);
+    memcpy(bytes + len, own.at, own.len);
+    return (struct bytes){state_intern(bytes, len + own.len), len + own.len};
 }
 
 void network_send(struct world *w, uint8_t agent, const struct effect_send *send,
@@ -234,6 +263,7 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
                                 .master = m};
         if ((send->masters >> m & 1) == 0)
             continue;
+        parcel.command = command_for(m, message);
         if (!connection->up)
             defer((struct deferred){.kind = HAPPEN_REPLY, .agent = agent, .parcel = parcel});
         else if (path->parcel_count == PARCELS_MAX)
@@ -254,6 +284,7 @@ static void execute(struct parcel *parcel, enum mishap mishap)
         state_intern(flight.verdicts, parcel->message->count * sizeof flight.verdicts[0]);
     parcel->epoch = flight.epoch;
     parcel->executed = true;
+    exercised_ran(parcel->message, flight.verdicts);
 }
 
 unsigned scene_pending(const struct path *path)
@@ -289,23 +320,75 @@ static void tell_epoch(uint8_t agent, uint8_t master, uint16_t epoch)
     agent_step_master(&world, agent, &event);
 }
 
+/* The largest top of the masters that remember. */
+static uint64_t largest_top(void)
+{
+    uint64_t largest = 0;
+    for (uint8_t m = 0; m < world.options.masters; m++) {
+        uint64_t top = master_top(&world, m);
+        largest = top > largest ? top : largest;
+    }
+    return largest;
+}
+
+/* An agent's look at the marker. The guard of the agents is not in this world: one that finds a
+ * master which waits to be told tells it at once what all of them know. */
+static void mark(uint8_t agent, uint8_t master, bool connecting)
+{
+    struct guard_answer answer;
+    struct guard_ask ask = {.question = connecting ? GUARD_ASK_RESTART : GUARD_ASK_KEEP,
+                            .max_ttl_ms = world.config.max_ttl_ms};
+    int64_t wall_us = agent_wall_us(&world, agent);
+    if (!world.switches.forgetful)
+        return;
+    master_mark(&world, master, &ask, wall_us, &answer);
+    if (answer.left_ms == 0 && answer.told == GUARD_NOT_TOLD && !answer.spoiled) {
+        ask.question = GUARD_ASK_TELL;
+        ask.top = largest_top();
+        ask.told = GUARD_TOLD;
+        memcpy(ask.epoch, answer.epoch, sizeof ask.epoch);
+        master_mark(&world, master, &ask, wall_us, &answer);
+    }
+    struct guard_answer *known = &connection_of(agent, master)->known;
+    *known = (struct guard_answer){.top = answer.top, .floor = answer.floor};
+    memcpy(known->vote, answer.vote, sizeof known->vote);
+    if (answer.left_ms > 0)
+        path_of(agent, master)->marker_at = world.now + 1020 * answer.left_ms;
+    struct event event = {.kind = EVENT_FENCE_FLOOR, .master.floor = answer.floor};
+    agent_step(&world, agent, &event);
+}
+
+static uint16_t epoch_now(uint8_t master)
+{
+    uint16_t epoch = world.masters[master].epoch;
+    return world.switches.forgetful ? MARKER_EPOCH(epoch, master) : epoch;
+}
+
+static uint8_t watched_keys(uint8_t agent)
+{
+    unsigned keys = 0;
+    for (uint8_t k = 0; k < world.options.keys; k++)
+        keys |= (unsigned)world.agents[agent].watches[k] << k;
+    return (uint8_t)keys;
+}
+
 void scene_connect(uint8_t agent, uint8_t master)
 {
     struct connection *connection = connection_of(agent, master);
     connection->up = true;
     connection->master_boot = world.masters[master].boot;
     path_of(agent, master)->connect_at = INT64_MAX;
-    master_mark(&world, master, /* connecting= */ true);
-    tell_epoch(agent, master, world.masters[master].epoch);
-    path_of(agent, master)->subscribes = world.agents[agent].watches[0];
+    mark(agent, master, /* connecting= */ true);
+    tell_epoch(agent, master, epoch_now(master));
+    path_of(agent, master)->subscribes = watched_keys(agent);
 }
 
 void scene_look_at_marker(uint8_t agent, uint8_t master)
 {
     path_of(agent, master)->marker_at = INT64_MAX;
-    master_mark(&world, master, /* connecting= */ false);
-    if (world.masters[master].epoch != connection_of(agent, master)->epoch)
-        tell_epoch(agent, master, world.masters[master].epoch);
+    mark(agent, master, /* connecting= */ false);
+    if (epoch_now(master) != connection_of(agent, master)->epoch)
+        tell_epoch(agent, master, epoch_now(master));
 }
 
 /* What the scripts say of the marker. */
@@ -325,6 +408,9 @@ void scene_reply(uint8_t agent, uint8_t master, bool twice)
     path->parcel_count--;
     memmove(path->parcels, path->parcels + 1, path->parcel_count * sizeof parcel);
     hear_epoch(agent, master, parcel.epoch);
+    for (unsigned i = 0; i < parcel.message->count; i++)
+        if (parcel.verdicts[i].vote == VOTE_GUARDED && path->marker_at == INT64_MAX)
+            path->marker_at = world.now + MARKER_SOON_US;
     for (unsigned i = 0; i <= twice; i++)
         flight_report(&world, &flight, parcel.verdicts, VOTE_YES);
 }
@@ -335,9 +421,10 @@ static void forget_path(uint8_t agent, uint8_t master)
     struct path *path = path_of(agent, master);
     struct connection *connection = connection_of(agent, master);
     path->parcel_count = path->signal_count = 0;
-    path->subscribes = false;
+    path->subscribes = 0;
     path->connect_at = path->marker_at = INT64_MAX;
     connection->up = false;
+    memset(&connection->known, 0, sizeof connection->known);
     connection->generation++;
     connection->cut_out_until = connection->cut_back_until = 0;
     memset(connection->subscribed, 0, sizeof connection->subscribed);
@@ -397,6 +484,12 @@ void scene_end(uint8_t agent, bool release)
     scene.ends_at[agent] = world.now + END_US;
 }
 
+/* What the agents' guards do is done by mark(). */
+void marking_boot(struct world *w, uint8_t agent)
+{
+    (void)w, (void)agent;
+}
+
 /* ---- masters that forget ---- */
 
 void scene_master_forgets(uint8_t master)
@@ -445,14 +538,16 @@ void channel_watch(struct world *w, uint8_t agent, uint8_t key, bool watches)
         checker_fail(w, "seam: a%u %s k%u twice", agent, watches ? "watches" : "leaves", key);
     w->agents[agent].watches[key] = watches;
     for (uint8_t m = 0; m < w->options.masters; m++) {
+        struct path *path = path_of(agent, m);
+        bool asks = watches && connection_of(agent, m)->up;
         connection_of(agent, m)->subscribed[key] = false;
-        path_of(agent, m)->subscribes = watches && connection_of(agent, m)->up;
+        path->subscribes = (uint8_t)((path->subscribes & ~(1u << key)) | (unsigned)asks << key);
     }
 }
 
-static bool is_subscribed(const struct world *w, uint8_t agent, uint8_t master)
+static bool is_subscribed(const struct world *w, uint8_t agent, uint8_t master, uint8_t key)
 {
-    return network_leads_to(w, agent, master) && connection_of(agent, master)->subscribed[0];
+    return network_leads_to(w, agent, master) && connection_of(agent, master)->subscribed[key];
 }
 
 static void say(uint8_t agent, uint8_t master, struct signal signal)
@@ -466,19 +561,24 @@ static void say(uint8_t agent, uint8_t master, struct signal signal)
 
 void scene_subscribe(uint8_t agent, uint8_t master)
 {
-    path_of(agent, master)->subscribes = false;
-    connection_of(agent, master)->subscribed[0] = true;
-    say(agent, master, (struct signal){.kind = EVENT_SUBSCRIBED});
+    struct path *path = path_of(agent, master);
+    uint8_t key = (path->subscribes & 1) != 0 ? 0 : 1;
+    path->subscribes &= (uint8_t) ~(1u << key);
+    connection_of(agent, master)->subscribed[key] = true;
+    say(agent, master, (struct signal){.kind = EVENT_SUBSCRIBED, .key = key});
 }
 
 uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct bytes message)
 {
     char text[64] = "";
     memcpy(text, message.at, message.len < sizeof text ? message.len : sizeof text - 1);
-    struct signal signal = {.kind = EVENT_MESSAGE};
-    signal.said = message_read(text);
+    struct signal signal = {.kind = EVENT_MESSAGE, .key = name};
+    if (!w->options.redisson)
+        signal.said = message_read(text);
+    else if (!message_is_redissons(text))
+        return 0;
     for (uint8_t a = 0; a < w->options.agents; a++)
-        if (is_subscribed(w, a, master))
+        if (is_subscribed(w, a, master, name))
             say(a, master, signal);
     return channel_agents(w, master, name);
 }
@@ -486,9 +586,8 @@ uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct b
 uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 {
     uint32_t agents = 0;
-    (void)name;
     for (uint8_t a = 0; a < w->options.agents; a++)
-        agents += is_subscribed(w, a, master);
+        agents += is_subscribed(w, a, master, name);
     return agents;
 }
 
@@ -497,7 +596,9 @@ static void tell(uint8_t agent, uint8_t master, const struct signal *signal)
     struct event event = {.kind = signal->kind};
     event.channel = signal->said;
     event.channel.master = master;
-    event.channel.key = (struct text){"k0", 2};
+    event.channel.key = (struct text){signal->key == 0 ? "k0" : "k1", 2};
+    if (signal->kind == EVENT_MESSAGE)
+        exercised_count(DEED_MESSAGE);
     agent_step(&world, agent, &event);
 }
 
@@ -513,193 +614,9 @@ void scene_signal(uint8_t agent, uint8_t master, bool is_lost)
 
 void channel_dropped(struct world *w, uint8_t agent, uint8_t master)
 {
-    connection_of(agent, master)->subscribed[0] = false;
-    if (w->agents[agent].watches[0] && w->violation[0] == '\0')
-        tell(agent, master, &(struct signal){.kind = EVENT_UNSUBSCRIBED});
-}
-
-/* ---- the beginning ---- */
-
-static void set_options(const struct script *script)
-{
-    world.options = (struct options){
-        .agents = script->agents,
-        .masters = SIM_MASTERS,
-        .keys = 1,
-        .permits = script->permits == 0 ? 1 : script->permits,
-        .callers = script->callers,
-        .algorithm = ALGORITHM_REDLOCK,
-        .fencing = true,
-        .journal = script->journal,
-        .fair = script->fair || script->rw,
-        .rw = script->rw,
-        .renew = RENEW_CALLER, /* where a POST does not say */
-        .node_timeout_ms = 50,
-        .ttl_ms = TTL_MS,
-        .ttl_ms_max = TTL_MS,
-        .retry_ms_min = 300,
-        .retry_ms_max = 600,
-        .handover_max = script->handover_max == 0 ? 1 : script->handover_max,
-        .max_hold_ms = 600000,
-        .lock_delay_ms = script->lock_delay_ms,
-        .silence_us = 1000000,
-        .owns = script->reentrant,
-        .groups = 1,
-        .policies = 1,
-        .wall_us = script->wall_behind_us,
-        .wall_jumps = (script->faults & MAY(CLOCK)) != 0,
-        .locks_max = SIM_LOCKS,
-        .waiters_max = SIM_REQUESTS,
-        .rounds_min = ROUNDS_MIN,
-        .rounds_max = LIMIT_ROUNDS,
-    };
-    world.switches = (struct switches){.forgetful = script->forgetful,
-                                       .roaming = script->roaming,
-                                       .answers_unchecked = world.switches.answers_unchecked,
-                                       .register_accepts_all = world.switches.register_accepts_all};
-}
-
-static void configure_core(void)
-{
-    master_name_places(&world.options);
-    for (unsigned i = 0; i < sizeof world.naming / sizeof world.naming[0]; i++)
-        world.naming[i].groups[0].guard = world.switches.forgetful;
-    static const char *const names[] = {"main"};
-    const struct options *o = &world.options;
-    uint32_t longest_delay_ms = o->lock_delay_ms == 0 ? 0 : o->lock_delay_ms + RELOADED_MS;
-    struct core_policy policy = {.match = "*",
-                                 .group_count = 1,
-                                 .algorithm = o->algorithm,
-                                 .renew = o->renew,
-                                 .ttl_ms = o->ttl_ms,
-                                 .max_hold_ms = o->max_hold_ms,
-                                 .bound_max_hold_ms = 2 * o->max_hold_ms,
-                                 .lock_delay_ms = o->lock_delay_ms,
-                                 .reentrant = o->owns > 0,
-                                 .fencing = o->fencing,
-                                 .fence_retention_ms = SIM_FENCE_RETENTION_MS,
-                                 .permits = o->permits,
-                                 .retry_min_ms = o->retry_ms_min,
-                                 .retry_max_ms = o->retry_ms_max,
-                                 .order = o->fair ? ORDER_FAIR : ORDER_ANY,
-                                 .kind = o->rw ? KIND_RW : KIND_MUTEX,
-                                 .handover_max = o->handover_max};
-    world.policies[0] = policy;
-    world.groups[0] = (struct core_group){
-        .masters = o->masters, .node_timeout_ms = o->node_timeout_ms, .drift_ppm = 10000};
-    world.config = (struct core_config){.groups = world.groups,
-                                        .group_count = 1,
-                                        .group_names = names,
-                                        .policies = world.policies,
-                                        .policy_count = 1,
-                                        .max_ttl_ms = o->ttl_ms_max + longest_delay_ms,
-                                        .wait_ms_max = 300000,
-                                        .locks_max = o->locks_max,
-                                        .requests_max = SIM_REQUESTS,
-                                        .waiters_max = o->waiters_max,
-                                        .rounds_min = o->rounds_min,
-                                        .rounds_max = o->rounds_max,
-                                        .journal = o->journal};
-}
-
-/* Of a holder that is gone. */
-static void leave_key(struct master *master, uint32_t ms)
-{
-    char text[RESP_DIGITS_MAX + 1];
-    snprintf(text, sizeof text, "%u", ms);
-    const char *const words[] = {
-        "SET", "lock:k0", "0123456789abcdef0123456789abcdef01234567:000000ff:gone", "PX", text};
-    struct bytes args[sizeof words / sizeof words[0]];
-    for (size_t i = 0; i < sizeof args / sizeof args[0]; i++)
-        args[i] = (struct bytes){words[i], strlen(words[i])};
-    master->keyspace->now_us = master_wall_us(&world, master->index);
-    keyspace_command(master->keyspace, args, sizeof args / sizeof args[0]);
-}
-
-static void begin_master(uint8_t index)
-{
-    struct master *master = &world.masters[index];
-    master->keyspace = NULL; /* that one is shared */
-    master_reset(&world, index);
-    master->rate_ppm = master->wall_us = 0;
-    masters_own(index);
-    if (index == 0 && scene.script->number_ahead_us != 0)
-        master_plant(&world, index, 0,
-                     (uint64_t)(master_wall_us(&world, index) + scene.script->number_ahead_us),
-                     /* lies= */ false);
-    master->keys[0].planted = false;
-    if (scene.script->is_new_group)
-        master_clear(&world, index);
-    if (index == 0 && scene.script->left_over_ms != 0)
-        leave_key(master, scene.script->left_over_ms);
-}
-
-void scene_boot(uint8_t index)
-{
-    struct agent *agent = &world.agents[index];
-    struct prng prng = {1 + index + SIM_AGENTS * (uint64_t)agent->incarnation};
-    prng.state = prng_next(&prng);
-    world.prng = prng;
-    agent_boot(&world, index);
-    struct entropy *entropy = core_entropy(agent->core);
-    prng_fill(&prng, entropy->bytes, sizeof entropy->bytes);
-    entropy->left = sizeof entropy->bytes;
-}
-
-static void begin_agent(uint8_t index)
-{
-    struct agent *agent = &world.agents[index];
-    agent->rate_ppm = index == 0 ? -scene.script->rate_ppm : scene.script->rate_ppm;
-    agent->boot_base_us = 1000000 * (index + 1);
-    agent->wall_us = index == 1 ? -scene.script->wall_behind_us : 0;
-    agent->stalled = agent->alive = false;
-    agent->incarnation = agent->name = 0;
-    agent->stalled_last = 0;
-    agent->parked_count = 0;
-    memset(agent->journal, 0, sizeof agent->journal);
-    memset(agent->connections, 0, sizeof agent->connections);
-    scene_boot(index);
-    for (uint8_t m = 0; m < world.options.masters; m++) {
-        path_of(index, m)->marker_at = INT64_MAX;
-        scene_connect(index, m);
-    }
-}
-
-void scene_begin(const struct script *script)
-{
-    struct world *w = &world;
-    if (w->effects == NULL)
-        w->effects = calloc(1, sizeof *w->effects);
-    if (w->effects == NULL)
-        abort();
-    memset(&scene, 0, sizeof scene);
-    scene.script = script;
-    w->prng.state = 1;
-    w->now = w->healed_at = 1000000;
-    w->healed = false;
-    w->order = w->steps = w->arrivals = w->secrets = 0;
-    set_options(script);
-    configure_core();
-    turns_reset(w);
-    wakes_reset(w);
-    checker_reset(w);
-    for (uint8_t m = 0; m < w->options.masters; m++)
-        begin_master(m);
-    masters_share();
-    for (uint8_t a = 0; a < w->options.agents; a++)
-        begin_agent(a);
-    memset(w->callers, 0, sizeof w->callers);
-    w->caller_count = script->callers;
-    for (uint8_t c = 0; c < w->caller_count; c++)
-        w->callers[c].index = c;
-    scene_settle();
-    for (uint8_t m = 0; m < w->options.masters; m++)
-        scene.late_copies[m] = scene.first_copies[m] = masters_copy(m);
-    if (script->one_is_guarded) {
-        scene_master_forgets(0);
-        masters_share();
-        for (uint8_t a = 0; a < w->options.agents; a++)
-            scene_look_at_marker(a, 0);
-        scene_settle();
+    for (uint8_t k = 0; k < w->options.keys; k++) {
+        connection_of(agent, master)->subscribed[k] = false;
+        if (w->agents[agent].watches[k] && w->violation[0] == '\0')
+            tell(agent, master, &(struct signal){.kind = EVENT_UNSUBSCRIBED, .key = k});
     }
 }

@@ -144,6 +144,7 @@ void search_run(struct search *s, const struct script *script)
     began_at = cpu_seconds();
     ended = false;
     bool found = false;
+    exercised_begin();
     s->states = s->steps = s->ends = 0;
     s->violation[0] = '\0';
     for (unsigned bound = 0; bound <= s->bound && !found && !ended; bound++) {
@@ -155,6 +156,7 @@ void search_run(struct search *s, const struct script *script)
             shorten(script, bound);
     }
     s->complete = found || !ended;
+    s->missing = exercised_missing(script->sees | (s->bound > 0 ? script->sees_failing : 0));
     s->seconds = cpu_seconds() - began_at;
 }
 

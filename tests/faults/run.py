@@ -28,6 +28,7 @@ from world import (
     AGENTS,
     CONTENDERS,
     GUARD_MS,
+    GUESS_MS,
     MASTERS,
     RECOVERY_MS,
     TTL_MS,
@@ -77,8 +78,9 @@ class Fault:
     the resource. Where masters lie (A5) nothing that they say does: then EXCUSED has what is
     counted. `minority`: two of five masters are gone, and the share of acquires that succeed
     counts. `orphans`: keys must not outlive their holders. `guarded`: masters are guarded
-    afterwards, so grants come later. `more`: another fault of a class that has one already.
-    `fair`: nobody is overtaken, over all agents. What is left is the world's.
+    afterwards, so grants come later; `guessed`: by a guess, still later. `more`: another fault of
+    a class that has one already. `fair`: nobody is overtaken, over all agents. What is left is the
+    world's.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Fault:
         minority=False,
         orphans=True,
         guarded=False,
+        guessed=False,
         more=False,
         fair=False,
         **world,
@@ -100,7 +103,8 @@ class Fault:
             minority,
             orphans,
         )
-        self.within_ms, self.more, self.world = RECOVERY_MS + guarded * GUARD_MS, more, world
+        self.within_ms = RECOVERY_MS + guarded * GUARD_MS + guessed * GUESS_MS
+        self.more, self.world = more, world
         self.fair_us = FAIR_US if fair else None
 
 
@@ -237,7 +241,7 @@ for count in (1, 2, 3):
 
 for count in (1, 3):
 
-    @fault(f"FLUSHALL on {some_masters(count)}", guarded=True)
+    @fault(f"FLUSHALL on {some_masters(count)}", guarded=True, guessed=count == 3)
     def masters_flushed(world, count=count):
         masters = world.masters(count)
         for _ in range(3):
@@ -245,7 +249,7 @@ for count in (1, 3):
                 world.ask_master(master, "FLUSHALL")
             time.sleep(FAULT_S / 3)
 
-    @fault(f"empty restart of {some_masters(count)}", guarded=True)
+    @fault(f"empty restart of {some_masters(count)}", guarded=True, guessed=count == 3)
     def masters_emptied(world, count=count):
         masters = world.masters(count)
         world.kill_masters(masters)
@@ -601,7 +605,7 @@ def agent_of_kinds_stopped(world):
 
 for count in (1, 3):
 
-    @of_kinds(f"FLUSHALL on {some_masters(count)}", guarded=True)
+    @of_kinds(f"FLUSHALL on {some_masters(count)}", guarded=True, guessed=count == 3)
     def masters_of_kinds_flushed(world, count=count):
         masters_flushed(world, count=count)
 

@@ -8,6 +8,7 @@ import ctypes
 import http.client
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -17,10 +18,15 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from marking import mark_master
+
 MASTERS, AGENTS = 5, 3
 TTL_MS = 1000
 # a missing marker is noticed, then whatever was forgotten must run out (D5.3)
 GUARD_MS = 2000 + TTL_MS + 1000
+# and so much later they vote by a guess, if too few others can tell them their numbers
+GUESS_MS = 10000
 # the most that the shortest ttl allows, for a machine that does other things too
 NODE_TIMEOUT_MS = 250
 # ttl, a second of silence until a reconnect, half a second of back-off, and as much again
@@ -197,9 +203,11 @@ class World:
         )
         self.contenders, self.kinds, self.of_another_kind = contenders, kinds, of_another_kind
         self.replicas, self.java = replicas, java
-        self.over_tls, self.tls_ports = over_tls or World.all_over_tls, free_ports(MASTERS)
+        self.over_tls = over_tls or World.all_over_tls
+        ports = free_ports(MASTERS + AGENTS)
+        self.tls_ports, self.ports = ports[:MASTERS], ports[MASTERS:]
         self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
-        self.processes, self.marks, self.ports = {}, [], free_ports(AGENTS)
+        self.processes, self.marks = {}, []
         self.history = self.path("history")
         try:
             self.open(seed, vanish_permille, limits or {})
@@ -244,6 +252,7 @@ class World:
         self.link_ports = self.processes["proxy"].stdout.readline().split()[1:]
         for master in range(MASTERS):
             self.await_master(master)
+            mark_master(*self.client(master)[2:])
 
     def launch_replicas(self):
         """They follow whoever serves where the first master did."""

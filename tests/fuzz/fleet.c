@@ -12,6 +12,7 @@
  * below that of a later one. */
 #include "tests/fuzz/fleet.h"
 
+#include "agent/redis/asking.h"
 #include "agent/redis/replies.h"
 #include "tests/sim/world.h"
 
@@ -301,6 +302,16 @@ void checker_fail(struct world *w, const char *format, ...)
     FUZZ_CHECK(false, "%s", format);
 }
 
+void clocks_stepped(struct world *w, uint8_t master, int64_t us)
+{
+    (void)w, (void)master, (void)us;
+}
+
+void checker_guessed(struct world *w, uint64_t floor)
+{
+    (void)w, (void)floor;
+}
+
 void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there, bool is_there)
 {
     (void)w, (void)master, (void)place, (void)was_there, (void)is_there;
@@ -338,9 +349,11 @@ static void free_parcel(struct parcel *parcel)
 }
 
 /* The masters know keys by their numbers, and one policy. */
-static void encode(struct parcel *parcel, const struct send_item *items)
+static void encode(struct parcel *parcel, const struct send_item *items, int64_t clock_ms)
 {
     static struct send_item named[LIMIT_BATCH];
+    char own_bytes[ASKING_OWN_BYTES];
+    struct text own = {"", 0};
     struct message *message = parcel->message;
     char names[SIM_KEYS][2];
     for (size_t i = 0; i < message->count; i++) {
@@ -355,10 +368,13 @@ static void encode(struct parcel *parcel, const struct send_item *items)
     }
     message->command =
         master_command(&fleet.world, message->agent, message->op, named, message->count);
-    parcel->command = malloc(message->command.len);
+    if (asking_has_own(message->op))
+        own = asking_own(own_bytes, clock_ms, /* vote= */ (struct text){"", 0});
+    parcel->command = malloc(message->command.len + own.len);
     FUZZ_CHECK(parcel->command != NULL, "no memory");
     memcpy(parcel->command, message->command.at, message->command.len);
-    message->command.at = parcel->command;
+    memcpy(parcel->command + message->command.len, own.at, own.len);
+    message->command = (struct bytes){parcel->command, message->command.len + own.len};
 }
 
 static void send_one(struct member *member, unsigned master, const struct effect_send *send,
@@ -390,7 +406,7 @@ static void send_one(struct member *member, unsigned master, const struct effect
         if (order->label_len > 0)
             memcpy(order->label, item->label.at, order->label_len);
     }
-    encode(parcel, items);
+    encode(parcel, items, send->clocks_ms[master]);
     if (!link->up) { /* it never leaves; said later, as the Redis room does */
         parcel->executed = true;
         for (size_t i = 0; i < send->count; i++)
@@ -587,9 +603,10 @@ static void execute(struct parcel *parcel, enum manner manner)
     bool fits = parcel->command != NULL,
          runs = fits && manner != MANNER_REFUSED && manner != MANNER_NOT_RUN;
     parcel->executed = true;
+    struct flight flight = {
+        .message = parcel->message, .command = parcel->message->command, .master = parcel->master};
     if (runs)
-        master_execute(&fleet.world, parcel->master, parcel->message, MISHAP_NONE,
-                       parcel->verdicts);
+        master_execute(&fleet.world, &flight, MISHAP_NONE, parcel->verdicts);
     for (size_t i = 0; i < parcel->message->count && (!runs || manner == MANNER_UNKNOWN); i++)
         parcel->verdicts[i] =
             (struct verdict){.vote = fits ? votes[manner] : VOTE_REFUSED, .pttl_ms = -1};

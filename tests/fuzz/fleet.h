@@ -10,7 +10,7 @@
 
 enum {
     FLEET_AGENTS_MAX = 2,
-    FLEET_REQUESTS = 128,
+    FLEET_REQUESTS = 256,
     FLEET_TTL_MS_MAX = 3000,
     FLEET_FENCE_RETENTION_MS = 3600 * 1000, /* as its masters have it */
 };

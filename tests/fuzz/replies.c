@@ -17,9 +17,10 @@ static void check_description(const struct item_reply *item, const char *text)
     FUZZ_CHECK(strstr(said, ", with args") == NULL, "arguments are told: %s", said);
 }
 
-static bool op_takes_locks(enum op op)
+/* A master that is guarded has no vote in these (R7). */
+static bool op_needs_vote(enum op op)
 {
-    return op == OP_ACQUIRE || op == OP_HANDOVER;
+    return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_ADOPT || op == OP_RELEASE;
 }
 
 /* A grant names its number as text as well (R12). */
@@ -46,12 +47,15 @@ static void check_vote(enum op op, const redisReply *entry, const struct item_re
     case VOTE_MISNUMBERED:
         FUZZ_CHECK((op == OP_ADOPT || op == OP_RELEASE) && list, "%s misnumbered", op_name(op));
         break;
+    case VOTE_LATE:
+        FUZZ_CHECK(op_creates(op) && list, "%s is late", op_name(op));
+        break;
     case VOTE_ABSENT:
         FUZZ_CHECK(op != OP_ACQUIRE && number && entry->integer == -1, "%s said absent",
                    op_name(op));
         break;
     case VOTE_GUARDED:
-        FUZZ_CHECK(op_takes_locks(op) && list, "%s is guarded", op_name(op));
+        FUZZ_CHECK(op_needs_vote(op) && list, "%s is guarded", op_name(op));
         break;
     case VOTE_TAKEN:
         FUZZ_CHECK(list, "%s said held", op_name(op));

@@ -34,8 +34,7 @@ static const char *listen_value(const struct agent_options *options)
     return "127.0.0.1:0";
 }
 
-/* Without a word on it a world is one of durable masters that never were: they vote at once, and
- * forget under guard. */
+/* Without a word on it the masters of a world are durable: they forget under guard. */
 static bool says_of_guard(const struct agent_options *options)
 {
     return options->group &&

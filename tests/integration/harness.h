@@ -57,10 +57,13 @@ enum masters_kind {
     MASTERS_FORGETFUL, /* nothing is written to disk */
     MASTERS_DURABLE,   /* append-only file, fsync always, in a folder that survives the process */
 };
-/* Starts `count` masters; the first listens on TCP, the others on unix sockets. Agents log in as a
+/* Starts `count` masters that vote from the beginning, as `lockagent trust --new` leaves them
+ * (master_mark()); the first listens on TCP, the others on unix sockets. Agents log in as a
  * user with the rights of deploy/acl/full.acl and no others, unless an `option` and its value are
  * given to each redis-server, e.g. "--requirepass". */
 void masters_start(size_t count, enum masters_kind kind);
+/* The same for masters on which nobody has ever been: they do not vote yet. */
+void masters_start_new(size_t count, enum masters_kind kind);
 void masters_start_with(size_t count, enum masters_kind kind, const char *option,
                         const char *value);
 /* The same for masters whose wall clocks master_clock() sets. */
@@ -81,6 +84,8 @@ void master_kill(size_t index);      /* SIGKILL */
 void master_lose_data(size_t index); /* of one that does not run: its volume is gone */
 void master_freeze(size_t index);    /* SIGSTOP */
 void master_thaw(size_t index);      /* SIGCONT */
+/* Marks a fresh master, so that it votes (D5.3). Without a password, in the selected database. */
+void master_mark(size_t index);
 size_t master_count(void);
 const char *master_url(size_t index);
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -181,6 +182,23 @@ void master_start(size_t index)
               read_whole_file(format("%s.log", master->folder)));
 }
 
+/* As redis-cli of tests/mark.lua. */
+void master_mark(size_t index)
+{
+    const char *script = read_whole_file(format("%s/tests/mark.lua", getenv("LOCKAGENT_SOURCE")));
+    const redisReply *marked =
+        master_do(index, "EVAL %s 2 lockagent:marker lockagent:votes", script);
+    cr_assert(marked->type == REDIS_REPLY_STRING, "master %zu is not marked: %s", index,
+              marked->str);
+}
+
+/* Masters with a password, and those of a cluster, are the test's own business. */
+static bool can_be_marked(void)
+{
+    return masters.option == NULL || strcmp(masters.option, "--aclfile") == 0 ||
+           strcmp(masters.option, "--maxclients") == 0;
+}
+
 void masters_start_with_clocks(size_t count)
 {
     static const char now[sizeof(int64_t)];
@@ -193,16 +211,28 @@ void masters_start_with_clocks(size_t count)
     masters_start(count, MASTERS_FORGETFUL);
 }
 
-void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value)
+static void start_all(size_t count, enum masters_kind kind)
 {
-    masters.option = option;
-    masters.value = value;
     masters_plan(count, kind);
     for (size_t i = 0; i < count; i++)
         launch(&masters.list[i]);
     for (size_t i = 0; i < count; i++)
         cr_assert(eventually(answers(&masters.list[i])), "master %zu did not start:\n%s", i,
                   read_whole_file(format("%s.log", masters.list[i].folder)));
+}
+
+void masters_start_new(size_t count, enum masters_kind kind)
+{
+    start_all(count, kind);
+}
+
+void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value)
+{
+    masters.option = option;
+    masters.value = value;
+    start_all(count, kind);
+    for (size_t i = 0; can_be_marked() && i < count; i++)
+        master_mark(i);
 }
 
 void masters_start_over_tls(size_t count, const char *auth_clients)

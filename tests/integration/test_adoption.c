@@ -4,12 +4,13 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 TestSuite(adoption, .init = world_open, .fini = world_close, .timeout = 60);
 
-/* where the agent's name stands in `<random>:<agent>:<label>` */
+/* where the agent's name stands in `<random>:<agent>:<number>:<label>` */
 enum { OWNER = 41, OWNER_DIGITS = 8 };
 
 static struct agent *first, *second;
@@ -109,11 +110,12 @@ Test(adoption, the_earlier_agent_says_lost_and_a_put_there_adopts_back)
     const int watch = wire_request(first, "GET", "/locks/k?watch", NULL);
     cr_assert(eventually(!wire_is_silent(watch)));
     adopted(renew(second, "k", token(granted), "ttl=30s"));
-    expect_event(watch, "\"event\":\"lost\"", "\"reason\":\"taken\"");
+    expect_event(watch, "\"event\":\"lost\"", "\"reason\":\"moved\"");
     wire_close(watch);
     expect_intact("k", token(granted));
     adopted(renew(first, "k", token(granted), "ttl=30s"));
-    cr_assert_str_eq(owner_of("k"), before);
+    /* D3.3: what the agent adopts has another name than what it granted, in the last bit. */
+    cr_assert_eq(strtoul(owner_of("k"), NULL, 16), strtoul(before, NULL, 16) ^ 1);
     cr_assert(held_here(first, "k"));
     expect(release(second, "k", token(granted)), 204, NULL);
     cr_assert(eventually(masters_with("lock:k") == 0));
@@ -217,4 +219,81 @@ Test(adoption, a_delete_with_a_wrong_number_changes_nothing)
     }
     expect(release(second, "k", token(granted)), 204, NULL);
     cr_assert_eq(masters_with("lock:k"), 0u);
+}
+
+static const char reentrant[] = "policies: [{match: 'r/*', reentrant: true}]\n";
+
+static struct reply *ask_again(const struct agent *agent, const char *path)
+{
+    return http(agent, &(struct call){.method = "POST",
+                                      .path = path,
+                                      .headers = {"Idempotency-Key: 0123456789abcdef"}});
+}
+
+/* The lock is released at the second agent, and somebody else has it there. */
+static void goes_to_a_stranger(const char *key, const char *token)
+{
+    expect(release(second, key, token), 204, NULL);
+    const struct reply *stranger = acquire(second, key, "ttl=30s&label=stranger");
+    expect(stranger, 201, NULL);
+    const struct reply *seen = get(first, format("/locks/%s", key));
+    cr_assert_str_eq(string(seen, "holder"), "stranger", "%s", seen->body);
+    cr_assert_null(member(seen, "hold"), "%s", seen->body);
+}
+
+/* D3.5: the request that took it asks again at the first agent, which did not hear of that. */
+Test(adoption, what_was_released_elsewhere_is_not_repeated)
+{
+    begin(NULL);
+    const struct reply *granted = ask_again(first, "/locks/k?ttl=30s&label=first");
+    expect(granted, 201, NULL);
+    expect(ask_again(first, "/locks/k?ttl=30s&label=first"), 200, NULL);
+    goes_to_a_stranger("k", token(granted));
+    expect(ask_again(first, "/locks/k?ttl=30s&label=first"), 410, "lock_lost");
+    cr_assert(held_here(second, "k"));
+}
+
+/* R11: so does its owner. */
+Test(adoption, what_was_released_elsewhere_is_not_entered)
+{
+    begin(reentrant);
+    const char *mine = "ttl=30s&owner=0123456789abcdef-mine&label=first";
+    const struct reply *granted = acquire(first, "r/k", mine);
+    expect(granted, 201, NULL);
+    expect(acquire(first, "r/k", mine), 200, NULL);
+    goes_to_a_stranger("r/k", token(granted));
+    expect(acquire(first, "r/k", mine), 409, "lock_held");
+    cr_assert(held_here(second, "r/k"));
+}
+
+/* R9: who is refused here because of a hold that was released elsewhere makes the agent ask. That
+ * is no loss. */
+Test(adoption, what_was_released_elsewhere_is_free_here_soon)
+{
+    begin(NULL);
+    const struct reply *granted = acquire(first, "k", "ttl=60s&renew=agent");
+    expect(granted, 201, NULL);
+    expect(release(second, "k", token(granted)), 204, NULL);
+    const struct reply *next = acquire(first, "k", "ttl=60s&wait=10s");
+    expect(next, 201, NULL);
+    cr_assert_leq(number(next, "waited_ms"), 5000); /* and not ttl/3 */
+    cr_assert_eq(
+        metric(first, "lockagent_locks_ended_elsewhere_total{policy=\"*\",reason=\"gone\"}"), 1);
+    cr_assert_eq(metric(first, "lockagent_locks_lost_total{policy=\"*\",reason=\"taken\"}"), 0);
+}
+
+/* A majority forgot, and the agent that has the lock will bring it back: nobody is told elsewhere
+ * that it is gone. */
+Test(adoption, d3_a_lock_that_a_majority_forgot_is_not_called_released_elsewhere)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *has = agent_start(NULL), *other = agent_start(NULL);
+    const struct reply *granted = acquire(has, "k", "ttl=6s&renew=agent");
+    expect(granted, 201, NULL);
+    for (size_t m = 0; m < 3; m++)
+        master_do(m, "FLUSHALL");
+    expect(release(other, "k", token(granted)), 503, "quorum_unavailable");
+    expect(renew(other, "k", token(granted), NULL), 503, "quorum_unavailable");
+    expect(release(has, "k", token(granted)), 202, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
 }

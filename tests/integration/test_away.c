@@ -81,3 +81,30 @@ Test(away, another_holders_key_is_not_repaired_over)
         eventually(master_get(0, "lock:k") != NULL && strcmp(master_get(0, "lock:k"), ours) == 0));
     cr_assert(eventually(number(get(agent, "/locks/k"), "hold.confirmed") == 5));
 }
+
+/* The key of one master after another runs out while that master is away, and a stranger asks
+ * before the repair: its refused attempt raises the number that this master stores for the next
+ * grant. The hold stands on all five masters, so its token is right at every agent (R12, D3.4). */
+Test(away, a_right_token_is_right_everywhere_after_a_stranger_asked_in_turn)
+{
+    masters_start(5, MASTERS_DURABLE);
+    struct agent *agent = agent_start(NULL), *stranger = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=30s&renew=caller");
+    expect(granted, 201, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 5));
+    for (size_t m = 0; m < 3; m++) {
+        const char *value = format("%s", master_get(m, "lock:k")),
+                   *number = format("%s", master_get(m, "lockagent:fence:lock:k"));
+        master_do(m, "DEL lock:k");
+        expect(acquire(stranger, "k", "ttl=2s"), 409, "lock_held");
+        cr_assert(eventually(master_get(m, "lock:k") == NULL), "the attempt was not undone");
+        cr_assert_str_neq(master_get(m, "lockagent:fence:lock:k"), number);
+        master_do(m, "SET lock:k %s PX 30000", value);
+    }
+    const struct reply *adopted = renew(stranger, "k", token(granted), "ttl=30s");
+    expect(adopted, 200, NULL);
+    cr_assert(json_is_true(member(adopted, "continuous")), "%s", adopted->body);
+    struct agent *third = agent_start(NULL);
+    expect(release(third, "k", token(granted)), 204, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 0));
+}

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 TestSuite(cli, .init = world_open, .fini = world_close, .timeout = 60);
 
@@ -86,6 +87,66 @@ Test(cli, check)
         "listen: 0.0.0.0:8080\nredis: {groups: {main: {masters: [redis://127.0.0.1:1]}}}\n");
     cr_assert_eq(lockagent("check", no_token, NULL, NULL).exit_status, 1,
                  "a remote listener needs a token (D9)");
+}
+
+static void expect_hidden(const char *const arguments[])
+{
+    const struct outcome outcome = agent_run(arguments);
+    cr_expect_neq(outcome.exit_status, 0, "%s", arguments[0]);
+    cr_expect_str_not_empty(outcome.err);
+    cr_expect_null(strstr(outcome.err, "hunter2"), "%s %s: %s", arguments[0],
+                   arguments[1] == NULL ? "" : arguments[1], outcome.err);
+    cr_expect_null(strstr(outcome.out, "hunter2"), "%s", outcome.out);
+}
+
+/* A URL that is mistyped, or stands where no URL belongs, is told of without its password. */
+Test(cli, no_error_shows_a_password)
+{
+    static const char *const urls[] = {
+        "redis://u:hunter2",
+        "redis://u:hunter2@h:1",
+        "redis://h:1?password=hunter2",
+        "rediss://h/hunter2",
+        "redis:/u:hunter2@h",
+        "redis//u:hunter2@h",
+        "u:hunter2@h:1",
+        "valkey://u:hunter2@h",
+        "redis://u: hunter2@h",
+        "redis://u:\"?/hunter2@h:1",
+    };
+    for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+        const char *url = urls[i], *option = format("--%s", url);
+        const char *const commands[][6] = {
+            {url},
+            {option},
+            {"--config", url},
+            {"--set", url, "--print-config"},
+            {"--set", format("log.level=%s", url), "--print-config"},
+            {"--set", format("redis.groups.%s.db=1", url), "--print-config"},
+            {"--set", format("redis.groups.main.%s=1", url), "--print-config"},
+            {"check", url},
+            {"check", "a", url},
+            {"trust", url},
+            {"serve", url},
+            {"healthcheck", url},
+            {"healthcheck", "--address", url},
+            {"capacity", url},
+            {"capacity", option},
+            {"capacity", "--pods", url},
+            {"run", option, "k", "--", "true"},
+            {"run", "k", url, "--", "true"},
+            {"run", "-w", url, "k", "--"},
+            {"run", "-t", url, "k", "--"},
+            {"run", "-E", url, "k", "--"},
+            {"run", "--on-lost", url, "k", "--"},
+            {"run", "-c", url, "k", "--", "true"},
+            {"check", write_file("key.yaml", format("redis: {'%s': 1}\n", url))},
+            {"check", write_file("group.yaml", format("redis: {groups: {'%s': {}}}\n", url))},
+            {"check", write_file("of.yaml", format("policies: [{match: k, group: '%s'}]\n", url))},
+        };
+        for (size_t j = 0; j < sizeof(commands) / sizeof(*commands); j++)
+            expect_hidden(commands[j]);
+    }
 }
 
 /* The printed configuration is complete, hides secrets, and parses again to the same. */
@@ -189,6 +250,27 @@ Test(cli, reload)
     cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 1);
     for (int i = 1; i <= 5; i++)
         cr_assert(i == 3 || held_here(agent, format("p/%d", i)), "a reload keeps the holds");
+}
+
+/* A reload for which there is no memory changes nothing, and is said like any other that failed. */
+Test(cli, a_reload_without_memory_is_said)
+{
+    struct rlimit before, none;
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    cr_assert_eq(prlimit(agent->pid, RLIMIT_AS, NULL, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    cr_assert_eq(prlimit(agent->pid, RLIMIT_AS, &none, NULL), 0);
+    for (size_t i = 1; i <= 3; i++) {
+        agent_signal(agent, SIGHUP);
+        cr_assert(eventually(agent_logged(agent, "configuration refused", "out of memory") == i),
+                  "reload %zu", i);
+    }
+    cr_assert_eq(prlimit(agent->pid, RLIMIT_AS, &before, NULL), 0);
+    cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 0);
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration reloaded", NULL) == 1));
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
 }
 
 /* R2: `multilock` needs all masters of its group, `single` has only one, and without fencing there

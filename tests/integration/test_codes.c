@@ -156,7 +156,7 @@ static void refusals_of_a_long_line(void)
 
 static void refusals_of_dead_masters(struct agent *agent)
 {
-    const struct reply *held = acquire(agent, "held", "ttl=2s");
+    const struct reply *held = acquire(agent, "held", "ttl=2s&max_hold=1500ms");
     const struct reply *owed = acquire(agent, "owed", "ttl=60s");
     expect(held, 201, NULL);
     expect(owed, 201, NULL);

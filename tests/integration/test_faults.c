@@ -153,9 +153,8 @@ Test(faults, a_majority_killed)
     const int64_t lost_at =
         logged_at_ms(agent_log_line(agent, NULL, "quorum_lost")) - wall_ms() + boottime_ms();
     cr_assert_lt(lost_at, until, "lost was said %lld ms too late", (long long)(lost_at - until));
-    const struct reply *lost = renew(agent, "held", token(held), NULL);
-    expect(lost, 410, "lock_lost");
-    cr_assert_str_eq(string(lost, "reason"), "quorum_lost");
+    /* another agent may have renewed it: the masters cannot say */
+    expect(renew(agent, "held", token(held), NULL), 503, "quorum_unavailable");
 
     for (size_t i = 0; i < 3; i++)
         master_start(i);
@@ -215,15 +214,15 @@ Test(faults, a_master_that_forgot_is_repaired)
     cr_assert_str_eq(token(renewed), token(granted));
 }
 
-/* R7: a key that is gone from a master which had confirmed it was released there; only what a
- * master forgot is repaired. */
+/* R7: a key that is gone within its lease from a master which had confirmed it was released there;
+ * only what a master forgot is repaired. */
 Test(faults, a_key_that_was_deleted_is_not_repaired)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const struct reply *granted = acquire(agent, "k", "ttl=1500ms&renew=agent");
+    const struct reply *granted = acquire(agent, "k", "ttl=6s&renew=agent");
     cr_assert(eventually(masters_with("lock:k") == 5));
-    sleep_ms(1000);
+    sleep_ms(2500); /* it has been renewed */
     master_do(0, "DEL lock:k");
     master_do(1, "DEL lock:k");
     sleep_ms(2000);
@@ -342,6 +341,11 @@ Test(faults, masters_come_after_the_agent)
 Test(faults, masters_with_a_password)
 {
     masters_start_with(3, MASTERS_FORGETFUL, "--requirepass", "correct-horse");
+    for (size_t i = 0; i < 3; i++) {
+        master_do(i, "AUTH correct-horse");
+        master_do(i, "SELECT 3");
+        master_mark(i);
+    }
     const char *file = write_file("password", "wrong-battery\n");
     struct agent *agent = agent_start(&(struct agent_options){
         .not_ready = true, .group = format("      password_file: %s\n      db: 3\n", file)});
@@ -351,10 +355,6 @@ Test(faults, masters_with_a_password)
     write_file("password", "correct-horse\n");
     cr_assert(eventually(get(agent, "/readyz")->status == 200));
     expect(acquire(agent, "k", "ttl=20s"), 201, NULL);
-    for (size_t i = 0; i < 3; i++) {
-        master_do(i, "AUTH correct-horse");
-        master_do(i, "SELECT 3");
-    }
     cr_assert_geq(masters_with("lock:k"), 2u, "db: 3 is where the keys are");
     cr_assert_eq(agent_logged(agent, NULL, "wrong-battery") +
                      agent_logged(agent, NULL, "correct-horse"),

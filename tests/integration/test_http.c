@@ -64,7 +64,7 @@ Test(http, keys)
         expect_problem(wire_ask(agent, "POST", format("/locks/%s", bad[i]), NULL, NULL), 400,
                        bad[i]);
     }
-    cr_assert(eventually(master_do(0, "EXISTS lockagent:vote")->integer == 1));
+    cr_assert(eventually(master_do(0, "EXISTS lockagent:votes")->integer == 1));
     cr_assert_eq(master_do(0, "DBSIZE")->integer, 2,
                  "a bad key reached a master, which had only its marker and its vote");
 

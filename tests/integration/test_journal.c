@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 TestSuite(journal, .init = world_open, .fini = world_close, .timeout = 60);
 
@@ -264,6 +265,29 @@ Test(journal, a_file_that_can_not_be_had_ends_the_start)
     cr_assert_not_null(strstr(second.err, "is no journal of lockagent"), "%s", second.err);
     cr_assert_str_eq(read_whole_file(foreign),
                      "not a journal, but long enough to be taken for one\n");
+}
+
+/* Cut short, half written, or of 200 GB that nobody wrote: an agent starts, and ends, at once. */
+Test(journal, a_damaged_file_delays_no_start)
+{
+    static const struct {
+        off_t kept, size;
+        size_t torn;
+    } damages[] = {{5, 5, 1}, {9, 4096, 1}, {0, (off_t)200 << 30, 1}, {1024, (off_t)200 << 30, 0}};
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = keeper();
+    for (size_t i = 0; i < sizeof(damages) / sizeof(*damages); i++) {
+        agent_kill(agent);
+        cr_assert_eq(truncate(journal_path(), damages[i].kept), 0);
+        cr_assert_eq(truncate(journal_path(), damages[i].size), 0);
+        agent_restart(agent);
+        cr_assert_eq(agent_logged(agent, "the journal is not used and begun anew", "is torn"),
+                     damages[i].torn, "damage %zu", i);
+        expect(acquire(agent, format("k/%zu", i), "ttl=5s"), 201, NULL);
+    }
+    const int64_t before = boottime_ms();
+    cr_assert_eq(agent_stop(agent), 0);
+    cr_assert_lt(boottime_ms() - before, 10000);
 }
 
 /* SIGTERM says `lost` to the holders: the next agent does not hold what was reported lost. */

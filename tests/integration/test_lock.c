@@ -52,10 +52,11 @@ Test(lock, life_of_a_lock)
     cr_assert_str_eq(string(granted, "renew"), "caller");
     expect_grant_headers(granted);
 
-    /* What the masters store: the random part and the label, never the fencing number; and the
+    /* What the masters store: the random part, the number and the label; and the
      * fence beside it (R12). */
     cr_assert(eventually(held_by_token("jobs/1", token(granted)) == 5));
-    cr_assert_str_eq(master_get(0, "lock:jobs/1") + 40 + 9, ":worker-7");
+    cr_assert_str_eq(master_get(0, "lock:jobs/1") + 40 + 10,
+                     format("%lld:worker-7", (long long)number(granted, "fencing_token")));
     cr_assert(master_pttl(0, "lock:jobs/1") > 5000 && master_pttl(0, "lock:jobs/1") <= 10000);
     cr_assert_geq(masters_with(fence_key("jobs/1")), 3u);
 

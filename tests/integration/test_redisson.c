@@ -161,10 +161,12 @@ Test(redisson, r22_only_java_counts)
     expect(granted, 201, NULL);
     const redisReply *fields = master_do(0, "HGETALL " LOCK);
     cr_assert_eq(fields->elements, 4);
-    cr_assert(strstr(fields->element[0]->str, ":pod") != NULL, "%s", fields->element[0]->str);
-    cr_assert_str_eq(fields->element[1]->str, "1");
-    cr_assert_str_eq(fields->element[2]->str, "mode");
-    cr_assert_str_eq(fields->element[3]->str, "lockagent");
+    /* a server keeps so long fields in no order */
+    size_t own = strcmp(fields->element[0]->str, "mode") == 0 ? 2 : 0, mode = 2 - own;
+    cr_assert(strstr(fields->element[own]->str, ":pod") != NULL, "%s", fields->element[own]->str);
+    cr_assert_str_eq(fields->element[own + 1]->str, "1");
+    cr_assert_str_eq(fields->element[mode]->str, "mode");
+    cr_assert_str_eq(fields->element[mode + 1]->str, "lockagent");
 }
 
 Test(redisson, r22_the_watchdog_of_java_is_respected)
@@ -328,7 +330,7 @@ Test(redisson, r22_who_is_forced_out_hears_of_it)
     expect(granted, 201, NULL);
     cr_assert_eq(java(forces, ONE, 0)->integer, 1);
     cr_assert(java_has(takes, ONE, 20000));
-    cr_assert(eventually(!held_here(agent, "k")));
+    cr_assert(eventually(agent_logged(agent, "lock lost", "taken") == 1));
     expect(release(agent, "k", token(granted)), 410, "lock_lost");
     cr_assert_eq(field_of(ONE), 1, "what Java took is left alone");
 }

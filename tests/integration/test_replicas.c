@@ -1,6 +1,6 @@
 /* One master and its replicas (R21), on real servers: what they do not confirm is no grant and no
  * renewal, and a promoted one grants nothing before whatever it may lack has run out. */
-#include "harness.h"
+#include "world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,13 @@ static bool is_copied(size_t replica)
     return strstr(master_do(replica, "INFO replication")->str, "master_link_status:up") != NULL;
 }
 
+/* The first write reaches a replica when that has reported itself, which may take a second. */
+static bool master_reaches(size_t count)
+{
+    master_do(0, "SET started 1");
+    return master_do(0, "WAIT %u 1000", (unsigned)count)->integer == (long long)count;
+}
+
 /* A master, and `count` replicas of it that have caught up. */
 static void start(size_t count)
 {
@@ -47,6 +54,7 @@ static void start(size_t count)
         master_do(i, "REPLICAOF 127.0.0.1 %s", strrchr(master_url(0), ':') + 1);
         cr_assert(eventually(is_copied(i)));
     }
+    cr_assert(eventually(master_reaches(count)), "%s", master_do(0, "INFO replication")->str);
 }
 
 /* The address of the master leads to the replica. */
@@ -180,4 +188,51 @@ Test(replicas, a_replica_that_is_promoted_without_the_key_lets_nobody_else_have_
     promote(1);
     give_replica(1, 2);
     expect_guarded(holder, rival);
+}
+
+/* The master follows a replica that lacks the hold, and is the master again, before any agent looks
+ * at its marker. The server is the same run all the time. */
+Test(replicas, a_master_that_followed_a_replica_grants_nothing_at_first)
+{
+    start(2);
+    struct agent *holder = agent_start(one_master_to_lose()),
+                 *rival = agent_start(one_master_to_lose());
+    cr_assert(eventually_within(12000, acquire(rival, "other", "ttl=3s")->status == 201));
+    master_do(1, "REPLICAOF NO ONE"); /* it hears of nothing more */
+    expect(acquire(holder, "k", "ttl=6s"), 201, NULL);
+    const int64_t until = boottime_ms() + 4000;
+    master_do(0, "CONFIG SET masteruser default");
+    master_do(1, "CONFIG SET repl-diskless-sync-delay 0");
+    const int port = free_port();
+    cr_assert_str_eq(master_do(1, "CONFIG SET port %d", port)->str, "OK");
+    master_do(0, "REPLICAOF 127.0.0.1 %d", port);
+    cr_assert(eventually(is_copied(0)), "%s", master_do(0, "INFO replication")->str);
+    master_do(0, "REPLICAOF NO ONE");
+    cr_assert_null(master_get(0, "lock:k"));
+    while (boottime_ms() < until) {
+        const struct reply *refused = acquire(rival, "k", "ttl=3s");
+        cr_assert(refused->status == 503 || refused->status == 409, "%s", refused->body);
+    }
+}
+
+/* The first backup gives the server another replication id, and takes nothing from its data. */
+Test(replicas, a_backup_takes_no_vote_away)
+{
+    masters_start(1, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){
+        .masters = format("['%s']", master_url(0)),
+        .node_timeout = "500ms",
+        .group = "      durable: false\n",
+        .extra = "limits: {max_ttl: 6s}\n"
+                 "policies:\n  - {match: '*', algorithm: single, ttl: 3s}\n",
+    });
+    cr_assert(eventually_within(12000, acquire(agent, "before", "ttl=3s")->status == 201));
+    const char *before = format("%s", master_do(0, "HGET lockagent:marker epoch")->str);
+    const char *replid = format("%s", master_do(0, "HGET lockagent:marker replid")->str);
+    const char *backup = format("redis-cli -p %s --rdb %s >/dev/null 2>&1",
+                                strrchr(master_url(0), ':') + 1, world_path("backup.rdb"));
+    cr_assert_eq(system(backup), 0); // NOLINT(cert-env33-c): a tool of the masters
+    cr_assert(eventually(strcmp(master_do(0, "HGET lockagent:marker replid")->str, replid) != 0));
+    cr_assert_str_eq(master_do(0, "HGET lockagent:marker epoch")->str, before);
+    expect(acquire(agent, "after", "ttl=3s"), 201, NULL);
 }

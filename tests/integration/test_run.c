@@ -163,9 +163,18 @@ Test(run, environment)
     cr_assert_null(strstr(outcome.out, "LOCKS"), "%s", outcome.out);
 }
 
-/* What a command is given does not keep it from running another one. */
+/* What a command is given does not keep it from running another one, nor from asking. */
 Test(run, nested)
 {
+    const struct agent *agent = agent_start(NULL);
+    const char *script =
+        format("env | grep -c ^LOCKAGENT_; '%s' check '%s' && '%s' run -c '%s' b -- "
+               "sh -c 'echo $LOCKAGENT_KEY' && '%s' healthcheck -c '%s' -s listen=127.0.0.1:%d && "
+               "echo lives",
+               program(), config, program(), config, program(), config, agent->port);
+    const struct outcome slot = run("slots", "--", "sh", "-c", script);
+    cr_assert_eq(slot.exit_status, 0, "%s", slot.err);
+    cr_assert_str_eq(slot.out, format("4\n%s: ok\nb\nlives\n", config));
     const struct outcome outcome = run("a", "--", program(), "run", "-c", config, "b", "--", "sh",
                                        "-c", "echo $LOCKAGENT_KEY");
     cr_assert_eq(outcome.exit_status, 0, "%s", outcome.err);
@@ -307,6 +316,18 @@ Test(run, signals_reach_the_command)
     cr_assert_eq(masters_with("lock:k"), 0u);
 }
 
+/* Who exits with 130 did not die of Ctrl-C: then a script goes on, as it does without `run`. */
+Test(run, a_code_is_no_signal)
+{
+    expect_code(run("k", "--", "sh", "-c", "exit 130"), 130, "");
+    expect_code(run("k", "--", "sh", "-c", "kill -INT $$"), -1, "");
+    const struct running holder = start("k", "--", "sh", "-c", "echo held; sleep 60");
+    cr_assert(eventually(has_said(&holder, "held")));
+    expect_code(run("-n", "-E", "130", "k", "--", "true"), 130, "not acquired");
+    kill(holder.pid, SIGTERM);
+    end(&holder);
+}
+
 Test(run, signals_end_the_wait)
 {
     const struct running holder = start("k", "--", "sh", "-c", "echo held; sleep 60");
@@ -319,7 +340,7 @@ Test(run, signals_end_the_wait)
         sleep_ms(50 * (int64_t)i); /* at once, and when it is waiting */
         kill(waiter.pid, numbers[i]);
         const struct outcome outcome = end(&waiter);
-        expect_code(outcome, 128 + numbers[i], "");
+        expect_code(outcome, numbers[i] == SIGINT ? -1 : 128 + numbers[i], "");
         cr_assert_str_empty(outcome.out);
     }
     cr_assert_str_eq(master_get(0, "lock:k"), stored, "the holder's key is left alone");
@@ -563,6 +584,24 @@ static pid_t start_on_terminal(const char *script, int *ret_terminal)
     return pid;
 }
 
+/* A script of which `lockagent run` is one line, on a terminal of its own. */
+static pid_t start_script(const char *shell, const char *rest, int *ret_terminal)
+{
+    const char *script = format("%s run -c %s k -- sh -c 'echo ready; exec sleep 60' %s\n"
+                                "echo the script goes on",
+                                program(), config, rest);
+    const pid_t pid = forkpty(ret_terminal, NULL, NULL, NULL);
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        unsetenv("LOCKAGENT_BUILD");
+        unsetenv("LOCKAGENT_SOURCE");
+        unsetenv("LOCKAGENT_KEEP");
+        execlp(shell, shell, "-c", script, NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
 /* Reads until the words come. */
 static void read_until(int terminal, const char *words)
 {
@@ -610,4 +649,25 @@ Test(run, terminal)
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "%x", (unsigned)status);
     close(terminal);
     cr_assert_eq(masters_with("lock:k"), 0u);
+}
+
+/* The group of the script gets Ctrl-C as it does without `run`, with the terminal lent or not. */
+Test(run, ctrl_c_ends_the_script_around_it)
+{
+    static const char *const shells[] = {"sh", "bash"}, *const rests[] = {"", "</dev/null"};
+    for (size_t i = 0; i < 4; i++) {
+        int terminal, status;
+        char text[256] = "";
+        const pid_t pid = start_script(shells[i / 2], rests[i % 2], &terminal);
+        read_until(terminal, "ready");
+        cr_assert_eq(write(terminal, "\003", 1), 1);
+        ssize_t got, length = 0;
+        while ((got = read(terminal, text + length, sizeof(text) - 1 - (size_t)length)) > 0)
+            length += got;
+        cr_assert_null(strstr(text, "goes on"), "%s %s: %s", shells[i / 2], rests[i % 2], text);
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "%x", (unsigned)status);
+        close(terminal);
+        cr_assert_eq(masters_with("lock:k"), 0u);
+    }
 }

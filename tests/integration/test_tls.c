@@ -1,6 +1,7 @@
 /* TLS to the masters (D5.8): whole lives of locks over it, and each way in which it can fail, with
  * the reason that people are told. */
 #include "harness.h"
+#include "tls_flood.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,42 @@ Test(tls, our_files)
                    "tls: key_file: is not the key of the certificate in cert_file", "files");
 }
 
+/* A master that sends records without data, as fast as it can, costs nobody a lock: each is a turn
+ * of the loop. */
+static void flooded(enum flood flood)
+{
+    enum { HOLDS = 20 };
+    const struct reply *granted[HOLDS];
+    masters_start_over_tls(4, "no");
+    const int port = tls_flood_start(flood, world_path("master.pem"), key_of("master"));
+    const char *list = "";
+    for (size_t i = 0; i < 4; i++)
+        list = format("%s'%s', ", list, master_url(i));
+    struct agent *agent = agent_start(
+        &(struct agent_options){.masters = format("[%s'rediss://127.0.0.1:%d']", list, port),
+                                .group = format(OF_CA, world_path("ca.pem"))});
+    for (size_t i = 0; i < HOLDS; i++) {
+        granted[i] = acquire(agent, format("k%zu", i), "ttl=2s&renew=agent&wait=5s");
+        expect(granted[i], 201, NULL);
+    }
+    const size_t sent = tls_flood_records();
+    sleep_ms(6000);
+    cr_assert_gt(tls_flood_records(), sent + 1000, "it floods");
+    for (size_t i = 0; i < HOLDS; i++)
+        expect(release(agent, format("k%zu", i), token(granted[i])), 204, NULL);
+    tls_flood_stop();
+}
+
+Test(tls, key_updates_without_end)
+{
+    flooded(FLOOD_KEY_UPDATES);
+}
+
+Test(tls, hello_requests_without_end)
+{
+    flooded(FLOOD_HELLO_REQUESTS);
+}
+
 /* ---- what changes under it ---- */
 
 /* An authority is replaced by another one, and then a client's certificate, without a restart. */
@@ -253,6 +290,8 @@ Test(tls, rotation)
 Test(tls, trust)
 {
     masters_start_over_tls(3, "no");
+    for (size_t i = 0; i < 3; i++)
+        master_do(i, "FLUSHALL");
     struct agent *agent =
         start_not_ready(format("      durable: false\n" OF_CA, world_path("ca.pem")));
     cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));

@@ -35,6 +35,28 @@ Test(wire, oversized)
     expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
 }
 
+static const struct reply *ask_absolute(const struct agent *agent, const char *target)
+{
+    return wire_exchange(agent, format("%s HTTP/1.1\r\nHost: localhost\r\n\r\n", target));
+}
+
+/* As clients with http_proxy send it (RFC 9112, 3.2.2). */
+Test(wire, a_target_in_absolute_form)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(ask_absolute(agent, "POST http://localhost:8080/locks/k?ttl=5s"), 201, NULL);
+    expect(ask_absolute(agent, "GET HTTP://127.0.0.1/locks/k"), 200, NULL);
+    expect(ask_absolute(agent, "GET http://[::1]:1"), 200, NULL);
+    expect(ask_absolute(agent, "GET http://localhost?limit=1"), 200, NULL);
+    expect(ask_absolute(agent, "GET http://example.com/locks/k"), 421, "misdirected");
+    expect(ask_absolute(agent, "GET http:///locks/k"), 421, "misdirected");
+    expect(ask_absolute(agent, format("GET http://%s/locks/k", repeat("x", 300))), 421,
+           "misdirected");
+    expect(ask_absolute(agent, "GET https://localhost/locks/k"), 404, "not_found");
+    expect(ask_absolute(agent, "GET http://localhost/nowhere"), 404, "not_found");
+}
+
 /* Bytes that are not HTTP: any refusal will do, but never a lock, a crash, or a connection that
  * stays for ever. */
 Test(wire, rubbish)

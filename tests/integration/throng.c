@@ -66,11 +66,28 @@ static void granted(struct throng *throng, struct throng_caller *caller, const s
     throng->grants++;
 }
 
+/* D3.4, C4: an agent that does not know the hold can neither release nor deny it if too few masters
+ * have its key and too few deny it, as one of them is silent. Part of a release was done before, or
+ * a bare quorum had the key. */
+static bool is_in_doubt(const struct throng_caller *caller, const struct reply *reply)
+{
+    if (!caller->stranger || reply->status != 503)
+        return false;
+    expect(reply, 503, "quorum_unavailable");
+    const int64_t total = number(reply, "nodes.total"), quorum = number(reply, "nodes.quorum");
+    return number(reply, "nodes.granted") < quorum && number(reply, "nodes.held") + quorum <= total;
+}
+
 static void hear(struct throng *throng, struct throng_caller *caller)
 {
     const struct reply *reply = wire_receive(caller->wire, PATIENCE_MS);
     if (caller->state == THRONG_ASKS) {
         granted(throng, caller, reply);
+        return;
+    }
+    if (is_in_doubt(caller, reply)) {
+        caller->retried = true;
+        give_back(throng, caller);
         return;
     }
     /* D3.7: of a DELETE that is sent again, or comes too late, each of them means: done */
@@ -142,6 +159,7 @@ void throng_loses(struct throng *throng, const struct agent *agent)
         }
         wire_close(caller->wire);
         caller->agent = throng->refuge;
+        caller->stranger = true;
         caller->wire = wire_open(throng->refuge);
         caller->retried = caller->state == THRONG_RELEASES;
         if (caller->retried)

@@ -15,7 +15,8 @@ struct throng_caller {
     bool reads;
     bool again; /* asks again when it has given back; else it leaves */
     enum throng_state state;
-    bool retried; /* its first DELETE went to an agent that was killed */
+    bool stranger; /* its agent was killed, and the one that it asks now does not know its hold */
+    bool retried;  /* an earlier DELETE of its hold may have released it, wholly or in part */
     int wire;
     int slot; /* of a semaphore; else -1 */
     const char *token;
@@ -39,7 +40,8 @@ struct throng_caller *throng_join(struct throng *throng, struct agent *agent, bo
 void throng_go_on(struct throng *throng, int64_t ms);
 /* Goes on until as many have been granted the key in all, or for PATIENCE_MS without a grant. */
 void throng_go_on_until(struct throng *throng, size_t grants);
-/* The agent was killed: who asked there leaves, who held there holds on, and releases elsewhere. */
+/* The agent was killed: who asked there leaves, who held there holds on, and releases elsewhere,
+ * again and again until an agent can say what became of its hold. */
 void throng_loses(struct throng *throng, const struct agent *agent);
 /* Nobody asks again; goes on until all have left. */
 void throng_end(struct throng *throng);

@@ -620,6 +620,18 @@ static struct result pubsub(struct call *call)
     return (struct result){.kind = RESULT_ARRAY, .items = items, .count = 2 * (call->count - 2)};
 }
 
+static struct result info(struct call *call)
+{
+    struct keyspace *keyspace = call->keyspace;
+    static const char zeros[] = "0000000000000000000000000000000000000000";
+    if (!*keyspace->replid)
+        return error_of("ERR the server's replication id is not known");
+    int length = snprintf(keyspace->scratch, sizeof keyspace->scratch,
+                          "master_replid:%s\r\nmaster_replid2:%s\r\n", keyspace->replid,
+                          *keyspace->replid2 ? keyspace->replid2 : zeros);
+    return (struct result){.kind = RESULT_BULK, .text = {keyspace->scratch, (size_t)length}};
+}
+
 static struct result flushall(struct call *call)
 {
     keyspace_clear(call->keyspace);
@@ -643,6 +655,7 @@ static const struct command commands[] = {
     {"PEXPIRE", pexpire, -3, true, false},
     {"DEL", del, -2, true, false},
     {"TIME", time_now, 1, false, false},
+    {"INFO", info, -1, false, false},
     {"PUBSUB", pubsub, -2, false, false},
     {"PUBLISH", publish, 3, false, false},
     {"HGETALL", hgetall, 2, false, false},

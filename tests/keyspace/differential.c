@@ -124,6 +124,7 @@ static void server_start(const char *preload)
         setenv("STILL_CLOCK", server.clock, 1);
         execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket,
                "--dir", server.dir, "--save", "", "--appendonly", "no", "--logfile", "/dev/null",
+               "--hash-max-listpack-value", "512", /* fields in order */
                "--client-output-buffer-limit", "pubsub 0 0 0", (char *)NULL);
         _exit(127);
     }
@@ -255,6 +256,8 @@ static void compare_keys(void)
         "    local kind = redis.call('TYPE', key).ok\n"
         "    out[#out + 1] = key .. ' ' .. kind .. ' ' .. redis.call('PTTL', key)\n"
         "    if kind == 'string' then out[#out + 1] = redis.call('GET', key) end\n"
+        /* each server has a replication id of its own */
+        "    if kind == 'hash' then redis.call('HDEL', key, 'replid') end\n"
         "    if kind == 'hash' then out[#out + 1] = redis.call('HGETALL', key) end\n"
         "    if kind == 'zset' then\n"
         "        out[#out + 1] = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')\n"
@@ -335,20 +338,20 @@ static const char *const scores[] = {
     "1",   "2",    "2", "-3", "1.5", "1e3", "1700000000500", "1800000000000",
     "inf", "-inf", "x", "",   "(5"};
 #define ONES "01010101010101010101010101010101010101"
-static const char *const members[] = {"r:" ONES "11:00000000:me",
-                                      "r:" ONES "12:00000000:you",
-                                      "r:" ONES "13:00000000:",
-                                      "w:" ONES "11:00000000:me",
-                                      "w:" ONES "12:00000007:you",
-                                      "r:" ONES "13:00000007:a:b",
+static const char *const members[] = {"r:" ONES "11:00000000:7:me",
+                                      "r:" ONES "12:00000000:1000:you",
+                                      "r:" ONES "13:00000000:0:",
+                                      "w:" ONES "11:00000000:7:me",
+                                      "w:" ONES "12:00000007:8:you",
+                                      "r:" ONES "13:00000007:1760000000000000:a:b",
                                       "player",
                                       "r::",
                                       "",
-                                      "x:" ONES "11:00000000:me"};
+                                      "x:" ONES "11:00000000:7:me"};
 
-static const char *const fields[] = {ONES "11:00000000:me", ONES "12:00000000:you",
-                                     ONES "12:00000007:you",
-                                     ONES "13:00000001:", "9f0c6a4e-0000-4000-8000-000000000001:1"};
+static const char *const fields[] = {
+    ONES "11:00000000:7:me", ONES "12:00000000:1000:you", ONES "12:00000007:8:you",
+    ONES "13:00000001:0:", "9f0c6a4e-0000-4000-8000-000000000001:1"};
 
 static const char *name(void)
 {
@@ -472,12 +475,18 @@ static void ask_command(void)
     ask_both(command_of(count, words));
 }
 
+static const char *const votes[] = {"=r1:e1:0000000000000007", "!r1:e1:0000000000000007",
+                                    "=r2:e1:1760000000000000", "!r2:e1:1760000000000000", ""};
+
 /* A stored value that is plausible, so that the scripts come far. */
 static void ask_plausible(void)
 {
-    static const char *const lock_values[] = {
-        A39 "1:me",          A39 "2:you",           A39 "3:",
-        ONES "11:00000000:", ONES "12:00000000:me", ONES "12:00000007:you"};
+    static const char *const lock_values[] = {A39 "1:me",
+                                              A39 "2:you",
+                                              A39 "3:",
+                                              ONES "11:00000000:1:",
+                                              ONES "12:00000000:me",
+                                              ONES "12:00000007:8:you"};
     static const char *const numbers[] = {"1", "7", "1000", "1760000000000000", "1760000000000001"};
     char ttl[24], key[64], fence[96], now[24];
     unsigned which = (unsigned)prng_below(&d.prng, 2 * KEYS);
@@ -498,9 +507,12 @@ static void ask_plausible(void)
     if (prng_percent(&d.prng, 20)) {
         snprintf(now, sizeof now, "%lld",
                  (long long)(*server.now_us / 1000 + prng_between(&d.prng, -9000, 100)));
-        const char *const words[] = {"HSET", MARKER_KEY, "epoch", "e1",      "run",
-                                     "r1",   "since",    now,     "max_ttl", ttl};
-        ask_both(command_of(10, words));
+        static const char *const tolds[] = {"0", "1", "2"};
+        const char *const words[] = {"HSET",        MARKER_KEY,  "epoch", "e1",           "run",
+                                     "r1",          "since",     now,     "max_ttl",      ttl,
+                                     "told",        PICK(tolds), "top",   PICK(numbers),  "floor",
+                                     PICK(numbers), "longer",    ttl,     "longer_since", now};
+        ask_both(command_of(prng_percent(&d.prng, 70) ? 20 : 10, words));
     }
     if (prng_percent(&d.prng, 30)) {
         snprintf(now, sizeof now, "%lld",
@@ -515,7 +527,7 @@ static void ask_plausible(void)
         ask_both(command_of(3, (const char *const[]){"PEXPIRE", key, ttl}));
     }
     if (prng_percent(&d.prng, 20))
-        ask_both(command_of(3, (const char *const[]){"SET", VOTE_KEY, "e1"}));
+        ask_both(command_of(3, (const char *const[]){"SET", VOTE_KEY, PICK(votes)}));
     if (prng_percent(&d.prng, 10))
         ask_both(command_of(2, (const char *const[]){"DEL", key}));
 }
@@ -533,19 +545,35 @@ static uint32_t duration(void)
     return PICK(durations);
 }
 
-/* What may be adopted: a live entry of the same random part, and the number that goes with it. */
+/* What may be adopted: a live entry of the same random part and number. */
 static void leave_adoptable(const struct send_item *item)
 {
-    char key[64], fence[96], ends[24], number[24];
-    const char *entry = members[item->token.random[RANDOM_BYTES - 1] - 0x11];
+    char key[64], ends[24], entry[96];
+    snprintf(entry, sizeof entry, "r:%s%02x:00000000:%llu:me", ONES,
+             item->token.random[RANDOM_BYTES - 1], (unsigned long long)item->token.fence);
     snprintf(key, sizeof key, "%s%.*s", d.config.policies[item->policy].prefix, (int)item->key.len,
              item->key.at);
-    snprintf(fence, sizeof fence, "lockagent:fence:%s", key);
     snprintf(ends, sizeof ends, "%lld", (long long)(*server.now_us / 1000 + 1000));
-    snprintf(number, sizeof number, "%llu", (unsigned long long)item->token.fence);
     ask_both(command_of(2, (const char *const[]){"DEL", key}));
     ask_both(command_of(4, (const char *const[]){"ZADD", key, ends, entry}));
-    ask_both(command_of(3, (const char *const[]){"SET", fence, number}));
+}
+
+/* One more argument, behind the command. */
+static void put_own(struct text *command, const struct resp *resp, const char *word)
+{
+    size_t at = (size_t)(command->at - resp->bytes) + command->len;
+    command->len +=
+        (size_t)snprintf(resp->bytes + at, resp->size - at, "$%zu\r\n%s\r\n", strlen(word), word);
+}
+
+/* What the master's clock shows at the least: long ago, or later than it does. */
+static void put_clock(struct text *command, const struct resp *resp)
+{
+    static const int64_t off_ms[] = {-7200000, -7200000, 600000};
+    char digits[24];
+    int64_t clock_ms = prng_percent(&d.prng, 40) ? *server.now_us / 1000 + PICK(off_ms) : 0;
+    snprintf(digits, sizeof digits, "%lld", (long long)clock_ms);
+    put_own(command, resp, digits);
 }
 
 /* As the core asks. */
@@ -575,6 +603,7 @@ static void ask_operation(void)
         item->previous.random[RANDOM_BYTES - 1] = (uint8_t)prng_between(&d.prng, 0x11, 0x13);
         item->token.fence = number();
         item->ttl_ms = duration() + (prng_percent(&d.prng, 95) ? 1 : 0);
+        item->left_ms = prng_percent(&d.prng, 50) ? duration() : 10800000;
         item->fair = fair;
         item->shared = shared;
         item->format = redisson ? FORMAT_REDISSON : FORMAT_REDLOCK;
@@ -590,7 +619,13 @@ static void ask_operation(void)
     }
     if (op == OP_ADOPT && prng_percent(&d.prng, 40))
         leave_adoptable(&items[0]);
-    ask_both(asking_op(begin(), &d.config, 0, op, items, count));
+    struct resp *resp = begin();
+    struct text command = asking_op(resp, &d.config, 0, op, items, count);
+    if (asking_has_own(op))
+        put_clock(&command, resp);
+    if (asking_names_vote(&d.config, 0, op))
+        put_own(&command, resp, PICK(votes));
+    ask_both(command);
 }
 
 /* As nobody should: any script with any keys and any arguments. */
@@ -613,15 +648,30 @@ static void ask_nonsense(void)
 /* The marker's script has arguments of its own. */
 static void ask_marker(void)
 {
-    static const char *const ways[] = {"restart", "keep", "look", "new", "trust"};
-    static const char *const runs[] = {"r1", "r2", ""};
-    char seen[24];
-    snprintf(seen, sizeof seen, "%lld",
-             (long long)(*server.now_us / 1000 - prng_between(&d.prng, 0, 8000)));
-    const char *const words[] = {
-        "EVALSHA",  redis_scripts[SCRIPT_MARKER].sha,        "2",         MARKER_KEY, VOTE_KEY,
-        PICK(runs), prng_percent(&d.prng, 50) ? "e1" : "e2", PICK(times), PICK(ways), seen};
-    ask_both(command_of(10, words));
+    static const char *const ways[] = {"restart", "keep", "tell", "trust"};
+    static const char *const runs[] = {"r1", "r2", ""}, *const epochs[] = {"e1", "e2", ""};
+    static const char *const others[] = {"", "", "e3 ", "e3 e1 "}, *const tolds[] = {"0", "1", "2"};
+    char wall[24], lift[24], top[24];
+    snprintf(wall, sizeof wall, "%lld",
+             (long long)(*server.now_us + 1000000 * prng_between(&d.prng, -100, 100)));
+    snprintf(lift, sizeof lift, "%llu", (unsigned long long)number());
+    snprintf(top, sizeof top, "%llu", (unsigned long long)number());
+    const char *const words[] = {"EVALSHA",
+                                 redis_scripts[SCRIPT_MARKER].sha,
+                                 "2",
+                                 MARKER_KEY,
+                                 VOTE_KEY,
+                                 PICK(runs),
+                                 prng_percent(&d.prng, 50) ? "e1" : "e2",
+                                 PICK(times),
+                                 PICK(ways),
+                                 lift,
+                                 PICK(others),
+                                 wall,
+                                 PICK(epochs),
+                                 top,
+                                 PICK(tolds)};
+    ask_both(command_of(15, words));
 }
 
 /* What the shipped scripts need not show: how values and errors pass between the two languages. */

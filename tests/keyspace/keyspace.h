@@ -54,6 +54,9 @@ struct keyspace {
     void *owner;
     uint32_t (*subscribers)(void *owner, struct bytes channel);
     uint32_t (*publish)(void *owner, struct bytes channel, struct bytes message);
+    /* The server's replication ids: all that INFO says. "": the first is not known, the second is
+     * zeros. FLUSHALL leaves them, and so does a copy. */
+    char replid[41], replid2[41];
     struct item *items; /* of the last answer */
     uint32_t item_room;
     char scratch[32 * 4];

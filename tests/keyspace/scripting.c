@@ -611,11 +611,16 @@ static bool is_fair(const char *script)
 }
 
 /* Whether the file is part of the script: common of all, tickets of those with order fair, entries
- * of those for locks that readers share, fields of format redisson, and each of its own. */
+ * of those for locks that readers share, fields of format redisson, guard of those that take locks,
+ * number of those that raise, top of both, and each of its own. */
 static bool goes_into(const char *file, const char *script)
 {
     size_t len = strlen(file);
-    return strcmp(file, "common") == 0 || (strcmp(file, "tickets") == 0 && is_fair(script)) ||
+    bool takes = strncmp(script, "acquire", 7) == 0, raises = strncmp(script, "raise", 5) == 0;
+    return strcmp(file, "common") == 0 || (strcmp(file, "guard") == 0 && takes) ||
+           (strcmp(file, "number") == 0 && raises) ||
+           (strcmp(file, "top") == 0 && (takes || raises)) ||
+           (strcmp(file, "tickets") == 0 && is_fair(script)) ||
            (strcmp(file, "entries") == 0 && is_shared(script)) ||
            (strcmp(file, "fields") == 0 && strstr(script, "_redisson") != NULL) ||
            (strncmp(file, script, len) == 0 &&

@@ -27,6 +27,7 @@ RENDERED = {
     "masters-own-values": (
         "lockagent-masters",
         "--set=masters=3,image=redis:8.2,storage=1Gi,storageClass=fast,networkPolicy=false",
+        "--set=agentImage=lockagent:1.2.3,maxTtl=2m",
         "--set=monitoring=true",
     ),
 }
@@ -34,6 +35,8 @@ RENDERED = {
 REFUSED = (
     ("lockagent-masters", "masters=4", "masters must be one of"),
     ("lockagent-masters", "image=redis", "image: Does not match pattern"),
+    ("lockagent-masters", "agentImage=lockagent", "agentImage: Does not match pattern"),
+    ("lockagent-masters", "maxTtl=60", "maxTtl: "),
     ("lockagent-masters", "storage=much", "storage: Does not match pattern"),
     ("lockagent-masters", "replicas=5", "Additional property replicas is not allowed"),
     ("lockagent-masters", "monitoring=maybe", "monitoring: Invalid type"),
@@ -53,11 +56,17 @@ MONITORING = ("PodMonitor", "PrometheusRule")  # not kinds of Kubernetes itself
 
 
 def objects_of(text):
-    """By kind and name. What kustomize adds is taken off: namespaces, and hashes behind names."""
+    """By kind and name. What kustomize adds is taken off: namespaces, and hashes behind names; and
+    what makes a hook of helm's."""
     text = re.sub(r"\b(redis|lockagent)-[0-9a-z]{10}$", r"\1", text, flags=re.M)
     found = {}
     for each in filter(None, yaml.safe_load_all(text)):
         each["metadata"].pop("namespace", None)
+        hook = each["metadata"].get("annotations", {})
+        for name in [name for name in hook if name.startswith("helm.sh/hook")]:
+            del hook[name]
+        if not hook:
+            each["metadata"].pop("annotations", None)
         found[each["kind"], each["metadata"]["name"]] = each
     return found
 
@@ -74,6 +83,13 @@ def sidecar_of(objects):
     assert mounted == conf["metadata"]["name"], f"{mounted} is mounted, and there is another"
     config.pop("policies", None)  # the sample of values
     return {"agent": agent, "volumes": volumes, "labels": pod["metadata"]["labels"], "conf": config}
+
+
+def masters_of(objects):
+    """All of it; a configuration is compared by what it says."""
+    conf = objects["ConfigMap", "lockagent"]["data"]
+    conf["lockagent.yaml"] = yaml.safe_load(conf["lockagent.yaml"])
+    return objects
 
 
 def differences(ours, theirs, at=""):
@@ -128,10 +144,10 @@ class Charts:
 
     def alike(self):
         for chart, folder, part in (
-            ("lockagent-masters", "masters", dict),
+            ("lockagent-masters", "masters", masters_of),
             ("example", "app", sidecar_of),
         ):
-            ours = objects_of(self.render(chart)[1])
+            ours = objects_of(self.render(chart, "--namespace=lockagent")[1])
             theirs = objects_of(said_by(self.kustomize, "build", str(FOLDER / folder))[1])
             theirs.pop(("Namespace", "lockagent"), None)
             found = "\n".join(differences(part(ours), part(theirs)))

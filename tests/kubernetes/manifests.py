@@ -70,7 +70,7 @@ class Tree:
         self.secrets = {each["metadata"]["name"]: each for each in yaml.load_all(made, LOADER)}
         self.conf = (self.top / "masters/redis.conf").read_text().splitlines()
         self.said, self.config = {}, {}
-        for folder in ("sidecar", "daemonset"):
+        for folder in ("sidecar", "daemonset", "masters"):
             text = (self.top / folder / "lockagent.yaml").read_text()
             self.said[folder], self.config[folder] = judged(lockagent, text)
 
@@ -139,7 +139,8 @@ def references(tree):
         volumes = {each["name"] for each in spec.get("volumes", [])}
         volumes |= {
             claim["metadata"]["name"]
-            for _, each in tree.kind("StatefulSet", folder=folder)
+            for owner, each in tree.kind("StatefulSet", folder=folder)
+            if owner == where
             for claim in each["spec"]["volumeClaimTemplates"]
         }
         used = set()
@@ -335,13 +336,46 @@ def durable(tree):
         yield f"secrets.sh: who knows no password may do more than PING: {default}"
 
 
-def configurations(tree):
-    """Each agent's configuration fits the pod and the masters around it."""
-    services = {
+def services_of(tree):
+    """The masters' URLs."""
+    return {
         f"redis://{each['metadata']['name']}.{tree.kustomizations['masters']['namespace']}.svc:"
         f"{each['spec']['ports'][0]['port']}"
         for _, each in tree.kind("Service", folder="masters")
     }
+
+
+def first_votes(tree):
+    """The Job that gives the masters their first votes: once, and for the agents' group."""
+    job = tree.objects["masters", "Job", "first-votes"]["spec"]
+    spec = job["template"]["spec"]
+    (container,) = spec["containers"]
+    if job.get("backoffLimit") != 0 or spec.get("restartPolicy") != "Never":
+        yield "first-votes: is run again"
+    if "lockagent trust --new /etc/lockagent/lockagent.yaml" not in container["args"][0]:
+        yield f"first-votes: runs {container['args']}"
+    read, file = volume_of(spec, container, "/etc/lockagent/lockagent.yaml")
+    if read.get("configMap", {}).get("name") != "lockagent" or file != "lockagent.yaml":
+        yield "first-votes: reads another configuration"
+    code, said = tree.said["masters"]
+    if code != 0:
+        yield f"first-votes: lockagent check: {said}"
+        return
+    config, agents = tree.config["masters"], tree.config["sidecar"]
+    group = config["redis"]["groups"]["main"]
+    if set(group["masters"]) != services_of(tree) or group["durable"] is not True:
+        yield "first-votes: its masters are not those of masters/"
+    if config["limits"]["max_ttl"] != agents["limits"]["max_ttl"]:
+        yield "first-votes: limits.max_ttl is not that of the agents"
+    volume, key = volume_of(spec, container, yaml_of(tree, "masters")["password_file"])
+    secret = tree.secrets.get(volume.get("secret", {}).get("secretName"), {})
+    if key not in secret.get("stringData", {}):
+        yield "first-votes: no Secret has its password"
+
+
+def configurations(tree):
+    """Each agent's configuration fits the pod and the masters around it."""
+    services = services_of(tree)
     for folder, _, spec, agent in tree.agents():
         code, said = tree.said[folder]
         if code != 0 or not said.endswith(": ok\n"):
@@ -390,7 +424,7 @@ def network(tree):
     ((_, policy),) = tree.kind("NetworkPolicy")
     spec = policy["spec"]
     (rule,) = spec["ingress"]
-    (peer,) = rule.get("from", [{}])
+    peer, first = rule.get("from", [{}, {}])
     pods = peer.get("podSelector", {}).get("matchLabels", {})
     namespaces = peer.get("namespaceSelector", {}).get("matchLabels", {})
     if set(spec["policyTypes"]) != {"Ingress", "Egress"} or spec.get("egress"):
@@ -409,6 +443,9 @@ def network(tree):
     for folder, labels, _, _ in tree.agents():
         if not selects(pods, labels):
             yield f"network: the agent of {folder}/ is kept out"
+    votes = tree.objects["masters", "Job", "first-votes"]["spec"]["template"]["metadata"]["labels"]
+    if first != {"podSelector": {"matchLabels": votes}}:
+        yield "network: not the Job of the first votes is let in beside agents"
     if namespaces != AGENT:
         yield f"network: the namespaces are {namespaces}"
     labels = tree.objects["daemonset", "Namespace", "lockagent-node"]["metadata"]["labels"]
@@ -442,6 +479,7 @@ CHECKS = (
     resources,
     apart,
     durable,
+    first_votes,
     configurations,
     network,
     monitoring,

@@ -84,6 +84,19 @@ class Stage:
         ):
             yield from ("--set", setting)
 
+    def first_votes(self):
+        """The Job's command, with its configuration."""
+        ran = subprocess.run(
+            [
+                *(self.lockagent, "trust", "--new", FOLDER / "masters/lockagent.yaml"),
+                *self.settings("masters"),
+            ],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        return ran.returncode, ran.stdout + ran.stderr
+
     def agent(self, place, password="password"):
         config = ["--config", FOLDER / place / "lockagent.yaml", *self.settings(place, password)]
         return self.start(place, self.lockagent, "serve", *config)
@@ -146,6 +159,12 @@ def masters_start(stage):
     see("nor the configuration", "NOPERM" in stage.ask(port, "config", "get", "*", user=user))
 
 
+def first_votes(stage):
+    for said in ("new: all 5 masters vote now", "all masters vote already"):
+        ended = stage.first_votes()
+        see(f"the Job of the first votes: {ended}", ended == (0, f"main: {said}\n"))
+
+
 def no_quorum_no_start(stage):
     (stage.folder / "wrong").write_text("wrong")
     agent = stage.agent("sidecar", password="wrong")
@@ -205,6 +224,7 @@ def node_agent(stage):
 
 def play(stage):
     masters_start(stage)
+    first_votes(stage)
     no_quorum_no_start(stage)
     agent = death_ends_nothing(stage)
     samples_run(stage)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Shows of the lints of names, sizes and circles that each can fail, and fails only then."""
+"""Shows of the lints of names, sizes, circles and assertions that each can fail, and only then."""
 import json
 import os
 import subprocess
 import tempfile
 import unittest
 
+import asserts
 import circles
 import names
 import sizes
@@ -142,6 +143,31 @@ class Lints(unittest.TestCase):
             "int main(void)\n{\n    low(report);\n}\n",
         )
         self.assertEqual(self.build(), [])
+
+    # ---- assertions ----
+
+    def test_work_inside_an_assertion_is_refused(self):
+        self.write(
+            "agent/a.c",
+            "void a(void)\n{\n    CORE_ASSERT(read(0, b,\n        1) == 1);\n"
+            "    CORE_ASSERT(i++ < 3);\n    CORE_ASSERT(last = 3);\n}\n",
+        )
+        self.assertEqual(
+            asserts.findings(self.top),
+            [
+                "agent/a.c:3: read() inside an assertion",
+                "agent/a.c:5: something is changed inside an assertion",
+                "agent/a.c:6: something is changed inside an assertion",
+            ],
+        )
+
+    def test_questions_and_comparisons_are_no_work(self):
+        self.write(
+            "agent/a.c",
+            "bool is_full(void)\n{\n}\nvoid a(void)\n{\n    CORE_ASSERT(!is_full() && a <= b);\n"
+            '    CORE_ASSERT(strlen(a) == (b != c) && !"a = b()");\n    read(0, b, 1);\n}\n',
+        )
+        self.assertEqual(asserts.findings(self.top), [])
 
     def test_a_build_without_objects_is_not_well(self):
         self.write("build/compile_commands.json", "[]")

@@ -1,4 +1,4 @@
-"""What the lints of names, sizes and circles see of the sources: files, functions, tags, includes.
+"""What the lints see of the sources: files, functions, tags, includes.
 
 The sources are laid out by clang-format, so no parser is needed: a function's body begins with a {
 in the first column and ends with a } there.

@@ -12,7 +12,8 @@ import time
 import urllib.parse
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests/faults"))
+sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests/faults")]
+from marking import mark_master
 from world import LIBC, PR_SET_PDEATHSIG, eventually, free_ports
 
 MASTERS = 5
@@ -23,7 +24,7 @@ def die_with_us():
 
 
 class Stage:
-    """`durable` masters vote at once. All of it ends with close()."""
+    """The masters vote from the beginning. All of it ends with close()."""
 
     def __init__(self, build):
         self.folder = tempfile.TemporaryDirectory(prefix="lockagent-page-")
@@ -33,6 +34,7 @@ class Stage:
             self.start_master(master)
         for master in range(MASTERS):
             assert eventually(lambda master=master: self.answers(master)), "redis-server is silent"
+            mark_master("-p", self.ports[master])
         self.start_agent()
 
     def path(self, name):
@@ -77,10 +79,7 @@ class Stage:
         self.start("agent", f"{self.build}/lockagent", "--config", self.path("agent.yaml"))
         assert eventually(lambda: self.status("/livez") == 200), "the agent does not start"
 
-    def trust(self):
-        """Ends the first guard, which masters that are not durable have, by hand."""
-        command = [f"{self.build}/lockagent", "trust", self.path("agent.yaml")]
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    def await_ready(self):
         assert eventually(lambda: self.status("/readyz") == 200), "the agent is not ready"
 
     def send(self, method, path, admin=False, **parameters):
@@ -120,7 +119,7 @@ class Stage:
 
 def furnish(stage):
     """What the page is to show: holds of all kinds, those who wait, a dead and a guarded master."""
-    stage.trust()
+    stage.await_ready()
     stage.hold("nightly/invoices", label="billing-7f9c, pod 2")
     stage.hold("import/customers", label="crm-import", ttl="1m")
     stage.hold("pool/gpu", label="trainer-1")

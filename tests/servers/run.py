@@ -12,6 +12,7 @@ docs/interop.md is compared; --write puts the rows there that were run. The last
 N failed`.
 """
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -25,6 +26,9 @@ import tempfile
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests"))
+from marking import mark_master
+
 HERE, PAGE = TOP / "tests/servers", TOP / "docs/interop.md"
 TABLE = re.compile(r"(?<=<!-- servers -->\n).*?(?=<!-- end of servers -->)", re.S)
 HEAD = "| server | from | integration tests | hazards |\n| --- | --- | --- | --- |\n"
@@ -152,6 +156,13 @@ def seen_within(seconds, condition):
     return True
 
 
+def answers(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as asked_it:
+        asked_it.sendall(b"PING\r\n")
+        return asked_it.recv(5) == b"+PONG"
+    return False
+
+
 def grants_and_loses(build):
     """On Redis 6.0 an acquire is granted, no renewal is confirmed, and the hold is said to be lost
     before the validity that was told has ended."""
@@ -166,8 +177,12 @@ def grants_and_loses(build):
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
         quiet["stderr"] = subprocess.DEVNULL
         master = subprocess.Popen([OLD.path, *words], **quiet)
-        agent = subprocess.Popen([build / "lockagent", "--config", config], **quiet)
+        agent = None
         try:
+            if not seen_within(15, lambda: answers(port)):
+                return "the server does not answer"
+            mark_master("-p", port)
+            agent = subprocess.Popen([build / "lockagent", "--config", config], **quiet)
             if not seen_within(15, lambda: asked(api, "GET", "/readyz")[0] == 200):
                 return "the agent is not ready"
             status, _ = asked(api, "POST", "/locks/old?ttl=2s&renew=agent")
@@ -183,7 +198,7 @@ def grants_and_loses(build):
             )
             return None if held else "a hold is not lost"
         finally:
-            for process in (agent, master):
+            for process in filter(None, (agent, master)):
                 process.kill()
                 process.wait()
 

@@ -10,20 +10,22 @@ enum { TIMER_JITTER_US = 1000 };
 struct instant agent_clock(const struct world *w, uint8_t index)
 {
     const struct agent *agent = &w->agents[index];
-    return (struct instant){agent->boot_base_us + w->now + w->now * agent->rate_ppm / 1000000};
+    int64_t run_us = clocks_agent_us(w, index);
+    return (struct instant){agent->boot_base_us + run_us + run_us * agent->rate_ppm / 1000000};
 }
 
 int64_t agent_wall_us(const struct world *w, uint8_t index)
 {
     const struct agent *agent = &w->agents[index];
-    return 1700000000000000 + w->now + w->now * agent->rate_ppm / 1000000 + agent->wall_us;
+    int64_t run_us = clocks_agent_us(w, index);
+    return 1700000000000000 + run_us + run_us * agent->rate_ppm / 1000000 + agent->wall_us;
 }
 
 int64_t agent_real_us(const struct world *w, uint8_t index, struct instant t)
 {
     const struct agent *agent = &w->agents[index];
     int64_t shown = t.us - agent->boot_base_us;
-    return shown - shown * agent->rate_ppm / (1000000 + agent->rate_ppm);
+    return shown - shown * agent->rate_ppm / (1000000 + agent->rate_ppm) + agent->paused_us;
 }
 
 static void arm_timer(struct world *w, uint8_t index)
@@ -100,6 +102,7 @@ void agent_boot(struct world *w, uint8_t index)
     memset(agent->watches, 0, sizeof agent->watches);
     memset(agent->lines, 0, sizeof agent->lines);
     world_say(w, "a%u boots", index);
+    marking_boot(w, index);
     for (uint8_t m = 0; m < w->options.masters; m++)
         world_plan_in(w, prng_between(&w->prng, 100, 20000),
                       (struct happening){.kind = HAPPEN_CONNECT,
@@ -338,6 +341,9 @@ static void deliver(struct world *w, uint8_t index)
         case EFFECT_HOLD:
             journal(w, index, &effect->hold);
             break;
+        case EFFECT_READ_CLOCKS:
+            readings_all(w, index);
+            break;
         case EFFECT_TRACE:
             checker_trace(w, index, &effect->trace);
             break;
@@ -531,7 +537,9 @@ void agent_take_request(struct world *w, struct request *request)
     char label[SIM_LABEL];
     struct secrets secrets;
     fill_event(w, request, label, &secrets, &event);
-    request->arrived = ++w->arrivals;
+    request->arrived = request->queued = ++w->arrivals;
+    if ((request->kind == EVENT_RENEW || request->kind == EVENT_RELEASE) && request->hold != NULL)
+        request->had = master_set_having(w, request->hold->key, &request->token);
     turns_came(w, request);
     agent_step(w, request->agent, &event);
 }

@@ -17,7 +17,7 @@ enum {
     HOPELESS_LOOK_US = 500000,
     LEAVES_US = 2000000,
     TURNED_AWAY_US = 100000,
-    TURNED_AWAY_MAX = 200,
+    TURNED_AWAY_MAX = 200, /* beside those that the longest lease explains */
     LARGER = 1000003,
 };
 
@@ -60,7 +60,7 @@ static struct request *new_request(struct world *w, uint8_t caller, uint8_t agen
 
 static void send_in(struct world *w, struct request *request, int64_t us)
 {
-    request->asked_at = w->now + us;
+    request->asked_at = request->begun_at = w->now + us;
     if (request->caller != CALLER_NOBODY) {
         struct caller *caller = caller_of(w, request->caller);
         caller->request = request;
@@ -88,19 +88,20 @@ static void ask_for_lock(struct world *w, struct caller *caller)
     struct request *request = new_request(w, caller->index, caller->agent, EVENT_ACQUIRE,
                                           (uint8_t)prng_below(&w->prng, o->keys));
     request->bad_ttl = prng_percent(&w->prng, o->bad_ttls);
-    request->ttl_ms = request->bad_ttl             ? w->config.max_ttl_ms + 1
-                      : prng_percent(&w->prng, 30) ? 0
-                                                   : draw_ttl(w);
+    bool names_none = !request->bad_ttl && prng_percent(&w->prng, 30);
+    request->ttl_ms = request->bad_ttl                           ? w->config.max_ttl_ms + 1
+                      : names_none && o->ttl_ms <= o->ttl_ms_max ? 0
+                                                                 : draw_ttl(w);
     request->wait_ms = prng_percent(&w->prng, o->waits) ? prng_between(&w->prng, 10, 6000) : 0;
     request->renew = (enum renew)prng_below(&w->prng, 3);
     request->max_hold_ms = prng_percent(&w->prng, 80) ? 0 : prng_between(&w->prng, 1000, 10000);
     request->loses_answer = prng_percent(&w->prng, o->loses_answers);
-    if (o->rw && prng_percent(&w->prng, o->readers))
+    if (options_kind(o, request->key).rw && prng_percent(&w->prng, o->readers))
         request->mode = MODE_READ;
     request->bound = prng_percent(&w->prng, o->binds);
     if (request->bound && request->renew == RENEW_CALLER)
         request->renew = RENEW_UNSET;
-    if (prng_percent(&w->prng, o->owns))
+    if (prng_percent(&w->prng, o->owns) && options_kind(o, request->key).permits == 1)
         request->owner = (uint8_t)prng_between(&w->prng, 1, SIM_OWNERS);
     else if (!request->bound && prng_percent(&w->prng, o->repeats))
         request->secret = ++w->secrets;
@@ -125,13 +126,11 @@ static struct request *request_with_token(struct world *w, struct caller *caller
     return request;
 }
 
-/* D3: callers behind one address that spreads them over agents. Not where the hold is several
- * callers', or one of a request that may be asked again: that is its agent's own affair. */
+/* D3: callers behind one address that spreads them over agents. */
 static uint8_t next_agent(struct world *w, const struct caller *caller)
 {
     struct hold *hold = caller->hold;
-    if (!w->switches.roaming || w->healed || hold->owner != 0 || hold->secret != 0 ||
-        hold->users != 1 || !prng_percent(&w->prng, 50))
+    if (!w->switches.roaming || w->healed || !prng_percent(&w->prng, 50))
         return caller->agent;
     hold->shared = true;
     return (uint8_t)prng_below(&w->prng, w->options.agents);
@@ -251,14 +250,6 @@ static bool bother(struct world *w, struct caller *caller)
     uint16_t recent = (uint16_t)(w->hold_count - 1 < 6 ? w->hold_count - 1 : 6);
     struct hold *hold = &w->holds[w->hold_count - 1 - prng_below(&w->prng, recent)];
     bool renews = prng_percent(&w->prng, 50);
-    /* Its own agent may not know of a release elsewhere yet, and repair the key where masters
-     * forget, or may have, or are guarded (R7). */
-    bool may_be_repaired = w->switches.forgetful || w->epoch_at >= hold->granted_at;
-    if (may_be_repaired && hold->released && hold->tenures[hold->agent].is_held)
-        renews = false;
-    /* A replica that missed the release has the key back when it is promoted (R21). */
-    if (w->options.replicas > 0 && hold->released)
-        renews = false;
     bool at_home = prng_percent(&w->prng, 70);
     uint8_t agent = at_home ? hold->agent : (uint8_t)prng_below(&w->prng, w->options.agents);
     bool known = hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
@@ -271,10 +262,10 @@ static bool bother(struct world *w, struct caller *caller)
     if (!hold->released) {
         if ((renews || w->switches.roaming) && !known && w->options.fencing &&
             prng_percent(&w->prng, 50)) {
-            /* Where masters forget, a repaired key may stand beside the number of a later grant. */
-            bool larger = prng_percent(&w->prng, 50) && !w->switches.forgetful;
-            /* a lower one may be what a master stores that was not raised, and one that is larger
-             * by little what one stores that was asked too late to be counted (R12) */
+            bool larger = prng_percent(&w->prng, 50);
+            /* a lower one may be what a master gave the token that was not raised, and one that is
+             * larger by little what one gave it that was asked too late to be counted: such a
+             * master deletes (R12) */
             larger = larger || !renews;
             request->token.fence += larger ? LARGER : (uint64_t)-1;
         } else {
@@ -407,7 +398,7 @@ static int64_t patience_us(const struct world *w)
 {
     const struct options *o = &w->options;
     return (int64_t)(w->config.max_ttl_ms * 101 / 100 + BACK_OFFS * o->retry_ms_max) * 1000 +
-           3 * options_round_trip_us(o) + PROBE_SLACK_US;
+           3 * options_round_trip_us(o) + PROBE_SLACK_US + w->set_back_us;
 }
 
 /* C14: whoever comes later, in whatever mode, makes nobody wait for longer. */
@@ -430,9 +421,10 @@ static void probe(struct world *w, struct caller *caller)
         new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, caller->key);
     request->ttl_ms = w->options.ttl_ms_max;
     request->wait_ms = PROBE_WAIT_MS;
-    if (w->options.rw && prng_percent(&w->prng, w->options.readers))
+    bool shares = options_kind(&w->options, caller->key).rw;
+    if (shares && prng_percent(&w->prng, w->options.readers))
         request->mode = MODE_READ;
-    if (w->options.rw && !w->switches.few_rounds)
+    if (shares && !w->switches.few_rounds)
         stand_in_line(w, caller);
     send(w, request);
     if (caller->hopeless || caller->leaves) {
@@ -475,7 +467,8 @@ void caller_act(struct world *w, uint8_t index)
             hang_up(w, caller);
         else if (caller->probes)
             checker_fail(w, "%s c%u at a%u waits for k%u in a healed world, and does not get it",
-                         w->options.rw ? "C14" : "C6", index, caller->agent, caller->key);
+                         options_kind(&w->options, caller->key).rw ? "C14" : "C6", index,
+                         caller->agent, caller->key);
         else if (caller->request != NULL)
             hang_up(w, caller);
         break;
@@ -522,10 +515,10 @@ static void granted(struct world *w, struct caller *caller, struct request *requ
     hold->users++;
     if (answer->answer != ANSWER_REPEATED || hold->count == 0) /* D3: it is one request */
         hold->count++;
-    if (hold->ended && !hold->elsewhere)
-        checker_taken_up(w, hold);
+    if (hold->ended)
+        checker_taken_up(w, hold, request);
     caller->hold = hold;
-    if (caller->probes && w->options.fair)
+    if (caller->probes && options_kind(&w->options, caller->key).fair)
         turns_granted(w, caller, request);
     hold_on(w, caller);
 }
@@ -554,7 +547,13 @@ static bool is_crowded(enum answer answer)
     return answer == ANSWER_TOO_MANY_LOCKS || answer == ANSWER_TOO_MANY_WAITERS;
 }
 
-/* The tables of its agent are full of other keys, each of which is held for a moment. */
+/* The tables of its agent are full of other keys. Each of them is held for a moment, or left to run
+ * out (D3.4). */
+static uint32_t turned_away_most(const struct world *w)
+{
+    return TURNED_AWAY_MAX + (uint32_t)(1000 * (int64_t)w->config.max_ttl_ms / TURNED_AWAY_US);
+}
+
 static void probe_later(struct world *w, struct caller *caller)
 {
     int64_t us = prng_between(&w->prng, 10000, 2 * TURNED_AWAY_US);
@@ -586,7 +585,7 @@ void caller_answered(struct world *w, struct request *request, const struct effe
     else if (request->kind == EVENT_RELEASE)
         released(w, caller, answer);
     else if (caller->probes && is_crowded(answer->answer) &&
-             caller->turned_away++ < TURNED_AWAY_MAX)
+             caller->turned_away++ < turned_away_most(w))
         probe_later(w, caller);
     else if (caller->probes)
         checker_fail(w, "C6 in a healed world a waiter was answered %s",
@@ -648,13 +647,15 @@ static unsigned counted(const struct world *w, uint8_t agent, const struct hold 
     return 1;
 }
 
-static void release_leftover(struct world *w, uint8_t agent, struct hold *hold)
+static void release_leftover(struct world *w, uint8_t agent, struct hold *hold, unsigned *sent)
 {
     for (unsigned left = counted(w, agent, hold); left > 0; left--) {
         struct request *request = new_request(w, CALLER_NOBODY, agent, EVENT_RELEASE, hold->key);
         request->token = hold->token;
         request->hold = hold;
-        send(w, request);
+        /* no more at once than an agent has room for */
+        int64_t turn = (*sent)++ / (SIM_REQUESTS / 2);
+        send_in(w, request, 10 + turn * 4 * options_round_trip_us(&w->options));
     }
 }
 
@@ -664,6 +665,7 @@ static int64_t clear_leftovers(struct world *w)
 {
     int64_t latest = w->now;
     for (uint8_t a = 0; a < w->options.agents; a++) {
+        unsigned sent = 0;
         for (uint8_t key = 0; key < options_places(&w->options); key++) {
             struct hold *hold = w->agents[a].held[key];
             for (; hold != NULL; hold = hold->tenures[a].next) {
@@ -673,7 +675,7 @@ static int64_t clear_leftovers(struct world *w)
                     continue;
                 }
                 hold->ended = true;
-                release_leftover(w, a, hold);
+                release_leftover(w, a, hold, &sent);
             }
         }
     }

@@ -96,7 +96,7 @@ uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct b
     char text[64] = "";
     memcpy(text, message.at, message.len < sizeof text ? message.len : sizeof text - 1);
     struct signal signal = {.kind = EVENT_MESSAGE, .key = key};
-    if (!w->options.redisson)
+    if (!options_kind(&w->options, key).redisson)
         signal.said = message_read(text);
     else if (!message_is_redissons(text))
         return 0;

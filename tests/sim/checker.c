@@ -65,9 +65,13 @@ void checker_reset(struct world *w)
     w->hold_count = 1;
     memset(w->buckets, 0, sizeof w->buckets);
     memset(w->window_count, 0, sizeof w->window_count);
+    for (uint8_t a = 0; a < SIM_AGENTS; a++) /* a run that showed a violation has left them */
+        memset(w->agents[a].held, 0, sizeof w->agents[a].held);
     memset(w->fence_last, 0, sizeof w->fence_last);
     memset(w->busy_until, 0, sizeof w->busy_until);
     memset(w->granted_last, 0, sizeof w->granted_last);
+    for (uint8_t a = 0; a < SIM_AGENTS; a++) /* also of those that are not in this run */
+        memset(w->agents[a].held, 0, sizeof w->agents[a].held);
     memset(w->registers, 0, sizeof w->registers);
     memset(w->written_last, 0, sizeof w->written_last);
     w->forgot_at = w->epoch_at = w->intruded_at = -1;
@@ -78,7 +82,7 @@ void checker_fail(struct world *w, const char *format, ...)
 {
     if (w->violation[0] != '\0')
         return;
-    static const char *const tags[] = {"", "[A1] ", "[A2] ", "[A2] ", "[A3] ", "[A4] "};
+    static const char *const tags[] = {"", "[A1] ", "[A2] ", "[A2] ", "[A3] ", "[A4] ", "[A1] "};
     const char *tag = tags[w->switches.kept ? ASSUME_ALL : w->switches.broken];
     int length =
         snprintf(w->violation, sizeof w->violation, "at %.6f s: %s", (double)w->now / 1e6, tag);
@@ -138,6 +142,17 @@ static void drop(struct world *w, uint8_t agent, struct hold *hold)
     hold->tenures[agent].next = NULL;
 }
 
+/* R11: the hold has ended, and its owner, who asked for it once more, may contend only now. */
+static void ended_for_owner(struct world *w, uint8_t agent, const struct hold *hold)
+{
+    for (size_t i = 0; i < SIM_REQUESTS && hold->owner != 0; i++) {
+        struct request *request = w->agents[agent].open[i];
+        if (request != NULL && request->kind == EVENT_ACQUIRE && request->key == hold->key &&
+            request->owner == hold->owner)
+            request->queued = ++w->arrivals;
+    }
+}
+
 void checker_drop_all(struct world *w, uint8_t agent)
 {
     for (uint8_t key = 0; key < SIM_KEYS; key++)
@@ -150,7 +165,7 @@ static void put(struct world *w, uint8_t agent, struct hold *hold)
 {
     struct hold **first = &w->agents[agent].held[hold->key];
     drop(w, agent, hold);
-    while (!w->options.rw && *first != NULL)
+    while (!options_kind(&w->options, hold->key).rw && *first != NULL)
         drop(w, agent, *first);
     hold->tenures[agent].next = *first;
     hold->tenures[agent].is_held = true;
@@ -171,7 +186,8 @@ static struct hold *traced(struct world *w, uint8_t agent, uint8_t key,
                            const struct effect_trace *trace)
 {
     struct hold *hold = w->agents[agent].held[key], *unknown = NULL;
-    for (; hold != NULL && w->options.rw; hold = hold->tenures[agent].next) {
+    bool is_shared = options_kind(&w->options, key).rw;
+    for (; hold != NULL && is_shared; hold = hold->tenures[agent].next) {
         const struct tenure *tenure = &hold->tenures[agent];
         if (tenure->lock_is_known && tenure->lock.slot == trace->lock.slot &&
             tenure->lock.generation == trace->lock.generation)
@@ -179,7 +195,7 @@ static struct hold *traced(struct world *w, uint8_t agent, uint8_t key,
         if (!tenure->lock_is_known && hold->token.fence == trace->fence)
             unknown = hold;
     }
-    return w->options.rw ? unknown : hold;
+    return is_shared ? unknown : hold;
 }
 
 /* ---- C1: windows ----------------------------------------------------------------------------- */
@@ -187,6 +203,7 @@ static struct hold *traced(struct world *w, uint8_t agent, uint8_t key,
 static void check_alone(struct world *w, struct hold *hold)
 {
     struct hold **windows = w->windows[hold->key];
+    struct key_kind kind = options_kind(&w->options, hold->key);
     uint16_t kept = 0;
     bool known = false;
     for (uint16_t i = 0; i < w->window_count[hold->key]; i++) {
@@ -196,13 +213,14 @@ static void check_alone(struct world *w, struct hold *hold)
         windows[kept++] = other;
         known = known || other == hold;
         bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
-        if (other != hold && !hold->ended && !both_read)
+        bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold);
+        if (other != hold && !hold->ended && !both_read && !excused)
             checker_fail(w,
                          "%s k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
                          "is held too",
-                         w->options.rw            ? "C14"
-                         : w->options.permits > 1 ? "C15"
-                                                  : "C1",
+                         kind.rw            ? "C14"
+                         : kind.permits > 1 ? "C15"
+                                            : "C1",
                          hold->key, other->token.random[0], other->token.random[1], other->agent,
                          (long long)(other->window_until - w->now), hold->token.random[0],
                          hold->token.random[1], hold->agent);
@@ -227,9 +245,10 @@ static void check_view(struct world *w, uint8_t agent, struct hold *hold,
     if (instant_before(view->max_hold_until, view->valid_until) ||
         view->max_hold_until.us != tenure->max_hold_until.us)
         checker_fail(w, "C9 a%u: k%u goes beyond its max_hold", agent, hold->key);
-    if (instant_before(view->valid_until, tenure->valid_until))
+    int64_t back_us = instant_us_between(view->valid_until, tenure->valid_until);
+    if (back_us > 0 && !clocks_may_shorten(hold, back_us))
         checker_fail(w, "C9 a%u shortened the validity of k%u by %lld us", agent, hold->key,
-                     (long long)instant_us_between(view->valid_until, tenure->valid_until));
+                     (long long)back_us);
 }
 
 /* R7: but for keys that it lost by its holder's wish, or on a master that forgot. */
@@ -237,10 +256,11 @@ static void check_confirmed(struct world *w, uint8_t agent, struct hold *hold,
                             const struct hold_view *view)
 {
     hold->known = hold->known || view->confirmed == w->options.masters;
-    if (hold->ended || w->switches.broken != ASSUME_ALL || w->forgot_at >= hold->asked.asked_at)
+    if (hold->ended || w->switches.broken != ASSUME_ALL || w->forgot_at >= hold->asked.begun_at ||
+        clocks_excuse(w, hold))
         return;
     unsigned has = master_count_holding(w, hold->key, hold->token.random);
-    if (view->confirmed > has)
+    if (view->confirmed > has + clocks_unnoticed(w, hold))
         checker_fail(w, "C5 a%u lists k%u as confirmed by %u masters, and %u have its key", agent,
                      hold->key, view->confirmed, has);
 }
@@ -267,6 +287,16 @@ void checker_voted(struct world *w, const struct order *order)
                      (long long)(w->now - w->promoted_at));
 }
 
+/* A1, A3: a clock has stepped since the hold was asked for, so its window is what its agent reports
+ * now. */
+static void report_shaken(struct world *w, uint8_t agent, struct hold *hold,
+                          const struct hold_view *view)
+{
+    hold->tenures[agent].valid_until = view->valid_until;
+    hold->window_until = agent_real_us(w, agent, view->valid_until);
+    check_alone(w, hold);
+}
+
 static void report(struct world *w, uint8_t agent, const struct hold_view *view)
 {
     struct hold *hold = checker_find(w, view->token.random);
@@ -277,6 +307,10 @@ static void report(struct world *w, uint8_t agent, const struct hold_view *view)
     check_view(w, agent, hold, view);
     hold->ttl_ms = view->ttl_ms;
     check_confirmed(w, agent, hold, view);
+    if (hold->shaken_us > 0) {
+        report_shaken(w, agent, hold, view);
+        return;
+    }
     if (!instant_before(hold->tenures[agent].valid_until, view->valid_until))
         return;
     hold->tenures[agent].valid_until = view->valid_until;
@@ -302,35 +336,36 @@ static bool is_fitting(const struct world *w, uint8_t agent, const struct reques
 {
 #define IS(name) (1u << ANSWER_##name)
     uint32_t fitting;
+    struct key_kind kind = options_kind(&w->options, request->key);
+    /* R16: of an acquire, and of what this agent does not hold */
+    bool is_late = w->agents[agent].stalled_last >= request->asked_at;
+    uint32_t waited = w->switches.few_rounds || is_late ? IS(OVERLOADED) : 0;
     switch (request->kind) {
     case EVENT_ACQUIRE:
-        fitting = IS(GRANTED) | IS(LOCK_HELD) | IS(QUORUM_UNAVAILABLE) | IS(VALIDITY_EXPIRED) |
-                  IS(TOO_MANY_LOCKS) | IS(TOO_MANY_WAITERS) | IS(DRAINING) |
-                  (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0) |
-                  (w->switches.few_rounds || w->options.permits > 1 ||
-                           w->agents[agent].stalled_last >= request->asked_at
-                       ? IS(OVERLOADED)
-                       : 0) |
-                  (request->bad_ttl || w->agents[agent].reloaded ? IS(BAD_TTL) : 0) |
-                  (request->owner != 0 ? IS(REENTERED) : 0) |
-                  (request->owner != 0 && w->options.rw && request->mode == MODE_WRITE
-                       ? IS(UPGRADE_REFUSED)
-                       : 0) |
-                  (request->secret != 0
-                       ? IS(REPEATED) | IS(SUPERSEDED) | IS(IDEMPOTENCY_MISMATCH) | IS(LOCK_LOST)
-                       : 0);
+        fitting =
+            IS(GRANTED) | IS(LOCK_HELD) | IS(QUORUM_UNAVAILABLE) | IS(VALIDITY_EXPIRED) |
+            IS(TOO_MANY_LOCKS) | IS(TOO_MANY_WAITERS) | IS(DRAINING) |
+            (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0) | waited |
+            (kind.permits > 1 ? IS(OVERLOADED) : 0) |
+            (request->bad_ttl || w->agents[agent].reloaded ? IS(BAD_TTL) : 0) |
+            (request->owner != 0 ? IS(REENTERED) : 0) |
+            (request->owner != 0 && kind.rw && request->mode == MODE_WRITE ? IS(UPGRADE_REFUSED)
+                                                                           : 0) |
+            (request->secret != 0
+                 ? IS(REPEATED) | IS(SUPERSEDED) | IS(IDEMPOTENCY_MISMATCH) | IS(LOCK_LOST)
+                 : 0);
         break;
     case EVENT_RENEW:
         fitting = IS(RENEWED) | IS(RENEW_FAILED) | IS(LOCK_LOST) | IS(TOKEN_MISMATCH) |
                   IS(NOT_HELD) | IS(QUORUM_UNAVAILABLE) | IS(TOO_MANY_LOCKS) | IS(BAD_TTL) |
-                  IS(DRAINING);
+                  IS(DRAINING) | waited;
         break;
     case EVENT_RELEASE:
         fitting = IS(RELEASED) | IS(RELEASE_PENDING) | IS(LOCK_LOST) | IS(TOKEN_MISMATCH) |
                   IS(NOT_HELD) | IS(QUORUM_UNAVAILABLE) | IS(TOO_MANY_LOCKS);
         break;
     default:
-        fitting = IS(STATE);
+        fitting = IS(STATE) | waited;
         break;
     }
 #undef IS
@@ -344,15 +379,24 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
     const struct options *o = &w->options;
     int64_t ttl_ms = o->ttl_ms_max > SHORT_TTL_MS_MAX ? o->ttl_ms_max : SHORT_TTL_MS_MAX,
             round_ms = o->node_timeout_ms > ttl_ms / 10 ? o->node_timeout_ms : ttl_ms / 10;
+    /* R3: a hold that was adopted without a ttl has the policy's. */
+    int64_t renewal_ms = o->ttl_ms / 10 > round_ms ? o->ttl_ms / 10 : round_ms;
     int64_t most_ms = request->kind == EVENT_ACQUIRE ? 2 * (int64_t)o->node_timeout_ms
-                      : request->kind == EVENT_RENEW ? (w->switches.roaming ? 3 : 2) * round_ms
+                      : request->kind == EVENT_RENEW ? (w->switches.roaming ? 3 : 2) * renewal_ms
                                                      : round_ms;
+    if (request->kind == EVENT_RELEASE && most_ms < RELEASE_MS_MAX)
+        most_ms = RELEASE_MS_MAX; /* R3 */
     if (request->kind == EVENT_ACQUIRE && request->wait_ms > most_ms)
         most_ms = request->wait_ms;
     else if (request->kind == EVENT_ACQUIRE && w->switches.few_rounds)
         most_ms = ADMISSION_MS_MAX; /* R16 */
     else if (request->kind == EVENT_ACQUIRE && request->wait_ms == 0)
         most_ms *= o->callers; /* who tries once stands behind those of this agent who try now */
+    bool is_guest = request->kind == EVENT_RENEW || request->kind == EVENT_READ;
+    if (is_guest && w->switches.few_rounds)
+        most_ms += ADMISSION_MS_MAX; /* R16 */
+    if (clocks_may_void(w, agent, request->asked_at))
+        most_ms *= 2; /* R14: what is under way as a gain is noticed is asked again */
     int64_t took_us = w->now - request->asked_at;
     if (w->agents[agent].stalled_last < request->asked_at && took_us > most_ms * 1050 + SLACK_US)
         checker_fail(w, "C7 a%u answered %s after %lld us, %lld ms were allowed", agent,
@@ -363,16 +407,18 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
 static void check_turn(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct agent *at = &w->agents[agent];
-    bool has_order = request->wait_ms > 0 && w->options.permits == 1; /* R20: rounds overtake */
+    struct key_kind kind = options_kind(&w->options, request->key);
+    bool has_order = request->wait_ms > 0 && kind.permits == 1; /* R20: rounds overtake */
     if (at->draining && request->arrived > at->drained_from)
         checker_fail(w, "C7 a%u drains, and granted k%u to one who came later", agent,
                      request->key);
     for (size_t i = 0; i < SIM_REQUESTS && has_order; i++) {
         const struct request *other = at->open[i];
-        bool passes = w->options.rw && request->mode == MODE_READ && other != NULL &&
+        bool passes = kind.rw && request->mode == MODE_READ && other != NULL &&
                       other->mode == MODE_READ; /* they contend side by side (R18) */
         if (other != NULL && other->kind == EVENT_ACQUIRE && other->key == request->key &&
-            other->wait_ms > 0 && other->arrived < request->arrived && !passes)
+            other->wait_ms > 0 && other->arrived < request->arrived &&
+            other->queued < request->queued && !passes)
             checker_fail(w, "C11 a%u granted k%u to request %u, and request %u came before it",
                          agent, request->key, request->number, other->number);
     }
@@ -419,6 +465,28 @@ static bool is_its_own(uint32_t now, uint32_t before, uint32_t asked)
     return asked != 0 && (asked == now || asked == before);
 }
 
+/* Where a master forgot the key, or may have, or its guard ended, the hold's agent may have
+ * repaired the key before it heard of the release (R7). */
+static bool may_be_repaired(const struct world *w, const struct hold *hold)
+{
+    return w->switches.broken != ASSUME_ALL || hold->crossed ||
+           w->forgot_at >= hold->released_from || w->epoch_at >= hold->released_from;
+}
+
+static bool came_after_release(const struct hold *hold, const struct request *request)
+{
+    return hold->released && request->arrived > hold->released_after;
+}
+
+/* C12: a token that was released, at whatever agent, is nobody's for a request that came later. */
+static void check_had_still(struct world *w, uint8_t agent, const struct request *request,
+                            const struct hold *hold)
+{
+    if (came_after_release(hold, request) && !may_be_repaired(w, hold))
+        checker_fail(w, "C12 a%u says that k%u is held, %lld us after its release was answered",
+                     agent, hold->key, (long long)(request->asked_at - hold->released_at));
+}
+
 /* R11, D3: the hold is the caller's own. */
 static void check_had(struct world *w, uint8_t agent, const struct request *request,
                       const struct effect_answer *answer)
@@ -426,7 +494,7 @@ static void check_had(struct world *w, uint8_t agent, const struct request *requ
     struct hold *hold = checker_find(w, answer->hold.token.random);
     bool again = answer->answer == ANSWER_REENTERED;
     if (hold == NULL || !hold->tenures[agent].is_held ||
-        (w->options.permits == 1 && hold->key != request->key) ||
+        (options_kind(&w->options, request->key).permits == 1 && hold->key != request->key) ||
         (again ? !is_its_own(hold->owner, hold->owner_before, request->owner) ||
                      answer->hold.count < 2
                : !is_its_own(hold->secret, hold->secret_before, request->secret))) {
@@ -434,6 +502,10 @@ static void check_had(struct world *w, uint8_t agent, const struct request *requ
                      request->key, request->owner, request->secret);
         return;
     }
+    check_had_still(w, agent, request, hold);
+    if (hold->mode == MODE_READ && request->mode == MODE_WRITE)
+        checker_fail(w, "C14 a%u let request %u write k%u, and gave it a hold that reads", agent,
+                     request->number, request->key);
     *(again ? &w->figures.reentered : &w->figures.repeated) += 1;
     hold->tenures[agent].lock = answer->lock;
     report(w, agent, &answer->hold);
@@ -466,10 +538,30 @@ static void check_superseded(struct world *w, uint8_t agent, const struct reques
 {
     for (size_t i = 0; i < SIM_REQUESTS; i++) {
         struct request *other = w->agents[agent].open[i];
-        if (other != NULL && other->secret == request->secret && other->kind == EVENT_ACQUIRE)
-            other->arrived = request->arrived;
+        if (other == NULL || other->secret != request->secret || other->kind != EVENT_ACQUIRE)
+            continue;
+        other->arrived = request->arrived;
+        other->queued = request->queued;
+        other->begun_at = request->begun_at;
     }
     w->figures.superseded++;
+}
+
+/* A6: where clocks are set back, numbers that were granted before a guess may come again if they
+ * are above it. Numbers that are granted after it rise. */
+void checker_guessed(struct world *w, uint64_t floor)
+{
+    if (!w->options.steps_clocks)
+        return;
+    for (uint8_t place = 0; place < SIM_KEYS; place++) {
+        uint64_t *const numbers[] = {&w->fence_last[place], &w->written_last[place],
+                                     &w->registers[place].token, &w->registers[place].read};
+        for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+            if (*numbers[i] > floor)
+                *numbers[i] = 0;
+    }
+    for (uint16_t i = 1; i < w->hold_count; i++)
+        w->holds[i].guessed_below |= w->holds[i].token.fence > floor;
 }
 
 /* C2; a read's is at least the last write's, and may be the same as other reads' (C16). */
@@ -477,12 +569,17 @@ static void check_number(struct world *w, uint8_t agent, const struct request *r
                          uint8_t place, uint64_t number)
 {
     uint64_t *last = &w->fence_last[place], *written = &w->written_last[place];
-    bool reads = request->mode == MODE_READ;
-    if (w->options.fencing != (number != 0) ||
-        (number != 0 && (reads ? number < *written : number <= *last)))
-        checker_fail(w, "%s k%u: a%u granted number %llu after %llu", w->options.rw ? "C16" : "C2",
-                     place, agent, (unsigned long long)number,
-                     (unsigned long long)(reads ? *written : *last));
+    bool reads = request->mode == MODE_READ,
+         falls = number != 0 && (reads ? number < *written : number <= *last);
+    bool is_excused = clocks_are_behind(w, agent, request->asked_at);
+    if (w->options.fencing != (number != 0) || (falls && !is_excused))
+        checker_fail(w, "%s k%u: a%u granted number %llu after %llu",
+                     options_kind(&w->options, place).rw ? "C16" : "C2", place, agent,
+                     (unsigned long long)number, (unsigned long long)(reads ? *written : *last));
+    w->figures.aged +=
+        w->granted_last[place] != NULL &&
+        w->granted_last[place]->window_until + 1000 * (int64_t)w->options.fence_retention_ms <
+            w->now;
     *last = number > *last ? number : *last;
     if (!reads)
         *written = number;
@@ -506,8 +603,9 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
         checker_fail(w, "C4 a%u granted the same token twice", agent);
         return;
     }
-    bool has_permit = w->options.permits > 1;
-    if ((token->permit > 0) != has_permit || (has_permit && token->permit > w->options.permits)) {
+    uint8_t permits = options_kind(&w->options, request->key).permits;
+    bool has_permit = permits > 1;
+    if ((token->permit > 0) != has_permit || (has_permit && token->permit > permits)) {
         checker_fail(w, "C15 a%u granted permit %u of k%u", agent, token->permit, request->key);
         return;
     }
@@ -541,6 +639,7 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
     w->figures.grants++;
     if (!has_permit)
         wakes_granted(w, agent, place);
+    clocks_granted(w, hold);
     register_open(w, hold);
     report(w, agent, &answer->hold);
 }
@@ -549,13 +648,14 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
 static void check_adopted(struct world *w, uint8_t agent, struct hold *hold,
                           const struct effect_answer *answer)
 {
-    bool proves = w->options.fencing && !w->options.redisson; /* R22 */
+    bool proves = w->options.fencing && !options_kind(&w->options, hold->key).redisson; /* R22 */
     if (answer->continuous != proves)
         checker_fail(w, "C9 a%u adopted k%u, continuous %d", agent, hold->key, answer->continuous);
     bool is_released = hold->ended; /* by its holder, who asked for this at the same time */
     uint64_t last = hold->mode == MODE_READ ? w->written_last[hold->key] : w->fence_last[hold->key];
     bool is_last = hold->mode == MODE_READ ? hold->token.fence >= last : hold->token.fence == last;
-    if (w->options.fencing && !is_last && !is_released)
+    bool is_void = last == 0; /* A6 */
+    if (w->options.fencing && !is_last && !is_released && !is_void)
         checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent,
                      hold->key);
     hold->agent = agent;
@@ -585,19 +685,64 @@ static void check_crowded(struct world *w, uint8_t agent, enum answer answer)
     w->figures.crowded++;
 }
 
+/* C5: what a GET shows of a hold. Where too few masters answered to tell, it shows as confirmed
+ * only what they said. */
+static void check_shown(struct world *w, uint8_t agent, const struct request *request,
+                        const struct effect_answer *answer)
+{
+    const struct hold *hold = checker_find(w, answer->hold.token.random);
+    if (hold != NULL && came_after_release(hold, request) && !may_be_repaired(w, hold) &&
+        (answer->hold.confirmed >= world_quorum(w) || answer->state == KEY_FREE))
+        checker_fail(w, "C5 a%u shows a hold of k%u, %lld us after its release was answered", agent,
+                     hold->key, (long long)(request->asked_at - hold->released_at));
+    report(w, agent, &answer->hold);
+}
+
 static void check_renewed(struct world *w, uint8_t agent, struct request *request,
                           const struct effect_answer *answer)
 {
-    if (request->wrong || request->hold == NULL ||
+    struct hold *hold = request->hold;
+    bool is_back = hold != NULL && hold->released && may_be_repaired(w, hold) &&
+                   request->token.fence == hold->token.fence;
+    if ((request->wrong && !is_back) || hold == NULL ||
         !token_same_random(&answer->hold.token, &request->token)) {
         checker_fail(w, "C4 a%u renewed k%u for a wrong token", agent, request->key);
         return;
     }
+    if (is_back)
+        checker_taken_up(w, hold, request);
     if (answer->adopted)
         check_adopted(w, agent, request->hold, answer);
     request->hold->agent = agent; /* also one that has adopted back what it had not missed yet */
     request->hold->incarnation = w->agents[agent].incarnation;
     report(w, agent, &answer->hold);
+}
+
+/* R7: an agent that has it and has not heard of a new epoch yet will create its key anew. Where an
+ * epoch begins with a guard, the release is not answered before that. */
+static bool knows_epochs(const struct world *w, const struct hold *hold)
+{
+    if (w->switches.forgetful || w->options.replicas > 0)
+        return true;
+    for (uint8_t a = 0; a < w->options.agents; a++)
+        for (uint8_t m = 0; m < w->options.masters && hold->tenures[a].is_held; m++)
+            if (w->agents[a].connections[m].epoch != w->masters[m].epoch)
+                return false;
+    return true;
+}
+
+/* D3.7: the holder is done with it. Where its owner has it several times over it may only have been
+ * counted down. */
+static void release_is_answered(struct world *w, uint8_t agent, const struct request *request)
+{
+    struct hold *hold = request->hold;
+    if (!hold->ended || hold->released || hold->tenures[agent].is_held)
+        return;
+    hold->released = true;
+    hold->crossed = hold->crossed || !knows_epochs(w, hold);
+    hold->released_from = request->asked_at;
+    hold->released_at = w->now;
+    hold->released_after = w->arrivals;
 }
 
 static void check_released(struct world *w, uint8_t agent, const struct request *request,
@@ -613,9 +758,7 @@ static void check_released(struct world *w, uint8_t agent, const struct request 
     bool is_held = request->hold->tenures[agent].is_held;
     if (!is_held && may_have_forgotten(w, agent))
         request->hold->ended = true;
-    /* Where its owner has it several times over it may only have been counted down. */
-    if (request->hold->ended && !is_held)
-        request->hold->released = true, request->hold->released_at = w->now;
+    release_is_answered(w, agent, request);
     w->figures.releases++;
     w->figures.stranger_releases +=
         request->hold->agent != agent || request->hold->incarnation != w->agents[agent].incarnation;
@@ -641,8 +784,9 @@ void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there,
 static void check_none_was_free(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct options *o = &w->options;
-    int64_t began = request->asked_at - 2000 * (int64_t)o->node_timeout_ms * (o->permits + 1);
-    for (uint8_t permit = 1; permit <= o->permits; permit++) {
+    uint8_t permits = options_kind(o, request->key).permits;
+    int64_t began = request->asked_at - 2000 * (int64_t)o->node_timeout_ms * (permits + 1);
+    for (uint8_t permit = 1; permit <= permits; permit++) {
         uint8_t place = options_place(o, request->key, permit);
         const struct hold *last = w->granted_last[place];
         bool is_free = w->agents[agent].stalled_last < began &&
@@ -654,6 +798,27 @@ static void check_none_was_free(struct world *w, uint8_t agent, const struct req
             checker_fail(w, "C15 a%u refuses k%u, and its slot %u was free all the time", agent,
                          request->key, permit - 1);
     }
+}
+
+/* C4, at whatever agent: a quorum of masters has had the token from when the request came until its
+ * answer. Which number they store for the next grant is no matter, nor which the token has on those
+ * that were not needed. What a master forgot may have come back meanwhile. A hold whose last
+ * reported validity has ended is being released. */
+static void check_called_wrong(struct world *w, uint8_t agent, const struct request *request,
+                               const struct effect_answer *told)
+{
+    enum answer answer = told->answer;
+    bool renews = request->kind == EVENT_RENEW, releases = request->kind == EVENT_RELEASE,
+         is_called_wrong = answer == ANSWER_TOKEN_MISMATCH || answer == ANSWER_NOT_HELD ||
+                           (answer == ANSWER_LOCK_LOST && reason_is_denial(told->reason) && renews);
+    if ((!renews && !releases) || !is_called_wrong || request->hold == NULL ||
+        (request->hold->ended && renews) || request->wrong || w->switches.broken != ASSUME_ALL ||
+        w->forgot_at >= request->asked_at || request->hold->window_until <= w->now)
+        return;
+    uint16_t had = request->had & master_set_having(w, request->hold->key, &request->token);
+    if ((unsigned)__builtin_popcount(had) >= world_quorum(w))
+        checker_fail(w, "C4 a%u answered %s for k%u, whose token masters %03x have", agent,
+                     answer_code(answer), request->hold->key, had);
 }
 
 void checker_answer(struct world *w, uint8_t agent, struct request *request,
@@ -669,6 +834,7 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request,
         (answer->answer == ANSWER_TOKEN_MISMATCH || answer->answer == ANSWER_NOT_HELD))
         checker_fail(w, "C4 a%u answered %s to the holder of k%u", agent,
                      answer_code(answer->answer), request->key);
+    check_called_wrong(w, agent, request, answer);
     struct figures *figures = &w->figures;
     if (request->kind == EVENT_RELEASE && request->hold != NULL && request->hold->ended &&
         !request->bothers && request->hold->agent == agent &&
@@ -691,7 +857,8 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request,
     case ANSWER_LOCK_HELD:
     case ANSWER_WAIT_TIMEOUT:
         check_refused(w, agent, request);
-        if (answer->answer == ANSWER_LOCK_HELD && w->options.permits > 1)
+        if (answer->answer == ANSWER_LOCK_HELD &&
+            options_kind(&w->options, request->key).permits > 1)
             check_none_was_free(w, agent, request);
         figures->refusals += answer->answer == ANSWER_LOCK_HELD;
         figures->wait_timeouts += answer->answer == ANSWER_WAIT_TIMEOUT;
@@ -708,9 +875,16 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request,
     case ANSWER_RELEASED:
         check_released(w, agent, request, answer);
         break;
+    case ANSWER_NOT_HELD:
+    case ANSWER_TOKEN_MISMATCH:
+        /* After `lock_lost` a PUT may find the keys still, and gets the hold back (D3). */
+        if (request->kind == EVENT_RELEASE && request->hold != NULL && !request->wrong &&
+            !request->bothers && !request->by_secret)
+            release_is_answered(w, agent, request);
+        break;
     case ANSWER_STATE:
         if (answer->local)
-            report(w, agent, &answer->hold);
+            check_shown(w, agent, request, answer);
         break;
     case ANSWER_TOO_MANY_LOCKS:
     case ANSWER_TOO_MANY_WAITERS:
@@ -760,13 +934,13 @@ void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
                      hold->key, leaving->stuck ? "does not read" : "is gone");
 }
 
-/* R11: no master is asked, so what was released at another agent may be entered or repeated here.
- * It binds nobody. */
-void checker_taken_up(struct world *w, struct hold *hold)
+/* C1: what was given up is told to be held again, so it binds everybody again. Where it is asked
+ * for as its release at another agent is under way, either may come last. */
+void checker_taken_up(struct world *w, struct hold *hold, const struct request *request)
 {
-    if (hold->released)
+    if (hold->elsewhere && !came_after_release(hold, request))
         return;
-    hold->ended = hold->released = false;
+    hold->ended = hold->released = hold->elsewhere = false;
     check_alone(w, hold);
 }
 
@@ -802,19 +976,22 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key,
         return;
     }
     drop(w, agent, hold);
+    ended_for_owner(w, agent, hold);
     hold->tenures[agent].lost = true;
     w->figures.lost[reason]++;
     w->figures.losses++;
     struct instant now = agent_clock(w, agent);
+    if (hold->shaken_us > 0 && w->now < hold->window_until) /* its caller is told (A1, A3) */
+        hold->window_until = w->now;
     int64_t left_us = instant_us_between(now, hold->tenures[agent].valid_until);
     bool stalled = at->stalled_last >= agent_real_us(w, agent, hold->tenures[agent].valid_until) -
                                            (int64_t)w->options.ttl_ms_max * 200;
     /* Where a master forgot its key, a hold that was released at another agent may be repaired
      * first (R7). */
     bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) ||
-                        w->forgot_at >= hold->granted_at || hold->shared ||
+                        w->forgot_at >= hold->granted_at || hold->shared || hold->shaken_us > 0 ||
                         is_forestalled(w, agent, hold);
-    if (reason == REASON_TAKEN && !hold->ended && !may_be_taken)
+    if (reason_is_denial(reason) && !hold->ended && !may_be_taken)
         checker_fail(w, "C10 k%u was taken from a%u with %lld us left", key, agent,
                      (long long)left_us);
     /* The ttl is the one that the last PUT asked for, at whichever agent. */
@@ -823,9 +1000,11 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key,
         checker_fail(w, "C5 a%u gave k%u up with %lld us left, which is more than the lost_margin",
                      agent, key, (long long)left_us);
     /* D3: where another agent was asked to go on with it, it is lost to that one. And an agent that
-     * is far from the masters reaches no quorum in time. */
-    bool is_carried = w->switches.in_turn && !is_intruded(w) && !hold->shared && agent != w->choked;
-    if (is_carried && (reason == REASON_QUORUM_LOST || reason == REASON_TAKEN) && !hold->ended)
+     * is far from the masters reaches no quorum in time. What Java could not give back takes a
+     * master away (R22). */
+    bool is_carried = w->switches.in_turn && !is_intruded(w) && !hold->shared &&
+                      agent != w->choked && hold->granted_at >= w->java.until[key];
+    if (is_carried && (reason == REASON_QUORUM_LOST || reason_is_denial(reason)) && !hold->ended)
         checker_fail(w, "C12 a%u lost k%u (%s), which a quorum could carry at every moment", agent,
                      key, reason_name(reason));
     if (reason == REASON_QUORUM_LOST && !stalled && left_us < LOST_MARGIN_MS_MIN * 1000 - SLACK_US)
@@ -865,14 +1044,16 @@ static void released(struct world *w, uint8_t agent, uint8_t key, const struct e
         return; /* it was of another token than the one that this agent holds */
     hold->given_up = true;
     /* of what readers or slots leave others may have the rest */
-    if (w->options.permits == 1 && (!w->options.rw || hold->mode == MODE_WRITE))
+    struct key_kind kind = options_kind(&w->options, key);
+    if (kind.permits == 1 && (!kind.rw || hold->mode == MODE_WRITE))
         wakes_released(w, agent, key);
     drop(w, agent, hold);
+    ended_for_owner(w, agent, hold);
     plan_orphan_check(w, agent, key, hold->token.random);
 }
 
-/* Where a master forgot its key, or may have, or has never confirmed it, it is repaired at once:
- * perhaps before its agent hears of the release (R7). */
+/* Where a master forgets its key, or may have, after the release was asked for, or has never
+ * confirmed it, it is repaired at once: perhaps before its agent hears of the release (R7). */
 static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
                           const struct effect_trace *trace)
 {
@@ -881,9 +1062,9 @@ static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
     if (hold == NULL)
         return;
     hold->doubtful = false;
-    bool excused = w->switches.broken != ASSUME_ALL || hold->crossed ||
-                   w->forgot_at >= hold->asked.asked_at || w->epoch_at >= hold->asked.asked_at;
-    if (hold->released && hold->known && hold->renewal_at > hold->released_at && !excused)
+    clocks_renewed(w, agent, hold);
+    if (hold->released && hold->known && hold->renewal_at > hold->released_at &&
+        !may_be_repaired(w, hold))
         checker_fail(w, "C12 a%u renewed k%u %lld us after its release was answered", agent, key,
                      (long long)(hold->renewal_at - hold->released_at));
 }
@@ -891,16 +1072,17 @@ static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace)
 {
     uint8_t key = trace->key.len == 2 ? world_place(w, trace->key, trace->permit) : 0;
-    if (trace->kind == TRACE_GRANTED && trace->attempts > w->options.permits)
+    struct key_kind kind = options_kind(&w->options, key);
+    if (trace->kind == TRACE_GRANTED && trace->attempts > kind.permits)
         checker_fail(w, "C15 a%u took %u attempts to find one of %u slots of k%u", agent,
-                     trace->attempts, w->options.permits, key);
+                     trace->attempts, kind.permits, key);
     w->figures.searched += trace->kind == TRACE_GRANTED && trace->attempts > 1;
     switch (trace->kind) {
     case TRACE_ATTEMPT:
         if (trace->answer != ANSWER_GRANTED)
             plan_orphan_check(w, agent, key,
-                              w->options.rw ? w->agents[agent].tries[trace->lock.slot % SIM_JOURNAL]
-                                            : w->agents[agent].attempt[key]);
+                              kind.rw ? w->agents[agent].tries[trace->lock.slot % SIM_JOURNAL]
+                                      : w->agents[agent].attempt[key]);
         break;
     case TRACE_RENEWED:
         check_renewal(w, agent, key, trace);
@@ -1086,7 +1268,7 @@ void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BY
     const struct hold *hold = checker_find(w, random);
     if (hold != NULL && (!hold->given_up || hold->shared))
         return;
-    if (w->options.rw && is_intruded(w))
+    if (options_kind(&w->options, key).rw && is_intruded(w))
         return; /* perhaps beside the entry that an adoption has renamed (R17) */
     for (uint8_t m = 0; m < w->options.masters; m++)
         /* that one is asked again (R12) */
@@ -1118,12 +1300,13 @@ static void check_unpaid(struct world *w, uint8_t m, uint8_t key,
 void checker_settled(struct world *w)
 {
     uint8_t random[RANDOM_BYTES];
-    if (w->options.rw)
-        return; /* a key has many authors: what they leave is looked for after each of them */
     for (uint8_t m = 0; m < w->options.masters; m++)
-        for (uint8_t key = 0; key < options_places(&w->options); key++)
+        for (uint8_t key = 0; key < options_places(&w->options); key++) {
+            if (options_kind(&w->options, key).rw)
+                continue; /* it has many authors: what they leave is looked for after each */
             for (unsigned i = 0; master_holder(w, m, key, i, random); i++)
                 check_unpaid(w, m, key, random);
+        }
 }
 
 /* ---- C3: the register ------------------------------------------------------------------------ */
@@ -1140,13 +1323,15 @@ static void register_read(struct world *w, struct hold *hold)
 void checker_store(struct world *w, struct hold *hold)
 {
     w->figures.writes++;
+    if (hold->guessed_below)
+        return;
     /* R19: a write that came too late would change what a reader of its number sees; a reader that
      * did sees more than it may */
     bool is_late = hold->token.fence < w->registers[hold->key].token ||
                    (hold->mode == MODE_WRITE && hold->token.fence <= w->registers[hold->key].read);
     if (is_late && !w->switches.register_accepts_all) {
         w->figures.writes_rejected++;
-        if (!hold->ended && hold->window_until > w->now)
+        if (!hold->ended && hold->window_until > w->now && hold->shaken_us == 0)
             checker_fail(w, "C3 k%u: the register rejects its living holder", hold->key);
         return;
     }

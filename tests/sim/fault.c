@@ -16,10 +16,12 @@ enum fault_kind {
     FAULT_FLUSH,
     FAULT_WALL, /* an agent's wall clock is set */
     FAULT_SNAPSHOT,
-    FAULT_RELOAD,   /* no fault: an agent reads its configuration again */
-    FAULT_FREEZE,   /* a replica stands still, */
-    FAULT_FAILOVER, /* or takes the place of its master (R21) */
-    FAULT_WILD,     /* a fence key gets a number that nobody granted */
+    FAULT_RELOAD,      /* no fault: an agent reads its configuration again */
+    FAULT_FREEZE,      /* a replica stands still, */
+    FAULT_FAILOVER,    /* or takes the place of its master, or gives it its data (R21) */
+    FAULT_CLOCK_PAUSE, /* an agent stands still, and its clocks with it */
+    FAULT_CLOCK_JUMP,  /* a master's clock steps, and masters that share its mistake follow */
+    FAULT_WILD,        /* a fence key gets a number that nobody granted */
 };
 
 struct fault {
@@ -110,6 +112,10 @@ void fault_plan_all(struct world *w)
         plan(w, FAULT_FLUSH, w->options.flushes);
     if (w->switches.broken == BREAK_CLOCK_JUMP)
         plan(w, FAULT_JUMP, 8);
+    if (w->switches.broken == BREAK_PAUSE)
+        plan(w, FAULT_CLOCK_PAUSE, 4);
+    plan(w, FAULT_CLOCK_PAUSE, w->options.clock_pauses);
+    plan(w, FAULT_CLOCK_JUMP, w->options.clock_jumps);
     if (w->switches.broken == BREAK_ROLLBACK)
         plan(w, FAULT_SNAPSHOT, 16);
     if (w->switches.replicas) {
@@ -275,6 +281,30 @@ static void fail_over(struct world *w, const struct fault *fault)
     replica_promote(w, fault->key);
 }
 
+/* The master follows one of its replicas, and is the master again, all at once: the same process,
+ * with the data of the replica. Only the connections that wait for replicas end. */
+static void fail_back(struct world *w, const struct fault *fault)
+{
+    struct master *master = &w->masters[0];
+    if (master->down || master->paused)
+        return;
+    world_say(w, "m0 follows replica %u, and is the master again", fault->key);
+    replica_promote(w, fault->key);
+    master->promoted = false;
+    w->promoted_at = w->now;
+    w->figures.failbacks++;
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        const struct connection *connection = &w->agents[a].connections[0];
+        if (connection->waiting == NULL)
+            continue;
+        connection->waiting->wait.offset = UINT64_MAX; /* no replica ever has it */
+        world_plan_in(
+            w, 0,
+            (struct happening){.kind = HAPPEN_DROP, .agent = a, .number = connection->generation});
+    }
+    replica_follow(w);
+}
+
 /* FLUSHALL: no connection ends by it, and the agents find out within a second. */
 static void flush_master(struct world *w, const struct fault *fault)
 {
@@ -282,13 +312,6 @@ static void flush_master(struct world *w, const struct fault *fault)
         return;
     master_forget(w, fault->master);
     replica_follow(w);
-    for (uint8_t a = 0; a < w->options.agents; a++)
-        world_plan_in(
-            w, prng_between(&w->prng, 0, 1000000),
-            (struct happening){.kind = HAPPEN_MARKER,
-                               .agent = a,
-                               .master = fault->master,
-                               .number = w->agents[a].connections[fault->master].generation});
 }
 
 static void stall_agent(struct world *w, const struct fault *fault)
@@ -298,6 +321,20 @@ static void stall_agent(struct world *w, const struct fault *fault)
         return;
     world_say(w, "a%u stalls for %lld us", fault->agent, (long long)fault->us);
     agent_stall(w, fault->agent, fault->us);
+}
+
+/* Forward by more than the round trips of two readings can hide. What a step back hides, of an
+ * agent's pause or of a jump before the next reading in time, is left to the assumption. */
+static void step_clock(struct world *w, const struct fault *fault)
+{
+    struct master *master = &w->masters[fault->master];
+    int64_t hidden_us = 2000 * (int64_t)w->options.node_timeout_ms;
+    bool forward = fault->out || w->options.clock_pauses > 0;
+    for (uint8_t a = 0; a < w->options.agents && master->stepped_at != 0; a++)
+        if (w->agents[a].clock_read_at[fault->master] < master->stepped_at)
+            return;
+    master->stepped_at = w->now;
+    clocks_jump(w, fault->master, forward ? fault->us + hidden_us : -fault->us);
 }
 
 /* Far off or nearly right; small jumps are not noticed, and must not add up (R12: a clock that is
@@ -401,9 +438,15 @@ void fault_strike(struct world *w, const void *what)
         flush_master(w, fault);
         break;
     case FAULT_JUMP:
-        world_say(w, "m%u: the clock jumps by %lld us", fault->master, (long long)fault->us);
         if (world_breaks(w, BREAK_CLOCK_JUMP))
-            w->masters[fault->master].jumped_us += fault->us;
+            clocks_jump(w, fault->master, fault->us);
+        break;
+    case FAULT_CLOCK_PAUSE:
+        if (!w->switches.kept)
+            clocks_pause(w, fault->agent, fault->us);
+        break;
+    case FAULT_CLOCK_JUMP:
+        step_clock(w, fault);
         break;
     case FAULT_WALL:
         set_wall_clock(w, fault->agent);
@@ -416,7 +459,7 @@ void fault_strike(struct world *w, const void *what)
         freeze_replica(w, fault);
         break;
     case FAULT_FAILOVER:
-        fail_over(w, fault);
+        fault->out ? fail_over(w, fault) : fail_back(w, fault);
         break;
     case FAULT_WILD:
         plant_wild(w, fault);

@@ -35,6 +35,12 @@ const struct message *flight_copy(struct world *w, uint8_t agent, const struct e
     char *bytes = world_allocate(w, command.len);
     memcpy(bytes, command.at, command.len);
     message->command = (struct bytes){bytes, command.len};
+    const struct config *naming = &w->naming[0];
+    message->names_vote = asking_names_vote(naming, send->group, send->op);
+    message->has_own = asking_has_own(send->op);
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        message->clocks_ms[m] = send->clocks_ms[m];
+    message->proposals = asking_proposals(naming, items + send->first, send->count);
     for (size_t i = 0; i < send->count; i++) {
         const struct send_item *item = &items[send->first + i];
         struct order *order = &message->orders[i];
@@ -101,7 +107,7 @@ void flight_execute(struct world *w, struct flight *flight, enum mishap mishap)
             message->op == OP_HANDOVER &&
             master_holds(w, flight->master, name_of(w, flight, order), order->previous.random);
     }
-    flight->epoch = master_execute(w, flight->master, message, mishap, flight->verdicts);
+    master_execute(w, flight, mishap, flight->verdicts);
     for (size_t i = 0; i < message->count; i++) {
         const struct order *order = &message->orders[i];
         const struct verdict *verdict = &flight->verdicts[i];
@@ -144,6 +150,7 @@ void flight_report(struct world *w, const struct flight *flight, const struct ve
             .agents = verdict->agents,
             .mode = verdict->mode,
             .readers = verdict->readers,
+            .is_own = verdict->is_own,
             .holder = {verdict->label, verdict->label_len},
         };
     }

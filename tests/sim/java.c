@@ -21,8 +21,9 @@ static const char releases[] = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 
                                "redis.call('PUBLISH', KEYS[2], '0')\n"
                                "return 1\n";
 
-/* What is counted on of a lease: clocks differ by 1 % at most (A1), and Java's does not know. */
-enum { SURE_PERCENT = 98, STEP_US_MAX = 3000, LOST_PERCENT = 3 };
+/* What is counted on of a lease, and how long it may last: clocks differ by 1 % at most (A1), and
+ * Java's does not know. */
+enum { SURE_PERCENT = 98, LEFT_PERCENT = 102, STEP_US_MAX = 3000, LOST_PERCENT = 3 };
 
 static void come_in(struct world *w, int64_t us)
 {
@@ -31,13 +32,14 @@ static void come_in(struct world *w, int64_t us)
 
 static bool asks(struct world *w, uint8_t master, const char *script, int64_t *ret_number)
 {
-    const struct java *java = &w->java;
+    struct java *java = &w->java;
     char who[32];
     if (w->masters[master].down || w->masters[master].paused ||
         prng_percent(&w->prng, LOST_PERCENT))
         return false;
     snprintf(who, sizeof who, "java-%u:1", java->number);
     *ret_number = master_eval(w, master, script, java->key, who, java->lease_ms);
+    java->until[java->key] = w->now + (int64_t)java->lease_ms * 10 * LEFT_PERCENT;
     return true;
 }
 
@@ -50,8 +52,12 @@ static void begin(struct world *w)
 {
     struct java *java = &w->java;
     java->number++;
-    java->key = (uint8_t)prng_below(&w->prng, w->options.keys);
-    java->lease_ms = (uint32_t)prng_between(&w->prng, w->options.ttl_ms / 2, w->options.ttl_ms_max);
+    do
+        java->key = (uint8_t)prng_below(&w->prng, w->options.keys);
+    while (!options_kind(&w->options, java->key).redisson);
+    const struct options *o = &w->options; /* away in turn: the policy's ttl is the longer one */
+    int64_t least_ms = (o->ttl_ms < o->ttl_ms_max ? o->ttl_ms : o->ttl_ms_max) / 2;
+    java->lease_ms = (uint32_t)prng_between(&w->prng, least_ms, o->ttl_ms_max);
     java->master = java->granted = 0;
     java->began_at = w->now;
     java->state = JAVA_TAKES;

@@ -1,6 +1,7 @@
 /* Who waits for a place for its round (C13, R16), looked at after every step of a core:
  *
- *   nobody waits for a place that is free, once what was sent is written
+ *   nobody waits for a place that is free, once what was sent is written; nor does a guest, and no
+ *   more of them are in flight than there are places
  *   those who wait have their places in the order in which they came: what a step leaves of a line
  *   is its end, in its order, and before those who came in that step
  *   where the masters are quick and somebody waits, the limit grows
@@ -70,15 +71,16 @@ static void check_order(struct world *w, uint8_t index, const struct event *even
     for (uint8_t i = 0; i < before->count; i++) {
         uint8_t key = before->keys[i];
         /* what else is sent or decided of a key that is read is of those beside who waits */
-        bool may_begin = !w->options.rw || event->kind == EVENT_FLUSH;
+        bool is_shared = options_kind(&w->options, key).rw;
+        bool may_begin = !is_shared || event->kind == EVENT_FLUSH;
         bool is_sent = may_begin && was_sent(w, key),
              begins = is_sent || (may_begin && was_decided(w, key));
-        if (w->options.rw && begins && !is_sent)
+        if (is_shared && begins && !is_sent)
             return; /* where no master is up, it can not be told which of them it was */
         /* a reader's round begins, and the key stands in line again for the next one (R18) */
-        bool stays = has(after, key) && !(w->options.rw && is_sent);
+        bool stays = has(after, key) && !(is_shared && is_sent);
         /* of readers side by side one was refused: with it all left, and others stand there */
-        bool gave_up = w->options.rw && was_decided(w, key);
+        bool gave_up = is_shared && was_decided(w, key);
         if (stays && after->keys[kept] != key && (gave_up || came_again(event, key, after)))
             continue;
         if (stays && after->keys[kept] != key)
@@ -125,7 +127,12 @@ void line_after_step(struct world *w, uint8_t index, const struct event *event)
         read_line(agent->core, g, &after);
         check_order(w, index, event, &agent->lines[g], &after);
         agent->lines[g] = after;
-        check_growth(w, index, g, &core_stats(agent->core)->rounds[g]);
+        const struct core_rounds *rounds = &core_stats(agent->core)->rounds[g];
+        check_growth(w, index, g, rounds);
+        if (rounds->guests > agent->guests[g] && rounds->guests > rounds->limit)
+            checker_fail(w, "C13 a%u: guest %u begins, and the limit is %u", index, rounds->guests,
+                         rounds->limit);
+        agent->guests[g] = rounds->guests;
     }
 }
 
@@ -136,5 +143,9 @@ void line_after_flush(struct world *w, uint8_t index)
         if (rounds->waiting > 0 && rounds->in_flight < rounds->limit)
             checker_fail(w, "C13 a%u: %u keys wait for a place, and %u of %u are taken", index,
                          rounds->waiting, rounds->in_flight, rounds->limit);
+        bool has_room = rounds->waiting == 0 && rounds->in_flight + rounds->guests < rounds->limit;
+        if (rounds->guests_waiting > 0 && (has_room || rounds->guests == 0))
+            checker_fail(w, "C13 a%u: %u guests wait, %u and %u rounds of %u are in flight", index,
+                         rounds->guests_waiting, rounds->guests, rounds->in_flight, rounds->limit);
     }
 }

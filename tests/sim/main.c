@@ -22,7 +22,7 @@ static const struct minimum exercised[] = {
     {"losses", offsetof(struct figures, losses), 300},
     {"leases that ran out", offsetof(struct figures, lost[REASON_EXPIRED]), 300},
     {"losses for want of a quorum", offsetof(struct figures, lost[REASON_QUORUM_LOST]), 40},
-    {"losses by release elsewhere", offsetof(struct figures, lost[REASON_TAKEN]), 20},
+    {"losses by release elsewhere", offsetof(struct figures, lost[REASON_GONE]), 20},
     {"losses by max_hold", offsetof(struct figures, lost[REASON_MAX_HOLD]), 20},
     {"losses by a stall", offsetof(struct figures, lost[REASON_STALLED]), 20},
     {"losses by the agent's end", offsetof(struct figures, lost[REASON_DRAINED]), 20},
@@ -105,8 +105,44 @@ static const struct minimum exercised_replicas[] = {
     {"renewals", offsetof(struct figures, renewals), 1000},
     {"votes that too few replicas had", offsetof(struct figures, unreplicated), 2000},
     {"replicas promoted", offsetof(struct figures, failovers), 500},
+    {"of them by a master that stays the same server", offsetof(struct figures, failbacks), 100},
     {"votes that the guard withheld", offsetof(struct figures, guarded), 5000},
     {"repaired keys", offsetof(struct figures, repairs), 100},
+};
+
+/* Where clocks do not keep the assumptions (A1, A3). */
+static const struct minimum exercised_clocks[] = {
+    {"grants", offsetof(struct figures, grants), 10000},
+    {"renewals", offsetof(struct figures, renewals), 10000},
+    {"agents paused with their clocks", offsetof(struct figures, pauses), 1000},
+    {"steps of masters' clocks", offsetof(struct figures, clock_jumps), 1000},
+    {"readings of masters' clocks", offsetof(struct figures, readings), 100000},
+    {"losses by clocks", offsetof(struct figures, lost[REASON_CLOCK_STOPPED]), 100},
+    {"losses by a stall", offsetof(struct figures, lost[REASON_STALLED]), 20},
+    {"repaired keys", offsetof(struct figures, repairs), 200},
+};
+
+/* Where fencing numbers are kept for a short time. */
+static const struct minimum exercised_aging[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"renewals", offsetof(struct figures, renewals), 5000},
+    {"adoptions", offsetof(struct figures, adoptions), 20},
+    {"grants of keys whose number was forgotten", offsetof(struct figures, aged), 500},
+};
+
+/* Of seeds that draw their themes. */
+static const struct minimum exercised_mixed[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"losses", offsetof(struct figures, losses), 300},
+    {"renewals", offsetof(struct figures, renewals), 2000},
+    {"adoptions", offsetof(struct figures, adoptions), 80},
+    {"repaired keys", offsetof(struct figures, repairs), 200},
+    {"keys handed over", offsetof(struct figures, handovers), 500},
+    {"calls that acquire several locks", offsetof(struct figures, shared_acquires), 80},
+    {"votes that the guard withheld", offsetof(struct figures, guarded), 5000},
+    {"votes that tickets withheld", offsetof(struct figures, queued), 2000},
+    {"grants of reads beside another one", offsetof(struct figures, read_together), 100},
+    {"grants of the Java service", offsetof(struct figures, java_grants), 20},
 };
 
 /* Where keys are shared with a Java service (R22). */
@@ -226,11 +262,21 @@ static unsigned print_figures(uint64_t runs, double seconds)
     printf("%llu schedules, %.0f a second, %llu steps, %.0f s of virtual time\n",
            (unsigned long long)runs, (double)runs / seconds,
            (unsigned long long)world.figures.steps, (double)world.figures.virtual_us / 1e6);
+    if (world.switches.mixed)
+        return print_some(exercised_mixed, sizeof exercised_mixed / sizeof exercised_mixed[0], runs,
+                          100) +
+               themes_print(&world, runs);
+    if (world.switches.aging)
+        return print_some(exercised_aging, sizeof exercised_aging / sizeof exercised_aging[0], runs,
+                          forgetful ? FORGETFUL_PERCENT : 100);
     if (world.switches.in_turn)
         return print_some(exercised_in_turn, sizeof exercised_in_turn / sizeof exercised_in_turn[0],
                           runs, 100);
     if (world.switches.many_wait && !world.switches.semaphores) /* slots are nobody's turn */
         return print_turns(runs);
+    if (world.switches.clocks)
+        return print_some(exercised_clocks, sizeof exercised_clocks / sizeof exercised_clocks[0],
+                          runs, 100);
     if (world.switches.replicas)
         return print_some(exercised_replicas,
                           sizeof exercised_replicas / sizeof exercised_replicas[0], runs, 100);
@@ -340,13 +386,18 @@ static int usage(void)
         "is long, "
         "and the order is any\n"
         "           --semaphores               keys have several slots\n"
+        "           --clocks                   agents are paused with their clocks, and masters' "
+        "clocks step\n"
         "           --replicas                 a single master WAITs for replicas, which freeze "
         "and are promoted\n"
         "           --redisson                 keys are shared with a Java service\n"
+        "           --kinds                    each key has its own kind\n"
+        "           --aging                    fencing numbers are kept for a short time\n"
+        "           --mixed                    the seed draws which of these are on (themes.c)\n"
         "           --wild-numbers             one master's fence keys get numbers that nobody "
         "granted\n"
         "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
-        "disagreement\n"
+        "disagreement | pause\n"
         "           --keep ASSUMPTION          the same schedules with the assumption kept\n"
         "rules that others than the core keep, broken:\n"
         "           --answers-unchecked  --register-accepts-all\n"
@@ -358,8 +409,8 @@ static int usage(void)
 
 static bool name_assumption(const char *name, bool kept)
 {
-    static const char *const names[] = {"",         "drift",      "data-loss",
-                                        "rollback", "clock-jump", "disagreement"};
+    static const char *const names[] = {"",           "drift",        "data-loss", "rollback",
+                                        "clock-jump", "disagreement", "pause"};
     for (unsigned i = 1; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             world.switches.broken = (enum assumption)i;
@@ -370,21 +421,16 @@ static bool name_assumption(const char *name, bool kept)
 static bool turn_switch(const char *name)
 {
     struct switches *switches = &world.switches;
+    bool *theme = themes_find(switches, name);
+    if (theme != NULL) {
+        *theme = true;
+        return true;
+    }
     const struct {
         const char *name;
         bool *value;
     } table[] = {
-        {"--forgetful", &switches->forgetful},
-        {"--fair", &switches->fair},
-        {"--rw", &switches->rw},
-        {"--roaming", &switches->roaming},
-        {"--in-turn", &switches->in_turn},
-        {"--wild-numbers", &switches->wild},
-        {"--few-rounds", &switches->few_rounds},
-        {"--redisson", &switches->redisson},
-        {"--semaphores", &switches->semaphores},
-        {"--many-wait", &switches->many_wait},
-        {"--replicas", &switches->replicas},
+        {"--mixed", &switches->mixed},
         {"--answers-unchecked", &switches->answers_unchecked},
         {"--register-accepts-all", &switches->register_accepts_all},
         {"--expect-violation", &expects_violation},
@@ -429,8 +475,9 @@ int main(int argc, char **argv)
     }
     if (runs == 0 && seed == 0)
         return usage();
-    if (world.switches.rw && world.switches.many_wait) {
-        fputs("--many-wait is about order any, and readers have order fair\n", stderr);
+    const char *a, *b, *clash = themes_clash(&world.switches, &a, &b);
+    if (clash != NULL) {
+        fprintf(stderr, "%s and %s exclude each other: %s\n", a, b, clash);
         return 2;
     }
     world.switches.forgetful |= world.switches.replicas;

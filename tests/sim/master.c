@@ -33,12 +33,14 @@ void master_name_places(const struct options *options)
         for (unsigned i = 0; i < SIM_NAMES; i++) {
             struct name *name = &names[kind][i];
             unsigned place = i % SIM_KEYS;
+            bool is_slot = options_kind(options, (uint8_t)place).permits > 1 ||
+                           (options->permits > 1 && place >= options->keys); /* or nobody's */
             char slot[24] = "";
-            if (options->permits > 1)
+            if (is_slot)
                 snprintf(slot, sizeof slot, "lockagent:slot:%u:", place / options->keys);
-            name->len = (size_t)snprintf(name->at, sizeof name->at, "%s%s%sk%u", kinds[kind], slot,
-                                         prefixes[i / SIM_KEYS],
-                                         options->permits > 1 ? place % options->keys : place);
+            name->len =
+                (size_t)snprintf(name->at, sizeof name->at, "%s%s%sk%u", kinds[kind], slot,
+                                 prefixes[i / SIM_KEYS], is_slot ? place % options->keys : place);
         }
 }
 
@@ -102,22 +104,49 @@ static uint32_t publish(void *owner, struct bytes channel, struct bytes message)
 /* A command of the simulator's own. */
 static void put(struct world *w, uint8_t index, const char *const *words, unsigned count)
 {
-    struct bytes args[16];
+    struct bytes args[24];
     for (unsigned i = 0; i < count; i++)
         args[i] = (struct bytes){words[i], strlen(words[i])};
     keyspace_command(keys_now(w, index), args, count);
 }
 
-/* All of them new: they vote at once. */
+static void print_epoch(uint8_t index, char text[16], uint16_t epoch)
+{
+    snprintf(text, 16, "%u", MARKER_EPOCH(epoch, index));
+}
+
+/* An installer has trusted all of them: they vote at once. */
 static void put_first_marker(struct world *w, uint8_t index)
 {
-    char epoch[16], run[16], max_ttl[16];
-    snprintf(epoch, sizeof epoch, "%u", w->masters[index].epoch);
+    char epoch[16], run[16], max_ttl[16], longer_since[24], top[24], vote[GUARD_VOTE_BYTES];
+    int64_t wall_us = master_wall_us(w, index);
+    print_epoch(index, epoch, w->masters[index].epoch);
     snprintf(run, sizeof run, "%u", w->masters[index].boot);
     snprintf(max_ttl, sizeof max_ttl, "%u", w->config.max_ttl_ms);
-    const char *const words[] = {"HSET", MARKER_KEY, "epoch", epoch,     "run",
-                                 run,    "since",    "0",     "max_ttl", max_ttl};
-    put(w, index, words, sizeof words / sizeof words[0]);
+    snprintf(longer_since, sizeof longer_since, "%lld", (long long)(wall_us / 1000));
+#ifdef SMALL_WORLD /* no number of a script is above it, so that markers hardly ever change */
+    snprintf(top, sizeof top, "%lld", (long long)wall_us + 3600000000);
+#else
+    snprintf(top, sizeof top, "%lld", (long long)wall_us);
+#endif
+    const char *replid = w->masters[index].keyspace->replid;
+    if (*replid)
+        snprintf(vote, sizeof vote, "@%s:%s:%s:%016d", run, epoch, replid, 0);
+    else
+        snprintf(vote, sizeof vote, "=%s:%s:%016d", run, epoch, 0);
+    const char *const marker[] = {
+        "HSET",    MARKER_KEY, "epoch",        epoch,        "run",    run,   "since", "0",
+        "max_ttl", max_ttl,    "longer",       max_ttl,      "told",   "1",   "top",   top,
+        "floor",   "0",        "longer_since", longer_since, "replid", replid};
+    put(w, index, marker, sizeof marker / sizeof marker[0]);
+    put(w, index, (const char *const[]){"SET", VOTE_KEY, vote}, 3);
+}
+
+void master_begin_history(struct master *master)
+{
+    struct keyspace *keyspace = master->keyspace;
+    memcpy(keyspace->replid2, keyspace->replid, sizeof keyspace->replid2);
+    snprintf(keyspace->replid, sizeof keyspace->replid, "%040x", ++master->histories);
 }
 
 void master_reset(struct world *w, uint8_t index)
@@ -141,10 +170,13 @@ void master_reset(struct world *w, uint8_t index)
     master->parked_end = &master->parked;
     /* Fencing numbers outlive lost counters only by time, so the clocks are near each other where
      * counters are lost. */
-    if (w->switches.forgetful) {
+    if ((w->switches.forgetful && !w->options.steps_clocks) || w->switches.aging)
         master->wall_us = prng_between(&w->prng, -5000, 5000);
+    memset(master->keyspace->replid, 0, sizeof master->keyspace->replid);
+    if (w->options.replicas > 0)
+        master_begin_history(master);
+    if (w->switches.forgetful)
         put_first_marker(w, index);
-    }
     /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds.
      * Where the masters are away in turn, that would be one too many. */
     if (index == 0 && w->options.masters >= 5 && prng_percent(&w->prng, 3) &&
@@ -180,6 +212,12 @@ void master_forget(struct world *w, uint8_t index)
     world_say(w, "m%u forgets everything", index);
     master_clear(w, index);
     w->masters[index].epoch++;
+    if (w->options.steps_clocks) {
+        int64_t was_us = w->masters[index].wall_us;
+        w->masters[index].wall_us = prng_between(&w->prng, -100000000, 100000000);
+        if (w->masters[index].wall_us > was_us)
+            clocks_stepped(w, index, w->masters[index].wall_us - was_us);
+    }
     w->forgot_at = w->now;
     w->figures.forgotten++;
 }
@@ -290,6 +328,15 @@ unsigned master_count_holding(struct world *w, uint8_t name, const uint8_t rando
     for (uint8_t m = 0; m < w->options.masters; m++)
         count += master_holds(w, m, name, random);
     return count;
+}
+
+uint16_t master_set_having(struct world *w, uint8_t name, const struct token *token)
+{
+    uint16_t set = 0;
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        if (master_holds(w, m, name, token->random))
+            set |= (uint16_t)(1u << m);
+    return set;
 }
 
 bool master_holder(struct world *w, uint8_t index, uint8_t name, unsigned which,
@@ -424,9 +471,10 @@ static bool is_lied_about(const struct world *w, uint8_t index, const struct mes
 
 /* A server without memory runs the script, one that can not save refuses all that writes, one whose
  * cache was flushed knows none. */
-static redisReply *run_with(struct world *w, uint8_t index, const struct message *message,
-                            enum mishap mishap)
+static redisReply *run_with(struct world *w, const struct flight *flight, enum mishap mishap)
 {
+    uint8_t index = flight->master;
+    const struct message *message = flight->message;
     struct keyspace *keyspace = w->masters[index].keyspace;
     char unknown[128];
     if (mishap == MISHAP_NOT_RUN) {
@@ -437,7 +485,7 @@ static redisReply *run_with(struct world *w, uint8_t index, const struct message
     if (mishap == MISHAP_REFUSED)
         keyspace->refusal = message->sent_at % 2 == 0 ? REFUSES_OOM : REFUSES_MISCONF;
     redisReply *reply =
-        run(w, index, is_lied_about(w, index, message) ? w->lying : w->scripting, message->command);
+        run(w, index, is_lied_about(w, index, message) ? w->lying : w->scripting, flight->command);
     keyspace->refusal = REFUSES_NOTHING;
     return reply;
 }
@@ -456,6 +504,7 @@ static struct verdict verdict_of(enum op op, const redisReply *entry)
         .agents = item.agents,
         .mode = item.mode,
         .readers = item.readers,
+        .is_own = item.is_own,
         .label_len = (uint8_t)(item.holder.len < SIM_LABEL ? item.holder.len : SIM_LABEL)};
     if (verdict.label_len != 0)
         memcpy(verdict.label, item.holder.at, verdict.label_len);
@@ -510,15 +559,15 @@ static void note_deeds(struct world *w, uint8_t index, const struct message *mes
     }
 }
 
-/* The marker's epoch as the agents number them: it is that number; without a marker it is the
- * master's present one. */
-static uint16_t read_epoch(const struct master *master, const struct message *message,
-                           const redisReply *reply, const struct verdict *first)
+/* The marker's epoch is a number; without a marker it is the master's present one. */
+static void read_epoch(const struct world *w, struct flight *flight, const redisReply *reply)
 {
-    const char *epoch = reply_epoch(message->op, reply);
-    if (epoch != NULL && *epoch != '\0')
-        return (uint16_t)strtoul(epoch, NULL, 10);
-    return epoch != NULL || (first->vote == VOTE_GUARDED && first->pttl_ms < 0) ? master->epoch : 0;
+    const char *epoch = reply_epoch(flight->message->op, reply);
+    flight->unmarked = epoch != NULL && *epoch == '\0';
+    flight->epoch = epoch == NULL ? 0
+                    : *epoch == '\0'
+                        ? MARKER_EPOCH(w->masters[flight->master].epoch, flight->master)
+                        : (uint16_t)strtoul(epoch, NULL, 10);
 }
 
 /* The version of what Java has there; 0: nothing. */
@@ -550,9 +599,11 @@ static void check_fields(struct world *w, uint8_t index, uint8_t name, uint64_t 
                      index);
 }
 
-uint16_t master_execute(struct world *w, uint8_t index, const struct message *message,
-                        enum mishap mishap, struct verdict *ret_verdicts)
+void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
+                    struct verdict *ret_verdicts)
 {
+    uint8_t index = flight->master;
+    const struct message *message = flight->message;
     static struct holders before[LIMIT_BATCH];
     static uint64_t javas[LIMIT_BATCH];
     for (unsigned i = 0; i < message->count; i++) {
@@ -560,7 +611,7 @@ uint16_t master_execute(struct world *w, uint8_t index, const struct message *me
         read_holders(w, index, name, &before[i]);
         javas[i] = javas_version(w, index, name);
     }
-    redisReply *reply = run_with(w, index, message, mishap);
+    redisReply *reply = run_with(w, flight, mishap);
     for (unsigned i = 0; i < message->count; i++) {
         const redisReply *entry = reply_entry(message->op, message->count, reply, i);
         ret_verdicts[i] = verdict_of(message->op, entry);
@@ -568,14 +619,13 @@ uint16_t master_execute(struct world *w, uint8_t index, const struct message *me
             world_say(w, "    m%u: %s", index, entry->str);
         note_deeds(w, index, message, &message->orders[i], &ret_verdicts[i], &before[i]);
         uint8_t name = master_name(w, message->agent, message->orders[i].key);
-        if (w->options.redisson)
+        if (options_kind(&w->options, message->orders[i].key).redisson)
             check_fields(w, index, name, javas[i]);
         checker_ran(w, index, message->orders[i].key, before[i].count > 0,
                     master_is_locked(w, index, name));
     }
-    uint16_t epoch = read_epoch(&w->masters[index], message, reply, &ret_verdicts[0]);
+    read_epoch(w, flight, reply);
     freeReplyObject(reply);
-    return epoch;
 }
 
 /* ---- what others do (R22) ---- */
@@ -615,38 +665,52 @@ void master_forget_java(struct world *w, uint8_t index, uint8_t key)
 
 /* ---- the marker (D5.3) ---- */
 
-void master_mark(struct world *w, uint8_t index, bool connecting)
+/* A number of the marker; 0: it is missing. */
+static uint64_t marker_number(struct world *w, uint8_t index, const char *field)
+{
+    static const struct bytes marker = {MARKER_KEY, sizeof MARKER_KEY - 1};
+    const struct entry *entry = keyspace_find(keys_now(w, index), marker);
+    if (entry == NULL || entry->type != VALUE_HASH)
+        return 0;
+    const struct string *number = entry_field(entry, (struct bytes){field, strlen(field)});
+    char text[RESP_DIGITS_MAX + 1] = "";
+    if (number == NULL || number->len >= sizeof text)
+        return 0;
+    memcpy(text, number->at, number->len);
+    return strtoull(text, NULL, 10);
+}
+
+uint64_t master_top(struct world *w, uint8_t index)
+{
+    return marker_number(w, index, "told") == 0 ? 0 : marker_number(w, index, "top");
+}
+
+void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, int64_t wall_us,
+                 struct guard_answer *ret_answer)
 {
     struct master *master = &w->masters[index];
-    char bytes[512], epoch[16], run_id[16];
+    char bytes[1024], epoch[16], run_id[16];
     struct resp resp = {.bytes = bytes, .size = sizeof bytes};
-    if (!w->switches.forgetful)
-        return;
-    snprintf(epoch, sizeof epoch, "%u", master->epoch + 1u);
+    print_epoch(index, epoch, (uint16_t)(master->epoch + 1));
     snprintf(run_id, sizeof run_id, "%u", master->boot);
-    resp_begin(&resp);
-    resp_text(&resp, "EVALSHA");
-    resp_text(&resp, redis_scripts[SCRIPT_MARKER].sha);
-    resp_number(&resp, 2);
-    resp_text(&resp, MARKER_KEY);
-    resp_text(&resp, VOTE_KEY);
-    resp_text(&resp, run_id);
-    resp_text(&resp, epoch);
-    resp_number(&resp, w->config.max_ttl_ms);
-    resp_text(&resp, connecting ? "restart" : "keep");
-    resp_text(&resp, ""); /* no birth: tests/sim/guard sees to those */
-    resp_text(&resp, "");
-    struct text command = resp_end(&resp);
+    bool was_told = marker_number(w, index, "told") != 0;
+    struct text command = asking_marker_as(&resp, ask, run_id, epoch, wall_us, /* whole= */ false);
     redisReply *reply = run(w, index, w->scripting, (struct bytes){command.at, command.len});
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 ||
-        reply->element[0]->type != REDIS_REPLY_STRING)
+    if (!asking_read_marker(reply, ret_answer))
         abort();
-    if (strcmp(reply->element[0]->str, epoch) == 0) {
+    freeReplyObject(reply);
+    if (strcmp(ret_answer->epoch, epoch) == 0) {
         master->epoch++;
         w->epoch_at = w->now;
         world_say(w, "m%u begins epoch %u", index, master->epoch);
     }
-    freeReplyObject(reply);
+    if (ask->question == GUARD_ASK_TELL)
+        world_say(w, "m%u is told top %llu: %s", index, (unsigned long long)ask->top,
+                  ret_answer->told == GUARD_GUESSED ? "a guess"
+                  : ret_answer->told == GUARD_TOLD  ? "it remembers"
+                                                    : "in vain");
+    if (!was_told && ret_answer->told == GUARD_GUESSED)
+        checker_guessed(w, ret_answer->floor);
 }
 
 /* ---- a number that nobody granted (R12) ---- */
@@ -658,7 +722,7 @@ void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, 
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)fence.len, fence.at);
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-    snprintf(retention, sizeof retention, "%d", SIM_FENCE_RETENTION_MS);
+    snprintf(retention, sizeof retention, "%u", w->naming[0].policies[0].core.fence_retention_ms);
     const char *const words[] = {"SET", name, digits, "PX", retention};
     put(w, index, words, sizeof words / sizeof words[0]);
     w->masters[index].keys[key].planted = true;
@@ -671,11 +735,21 @@ static const struct replacement unbounded = {
     "common", "local exact, ahead = '9007199254740991', 172800000000",
     "local exact, ahead = string.rep('9', 40), 1e300"};
 
+void master_configure(struct world *w)
+{
+    for (unsigned i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        for (unsigned g = 0; g < SIM_GROUPS; g++)
+            w->naming[i].groups[g].guard = w->switches.forgetful;
+        for (unsigned p = 0; p < SIM_POLICIES; p++)
+            w->naming[i].policies[p].core.fence_retention_ms = w->options.fence_retention_ms;
+    }
+}
+
 const char *master_load(struct world *w, const struct replacement *replacement)
 {
     const char *why = NULL;
     w->scripting = scripting_new(replacement, &why);
-    if (w->switches.wild)
+    if (w->switches.wild || w->switches.mixed)
         w->lying = scripting_new(&unbounded, &why);
     for (unsigned i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         struct config *naming = &w->naming[i];

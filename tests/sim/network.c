@@ -58,6 +58,34 @@ static void depart(struct world *w, struct flight *flight)
     }
 }
 
+/* What one master gets of a message. */
+static struct bytes command_for(struct world *w, uint8_t agent, uint8_t master,
+                                const struct message *message)
+{
+    char vote_bytes[ASKING_VOTE_BYTES], own_bytes[ASKING_OWN_BYTES];
+    struct text vote = {"", 0};
+    if (!message->has_own)
+        return message->command;
+    if (message->names_vote)
+        vote = marking_vote(w, agent, master, message, vote_bytes);
+    struct text own = asking_own(own_bytes, message->clocks_ms[master], vote);
+    char *bytes = world_allocate(w, message->command.len + own.len);
+    memcpy(bytes, message->command.at, message->command.len);
+    memcpy(bytes + message->command.len, own.at, own.len);
+    return (struct bytes){bytes, message->command.len + own.len};
+}
+
+/* One of no operation. */
+static const struct message *own_message(struct world *w, uint8_t agent)
+{
+    struct message *message = world_allocate(w, sizeof *message);
+    message->op = OP_COUNT;
+    message->agent = agent;
+    message->incarnation = w->agents[agent].incarnation;
+    message->sent_at = w->now;
+    return message;
+}
+
 void network_send(struct world *w, uint8_t agent, const struct effect_send *send,
                   const struct send_item *items)
 {
@@ -71,23 +99,40 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
     w->figures.shared_acquires += send->op == OP_ACQUIRE && send->count > 1;
     w->figures.shared_releases += send->op == OP_RELEASE && send->count > 1;
     const struct message *message = flight_copy(w, agent, send, items);
+    master_set sent = 0;
     for (uint8_t m = 0; m < w->options.masters; m++) {
         if ((send->masters >> m & 1) == 0)
             continue;
         struct flight *flight = world_allocate(w, sizeof *flight);
         struct connection *connection = &w->agents[agent].connections[m];
         flight->message = message;
+        flight->command = command_for(w, agent, m, message);
         flight->master = m;
         flight->generation = connection->generation;
         flight->master_boot = connection->master_boot;
         if (connection->up && !prng_in_10000(&w->prng, w->options.not_sent)) {
             depart(w, flight);
             replicas_sent(&connection->replicas, send->op, agent_clock(w, agent));
+            sent |= (master_set)(1u << m);
         } else
             world_plan_in(w, prng_between(&w->prng, 0, 20),
                           (struct happening){
                               .kind = HAPPEN_REPLY, .agent = agent, .master = m, .what = flight});
     }
+    if (message->names_vote)
+        marking_numbers(w, agent, sent, message);
+}
+
+void network_ask(struct world *w, uint8_t agent, uint8_t master, struct marking *marking)
+{
+    struct connection *connection = &w->agents[agent].connections[master];
+    struct flight *flight = world_allocate(w, sizeof *flight);
+    flight->message = own_message(w, agent);
+    flight->marking = marking;
+    flight->master = master;
+    flight->generation = connection->generation;
+    flight->master_boot = connection->master_boot;
+    depart(w, flight);
 }
 
 /* ---- the WAIT for replicas (R21) ---- */
@@ -118,12 +163,7 @@ void network_turn(struct world *w, uint8_t agent)
     if (timeout_ms == 0)
         return;
     struct flight *flight = world_allocate(w, sizeof *flight);
-    struct message *message = world_allocate(w, sizeof *message);
-    message->op = OP_COUNT;
-    message->agent = agent;
-    message->incarnation = w->agents[agent].incarnation;
-    message->sent_at = w->now;
-    flight->message = message;
+    flight->message = own_message(w, agent);
     flight->generation = connection->generation;
     flight->master_boot = connection->master_boot;
     flight->wait.timeout_ms = timeout_ms;
@@ -200,7 +240,11 @@ static void execute(struct world *w, struct flight *flight)
 {
     bool refused = prng_in_10000(&w->prng, w->options.refused),
          not_run = prng_in_10000(&w->prng, w->options.not_run);
-    flight_execute(w, flight, refused ? MISHAP_REFUSED : not_run ? MISHAP_NOT_RUN : MISHAP_NONE);
+    enum mishap mishap = refused ? MISHAP_REFUSED : not_run ? MISHAP_NOT_RUN : MISHAP_NONE;
+    if (flight->marking != NULL)
+        marking_run(w, flight, mishap);
+    else
+        flight_execute(w, flight, mishap);
     replica_follow(w);
 }
 
@@ -236,58 +280,22 @@ void network_arrive(struct world *w, struct flight *flight)
         send_back(w, flight);
 }
 
-static void tell_epoch(struct world *w, uint8_t agent, uint8_t master, uint16_t epoch)
+void network_tell_up(struct world *w, uint8_t agent, uint8_t master)
 {
-    struct connection *connection = &w->agents[agent].connections[master];
     struct event event = {.kind = EVENT_MASTER_UP};
     event.master.master = master;
-    event.master.epoch = connection->epoch = epoch;
+    event.master.epoch = w->agents[agent].connections[master].epoch;
     event.master.clock_offset_us = master_wall_us(w, master) - agent_wall_us(w, agent);
     agent_step_master(w, agent, &event);
-}
-
-/* What the scripts say of the marker: behind a key that is missing its epoch, and to an acquire
- * that there is none. */
-static void hear_epoch(struct world *w, const struct flight *flight)
-{
-    const struct message *message = flight->message;
-    struct connection *connection = connection_of(w, flight);
-    if (!w->switches.forgetful || !connection->up || flight->epoch == 0 ||
-        flight->epoch == connection->epoch)
-        return;
-    tell_epoch(w, message->agent, flight->master, flight->epoch);
-    world_plan_in(w, prng_between(&w->prng, 100, 5000),
-                  (struct happening){.kind = HAPPEN_MARKER,
-                                     .agent = message->agent,
-                                     .master = flight->master,
-                                     .number = connection->generation});
-}
-
-/* Its reply comes behind all that is in flight, so it is asked when nothing is. */
-void network_marker(struct world *w, uint8_t agent, uint8_t index, uint32_t generation)
-{
-    struct connection *connection = &w->agents[agent].connections[index];
-    struct master *master = &w->masters[index];
-    if (connection->generation != generation || !connection->up || !w->agents[agent].alive)
-        return;
-    if (connection->first != NULL || connection->kept != NULL ||
-        !network_leads_to(w, agent, index) || master->paused ||
-        w->now < connection->cut_out_until || w->now < connection->cut_back_until) {
-        world_plan_in(
-            w, prng_between(&w->prng, 1000, 20000),
-            (struct happening){
-                .kind = HAPPEN_MARKER, .agent = agent, .master = index, .number = generation});
-        return;
-    }
-    master_mark(w, index, /* connecting= */ false);
-    replica_follow(w);
-    if (master->epoch != connection->epoch)
-        tell_epoch(w, agent, index, master->epoch);
 }
 
 /* What the agent hears of a reply that is not kept back, or not any more. */
 static void hear(struct world *w, struct flight *flight, bool copy)
 {
+    if (flight->marking != NULL) {
+        marking_answered(w, flight);
+        return;
+    }
     if (!copy && prng_in_10000(&w->prng, w->options.doubled))
         world_plan_in(w, prng_between(&w->prng, 0, DOUBLED_AFTER_US),
                       (struct happening){.kind = HAPPEN_REPLY,
@@ -295,8 +303,8 @@ static void hear(struct world *w, struct flight *flight, bool copy)
                                          .master = flight->master,
                                          .copy = true,
                                          .what = flight});
-    if (!copy)
-        hear_epoch(w, flight);
+    if (!copy && w->switches.forgetful)
+        marking_overhear(w, flight);
     flight_report(w, flight, flight->verdicts, VOTE_YES);
     if (!copy && w->violation[0] == '\0' && prng_in_10000(&w->prng, 100)) {
         struct event event = {.kind = EVENT_MASTER_CLOCK};
@@ -439,7 +447,7 @@ void network_abandon(struct world *w, uint8_t agent)
 static void report_all_unknown(struct world *w, const struct flight *flight)
 {
     for (; flight != NULL; flight = flight->next)
-        if (flight->wait.timeout_ms == 0)
+        if (flight->wait.timeout_ms == 0 && flight->marking == NULL)
             flight_report(w, flight, NULL, VOTE_UNKNOWN);
 }
 
@@ -452,6 +460,8 @@ void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t gener
     struct flight *flights = cut_off(w, connection);
     struct event down = {.kind = EVENT_MASTER_DOWN};
     down.master.master = master;
+    if (w->switches.forgetful)
+        marking_away(w, agent, master);
     if (!w->options.down_first)
         report_all_unknown(w, flights);
     if (w->violation[0] == '\0')
@@ -483,14 +493,19 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     connection->up = true;
     connection->master_boot = master->boot;
     replicas_begin(&connection->replicas, w->options.ack, w->options.replicas_timeout_ms);
-    master_mark(w, index, /* connecting= */ true);
-    replica_follow(w);
-    connection->epoch = master->epoch;
+    if (w->switches.forgetful) {
+        marking_greet(w, agent, index);
+        replica_follow(w);
+        marking_ready(w, agent, index);
+    } else {
+        connection->epoch = master->epoch;
+    }
     struct event event = {.kind = EVENT_MASTER_UP};
     event.master.master = index;
-    event.master.epoch = master->epoch;
+    event.master.epoch = connection->epoch;
     event.master.clock_offset_us =
         master_wall_us(w, index) - agent_wall_us(w, agent) + prng_between(&w->prng, -500, 500);
+    readings_begin(w, agent, index);
     agent_step_master(w, agent, &event);
     channel_connected(w, agent, index);
 }

@@ -119,7 +119,7 @@ static void draw_tables(struct options *o, uint64_t state)
     struct prng own = {state ^ 0x5bd1e995u};
     bool small = prng_percent(&own, 20);
     o->groups = prng_percent(&own, 70) ? 1 : (uint8_t)prng_between(&own, 2, SIM_GROUPS);
-    o->policies = prng_percent(&own, 70) ? 1 : (uint8_t)prng_between(&own, 2, SIM_POLICIES);
+    o->policies = prng_percent(&own, 70) ? 1 : (uint8_t)prng_between(&own, 2, SIM_PATTERNS);
     o->reloads = (uint8_t)maybe(&own, 4);
     o->bad_ttls = (uint8_t)maybe(&own, 5);
     o->locks_max = small ? (uint32_t)prng_between(&own, 1, 6) : SIM_LOCKS;
@@ -188,6 +188,13 @@ void options_print(const struct options *o)
         printf("%u replicas, %u of which must have it within %u ms; %u of them freeze, %u are "
                "promoted\n",
                o->replicas, o->ack, o->replicas_timeout_ms, o->freezes, o->failovers);
+    for (uint8_t key = 0; key < o->keys && o->several_kinds; key++)
+        printf("k%u: %s%s\n", key,
+               o->kinds[key].rw            ? "rw"
+               : o->kinds[key].redisson    ? "redisson"
+               : o->kinds[key].permits > 1 ? "semaphore"
+                                           : "mutex",
+               o->kinds[key].fair ? ", order fair" : "");
     if (o->rw)
         printf("of those who ask %u %% read\n", o->readers);
     if (o->fair)

@@ -50,13 +50,28 @@ unsigned replica_count(const struct world *w, uint64_t offset)
     return count;
 }
 
-/* A release that the replica has missed: what it deleted comes back behind its back. */
+/* Compares two strings, of which either may be missing. */
+static bool is_same(const struct string *a, const struct string *b)
+{
+    return a != NULL && b != NULL && a->len == b->len && memcmp(a->at, b->at, a->len) == 0;
+}
+
+/* True if the replica has a holder that the master does not have any more: the replica has missed
+ * a release. A string has one holder, a hash (R22) and a sorted set (R17) have one per field. */
 static bool comes_back(const struct master *master, const struct replica *replica, uint8_t name)
 {
     const struct entry *now = keyspace_find(master->keyspace, master_lock_name(name)),
                        *then = keyspace_find(replica->keyspace, master_lock_name(name));
-    return then != NULL && (now == NULL || now->value.len != then->value.len ||
-                            memcmp(now->value.at, then->value.at, then->value.len) != 0);
+    if (then == NULL || then->type == VALUE_STRING)
+        return then != NULL && !is_same(now == NULL ? NULL : &now->value, &then->value);
+    for (uint32_t i = 0; i < then->field_count; i++) {
+        bool stays = false;
+        for (uint32_t j = 0; now != NULL && !stays && j < now->field_count; j++)
+            stays = is_same(&now->fields[j].name, &then->fields[i].name);
+        if (!stays)
+            return true;
+    }
+    return false;
 }
 
 void replica_promote(struct world *w, uint8_t index)
@@ -72,9 +87,32 @@ void replica_promote(struct world *w, uint8_t index)
     memcpy(master->keys, replica->keys, sizeof master->keys);
     for (uint8_t name = 0; name < SIM_NAMES; name++)
         master->keys[name].stray |= back[name];
+    master_begin_history(master);
     master->promoted = true;
     w->forgot_at = w->epoch_at = w->now;
     w->figures.failovers++;
+}
+
+/* Returns the end of the holder's lease in one key of a replica, unix time in ms; -1 if the holder
+ * is not there. In a string and in a hash (R22) the key's end counts, in a sorted set (R17) the
+ * entry's own. */
+static int64_t holder_ends_ms(const struct entry *entry, const char random[TOKEN_RANDOM_CHARS])
+{
+    if (entry == NULL)
+        return -1;
+    if (entry->type == VALUE_STRING && entry->value.len > TOKEN_RANDOM_CHARS &&
+        memcmp(entry->value.at, random, TOKEN_RANDOM_CHARS) == 0)
+        return entry->expires_ms;
+    for (uint32_t i = 0; i < entry->field_count; i++) {
+        const struct field *field = &entry->fields[i];
+        size_t mode = entry->type == VALUE_SORTED ? 2 : 0; /* "r:" or "w:" */
+        if (field->name.len <= mode + TOKEN_RANDOM_CHARS ||
+            memcmp(field->name.at + mode, random, TOKEN_RANDOM_CHARS) != 0)
+            continue;
+        int64_t ends_ms = entry->type == VALUE_SORTED ? (int64_t)field->score : entry->expires_ms;
+        return entry->expires_ms < ends_ms ? entry->expires_ms : ends_ms;
+    }
+    return -1;
 }
 
 /* A replica counts the time as its master does. */
@@ -90,10 +128,7 @@ unsigned replica_count_holding(struct world *w, uint8_t name, const uint8_t rand
         struct keyspace *keyspace = w->replicas[r].keyspace;
         keyspace->now_us = master_wall_us(w, 0);
         const struct entry *entry = keyspace_find(keyspace, master_lock_name(name));
-        count += entry != NULL && entry->type == VALUE_STRING &&
-                 entry->value.len > TOKEN_RANDOM_CHARS &&
-                 memcmp(entry->value.at, text, TOKEN_RANDOM_CHARS) == 0 &&
-                 entry->expires_ms * 1000 >= master_wall_at(w, 0, until);
+        count += holder_ends_ms(entry, text) * 1000 >= master_wall_at(w, 0, until);
     }
     return count;
 }

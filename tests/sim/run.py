@@ -18,21 +18,24 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 # Of the core's new seeds: what a theme is, its options, and which share of them it has. The rest is
 # of no theme.
 THEMES = (
-    ("masters that forget", ["--forgetful"], 3 / 20),
-    ("callers that go to several agents", ["--roaming"], 3 / 20),
-    ("order fair", ["--fair"], 1 / 10),
-    ("readers and writers", ["--rw"], 1 / 10),
+    ("themes that the seed draws", ["--mixed"], 3 / 20),
+    ("keys of several kinds", ["--kinds"], 1 / 20),
+    ("masters that forget", ["--forgetful"], 1 / 10),
+    ("callers that go to several agents", ["--roaming"], 1 / 10),
+    ("order fair", ["--fair"], 1 / 20),
+    ("readers and writers", ["--rw"], 1 / 20),
     ("readers and writers, masters that forget", ["--rw", "--forgetful"], 1 / 20),
     ("semaphores", ["--semaphores"], 1 / 20),
     ("locks shared with Java", ["--redisson"], 1 / 20),
     ("masters away in turn", ["--in-turn"], 1 / 20),
     ("a single master with replicas", ["--replicas"], 1 / 20),
     ("few rounds in flight", ["--few-rounds"], 1 / 20),
+    ("clocks that step", ["--clocks"], 1 / 20),
     ("many wait for one key", ["--many-wait"], 1 / 20),
     ("wild fencing numbers", ["--wild-numbers"], 1 / 20),
 )
 # Of the guard's: one for so many of the core's.
-GUARD_THEMES = {"calm": 5, "fresh": 2, "birth": 20, "forgetful": 25, "flushed": 100}
+GUARD_THEMES = {"fresh": 100, "in-turn": 100, "forgetful": 100, "copies": 100, "leases": 100}
 CLOSING = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 
 

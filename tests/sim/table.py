@@ -35,7 +35,8 @@ def render():
     lines += ["", "| broken assumption | violated | schedules it took |", "| --- | --- | --- |"]
     lines += [
         f"| {assumption}: {what} | {violated} | {int(seeds.split()[0]):,} |"
-        for assumption, _, what, violated, seeds in rows("assumptions.txt")
+        for name in ("assumptions.txt", "guard/assumptions.txt")
+        for assumption, _, what, violated, seeds in rows(name)
     ]
     return "\n".join(lines) + "\n"
 

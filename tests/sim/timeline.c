@@ -80,6 +80,9 @@ void timeline_event(struct world *w, uint8_t agent, const struct event *e)
                                                  : "clock",
                   e->master.epoch, (long long)e->master.clock_offset_us);
         break;
+    case EVENT_FENCE_FLOOR:
+        world_say(w, "a%u <- floor %llu", agent, (unsigned long long)e->master.floor);
+        break;
     case EVENT_SUBSCRIBED:
     case EVENT_UNSUBSCRIBED:
     case EVENT_MESSAGE:
@@ -131,9 +134,9 @@ static void say_answer(struct world *w, uint8_t agent, const struct effect_answe
 void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect,
                      const struct send_item *items)
 {
-    static const char *const kinds[] = {"attempt",      "granted", "renewed",
-                                        "renew_failed", "lost",    "released",
-                                        "debt_dropped", "foreign", "stalled"};
+    static const char *const kinds[] = {"attempt", "granted",     "renewed",      "renew_failed",
+                                        "lost",    "released",    "debt_dropped", "foreign",
+                                        "stalled", "clock_gained"};
     switch (effect->kind) {
     case EFFECT_SEND:
         say_send(w, agent, &effect->send, items);
@@ -142,6 +145,9 @@ void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect
     case EFFECT_UNWATCH:
         world_say(w, "  a%u -> %s %.*s", agent, effect->kind == EFFECT_WATCH ? "watch" : "unwatch",
                   (int)effect->watch.key.len, effect->watch.key.at);
+        break;
+    case EFFECT_READ_CLOCKS:
+        world_say(w, "  a%u -> all clocks", agent);
         break;
     case EFFECT_ANSWER:
         say_answer(w, agent, &effect->answer);

@@ -10,6 +10,7 @@
  * nothing, and the others must not suffer for it (C6). */
 #include "world.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -202,13 +203,43 @@ static bool may_be_passed(const struct world *w, const struct caller *other, int
            agent->head_since[other->key] + shown_us > w->now;
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    const int64_t *first = a, *second = b;
+    return (*first > *second) - (*first < *second);
+}
+
+static int64_t median_wall_us(const struct world *w)
+{
+    int64_t walls[SIM_MASTERS];
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        walls[m] = master_wall_us(w, m);
+    qsort(walls, w->options.masters, sizeof walls[0], compare_times);
+    return walls[w->options.masters / 2];
+}
+
+/* One agent may go by the masters' clocks already, while another one goes by its own. */
+static bool some_distrust(const struct world *w)
+{
+    int64_t median_us = median_wall_us(w);
+    bool some = false, all = true;
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        int64_t off_us = llabs(median_us - agent_wall_us(w, a));
+        some = some || off_us > 950 * (int64_t)CLOCK_TRUST_MS;
+        all = all && off_us > 1050 * (int64_t)CLOCK_TRUST_MS;
+    }
+    return some && !all;
+}
+
 /* Agents whose clocks are off from the masters' median by less than CLOCK_TRUST_MS go by their own,
  * the others by that median, as they read it once. */
 void turns_granted(struct world *w, const struct caller *caller, const struct request *request)
 {
+    if (w->switches.clocks) /* those that tell who came first have stopped or jumped */
+        return;
     int64_t round_trip_us = options_round_trip_us(&w->options);
     int64_t slack_us = COMING_US + 2 * round_trip_us + 2 * w->now / 1000000 * w->options.rate_ppm;
-    if (w->options.wall_us != 0 || w->options.wall_jumps != 0)
+    if (w->options.wall_us != 0 || w->options.wall_jumps != 0 || some_distrust(w))
         slack_us += 2 * (int64_t)CLOCK_TRUST_MS * 1000;
     for (size_t i = 0; i < w->caller_count; i++) {
         const struct caller *other = &w->callers[i];

@@ -21,8 +21,11 @@
 enum {
     ARENA_BYTES = 64 << 20,
     PROBE_AFTER_US = 3000000,
+    TOLD_MS_MAX = 12000, /* the guard guesses after 10 s */
     SETTLED_AFTER_US = 2500000,
     CALM_TTL_MS_MAX = 3000,
+    LONG_TTLS = 30, /* so many times the longest ttl that is asked for */
+    AGING_TTL_MS_MAX = 1500,
     CALM_DELAY_US_MAX = 4000,
     AGENTS_OF_A_CROWD = 2,
     /* a clock that is off by more is known to be, and does not number grants (R12) */
@@ -166,7 +169,13 @@ static void reach_agent(struct world *w, const struct happening *h)
         channel_signal(w, h->agent, h->master, h->number, h->what);
         break;
     case HAPPEN_MARKER:
-        network_marker(w, h->agent, h->master, h->number);
+        marking_time(w, h->agent);
+        break;
+    case HAPPEN_CLOCK_DUE:
+        readings_due(w, h);
+        break;
+    case HAPPEN_CLOCK_TOLD:
+        readings_told(w, h);
         break;
     case HAPPEN_GIVE_UP:
         network_give_up(w, h->agent, h->master, h->number);
@@ -183,6 +192,7 @@ static void wake(struct world *w, uint8_t index)
     if (!agent->stalled)
         return;
     world_say(w, "a%u goes on", index);
+    clocks_go_on(w, index);
     agent->stalled = false;
     agent->stalled_last = w->now;
     size_t count = agent->parked_count;
@@ -196,6 +206,9 @@ static void happen(struct world *w, const struct happening *h)
     switch (h->kind) {
     case HAPPEN_COMMAND:
         network_arrive(w, h->what);
+        break;
+    case HAPPEN_CLOCK_READ:
+        readings_at_master(w, h);
         break;
     case HAPPEN_SUBSCRIBE:
         channel_subscribe(w, h->agent, h->master, h->number, h->what);
@@ -259,12 +272,25 @@ static void happen(struct world *w, const struct happening *h)
     }
 }
 
+/* Each key has a policy of its own. */
+static void give_kind(struct world *w, uint8_t key)
+{
+    const struct key_kind *kind = &w->options.kinds[key];
+    struct core_policy *policy = &w->policies[key];
+    snprintf(policy->match, sizeof policy->match, "k%u", key);
+    policy->permits = kind->permits;
+    policy->reentrant = policy->reentrant && kind->permits == 1;
+    policy->order = kind->fair ? ORDER_FAIR : ORDER_ANY;
+    policy->kind = kind->rw ? KIND_RW : KIND_MUTEX;
+    policy->format = kind->redisson ? FORMAT_REDISSON : FORMAT_REDLOCK;
+}
+
 /* All groups have the same masters, and all policies the same terms: what a key falls under changes
  * nothing of what is promised. */
 static void configure_core(struct world *w)
 {
     static const char *const names[SIM_GROUPS] = {"main", "other", "third"};
-    static const char *const patterns[SIM_POLICIES - 1] = {"*2", "k?x*", "?3*"};
+    static const char *const patterns[SIM_PATTERNS - 1] = {"*2", "k?x*", "?3*"};
     const struct options *o = &w->options;
     struct core_policy policy = {.group_count = o->groups,
                                  .algorithm = o->algorithm,
@@ -275,7 +301,7 @@ static void configure_core(struct world *w)
                                  .lock_delay_ms = o->lock_delay_ms,
                                  .reentrant = o->owns > 0,
                                  .fencing = o->fencing,
-                                 .fence_retention_ms = SIM_FENCE_RETENTION_MS,
+                                 .fence_retention_ms = o->fence_retention_ms,
                                  .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,
@@ -290,14 +316,18 @@ static void configure_core(struct world *w)
     }
     for (uint8_t p = 0; p < o->policies; p++) {
         w->policies[p] = policy;
-        strcpy(w->policies[p].match, p + 1 < o->policies ? patterns[p] : "*");
+        if (o->several_kinds)
+            give_kind(w, p);
+        else
+            strcpy(w->policies[p].match, p + 1 < o->policies ? patterns[p] : "*");
     }
+    uint32_t longest_ms = o->ttl_ms > o->ttl_ms_max ? o->ttl_ms : o->ttl_ms_max;
     w->config = (struct core_config){.groups = w->groups,
                                      .group_count = o->groups,
                                      .group_names = names,
                                      .policies = w->policies,
                                      .policy_count = o->policies,
-                                     .max_ttl_ms = o->ttl_ms_max + o->lock_delay_ms,
+                                     .max_ttl_ms = longest_ms + o->lock_delay_ms,
                                      .wait_ms_max = 300000,
                                      .locks_max = o->locks_max,
                                      .requests_max = SIM_REQUESTS,
@@ -326,6 +356,34 @@ static void calm_down(struct options *o)
     o->resets = o->pauses = o->restarts = o->flushes = o->stalls = o->crashes = o->ends = 0;
     o->goes_elsewhere = o->bothers = o->loses_answers = o->sticks = 0;
     o->think_us_max = 1000 * (int64_t)o->ttl_ms_max; /* holds that last */
+}
+
+/* Agents are paused with their clocks, and masters' clocks step (A1, A3): nothing else goes wrong,
+ * but connections end now and then, and agents are stopped as ever. */
+static void shake_clocks(struct world *w)
+{
+    struct options *o = &w->options;
+    uint8_t resets = o->resets, stalls = o->stalls, wall_jumps = o->wall_jumps;
+    enum algorithm algorithm = o->algorithm;
+    enum renew renew = o->renew;
+    uint8_t masters = o->masters;
+    uint32_t ttl_ms_max = o->ttl_ms_max, ttl_ms = o->ttl_ms;
+    calm_down(o);
+    o->algorithm = algorithm;
+    o->masters = masters;
+    o->renew = renew;
+    o->ttl_ms_max = ttl_ms_max;
+    o->ttl_ms = ttl_ms;
+    o->resets = resets;
+    o->stalls = stalls;
+    o->wall_jumps = wall_jumps;
+    o->late = prng_percent(&w->readings, 50) ? 500 : 0;
+    o->late_us_max = 300000;
+    o->fair = o->rw; /* an order by clocks, and those of the masters step; R18 knows no other */
+    o->think_us_max = prng_percent(&w->readings, 50) ? o->think_us_max : 100000;
+    unsigned kinds = (unsigned)prng_between(&w->readings, 1, 3);
+    o->clock_pauses = kinds & 1 ? (uint8_t)prng_between(&w->readings, 1, 5) : 0;
+    o->clock_jumps = kinds & 2 ? (uint8_t)prng_between(&w->readings, 1, 8) : 0;
 }
 
 /* More keys are wanted at once at each agent than may have rounds in flight (R16). */
@@ -383,6 +441,41 @@ static void give_replicas(struct world *w)
     o->failovers = (uint8_t)prng_between(&w->prng, 0, 3);
 }
 
+/* Numbers are kept for as short as the configuration allows, and keys rest for longer than that.
+ * Then time alone keeps numbers rising, so the clocks are near each other (R12). */
+static void grow_old(struct options *o)
+{
+    o->ttl_ms_max = o->ttl_ms_max > AGING_TTL_MS_MAX ? AGING_TTL_MS_MAX : o->ttl_ms_max;
+    o->ttl_ms = o->ttl_ms > o->ttl_ms_max ? o->ttl_ms_max : o->ttl_ms;
+    o->lock_delay_ms = o->lock_delay_ms > 500 ? 500 : o->lock_delay_ms;
+    o->fence_retention_ms = 2 * (o->ttl_ms_max + o->lock_delay_ms);
+    if (o->fence_retention_ms < FENCE_RETENTION_MS_MIN)
+        o->fence_retention_ms = FENCE_RETENTION_MS_MIN;
+    o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
+    o->steps_clocks = false;
+    o->think_us_max = 2000 * (int64_t)o->fence_retention_ms;
+    o->chaos_us += 3000 * (int64_t)o->fence_retention_ms;
+}
+
+/* Many wait at each agent, and none of them is turned away (C11). */
+static void make_room(struct options *o)
+{
+    o->locks_max = SIM_LOCKS;
+    o->waiters_max = SIM_REQUESTS;
+}
+
+/* Each key draws its kind. Order and chokes are looked at with the first key. */
+static void give_kinds(struct world *w)
+{
+    struct options *o = &w->options;
+    themes_draw_kinds(w);
+    if (o->rw)
+        o->readers = (uint8_t)prng_between(&w->prng, 10, 90);
+    if (o->fair)
+        make_room(o);
+    o->chokes = o->chokes && o->kinds[0].fair && o->agents > 1 && world_quorum(w) < o->masters;
+}
+
 /* More of what the command line is about. */
 static void adapt_options(struct world *w)
 {
@@ -394,17 +487,26 @@ static void adapt_options(struct world *w)
         bool may_choke = o->agents > 1 && world_quorum(w) < o->masters;
         o->chokes = (o->chokes || prng_percent(&w->prng, 30)) && may_choke;
     }
-    if (o->fair) { /* many wait at each agent, and none of them is turned away (C11) */
-        o->locks_max = SIM_LOCKS;
-        o->waiters_max = SIM_REQUESTS;
-    }
+    if (o->fair)
+        make_room(o);
     if (w->switches.forgetful) {
         o->restarts = (uint8_t)(o->restarts + prng_between(&w->prng, 0, 4));
         o->flushes = (uint8_t)prng_between(&w->prng, 0, 5);
-        o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
+        o->steps_clocks = prng_percent(&w->prng, 50) && !w->switches.replicas;
+        if (!o->steps_clocks)
+            o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
     }
-    if (w->switches.in_turn)
+    o->fence_retention_ms = SIM_FENCE_RETENTION_MS;
+    if (w->switches.aging)
+        grow_old(o);
+    if (w->switches.in_turn) {
         calm_down(o);
+        if (w->seed % 2 ==
+            0) /* a policy's ttl is no measure of a hold's: each caller names its own */
+            o->ttl_ms = LONG_TTLS * o->ttl_ms_max;
+    }
+    if (w->switches.clocks)
+        shake_clocks(w);
     if (w->switches.few_rounds)
         crowd(w);
     if (w->switches.many_wait)
@@ -416,6 +518,8 @@ static void adapt_options(struct world *w)
     o->permits = 1;
     if (w->switches.semaphores)
         give_permits(w);
+    if (w->switches.kinds)
+        give_kinds(w);
     master_name_places(o);
     if (w->switches.wild) { /* a quorum of others */
         o->fencing = true;
@@ -432,9 +536,14 @@ static void set_up(struct world *w, uint64_t seed)
 {
     w->seed = seed;
     w->prng.state = seed * 0x2545f4914f6cdd1du + 1;
+    w->readings.state = ~w->prng.state;
+    if (w->switches.mixed)
+        themes_draw(w);
+    memset(&w->options, 0, sizeof w->options);
     options_draw(&w->options, &w->prng);
     adapt_options(w);
-    w->now = w->healed_at = 0;
+    master_configure(w);
+    w->now = w->healed_at = w->jumped_at = w->jumped_us = w->set_back_us = 0;
     w->healed = false;
     turns_reset(w);
     wakes_reset(w);
@@ -450,7 +559,9 @@ static void set_up(struct world *w, uint64_t seed)
         agent->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
         agent->boot_base_us = prng_between(&w->prng, 1000000, 1000000000);
         agent->wall_us = prng_between(&w->prng, -w->options.wall_us, w->options.wall_us);
-        agent->stalled = agent->alive = false;
+        agent->stalled = agent->alive = agent->paused = false;
+        agent->paused_us = agent->gone_on_at = agent->gained_us = 0;
+        memset(agent->clock_read_at, 0, sizeof agent->clock_read_at);
         agent->incarnation = 0;
         agent->stalled_last = 0;
         agent->parked_count = 0;
@@ -469,9 +580,10 @@ static void set_up(struct world *w, uint64_t seed)
     world_plan_in(w, w->options.chaos_us, (struct happening){.kind = HAPPEN_HEAL});
     world_plan_in(w, w->options.chaos_us + SETTLED_AFTER_US,
                   (struct happening){.kind = HAPPEN_SETTLED});
-    /* The liveness phase: nobody is guarded any more. */
-    int64_t guard_us =
-        w->switches.forgetful ? ((int64_t)w->config.max_ttl_ms + 1000) * 1000 * 102 / 100 : 0;
+    /* The liveness phase: nobody is guarded any more, or waits to be told. */
+    int64_t guard_us = w->switches.forgetful
+                           ? ((int64_t)w->config.max_ttl_ms + 1000 + TOLD_MS_MAX) * 1000 * 102 / 100
+                           : 0;
     world_plan_in(w, w->options.chaos_us + PROBE_AFTER_US + guard_us,
                   (struct happening){.kind = HAPPEN_PROBE});
 }
@@ -479,8 +591,10 @@ static void set_up(struct world *w, uint64_t seed)
 void world_run(struct world *w, uint64_t seed)
 {
     set_up(w, seed);
-    if (w->verbose)
+    if (w->verbose) {
+        themes_say(w);
         options_print(&w->options);
+    }
     bool ending = false;
     while (w->violation[0] == '\0') {
         struct happening h = next(w);
@@ -494,7 +608,8 @@ void world_run(struct world *w, uint64_t seed)
         if (!ending && w->healed && caller_all_done(w)) {
             ending = true;
             int64_t left_us = w->leftovers_until > w->now ? w->leftovers_until - w->now : 0;
-            world_plan_in(w, left_us + ((int64_t)w->config.max_ttl_ms + 1000) * 1000,
+            world_plan_in(w,
+                          left_us + ((int64_t)w->config.max_ttl_ms + 1000) * 1000 + w->set_back_us,
                           (struct happening){.kind = HAPPEN_END});
         }
     }

@@ -4,7 +4,9 @@
 #define LOCKAGENT_SIM_WORLD_H
 
 #include "agent/core/core.h"
+#include "agent/core/guard.h"
 #include "agent/core/replicas.h"
+#include "agent/redis/asking.h"
 #include "config/config.h"
 #include "tests/keyspace/scripting.h"
 
@@ -43,15 +45,17 @@ enum {
     SIM_OPEN_WINDOWS = 256, /* unexpired windows of one key */
 #endif
     SIM_REPLICAS = 3, /* of a single master */
+    SIM_THEMES = 16,
     SIM_GROUPS = 3,   /* of the same masters, by other names */
-    SIM_POLICIES = 4, /* with the same terms, but for what a reload changes */
+    SIM_POLICIES = 8, /* with the same terms, but for what a reload changes; or one per key */
+    SIM_PATTERNS = 4, /* of them that match several keys */
     SIM_PROBES = SIM_AGENTS * SIM_MANY_PROBES + 2 * SIM_KEYS,
     SIM_HAPPENINGS = 65536, /* pending at once */
     SIM_STEPS = 400000,     /* of all cores in one run: more is a core that spins */
     SIM_LABEL = 8,
     SIM_OWNERS = 3, /* of one agent */
     SIM_SECRET = 24,
-    SIM_FENCE_RETENTION_MS = 3600 * 1000,
+    SIM_FENCE_RETENTION_MS = 3600 * 1000, /* of most runs: none is so long */
     SHORT_TTL_MS_MAX = 1200, /* of a PUT that asks for little: some policies' ttl is still less */
     SIM_JOURNAL = 2 * SIM_LOCKS + SIM_REQUESTS + 1, /* slots of one agent's lock table */
 };
@@ -67,6 +71,7 @@ enum assumption {
     BREAK_ROLLBACK,     /* A2: masters restart with an older state of their own, marker and all */
     BREAK_CLOCK_JUMP,   /* A3: masters' clocks jump forward */
     BREAK_DISAGREEMENT, /* A4: every other agent uses another prefix */
+    BREAK_PAUSE,        /* A1: agents are paused together with their clocks */
 };
 
 /* What the command line decides, for all seeds alike. */
@@ -85,15 +90,30 @@ struct switches {
     bool redisson;   /* keys are shared with a Java service (R22) */
     bool semaphores; /* keys have permits (R20) */
     bool replicas;   /* a single master has some, and they are promoted (R21); it is forgetful */
-    bool many_wait;  /* for one key at several agents, in the healed world; the order is any */
+    /* agents are paused with their clocks, and masters' clocks step (A1, A3) */
+    bool clocks;
+    bool many_wait; /* for one key at several agents, in the healed world; the order is any */
+    bool kinds;     /* each key draws its own kind */
+    bool aging;     /* numbers are kept for as short as allowed, and keys rest for longer (R12) */
+    bool mixed;     /* the seed draws which of the themes above are on (themes.c) */
     /* Rules that are not the core's to keep, broken on purpose. */
     bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
     bool register_accepts_all; /* the resource does not compare fencing numbers */
 };
 
+/* What the policy of one key says of its kind. */
+struct key_kind {
+    uint8_t permits; /* 1: a mutex */
+    bool fair, rw, redisson;
+};
+
 /* Shares are in 10,000 commands, habits in per cent. */
 struct options {
     uint8_t agents, masters, keys, callers;
+    /* Each key has its own kind. `permits` is the most of any key then, and `fair`, `rw` and
+     * `redisson` say that some key is of that kind. */
+    bool several_kinds;
+    struct key_kind kinds[SIM_KEYS];
     uint8_t permits; /* of each key; 1: they are mutexes */
     enum algorithm algorithm;
     uint8_t replicas, ack; /* of a single master, and how many of them it WAITs for (R21) */
@@ -120,17 +140,20 @@ struct options {
     uint8_t wall_jumps;
     uint16_t frozen_writes; /* the agent stops between its decision and the writing of the answer */
     uint8_t resets, pauses, restarts, stalls, crashes, ends;
+    uint8_t clock_pauses, clock_jumps; /* of agents, and of masters (A1, A3) */
     int64_t chaos_us, think_us_max, rate_ppm, wall_us;
 
     uint8_t waits, renews, shortens, vanishes, cancels, loses_answers, bothers, goes_elsewhere,
         reads;
 
-    uint8_t flushes; /* where masters forget */
+    uint8_t flushes;   /* where masters forget */
+    bool steps_clocks; /* and they come back with another wall clock */
 
     /* D3, R11; a copy of a request comes behind its release */
     uint8_t binds, owns, repeats, copies, sticks;
 
     uint8_t groups, policies;
+    uint32_t fence_retention_ms; /* R12 */
     uint8_t reloads;
     uint8_t bad_ttls;                /* per cent of the requests */
     uint32_t locks_max, waiters_max; /* small, or as many as are ever needed */
@@ -156,6 +179,15 @@ static inline uint8_t options_places(const struct options *options)
 {
     return (uint8_t)(options->keys * options->permits);
 }
+/* Returns the kind of the key that the place belongs to. */
+static inline struct key_kind options_kind(const struct options *options, uint8_t place)
+{
+    return options->several_kinds ? options->kinds[options_key_of(options, place)]
+                                  : (struct key_kind){.permits = options->permits,
+                                                      .fair = options->fair,
+                                                      .rw = options->rw,
+                                                      .redisson = options->redisson};
+}
 void options_draw(struct options *options, struct prng *prng);
 void options_print(const struct options *options);
 /* The longest that is usual, with the turn of the loop that it waits for. */
@@ -168,23 +200,26 @@ int64_t options_round_trip_us(const struct options *options);
 /* Everything that will happen, ordered by (at, order): equal times happen in the order of
  * planning. */
 enum happening_kind {
-    HAPPEN_COMMAND,   /* a flight reaches its master */
-    HAPPEN_REPLY,     /* a flight's reply reaches its agent */
-    HAPPEN_TIMER,     /* an agent's one timer */
-    HAPPEN_FLUSH,     /* a turn of its loop ends: it writes what it has gathered */
-    HAPPEN_REQUEST,   /* a caller's request reaches its agent */
-    HAPPEN_CANCEL,    /* its caller has gone */
-    HAPPEN_WRITE,     /* an answer is written to its caller */
-    HAPPEN_DELIVERED, /* and was written wholly */
-    HAPPEN_LEAVE,     /* the connection that a hold is bound to ends, or is not read */
-    HAPPEN_CHECK,     /* has a master been silent for too long? */
-    HAPPEN_DROP,      /* a connection ends */
-    HAPPEN_CONNECT,   /* an attempt to connect */
-    HAPPEN_SUBSCRIBE, /* an agent's subscription reaches a master */
-    HAPPEN_SIGNAL,    /* its confirmation, or a message, reaches the agent */
-    HAPPEN_MARKER,    /* an agent asks for a master's marker */
-    HAPPEN_CALLER,    /* a caller's next move */
-    HAPPEN_JAVA,      /* the Java service's next move */
+    HAPPEN_COMMAND,    /* a flight reaches its master */
+    HAPPEN_REPLY,      /* a flight's reply reaches its agent */
+    HAPPEN_TIMER,      /* an agent's one timer */
+    HAPPEN_FLUSH,      /* a turn of its loop ends: it writes what it has gathered */
+    HAPPEN_REQUEST,    /* a caller's request reaches its agent */
+    HAPPEN_CANCEL,     /* its caller has gone */
+    HAPPEN_WRITE,      /* an answer is written to its caller */
+    HAPPEN_DELIVERED,  /* and was written wholly */
+    HAPPEN_LEAVE,      /* the connection that a hold is bound to ends, or is not read */
+    HAPPEN_CHECK,      /* has a master been silent for too long? */
+    HAPPEN_DROP,       /* a connection ends */
+    HAPPEN_CONNECT,    /* an attempt to connect */
+    HAPPEN_SUBSCRIBE,  /* an agent's subscription reaches a master */
+    HAPPEN_SIGNAL,     /* its confirmation, or a message, reaches the agent */
+    HAPPEN_MARKER,     /* the time of an agent's guard has come */
+    HAPPEN_CLOCK_DUE,  /* an agent reads a master's clock: it asks, */
+    HAPPEN_CLOCK_READ, /* the master looks at it, */
+    HAPPEN_CLOCK_TOLD, /* and the agent hears of it */
+    HAPPEN_CALLER,     /* a caller's next move */
+    HAPPEN_JAVA,       /* the Java service's next move */
     HAPPEN_FAULT,
     HAPPEN_REPLICATE, /* what the master has comes to a replica */
     HAPPEN_THAW,      /* one that was frozen goes on */
@@ -233,6 +268,10 @@ struct message {
     uint32_t incarnation; /* of the agent */
     int64_t sent_at;
     struct bytes command; /* on the wire */
+    bool names_vote;      /* then each master gets the vote that the agent knows behind it, */
+    bool has_own;         /* or its clock alone (R5) */
+    int64_t clocks_ms[SIM_MASTERS];
+    struct proposals proposals;
     uint16_t count;
     struct order orders[];
 };
@@ -247,16 +286,20 @@ struct verdict {
     slot_set taken;
     uint32_t agents, readers;
     enum mode mode;
+    bool is_own;
     uint8_t label_len;
     char label[SIM_LABEL];
 };
 /* One message on its way to one master and back. */
 struct flight {
     const struct message *message;
-    struct flight *next; /* in flight on the connection */
+    struct bytes command;    /* the message's, and what this master alone gets */
+    struct marking *marking; /* a question about the marker, of no operation; NULL: it is none */
+    struct flight *next;     /* in flight on the connection */
     struct flight *next_parked;
     struct verdict *verdicts;
     uint16_t epoch;   /* that came with them; 0: none */
+    bool unmarked;    /* it was the master's own number: there was no marker */
     int64_t extra_us; /* a command of a dead connection that is still on its way */
     uint32_t generation, master_boot;
     uint8_t master;
@@ -267,14 +310,25 @@ struct flight {
         unsigned count;      /* that had it in the end */
     } wait;                  /* for replicas, of no operation (R21) */
 };
+/* What the guard asks of a master, and the answer (D5.3). */
+struct marking {
+    struct guard_ask ask;
+    int64_t wall_us;
+    bool answered; /* else nothing was said */
+    struct guard_answer answer;
+};
 /* The ordered connection of one agent to one master (R5). */
 struct connection {
     bool up, checking;
     uint16_t epoch; /* of the master, as its agent's core was told */
+#ifdef SMALL_WORLD
+    struct guard_answer known; /* what its agent saw of the marker last */
+#endif
     uint32_t generation;
     uint32_t master_boot;             /* to which it was made */
     int64_t arrival_last, reply_last; /* nothing overtakes */
     int64_t cut_out_until, cut_back_until;
+    int64_t asked_until, told_until; /* readings of the clock stay in their order */
     struct flight *first, *last;
     bool subscribed[SIM_KEYS];
     /* R21: at the agent what is kept back; on the master the WAIT that it is at, and what came
@@ -313,11 +367,15 @@ struct master {
     uint8_t index;
     struct master_key keys[SIM_NAMES];
     int64_t rate_ppm, wall_us, jumped_us;
+    int64_t stepped_at; /* its clock, last; 0: it has not */
+    int64_t jumped_at;  /* the same, forward */
     bool paused, down;
-    bool promoted; /* it was a replica before it comes up */
-    uint32_t boot;
-    uint16_t epoch; /* forgetful masters: of the marker, or of the time without one */
-    struct {        /* BREAK_ROLLBACK */
+    bool promoted;            /* it was a replica before it comes up */
+    uint32_t boot, histories; /* histories: replication ids that it has had (R21) */
+    /* Forgetful masters: of the marker, or of the time without one. There it is called
+     * MARKER_EPOCH(). */
+    uint16_t epoch;
+    struct { /* BREAK_ROLLBACK */
         struct keyspace *keyspace;
         struct master_key keys[SIM_NAMES];
     } snapshot;
@@ -361,12 +419,15 @@ struct request {
     bool by_secret;  /* RELEASE: in place of the token */
     /* a number that rises; a repeat has that of the request whose place it takes */
     uint64_t arrived;
+    uint64_t queued; /* the same, or later: as the hold ended that its owner asked for again */
     uint32_t number, ttl_ms, incarnation; /* of the agent that took it */
+    uint16_t had; /* masters that had its token, and no other number, when it was taken */
     struct token token;
     struct hold *hold; /* whose token it is, if it is anybody's */
     enum mode mode;
     enum renew renew;
     int64_t wait_ms, max_hold_ms, asked_at;
+    int64_t begun_at; /* the same; a repeat has that of the request whose place it takes */
     struct lock_ref lock;
 };
 
@@ -378,10 +439,10 @@ struct caller {
     struct request *request;
     struct hold *hold;
     bool probes, done;
-    bool leaves;         /* probing: it does not wait for the end, */
-    bool hopeless;       /* or waits at the agent that is choked until all others have gone */
-    uint8_t turned_away; /* probing: by tables that were full */
-    int64_t due_at;      /* probing: when the lock must have been granted */
+    bool leaves;          /* probing: it does not wait for the end, */
+    bool hopeless;        /* or waits at the agent that is choked until all others have gone */
+    uint16_t turned_away; /* probing: by tables that were full */
+    int64_t due_at;       /* probing: when the lock must have been granted */
     /* first of those who wait at each agent, as masters knew when it came */
     const struct request *behind[SIM_AGENTS];
 };
@@ -420,9 +481,12 @@ struct hold {
     uint32_t secret_before;
     /* the incarnation of its agent that has refused this key since its release; 0: none */
     uint32_t used_up;
-    bool crossed;  /* a repair was on its way as a release elsewhere found no key there (R7) */
-    bool released; /* and answered 204, */
-    int64_t released_at; /* then */
+    bool crossed; /* a repair was on its way as a release elsewhere found no key there (R7) */
+    /* and its release was answered: 204, 202, or that it is nobody's any more (D3.7) */
+    bool released;
+    int64_t released_from, released_at; /* when that was asked for, and answered */
+    /* the last request that had arrived by then, at whatever agent */
+    uint64_t released_after;
     /* all masters have confirmed it to its agent, at one time */
     bool known;
     uint32_t renewal;   /* the last round of renewals, */
@@ -430,10 +494,18 @@ struct hold {
     /* out of a journal, and no quorum has confirmed it since */
     bool doubtful;
     bool given_up; /* its agent has begun to release it */
+    /* A6: a master was told a smaller number than this hold's by a guess, after it was granted. */
+    bool guessed_below;
     /* of the register, when it was granted or last written */
     uint32_t version_seen;
     int64_t granted_at, window_from, window_until; /* real time */
-    uint32_t ttl_ms;                               /* of the lease, as its agent last said */
+    /* A1, A3: since it was asked for clocks have stepped by so much, last then; 0: they have not */
+    int64_t shaken_us, shaken_at;
+    uint16_t shaken_on; /* the masters that had its key as a clock stepped */
+    struct gained {     /* what each master gained on its agent since it was asked for */
+        int64_t us, noticed_us, at;
+    } gained[SIM_MASTERS];
+    uint32_t ttl_ms; /* of the lease, as its agent last said */
     uint16_t next_in_bucket;
 };
 
@@ -453,6 +525,10 @@ struct line {
 
 struct agent {
     struct core *core;
+#ifndef SMALL_WORLD
+    struct guard guard;
+    int64_t guard_at; /* when its time is looked at; INT64_MAX: not planned */
+#endif
     struct journalled journal[SIM_JOURNAL];
     void *memory;
     size_t memory_bytes;
@@ -462,10 +538,16 @@ struct agent {
     uint32_t incarnation;
     uint32_t name; /* on the masters; outlives a crash with the journal */
     int64_t boot_base_us, rate_ppm, wall_us;
-    int64_t timer_at;     /* INT64_MAX: not armed */
-    bool in_turn;         /* it writes at the end of a turn that goes on */
-    int64_t stalled_last; /* real time at which the last stall ended */
-    bool dropped_debt;    /* its table of releases owed was full (R6) */
+    bool paused; /* with its clocks, */
+    int64_t paused_at;
+    int64_t paused_us; /* and before for so long */
+    /* when it went on last, after how long; 0: it was never paused */
+    int64_t gone_on_at, gained_us;
+    int64_t clock_read_at[SIM_MASTERS]; /* when it asked for the last answer that came in time */
+    int64_t timer_at;                   /* INT64_MAX: not armed */
+    bool in_turn;                       /* it writes at the end of a turn that goes on */
+    int64_t stalled_last;               /* real time at which the last stall ended */
+    bool dropped_debt;                  /* its table of releases owed was full (R6) */
     struct happening *parked;
     size_t parked_count, parked_room;
     struct request *open[SIM_REQUESTS];
@@ -476,6 +558,7 @@ struct agent {
     struct hold *held[SIM_KEYS]; /* what it reports: the first, and at a mutex the only one */
     bool watches[SIM_KEYS];      /* the keys' channels */
     struct line lines[SIM_GROUPS];
+    uint32_t guests[SIM_GROUPS];          /* in flight, by group (C13) */
     const struct request *head[SIM_KEYS]; /* who waits first, */
     int64_t shown_at[SIM_KEYS];           /* when an attempt was begun last */
     int64_t head_since[SIM_KEYS];         /* since when, */
@@ -497,7 +580,8 @@ struct java {
     uint32_t number;     /* of its holder: another one each time */
     uint32_t lease_ms;
     int64_t began_at;
-    struct hold *hold; /* NULL: it has had none */
+    int64_t until[SIM_KEYS]; /* by then all that it has left of the key has ended */
+    struct hold *hold;       /* NULL: it has had none */
 };
 
 struct figures {
@@ -508,17 +592,22 @@ struct figures {
         queued, searched, withdrawn, spoiled, crowded, full_steps, stranger_releases, bad_ttls,
         reloads, wakes, wakes_late, turns, turns_passed_over, lined_up, shared_acquires,
         shared_releases, overloaded, reentered, repeated, superseded, unbound, stuck, upgrades,
-        reads_granted, read_together, unreplicated, failovers, java_grants, virtual_us;
+        reads_granted, read_together, unreplicated, failovers, failbacks, java_grants, readings,
+        pauses, clock_jumps, aged, virtual_us;
+    uint64_t themes[SIM_THEMES]; /* seeds that have drawn each of them */
 };
 
 struct world {
     uint64_t seed;
     struct prng prng;
+    struct prng readings; /* the chance of readings of clocks */
     struct switches switches;
     struct options options;
     bool verbose, healed;
     int64_t now, healed_at;
-    int64_t leftovers_until; /* the last hold of the faulty phase that nobody uses has ended */
+    int64_t jumped_at, jumped_us; /* masters' clocks, forward: when last, and by how much in all */
+    int64_t set_back_us;          /* and back: leases last so much longer */
+    int64_t leftovers_until;      /* the last hold of the faulty phase that nobody uses has ended */
     uint64_t order, steps, arrivals;
     uint32_t secrets; /* given out */
 
@@ -627,8 +716,29 @@ void network_reply(struct world *w, struct flight *flight, bool copy);
 void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
 void network_connect(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
-/* An agent asks for the marker, and hears of a new epoch. */
-void network_marker(struct world *w, uint8_t agent, uint8_t master, uint32_t generation);
+/* A question about the marker leaves, on a connection that is up. */
+void network_ask(struct world *w, uint8_t agent, uint8_t master, struct marking *marking);
+/* The core hears of the master's present epoch, and its clock. */
+void network_tell_up(struct world *w, uint8_t agent, uint8_t master);
+
+/* marking.c: the shipped guard of each agent, where masters forget (D5.3) */
+void marking_boot(struct world *w, uint8_t agent);
+/* A connection is made: the marker is looked at before it is up, */
+void marking_greet(struct world *w, uint8_t agent, uint8_t master);
+void marking_ready(struct world *w, uint8_t agent, uint8_t master);
+void marking_away(struct world *w, uint8_t agent, uint8_t master);
+/* What the scripts of an operation said of the marker. */
+void marking_overhear(struct world *w, const struct flight *flight);
+/* The question runs on its master, and its answer reaches the agent. */
+void marking_run(struct world *w, struct flight *flight, enum mishap mishap);
+void marking_answered(struct world *w, const struct flight *flight);
+void marking_time(struct world *w, uint8_t agent);
+/* The last argument of the message for this master. */
+struct text marking_vote(const struct world *w, uint8_t agent, uint8_t master,
+                         const struct message *message, char bytes[ASKING_VOTE_BYTES]);
+/* The message leaves for these masters. */
+void marking_numbers(struct world *w, uint8_t agent, master_set masters,
+                     const struct message *message);
 /* The agent has died: its connections end without a word to it. */
 void network_abandon(struct world *w, uint8_t agent);
 /* A turn of the agent's loop ends: it may ask for replicas (R21). */
@@ -641,6 +751,39 @@ void network_replicated(struct world *w);
 /* False where the master is down, or has restarted and its end of the connection is gone, of which
  * the agent may not have heard yet. */
 bool network_leads_to(const struct world *w, uint8_t agent, uint8_t master);
+
+/* readings.c: how agents read the masters' clocks */
+/* A connection has come up: the first reading, and from then on one a second. */
+void readings_begin(struct world *w, uint8_t agent, uint8_t master);
+/* All clocks at once. */
+void readings_all(struct world *w, uint8_t agent);
+void readings_due(struct world *w, const struct happening *happening);
+void readings_at_master(struct world *w, const struct happening *happening);
+void readings_told(struct world *w, const struct happening *happening);
+
+/* clocks.c: clocks that do not keep the assumptions (A1, A3) */
+/* So long the agent's clocks have run. */
+int64_t clocks_agent_us(const struct world *w, uint8_t agent);
+void clocks_pause(struct world *w, uint8_t agent, int64_t us);
+void clocks_go_on(struct world *w, uint8_t agent);
+void clocks_jump(struct world *w, uint8_t master, int64_t us);
+/* A master's clock has gone forward by that much. */
+void clocks_stepped(struct world *w, uint8_t master, int64_t us);
+/* A1, A3: the agent asked before it was paused with its clocks, or before a master's clock jumped,
+ * and need not have noticed yet. */
+bool clocks_are_behind(const struct world *w, uint8_t agent, int64_t asked_at);
+/* R14: a gain may be noticed while what the agent was asked then is under way, which is void. */
+bool clocks_may_void(const struct world *w, uint8_t agent, int64_t asked_at);
+/* A hold begins; its request may be older than what shook the clocks. */
+void clocks_granted(struct world *w, struct hold *hold);
+/* C1: a clock has stepped, and this hold's agent need not have noticed it yet. */
+bool clocks_excuse(struct world *w, const struct hold *hold);
+/* C9: its validity may be taken back by so much. */
+bool clocks_may_shorten(const struct hold *hold, int64_t us);
+/* The masters that gained, and whose clock the hold's agent has not read since. */
+unsigned clocks_unnoticed(const struct world *w, const struct hold *hold);
+/* A renewal of the hold was confirmed. */
+void clocks_renewed(const struct world *w, uint8_t agent, struct hold *hold);
 
 /* channel.c: subscriptions and messages */
 void channel_watch(struct world *w, uint8_t agent, uint8_t key, bool watches);
@@ -668,6 +811,9 @@ const char *master_load(struct world *w, const struct replacement *replacement);
  * key's numbers. */
 void master_plant(struct world *w, uint8_t master, uint8_t key, uint64_t number, bool lies);
 void master_reset(struct world *w, uint8_t master);
+/* What a run decides of the commands to the masters: are they guarded, and for how long are numbers
+ * kept. */
+void master_configure(struct world *w);
 /* What places are called on the masters, once it is known what the run is about. */
 void master_name_places(const struct options *options);
 int64_t master_wall_us(const struct world *w, uint8_t master);
@@ -678,10 +824,15 @@ struct bytes master_lock_name(uint8_t name);
 /* The bytes of a command, out of the core's items; valid until the next one. */
 struct bytes master_command(struct world *w, uint8_t agent, enum op op,
                             const struct send_item *items, unsigned count);
-/* Runs a command and reads its reply: one verdict per order. Returns the epoch that comes with it,
- * as the agents number them; 0: none. */
-uint16_t master_execute(struct world *w, uint8_t master, const struct message *message,
-                        enum mishap mishap, struct verdict *ret_verdicts);
+/* Runs a flight's command and reads its reply: one verdict per order, and the epoch that comes with
+ * them. */
+void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
+                    struct verdict *ret_verdicts);
+/* The master's data has another origin from now on: it has another replication id, and its second
+ * one is that of before. */
+void master_begin_history(struct master *master);
+/* Epochs differ from master to master, as random ones do. */
+#define MARKER_EPOCH(epoch, master) ((uint16_t)((epoch)*16 + (master)))
 /* replica.c: those of a single master (R21) */
 void replica_reset(struct world *w);
 /* The master has run something. */
@@ -701,8 +852,11 @@ int64_t master_eval(struct world *w, uint8_t master, const char *script, uint8_t
                     const char *who, int64_t lease_ms);
 /* What the Java service has left of the key is gone. */
 void master_forget_java(struct world *w, uint8_t master, uint8_t key);
-/* The script that an agent runs when it connects, and once a second (D5.3). */
-void master_mark(struct world *w, uint8_t master, bool connecting);
+/* The top of its marker; 0: it has none, or has not been told. */
+uint64_t master_top(struct world *w, uint8_t master);
+/* Runs the marker's script. */
+void master_mark(struct world *w, uint8_t master, const struct guard_ask *ask, int64_t wall_us,
+                 struct guard_answer *ret_answer);
 /* Everything is gone, the marker too. */
 void master_forget(struct world *w, uint8_t master);
 void master_clear(struct world *w, uint8_t master);
@@ -716,6 +870,8 @@ bool master_holder(struct world *w, uint8_t master, uint8_t name, unsigned which
                    uint8_t ret_random[RANDOM_BYTES]);
 bool master_holds(struct world *w, uint8_t master, uint8_t name,
                   const uint8_t random[RANDOM_BYTES]);
+/* Returns the masters that have the token's key, by its random part. */
+uint16_t master_set_having(struct world *w, uint8_t name, const struct token *token);
 /* On how many masters it is so. */
 unsigned master_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES]);
 bool master_is_locked(struct world *w, uint8_t master, uint8_t name);
@@ -773,6 +929,18 @@ void caller_wind_down(struct world *w);
 void caller_probe_all(struct world *w);
 bool caller_all_done(const struct world *w);
 
+/* themes.c: which themes a seed draws, and which of them exclude each other */
+void themes_draw(struct world *w);
+/* Returns the switch of the theme with that name; NULL if there is none. */
+bool *themes_find(struct switches *switches, const char *name);
+/* Returns why two of the themes that are on exclude each other, and both names; NULL: none do. */
+const char *themes_clash(struct switches *switches, const char **ret_a, const char **ret_b);
+void themes_say(struct world *w);
+/* Prints how many seeds have drawn each theme. Returns how many themes too few have drawn. */
+unsigned themes_print(const struct world *w, uint64_t runs);
+/* Draws a kind for each key. */
+void themes_draw_kinds(struct world *w);
+
 /* java.c: a Java service that shares the keys (R22) */
 void java_start(struct world *w);
 void java_acts(struct world *w);
@@ -799,7 +967,7 @@ void checker_restored(struct world *w, uint8_t agent, uint8_t key,
 /* The agent has heard that a bound caller has left, or does not read. */
 void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving);
 /* A caller has a hold that nobody had. */
-void checker_taken_up(struct world *w, struct hold *hold);
+void checker_taken_up(struct world *w, struct hold *hold, const struct request *request);
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace);
 void checker_after_step(struct world *w, uint8_t agent);
 void checker_deleted(struct world *w, uint8_t master, const struct message *message,
@@ -820,6 +988,8 @@ void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there,
 void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BYTES]);
 void checker_settled(struct world *w);
 void checker_store(struct world *w, struct hold *hold);
+/* A master was told this floor by a guess (A6). */
+void checker_guessed(struct world *w, uint64_t floor);
 void checker_end(struct world *w);
 
 /* turns.c: C11 over all agents */

@@ -46,6 +46,7 @@ static struct stage {
     struct effect_answer answer; /* what it answers, and what answer_pending() answers */
     int64_t skew_us;             /* added to the clock */
     size_t submitted, cancelled, undelivered, stuck;
+    int64_t busy_ms;   /* for so long an acquire or a read keeps the loop busy */
     struct event last; /* its texts are copied below */
     char last_key[LIMIT_KEY_BYTES + 1], last_label[LIMIT_LABEL_BYTES + 1];
     uint32_t pending[PENDING];
@@ -108,12 +109,14 @@ static void answer_pending(void)
 
 static void take_request(uint32_t number, struct text key)
 {
-    cr_assert_lt(number, stage.config->connections_max);
+    cr_assert_lt(number, config_requests_max(stage.config));
     for (size_t i = 0; i < stage.pending_count; i++)
         cr_assert_neq(stage.pending[i], number,
                       "the number of an unanswered request was used again");
     copy_text(stage.last_key, key);
     stage.submitted++;
+    for (int64_t end = stage_ms() + stage.busy_ms; stage_ms() < end;)
+        ;
     if (stage.answers_at_once)
         give_answer(number);
     else

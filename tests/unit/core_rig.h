@@ -258,6 +258,7 @@ static void reply(enum op op, master_set masters, enum vote vote)
 {
     bool numbered = vote == VOTE_YES || vote == VOTE_REPAIRED;
     struct event_reply with = {.vote = vote, .pttl_ms = -1};
+    with.is_own = op == OP_READ && vote == VOTE_YES && rig.sent[op].asked;
     if (numbered)
         with.fence = rig.sent[op].token.fence;
     if (vote == VOTE_TAKEN) {
@@ -297,6 +298,14 @@ static void expect_answer(uint32_t request, enum answer answer)
     }
     cr_assert_fail("at %lld us: request %u was not answered (%s)", (long long)rig.now_us, request,
                    answer_code(answer));
+}
+
+/* The request has the lock already: it is answered when a quorum has confirmed that (R11, D3). */
+static void expect_confirmed(uint32_t request, enum answer answer)
+{
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(request, answer);
 }
 
 static void expect_trace(enum trace_kind kind)

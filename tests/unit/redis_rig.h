@@ -24,6 +24,7 @@ enum { SERVERS = 3, RECORDS = 8192, POLICY_FENCED = 0, POLICY_PLAIN = 1 };
 #define A40 "0101010101010101010101010101010101010101"
 #define B40 "0202020202020202020202020202020202020202"
 #define AGENT ":000000a1:" /* of item_of() */
+#define BIG_TEXT "1760000000000000"
 
 /* ---- servers ---- */
 
@@ -152,6 +153,7 @@ struct record {
     char holder[LIMIT_LABEL_BYTES + 1];
     enum mode mode;
     uint32_t readers;
+    slot_set taken;
     uint16_t epoch;
     int64_t clock_offset_us;
     uint64_t at_ns;
@@ -174,6 +176,7 @@ static struct rig {
     bool stopped;
     unsigned resend; /* replies that are answered by another send, from within the sink */
     uint32_t next_slot;
+    int64_t clock_ms;  /* what commands say of the masters' clocks (R5); 0: nothing */
     unsigned expected; /* replies */
 } rig;
 
@@ -200,6 +203,7 @@ static inline void take_reply(const struct event_reply *reply)
     record->pttl_ms = reply->pttl_ms;
     record->mode = reply->mode;
     record->readers = reply->readers;
+    record->taken = reply->taken;
     cr_assert_leq(reply->holder.len, LIMIT_LABEL_BYTES);
     if (reply->holder.len)
         memcpy(record->holder, reply->holder.at, reply->holder.len);
@@ -394,6 +398,8 @@ static inline uint32_t rig_send(enum op op, master_set masters, const struct sen
     }
     struct effect_send effect = {
         .op = op, .group = 0, .masters = masters, .first = 7, .count = (uint16_t)count};
+    for (unsigned m = 0; m < LIMIT_MASTERS; m++)
+        effect.clocks_ms[m] = rig.clock_ms;
     rig.expected += count * (unsigned)__builtin_popcount(masters);
     rig.sending = true;
     redis_send(rig.redis, &effect, copies);
@@ -442,7 +448,8 @@ static inline struct send_item item_of(const char *key, uint8_t token, uint64_t 
                              .ttl_ms = 10000,
                              .policy = POLICY_FENCED,
                              .fencing = true,
-                             .agent = 0xa1};
+                             .agent = 0xa1,
+                             .previous_agent = 0xa1};
     memset(item.token.random, token, RANDOM_BYTES);
     item.token.fence = fence;
     return item;

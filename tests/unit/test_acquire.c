@@ -288,6 +288,26 @@ Test(acquire, r12_small_jumps_of_the_wall_clock_do_not_add_up)
     cr_assert_eq(rig.effects->items[0].token.fence, (uint64_t)wall_us);
 }
 
+/* D5.3: what masters grant from nothing is above their floor. One that is too far ahead was never
+ * granted, and one that is behind changes nothing. */
+Test(acquire, r12_a_proposal_is_above_the_floors_that_are_known)
+{
+    const uint64_t agreed = PROPOSAL * (uint64_t)1000000;
+    const uint64_t floors[] = {agreed - 5, agreed + 7, agreed + FENCE_AHEAD_US, agreed + 3};
+    const uint64_t proposed[] = {agreed, agreed + 8, agreed + 8, agreed + 8};
+    for (unsigned last = 0; last < 4; last++) {
+        begin_five();
+        for (unsigned i = 0; i <= last; i++) {
+            struct event event = {.kind = EVENT_FENCE_FLOOR};
+            event.master.floor = floors[i];
+            step(event);
+        }
+        at_ms(0), acquire(1, "k");
+        expect_send(OP_ACQUIRE, ALL);
+        cr_assert_eq(rig.sent[OP_ACQUIRE].token.fence, proposed[last], "%u", last);
+    }
+}
+
 Test(acquire, r12_without_fencing_there_is_no_number)
 {
     prepare(5);

@@ -241,14 +241,80 @@ Test(admission, r16_only_rounds_for_a_lock_wait)
     expect_send(OP_RELEASE, ALL);
     release(6, "handed", handed);
     expect_send(OP_HANDOVER, ALL);
-    read_key(7, "elsewhere");
-    expect_send(OP_READ, ALL);
-    struct token strange = held;
-    strange.random[0] ^= 1;
-    renew(8, "other", strange);
-    expect_send(OP_ADOPT, ALL);
     expect_rounds(1, 1);
     expect_nothing();
+}
+
+/* ---- guests ---------------------------------------------------------------------------------- */
+
+static void expect_guests(uint32_t in_flight, uint32_t waiting)
+{
+    cr_assert_eq(rounds()->guests, in_flight, "at %lld us: %u guests in flight, not %u",
+                 (long long)rig.now_us, rounds()->guests, in_flight);
+    cr_assert_eq(rounds()->guests_waiting, waiting, "at %lld us: %u guests wait, not %u",
+                 (long long)rig.now_us, rounds()->guests_waiting, waiting);
+}
+
+static struct token strange_token(void)
+{
+    return (struct token){.random = {1, 2, 3}, .fence = 1699999999000000};
+}
+
+/* Reads and PUTs of unknown tokens went to the masters without a bound, and cost holders of this
+ * agent their renewals. */
+Test(admission, r16_guests_are_bounded_and_begin_in_the_order_of_coming)
+{
+    begin_with_rounds(4, 4);
+    for (uint32_t request = 1; request <= 4; request++) {
+        read_key(request, "k");
+        expect_send(OP_READ, ALL);
+    }
+    read_key(5, "k");
+    renew(6, "other", strange_token());
+    read_key(7, "k");
+    expect_nothing();
+    expect_guests(4, 3);
+    at_ms(50); /* nobody answers: the four reads are over */
+    for (uint32_t request = 1; request <= 4; request++)
+        expect_answer(request, ANSWER_STATE);
+    expect_send(OP_READ, ALL);
+    expect_send(OP_ADOPT, ALL);
+    expect_send(OP_READ, ALL);
+    expect_guests(3, 0);
+    reply(OP_ADOPT, ALL, VOTE_ABSENT);
+    expect_answer(6, ANSWER_NOT_HELD);
+    expect_guests(2, 0);
+}
+
+/* They stand behind those who ask for a lock, but not for ever: a quarter is theirs. */
+Test(admission, r16_while_keys_wait_a_quarter_is_left_to_guests)
+{
+    begin_with_rounds(8, 8);
+    static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+    for (uint32_t i = 0; i < 9; i++)
+        acquire(i + 1, keys[i]);
+    for (uint32_t i = 0; i < 8; i++)
+        expect_send(OP_ACQUIRE, ALL);
+    expect_rounds(8, 1);
+    read_key(10, "k"), expect_send(OP_READ, ALL);
+    read_key(11, "k"), expect_send(OP_READ, ALL);
+    read_key(12, "k");
+    expect_nothing();
+    expect_guests(2, 1);
+}
+
+Test(admission, r16_a_guest_that_leaves_is_passed_over)
+{
+    begin_with_rounds(1, 1);
+    read_key(1, "k");
+    expect_send(OP_READ, ALL);
+    read_key(2, "k"), renew(3, "other", strange_token());
+    expect_guests(1, 2);
+    cancel(2);
+    expect_guests(1, 1);
+    cancel(1);
+    expect_send(OP_ADOPT, ALL);
+    expect_guests(1, 0);
 }
 
 Test(admission, d3_who_waits_for_a_place_learns_of_an_adoption)

@@ -362,7 +362,7 @@ static void few_connections(void)
 Test(connections, at_the_limit_callers_come_in_as_others_leave, .init = few_connections,
      .fini = stage_close)
 {
-    enum { LIMIT = 128 };
+    enum { LIMIT = 128, HOLDERS = 32 /* whose places nobody takes who asks for a lock */ };
     const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     int fds[LIMIT];
     stage.answers_at_once = false;
@@ -370,7 +370,7 @@ Test(connections, at_the_limit_callers_come_in_as_others_leave, .init = few_conn
         fds[i] = caller_open(API);
         if (i >= LIMIT / 2)
             setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-        caller_say(fds[i], i < LIMIT / 2 ? WAITING_POST : POST);
+        caller_say(fds[i], i < LIMIT / 2 ? WAITING_POST : i < LIMIT - HOLDERS ? POST : DELETE);
     }
     cr_assert(until(stage.pending_count == LIMIT));
     for (int i = 0; i < 20; i++) {
@@ -386,12 +386,16 @@ Test(connections, at_the_limit_callers_come_in_as_others_leave, .init = few_conn
         caller_say(fds[i], WAITING_POST);
         cr_assert(until(stage.pending_count == LIMIT));
     }
-    int fd = caller_open(UNIX); /* every number is taken */
+    int fd = caller_open(UNIX); /* nobody else may ask for a lock, */
     received_len = 0;
     caller_say(fd, POST);
     receive(fd);
     expect(429, "too_many_waiters");
     cr_assert_not_null(header("Retry-After"));
+    close(fd);
+    fd = caller_open(UNIX); /* and a holder comes in over the other listener */
+    caller_say(fd, DELETE);
+    cr_assert(until(stage.pending_count == LIMIT + 1), "%zu", stage.pending_count);
     close(fd);
     fd = caller_open(ADMIN); /* D9: health stays reachable */
     caller_say(fd, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -399,7 +403,101 @@ Test(connections, at_the_limit_callers_come_in_as_others_leave, .init = few_conn
     close(fd);
     for (int i = 0; i < LIMIT; i++)
         close(fds[i]);
-    cr_assert(until(stage.pending_count == 0));
+    cr_assert(until(stage.pending_count == HOLDERS + 1)); /* what they asked for goes on */
+}
+
+/* ---- strangers ---- */
+
+/* D9: after 4 ms of a turn the others wait for the next one. They come in their order, and a health
+ * check passes them. */
+Test(connections, d9_strangers_have_a_share_of_a_turn, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 20 };
+    int fds[STRANGERS], probe = caller_open(API);
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    stage.busy_ms = 5;
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = caller_open(API);
+        turn_for(5);
+    }
+    for (int i = 0; i < STRANGERS; i++)
+        cr_assert_eq(send(fds[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    caller_say(probe, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    while (stage.submitted < STRANGERS) {
+        size_t before = stage.submitted;
+        turn();
+        cr_assert_leq(stage.submitted - before, 2, "more than its share in one turn");
+        if (stage.submitted == STRANGERS / 2) {
+            cr_assert_eq(receive(probe), 200);
+            cr_assert_lt(stage.submitted, STRANGERS, "the health check stood in line");
+        }
+    }
+    for (int i = 0; i < STRANGERS; i++) {
+        received_len = 0;
+        cr_assert_eq(receive(fds[i]), 409);
+        close(fds[i]);
+    }
+    close(probe);
+}
+
+/* D9: and so does a PUT whose token this agent knows. One with another token stands in line. */
+Test(connections, d9_a_holder_passes_strangers, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 20 };
+    char token[TOKEN_CHARS_MAX + 1], put[2][400];
+    struct effect_answer held = a_real_hold("held");
+    token_print(&held.hold.token, token);
+    for (int known = 0; known < 2; known++)
+        snprintf(put[known], sizeof(put[0]),
+                 "PUT /locks/held HTTP/1.1\r\nHost: localhost\r\nLock-Token: %s\r\n\r\n",
+                 known ? token : A_TOKEN);
+    stage.answer = (struct effect_answer){.answer = ANSWER_QUORUM_UNAVAILABLE};
+    stage.busy_ms = 5;
+    for (int known = 0; known < 2; known++) {
+        int fds[STRANGERS + 1];
+        for (int i = 0; i <= STRANGERS; i++) {
+            fds[i] = caller_open(API);
+            turn_for(5);
+        }
+        size_t before = stage.submitted;
+        for (int i = 0; i < STRANGERS; i++)
+            cr_assert_eq(send(fds[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+        while (stage.submitted == before)
+            turn();
+        cr_assert_gt(send(fds[STRANGERS], put[known], strlen(put[known]), 0), 0);
+        while (stage.last.kind != EVENT_RENEW)
+            turn();
+        size_t first = stage.submitted - before;
+        cr_assert(known ? first < STRANGERS / 2 : first > STRANGERS, "it came as number %zu",
+                  first);
+        cr_assert(until(stage.submitted == before + STRANGERS + 1));
+        for (int i = 0; i <= STRANGERS; i++)
+            close(fds[i]);
+        stage.last.kind = EVENT_ACQUIRE;
+    }
+}
+
+/* D9: a wait that has stood in line is counted once, and no more when it has ended. */
+Test(connections, d9_who_stood_in_line_is_counted_once, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 10 };
+    int fds[STRANGERS];
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    stage.busy_ms = 5;
+    for (int i = 0; i < STRANGERS; i++)
+        fds[i] = caller_open(API);
+    turn_for(20);
+    for (int i = 0; i < STRANGERS; i++)
+        cr_assert_gt(send(fds[i], WAITING_POST, strlen(WAITING_POST), 0), 0);
+    cr_assert(until(!list_is_empty(&stage.api->line)));
+    cr_assert_gt(stage.api->asking, 0);
+    for (int i = 0; i < STRANGERS; i++) {
+        received_len = 0;
+        cr_assert_eq(receive(fds[i]), 409);
+        close(fds[i]);
+    }
+    cr_assert(until(stage.api->parked == 0), "%u", stage.api->parked);
+    cr_assert(until(stage.api->asking == 0), "%u", stage.api->asking);
 }
 
 /* ---- start and stop ---- */

@@ -52,6 +52,54 @@ Test(utf8, of_two_bytes_only_the_shortest_form_is_one_character)
 
 /* ---- texts and keys ---- */
 
+Test(text, no_password_of_a_url_is_shown)
+{
+    static const char *const pairs[][2] = {
+        {"redis://h", "redis://h"},
+        {"`redis://h:6379/1` is", "`redis://h:6379/1` is"},
+        {"rediss://[::1]:6379/", "rediss://[::1]:6379/"},
+        {"redis://u:hunter2", "redis://u:***"},
+        {"REDISS://[::1]:hunter2 x", "REDISS://[::1]:*** x"},
+        {"redis://u:hunter2@h:1", "redis://***@h:1"},
+        {"redis://u:hu/n?t#er@2@h:1", "redis://***@h:1"},
+        {"redis://h:1?password=hunter2", "redis://h:1?***"},
+        {"redis://h:1/hunter2", "redis://h:1/***"},
+        {"redis://h:1#hunter2", "redis://h:1#***"},
+        {"redis://u:x", "redis://u:*"},
+        {"a redis://u:hunter2@h, redis://v:hunter2@h", "a redis://***@h, redis://***@h"},
+        {"key redis.redis://u:hunter2@h:1: unknown", "key redis.redis://***@h:1: unknown"},
+        {"redis[s]://[user[:password]@]host", "redis[s]://[user[:password]@]host"},
+        {"redis:u:hunter2@h:1: is", "redis:***@h:1: is"},
+        {"redis:/u:hunter2@h:1", "redis:/***@h:1"},
+        {"redis:u:hunter2", "redis:u:***"},
+        {"redis//u:hunter2@h:1", "***@h:1"},
+        {"`u:hunter2@h:1` is", "`***@h:1` is"},
+        {"redis.groups.u:hunter2@h:1.db: x", "***@h:1.db: x"},
+        {"valkey://u:hunter2", "valkey://u:***"},
+        {"redis+tls://u:hunter2@h", "redis+tls://***@h"},
+        {"http://u:hunter2@h", "http://***@h"},
+        {"redis://u: hunter2@h", "redis://***@h"},
+        {"redis://u:pa'hun\"ter2@h", "redis://***@h"},
+        {"redis://u:hunter2@h,redis://v:hunter2@h", "redis://***@h,redis://***@h"},
+        {"unix:/x?password=hunter2&db=1", "unix:/x?password=***&db=1"},
+        {"redis.groups.main.PASSWORD=hunter2", "redis.groups.main.PASSWORD=***"},
+        {"a.yaml:1:9: redis: unknown key", "a.yaml:1:9: redis: unknown key"},
+        {"in redis:6379 and redis:6379/1", "in redis:6379 and redis:6379/1"},
+        {"me@h: at 10:00", "me@h: at 10:00"},
+        {"http://h/x:y?z", "http://h/x:y?z"},
+        {"`@`, `/`, `:` are %40", "`@`, `/`, `:` are %40"},
+        {"://", "://"},
+        {"redis://", "redis://"},
+        {"redis://@", "redis://@"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        char text[80];
+        snprintf(text, sizeof(text), "%s", pairs[i][0]);
+        text_hide_passwords(text);
+        cr_expect_str_eq(text, pairs[i][1], "%s: %s", pairs[i][0], text);
+    }
+}
+
 Test(text, what_is_wrong_with_a_text_becomes_question_marks)
 {
     static const struct {

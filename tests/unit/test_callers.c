@@ -122,7 +122,7 @@ static void begin_reentrant(void)
     begin();
 }
 
-/* The same owner has it once more, without a word to the masters; as many releases end it. */
+/* The same owner has it once more, when the masters have confirmed it; as many releases end it. */
 Test(reentry, r11_the_same_owner_counts_up_and_down)
 {
     begin_reentrant();
@@ -130,13 +130,13 @@ Test(reentry, r11_the_same_owner_counts_up_and_down)
     const uint64_t fence = token.fence;
     cr_assert_eq(rig.answer.hold.count, 1);
     acquire_as(2, "k", .owner = my_owner);
-    expect_answer(2, ANSWER_REENTERED);
+    expect_confirmed(2, ANSWER_REENTERED);
     cr_assert_eq(rig.answer.hold.count, 2);
     cr_assert(token_same_random(&rig.answer.hold.token, &token));
     cr_assert_eq(rig.answer.hold.token.fence, fence);
     expect_nothing();
     acquire_as(3, "k", .owner = my_owner, .wait_ms = 1000);
-    expect_answer(3, ANSWER_REENTERED);
+    expect_confirmed(3, ANSWER_REENTERED);
     for (uint32_t i = 0; i < 2; i++) {
         release(4, "k", token);
         expect_answer(4, ANSWER_RELEASED);
@@ -196,13 +196,13 @@ Test(reentry, r11_undelivered_and_lost)
     begin_reentrant();
     struct token token = hold_as("k", .ttl_ms = 10000, .owner = my_owner);
     acquire_as(2, "k", .owner = my_owner);
-    expect_answer(2, ANSWER_REENTERED);
+    expect_confirmed(2, ANSWER_REENTERED);
     const struct lock_ref lock = rig.answer.lock;
     step_lock(EVENT_UNDELIVERED, lock);
     expect_nothing();
     cr_assert(is_listed("k"));
     acquire_as(3, "k", .owner = my_owner);
-    expect_answer(3, ANSWER_REENTERED);
+    expect_confirmed(3, ANSWER_REENTERED);
     cr_assert_eq(rig.answer.hold.count, 2);
     step_lock(EVENT_STUCK, lock); /* lost, and valid for a while */
     expect_lost(REASON_STUCK);
@@ -212,8 +212,24 @@ Test(reentry, r11_undelivered_and_lost)
     expect_answer(5, ANSWER_LOCK_LOST);
     expect_nothing(); /* the other one may still use it */
     release(6, "k", token);
-    expect_answer(6, ANSWER_LOCK_LOST);
     expect_send(OP_RELEASE, ALL);
+    expect_nothing(); /* only the masters know whether another agent has it (C4) */
+    at_ms(rig.now_us / 1000 + 1), reply(OP_RELEASE, 0x07, VOTE_YES);
+    expect_answer(6, ANSWER_LOCK_LOST);
+}
+
+/* The agent could not renew the hold in time, and another one may have adopted it. */
+Test(reentry, c4_a_delete_of_a_lost_lock_was_called_done_before_a_master_had_answered)
+{
+    begin_reentrant();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    step_lock(EVENT_STUCK, rig.answer.lock);
+    expect_lost(REASON_STUCK);
+    release(2, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    expect_nothing();
+    at_ms(rig.now_us / 1000 + 300);
+    expect_answer(2, ANSWER_RELEASE_PENDING);
 }
 
 /* ---- safe retry: D3 -------------------------------------------------------------------------- */
@@ -229,6 +245,23 @@ static void release_by(uint32_t request, const char *key, struct text idempotenc
     step(event);
 }
 
+/* A lease to read is none to write. */
+Test(retry, d3_another_mode_is_another_request)
+{
+    prepare(5);
+    rig.policy.kind = KIND_RW;
+    rig.policy.order = ORDER_FAIR;
+    begin();
+    acquire_as(1, "k", .ttl_ms = 10000, .mode = MODE_READ, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    acquire_as(2, "k", .ttl_ms = 10000, .mode = MODE_WRITE, .idempotency = first_key);
+    expect_answer(2, ANSWER_IDEMPOTENCY_MISMATCH);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    acquire_as(3, "k", .ttl_ms = 10000, .mode = MODE_WRITE, .idempotency = first_key);
+    expect_answer(3, ANSWER_IDEMPOTENCY_MISMATCH);
+}
+
 /* The answer was lost: the same request again gets the same hold, which is held once. */
 Test(retry, d3_gets_the_answer_again)
 {
@@ -236,7 +269,7 @@ Test(retry, d3_gets_the_answer_again)
     struct token token = hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
     const struct lock_ref lock = rig.answer.lock;
     at_ms(100), acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
-    expect_answer(2, ANSWER_REPEATED);
+    expect_confirmed(2, ANSWER_REPEATED);
     cr_assert(token_same_random(&rig.answer.hold.token, &token));
     cr_assert_eq(rig.answer.hold.count, 1);
     expect_nothing();
@@ -261,7 +294,7 @@ Test(retry, d3_nobody_was_told)
     hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
     const struct lock_ref lock = rig.answer.lock;
     acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
-    expect_answer(2, ANSWER_REPEATED);
+    expect_confirmed(2, ANSWER_REPEATED);
     step_lock(EVENT_UNDELIVERED, lock);
     expect_nothing();
     step_lock(EVENT_UNDELIVERED, lock);
@@ -501,9 +534,9 @@ Test(drain, d3_r11_who_asks_for_what_it_has_is_answered)
     hold_as("nested", .ttl_ms = 10000, .owner = text("0123456789abcdef"));
     step((struct event){.kind = EVENT_DRAIN});
     acquire_as(1, "once", .ttl_ms = 10000, .idempotency = text("0123456789abcdef"));
-    expect_answer(1, ANSWER_REPEATED);
+    expect_confirmed(1, ANSWER_REPEATED);
     acquire_as(2, "nested", .ttl_ms = 10000, .owner = text("0123456789abcdef"));
-    expect_answer(2, ANSWER_REENTERED);
+    expect_confirmed(2, ANSWER_REENTERED);
     acquire_as(3, "once", .ttl_ms = 10000, .idempotency = text("fedcba9876543210"));
     expect_answer(3, ANSWER_DRAINING);
     acquire(4, "other");

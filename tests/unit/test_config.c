@@ -506,7 +506,7 @@ Test(config, variables_of_others_are_left_alone)
 {
     char *const *environment = ENVIRONMENT(
         ONE_MASTER, "LOCKAGENT_KEY=jobs/1", "LOCKAGENT_TOKEN=x", "LOCKAGENT_FENCING_TOKEN=7",
-        "LOCKAGENT_SERVICE_HOST=10.0.0.1", "LOCKAGENT_SERVICE_PORT=8080",
+        "LOCKAGENT_SLOT=1", "LOCKAGENT_SERVICE_HOST=10.0.0.1", "LOCKAGENT_SERVICE_PORT=8080",
         "LOCKAGENT_SERVICE_PORT_HTTP=8080", "LOCKAGENT_PORT=tcp://10.0.0.1:8080",
         "LOCKAGENT_PORT_8080_TCP=tcp://10.0.0.1:8080", "LOCKAGENT_PORT_8080_TCP_ADDR=10.0.0.1",
         "LOCKAGENT_METRICS_SERVICE_HOST=10.0.0.1");
@@ -988,7 +988,7 @@ Test(config, the_cores_view)
     cr_expect_eq(core.max_ttl_ms, 150000u);
     cr_expect_eq(core.wait_ms_max, 0);
     cr_expect_eq(core.locks_max, 100000u);
-    cr_expect_eq(core.requests_max, 512u);
+    cr_expect_eq(core.requests_max, 512u * config.listen.count); /* one for each connection */
     cr_expect_eq(core.waiters_max, 10u);
     cr_expect_eq(core.seed, 42u);
 }

@@ -55,7 +55,7 @@ Test(release, pending_at_once_where_a_quorum_is_impossible)
     expect_answer(1, ANSWER_RELEASE_PENDING);
 }
 
-Test(release, r6_a_debt_ends_with_the_ttl)
+Test(release, r6_a_debt_ends_with_the_longest_lease_that_anybody_may_have_asked_for)
 {
     begin_five();
     struct token token = hold_as("k", .ttl_ms = 1000);
@@ -64,8 +64,9 @@ Test(release, r6_a_debt_ends_with_the_ttl)
     expect_send(OP_RELEASE, 0x0f);
     reply(OP_RELEASE, 0x0f, VOTE_YES);
     expect_answer(1, ANSWER_RELEASED);
+    at_ms(rig.config.max_ttl_ms);
     cr_assert_eq(core_stats(rig.core)->debt[0][4], 1);
-    at_ms(1200);
+    at_ms(rig.config.max_ttl_ms + 10);
     cr_assert_eq(core_stats(rig.core)->debt[0][4], 0);
     master_is(4, EVENT_MASTER_UP, 1);
     expect_nothing();
@@ -98,6 +99,25 @@ Test(release, r10_a_wrong_token_releases_nothing)
     }
     expect_answer(1, ANSWER_TOKEN_MISMATCH);
     cr_assert(is_listed("k"));
+}
+
+/* C4: a master that does not answer may have it. Without its word too few deny. */
+Test(release, c4_a_strangers_delete_waits_for_who_can_still_deny)
+{
+    static const struct token nobodys = {.random = {1, 2, 3, 4, 5}, .fence = 1699999999000000};
+    begin_five();
+    at_ms(0), release(1, "k", nobodys);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x07, VOTE_UNKNOWN);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    release(2, "l", nobodys);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x01, VOTE_UNKNOWN);
+    reply(OP_RELEASE, 0x06, VOTE_ABSENT);
+    reply(OP_RELEASE, 0x08, VOTE_UNKNOWN);
+    expect_nothing(); /* no quorum can have it any more, and one more may deny it */
+    reply(OP_RELEASE, 0x10, VOTE_ABSENT);
+    expect_answer(2, ANSWER_NOT_HELD);
 }
 
 /* ---- adoption: D3 ---------------------------------------------------------------------------- */
@@ -351,6 +371,20 @@ Test(read, says_held_free_or_unknown_per_master)
     at_ms(1000);
     expect_answer(3, ANSWER_STATE);
     cr_assert_eq(rig.answer.state, KEY_UNKNOWN);
+}
+
+/* R2: two of four masters have the key. They are no quorum, but the others are none either. */
+Test(read, is_held_where_two_of_four_have_the_key)
+{
+    prepare(4);
+    begin();
+    read_key(1, "k");
+    expect_send(OP_READ, 0x0f);
+    reply(OP_READ, 0x03, VOTE_YES);
+    reply(OP_READ, 0x04, VOTE_ABSENT);
+    reply(OP_READ, 0x08, VOTE_REFUSED);
+    expect_answer(1, ANSWER_STATE);
+    cr_assert_eq(rig.answer.state, KEY_HELD);
 }
 
 /* ---- a late clock: R14 ----------------------------------------------------------------------- */

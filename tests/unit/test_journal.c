@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/core/random.h"
 #include "agent/journal.h"
 
 enum { CELL = 1024, SECOND = 1000000 };
@@ -301,14 +302,104 @@ Test(journal, a_file_that_was_cut_short)
     cr_assert_str_eq(stage.found.discarded, "its header is torn");
 }
 
+/* Also in the middle of the first bytes, and a file of which the kernel kept the size alone. */
+Test(journal, a_torn_header_is_no_foreign_file)
+{
+    static const char zeros[CELL];
+    for (int i = 0; i < 4; i++) {
+        open_it(), read_again(), note(0, "a");
+        journal_close(stage.journal);
+        if (i == 0)
+            cr_assert_eq(truncate(stage.path, 5), 0);
+        else
+            overwrite(0, zeros, i == 1 ? 3 : i == 2 ? 16 : CELL);
+        open_it(), read_again();
+        cr_assert_eq(stage.count, 0);
+        cr_assert_str_eq(stage.found.discarded, "its header is torn");
+        journal_close(stage.journal);
+    }
+    open_it();
+}
+
+/* The bytes of its first write that came, and zeros or nothing behind them. */
+Test(journal, a_header_of_which_a_part_was_written_is_no_foreign_file)
+{
+    static const struct {
+        size_t written;
+        off_t size;
+    } torn[] = {{0, 1},   {0, 100},       {5, 6},         {5, 100},       {9, CELL},
+                {15, 15}, {15, 3 * CELL}, {16, CELL - 1}, {24, 3 * CELL}, {0, 3 * CELL}};
+    char header[CELL];
+    open_it(), read_again();
+    journal_close(stage.journal);
+    int fd = open(stage.path, O_RDONLY);
+    cr_assert_eq(read(fd, header, CELL), CELL);
+    close(fd);
+    for (size_t i = 0; i < sizeof(torn) / sizeof(torn[0]); i++) {
+        cr_assert_eq(truncate(stage.path, 0), 0);
+        overwrite(0, header, torn[i].written);
+        cr_assert_eq(truncate(stage.path, torn[i].size), 0);
+        cr_expect_not_null(try_open_as(this_boot), "%zu: %s", i, stage.error);
+        if (stage.journal == NULL)
+            continue;
+        read_again();
+        cr_expect_str_eq(stage.found.discarded, "its header is torn", "%zu", i);
+        journal_close(stage.journal);
+    }
+    open_it();
+}
+
 Test(journal, another_version)
 {
+    enum { FORMAT_AT = 16, CHECKSUM_AT = 64 };
+    uint64_t header[CELL / 8];
     open_it(), read_again(), note(0, "a");
     journal_close(stage.journal);
-    overwrite(16, "\xff", 1);
+    int fd = open(stage.path, O_RDONLY);
+    cr_assert_eq(read(fd, header, CELL), CELL);
+    close(fd);
+    uint32_t format = 3;
+    memcpy((char *)header + FORMAT_AT, &format, sizeof(format));
+    header[CHECKSUM_AT / 8] = hash_bytes(format, CELL, (char *)header, CHECKSUM_AT);
+    overwrite(0, (char *)header, CELL);
     open_it(), read_again();
     cr_assert_eq(stage.count, 0);
-    cr_assert_not_null(stage.found.discarded);
+    cr_assert_str_eq(stage.found.discarded, "it was written by another version");
+}
+
+static long long bytes_read(void)
+{
+    char line[64];
+    long long bytes = -1;
+    FILE *file = fopen("/proc/self/io", "r");
+    cr_assert_not_null(file);
+    cr_assert_not_null(fgets(line, sizeof(line), file));
+    cr_assert_eq(sscanf(line, "rchar: %lld", &bytes), 1);
+    fclose(file);
+    return bytes;
+}
+
+/* It has no more cells than the largest table has slots. */
+Test(journal, a_sparse_file_is_not_read_to_its_end)
+{
+    const long long before = bytes_read();
+    open_it(), read_again(), note(0, "a");
+    journal_close(stage.journal);
+    cr_assert_eq(truncate(stage.path, (off_t)200 << 30), 0);
+    open_it(), read_again();
+    cr_assert_eq(stage.count, 1);
+    cr_assert_lt(bytes_read() - before, 64 * CELL, "the hole is not read");
+}
+
+Test(journal, what_stands_behind_a_hole_is_found)
+{
+    static const uint32_t slots[] = {3, 4, 5, 2000, 100001, LIMIT_LOCK_SLOTS - 1};
+    open_it(), read_again();
+    for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)
+        note(slots[i], "a");
+    restart();
+    cr_assert_eq(stage.count, sizeof(slots) / sizeof(slots[0]));
+    cr_assert_eq(stage.found.refused, 0);
 }
 
 Test(journal, a_foreign_file_is_left_alone)
@@ -320,6 +411,11 @@ Test(journal, a_foreign_file_is_left_alone)
     cr_assert_null(try_open_as(this_boot));
     cr_assert_not_null(strstr(stage.error, "is no journal of lockagent"), "%s", stage.error);
     cr_assert_eq(size_of_file(), (off_t)sizeof(text));
+    /* Also one that begins as an unwritten journal does. */
+    cr_assert_eq(truncate(stage.path, 0), 0);
+    overwrite(0, "lock\0\0\0\0\0\0\0\0\0\0\0\0and more", 24);
+    cr_assert_null(try_open_as(this_boot));
+    cr_assert_eq(size_of_file(), 24);
 }
 
 Test(journal, holds_of_other_masters_or_policies_are_refused)

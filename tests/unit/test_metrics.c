@@ -315,6 +315,7 @@ Test(metrics, every_known_series_is_there_from_the_start)
     expect("lockagent_acquire_attempts_total{policy=\"jobs/*\",outcome=\"quorum_unavailable\"}",
            "0");
     expect("lockagent_acquire_requests_total{policy=\"*\",outcome=\"wait_timeout\"}", "0");
+    expect("lockagent_acquire_requests_total{policy=\"*\",outcome=\"lock_lost\"}", "0");
     expect("lockagent_renewals_total{policy=\"*\",outcome=\"failed\"}", "0");
     expect("lockagent_locks_lost_total{policy=\"*\",reason=\"taken\"}", "0");
     expect("lockagent_acquire_duration_seconds_bucket{policy=\"*\",le=\"0.0001\"}", "0");
@@ -330,7 +331,10 @@ Test(metrics, every_known_series_is_there_from_the_start)
            "0");
     expect("lockagent_config_last_reload_successful", "1");
     expect("lockagent_loop_lag_seconds_count", "0");
-    cr_expect_eq(series_with("lockagent_locks_lost_total"), 3 * (REASON_COUNT - 1));
+    cr_expect_eq(series_with("lockagent_locks_lost_total"), 3 * (REASON_MOVED - 1));
+    cr_expect_eq(series_with("lockagent_locks_ended_elsewhere_total"), 3 * 2);
+    expect("lockagent_locks_ended_elsewhere_total{policy=\"*\",reason=\"moved\"}", "0");
+    expect("lockagent_locks_ended_elsewhere_total{policy=\"*\",reason=\"gone\"}", "0");
     cr_expect_eq(series_with("lockagent_master_commands_total"), 6 * OP_COUNT * 4);
 }
 
@@ -367,8 +371,8 @@ Test(metrics, histograms_never_fall_and_end_in_their_count)
             last = 0, ends++;
         }
     }
-    /* By policy 6, by master 1, by route 1 (with "other"), and the loop's lag. */
-    cr_expect_eq(ends, 6 * 3 + 6 + 4 + 1);
+    /* By policy 6, by master 1, by route 1 (with "other"), and the loop's lag and turns. */
+    cr_expect_eq(ends, 6 * 3 + 6 + 4 + 2);
 }
 
 Test(metrics, an_observation_falls_into_the_bucket_that_bounds_it)
@@ -589,8 +593,8 @@ Test(metrics, series_are_bounded)
 {
     make_traffic();
     render();
-    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 91);
-    cr_expect_leq(series_with("{policy=\"jobs/*\""), 141);
+    cr_expect_leq(series_with(",master=\"127.0.0.1:1\""), 93);
+    cr_expect_leq(series_with("{policy=\"jobs/*\""), 144);
     size_t before = series_with("");
     for (int i = 0; i < 1000; i++) {
         char route[32];
@@ -599,7 +603,7 @@ Test(metrics, series_are_bounded)
     }
     render();
     cr_expect_eq(series_with(""), before);
-    cr_expect_leq(before, 1190, "%zu series", before);
+    cr_expect_leq(before, 1230, "%zu series", before);
 }
 
 Test(metrics, counting_allocates_nothing)

@@ -3,7 +3,7 @@
 
 enum { FIRST = 0x07, LATE = 0x18 }; /* a quorum of five, and the others */
 
-static void begin_shared(void)
+static void prepare_shared(void)
 {
     prepare(5);
     rig.policy.kind = KIND_RW;
@@ -11,6 +11,11 @@ static void begin_shared(void)
     rig.policy.retry_min_ms = rig.policy.retry_max_ms = 2000;
     rig.config.requests_max = rig.config.locks_max = 2 * LIMIT_READS;
     rig.config.waiters_max = 2 * LIMIT_READS;
+}
+
+static void begin_shared(void)
+{
+    prepare_shared();
     begin();
 }
 
@@ -47,6 +52,23 @@ static void refuse(enum mode mode, uint32_t readers)
                                     .holder = text("other")});
     expect_send(OP_RELEASE, LATE);
     reply(OP_RELEASE, LATE, VOTE_ABSENT);
+}
+
+static struct send_item last_attempt; /* of those that attempts() has counted */
+
+/* Returns how many attempts have been sent since expect_nothing(), each to all masters. */
+static size_t attempts(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < rig.count; i++) {
+        const struct record *r = &rig.records[i];
+        if (r->effect.kind != EFFECT_SEND || r->effect.send.op != OP_ACQUIRE)
+            continue;
+        cr_assert_eq(r->effect.send.masters, ALL);
+        last_attempt = r->items[r->effect.send.count - 1];
+        count += r->effect.send.count;
+    }
+    return count;
 }
 
 /* Waits, was refused, and hears of releases. */
@@ -96,6 +118,88 @@ Test(readers, r18_one_of_them_is_refused_at_once_whatever_becomes_of_the_others)
     expect_nothing();
     rig.sent[OP_ACQUIRE] = second;
     grant(2, PROPOSAL);
+}
+
+/* Where one is refused, none begins until all that contend are decided; then all pause. */
+Test(readers, r18_who_was_refused_does_not_ask_again_beside_those_that_contend)
+{
+    begin_shared();
+    ask(1, MODE_READ, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    struct send_item first = rig.sent[OP_ACQUIRE];
+    ask(2, MODE_READ, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    struct send_item second = rig.sent[OP_ACQUIRE];
+    rig.sent[OP_ACQUIRE] = first;
+    refuse(MODE_WRITE, 0);
+    ask(3, MODE_READ, 60000);
+    expect_nothing();
+    rig.sent[OP_ACQUIRE] = second;
+    refuse(MODE_WRITE, 0);
+    expect_channel(EFFECT_WATCH);
+    at_us(rig.now_us + 1000);
+    expect_nothing();
+}
+
+/* The owner of a read enters it again and does not wait, while another reader of its agent pauses
+ * for a writer elsewhere. The read turns out to be gone: its owner contends at once. */
+Test(readers, r11_an_owner_whose_read_is_gone_contends_while_others_pause)
+{
+    prepare_shared();
+    rig.policy.reentrant = true;
+    begin();
+    const struct event_acquire owned = {
+        .mode = MODE_READ, .ttl_ms = 10000, .owner = text("me-and-nobody-else")};
+    hold_with("k", owned);
+    wait_refused(1, MODE_READ, MODE_READ);
+    acquire_with(2, "k", owned);
+    expect_send(OP_RENEW, ALL);
+    expect_nothing();
+    reply(OP_RENEW, FIRST, VOTE_ABSENT);
+    expect_lost(REASON_GONE);
+    const size_t begun = attempts();
+    cr_assert_eq(begun, 2, "the one that waits, and the owner beside it (R18): %zu", begun);
+    expect_send(OP_ACQUIRE, ALL);
+    grant(1, PROPOSAL);
+    expect_channel(EFFECT_UNWATCH);
+    rig.sent[OP_ACQUIRE] = last_attempt;
+    grant(2, PROPOSAL);
+    expect_nothing();
+}
+
+/* The owner asks to write while its read is under way: once it reads it would wait for itself. */
+Test(readers, r19_a_refused_upgrade_is_no_entry)
+{
+    prepare_shared();
+    rig.policy.reentrant = true;
+    begin();
+    const struct event_acquire reads = {
+        .mode = MODE_READ, .ttl_ms = 10000, .wait_ms = 5000, .owner = text("me-and-nobody-else")};
+    struct event_acquire writes = reads;
+    writes.mode = MODE_WRITE;
+    acquire_with(1, "k", reads);
+    expect_send(OP_ACQUIRE, ALL);
+    acquire_with(2, "k", writes);
+    const struct token token = grant(1, PROPOSAL);
+    cr_assert_eq(rig.answer.hold.count, 1);
+    expect_answer(2, ANSWER_UPGRADE_REFUSED);
+    release(3, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_RELEASED);
+    cr_assert_not(is_listed("k"));
+}
+
+Test(readers, r18_a_writer_that_waits_asks_when_the_read_under_way_is_decided)
+{
+    begin_shared();
+    ask(1, MODE_READ, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    struct send_item read = rig.sent[OP_ACQUIRE];
+    ask(2, MODE_WRITE, 60000);
+    expect_nothing();
+    rig.sent[OP_ACQUIRE] = read;
+    grant(1, PROPOSAL);
 }
 
 Test(readers, r18_so_many_side_by_side_and_no_more)
@@ -182,13 +286,23 @@ Test(readers, r18_all_that_read_behind_a_writer_begin_as_it_is_released)
     ask(5, MODE_WRITE, 60000);
     expect_nothing();
     release(1, "k", written);
-    size_t items = 0;
-    for (size_t i = 0; i < rig.count; i++) {
-        const struct effect *effect = &rig.records[i].effect;
-        if (effect->kind == EFFECT_SEND && effect->send.op == OP_ACQUIRE)
-            items += effect->send.count;
-    }
-    cr_assert_eq(items, 3, "three readers, and not the writer behind them: %zu", items);
+    const size_t begun = attempts();
+    cr_assert_eq(begun, 3, "three readers, and not the writer behind them: %zu", begun);
+}
+
+/* R18: the ticket says that the next one reads. A writer's ticket would keep off readers at
+ * other agents. */
+Test(readers, r18_a_release_leaves_the_ticket_of_the_next_one_here_with_its_mode)
+{
+    begin_shared();
+    ask(1, MODE_WRITE, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    struct token token = grant(1, PROPOSAL);
+    ask(2, MODE_READ, 60000);
+    release(3, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert_neq(rig.sent[OP_RELEASE].ticket.number, 0);
+    cr_assert_eq(rig.sent[OP_RELEASE].ticket.mode, MODE_READ);
 }
 
 Test(readers, r18_a_writer_that_was_refused_waits_until_the_last_reader_here_has_left)
@@ -268,6 +382,51 @@ Test(readers, r19_a_read_granted_here_shows_that_the_write_before_it_is_over)
     cr_assert(is_listed("k"));
 }
 
+/* A write of a later number shows that the read is over: it is not listed beside it. */
+Test(readers, r17_a_read_that_a_write_has_outlived_is_lost)
+{
+    struct token written = {.random = {1}, .fence = PROPOSAL + 5};
+    begin_shared();
+    read_now(1);
+    renew(2, "k", written);
+    expect_send(OP_ADOPT, ALL);
+    adopt(MODE_WRITE, PROPOSAL + 5);
+    expect_answer(2, ANSWER_RENEWED);
+    at_us(rig.now_us);
+    expect_lost(REASON_TAKEN);
+    struct hold_view view;
+    struct lock_ref ref;
+    uint32_t next = 0, count = 0;
+    while (core_next_hold_of(rig.core, text("k"), (struct instant){rig.epoch_us + rig.now_us},
+                             &next, &view, &ref)) {
+        cr_assert_eq(view.mode, MODE_WRITE);
+        count++;
+    }
+    cr_assert_eq(count, 1);
+}
+
+/* C5: it may have been released at another agent. */
+Test(readers, c5_a_hold_is_not_shown_where_a_quorum_has_the_key_in_the_other_mode)
+{
+    static const struct event_reply reads = {.vote = VOTE_YES, .mode = MODE_READ, .readers = 1},
+                                    writes = {.vote = VOTE_YES, .mode = MODE_WRITE};
+    begin_shared();
+    read_now(1);
+    at_ms(2000);
+    read_key(2, "k");
+    expect_send(OP_READ, ALL);
+    reply_with(OP_READ, 0x03, writes);
+    reply_with(OP_READ, 0x1c, reads);
+    expect_answer(2, ANSWER_STATE);
+    cr_assert_eq(rig.answer.denied, 0, "three masters have it");
+    read_key(3, "k");
+    expect_send(OP_READ, ALL);
+    reply_with(OP_READ, 0x03, reads);
+    reply_with(OP_READ, 0x1c, writes);
+    expect_answer(3, ANSWER_STATE);
+    cr_assert_eq(rig.answer.denied, (slot_set)1 << MODE_READ);
+}
+
 Test(readers, r19_a_read_is_adopted_beside_one_of_the_same_number)
 {
     struct token other = {.random = {1}, .fence = PROPOSAL};
@@ -278,6 +437,36 @@ Test(readers, r19_a_read_is_adopted_beside_one_of_the_same_number)
     adopt(MODE_READ, PROPOSAL);
     expect_answer(1, ANSWER_RENEWED);
     cr_assert_eq(rig.answer.hold.mode, MODE_READ);
+}
+
+/* R17: `lock_delay` is for writers alone. The agent learns from the masters that the token is a
+ * read's. */
+Test(readers, r17_an_adopted_read_has_no_lock_delay)
+{
+    struct token other = {.random = {1}, .fence = PROPOSAL};
+    prepare_shared();
+    rig.policy.lock_delay_ms = 5000;
+    begin();
+    renew_as(1, "k", other, .ttl_ms = 10000);
+    expect_send(OP_ADOPT, ALL);
+    adopt(MODE_READ, PROPOSAL);
+    expect_answer(1, ANSWER_RENEWED);
+    renew(2, "k", other);
+    expect_send(OP_RENEW, ALL);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 10000);
+}
+
+/* The token may be another read's, which is held beside that of this agent. */
+Test(readers, c4_a_token_of_which_no_master_says_anything_is_not_called_wrong_beside_a_read)
+{
+    struct token other = {.random = {1}, .fence = PROPOSAL};
+    begin_shared();
+    renew(1, "k", other);
+    expect_send(OP_ADOPT, ALL);
+    read_now(2);
+    reply(OP_ADOPT, ALL, VOTE_UNKNOWN);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    cr_assert(is_listed("k"));
 }
 
 /* One round may be in flight, and another key has it. */

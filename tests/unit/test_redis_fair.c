@@ -1,4 +1,6 @@
 /* The tickets of order fair on a real redis-server (R9). */
+#include <time.h>
+
 #include "redis_rig.h"
 
 #define TICKETS "lockagent:ticket:lock:k"
@@ -85,6 +87,20 @@ Test(fair_scripts, r9_the_lowest_ticket_is_granted_and_taken_off)
     exchange(OP_RELEASE, 0, deleting(2, BERT));
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_YES);
     cr_assert_str_eq(ask(&one, "EXISTS " TICKETS), "0");
+    end(&one);
+}
+
+/* The agent that left it is gone, and the master's clock was an hour ahead then. */
+Test(fair_scripts, r9_a_ticket_of_a_clock_that_was_set_back_is_void)
+{
+    begin(&one, NULL);
+    int64_t ahead_ms = (int64_t)time(NULL) * 1000 + 3600 * 1000;
+    char command[160];
+    snprintf(command, sizeof(command), "HSET " TICKETS " " BERT_TEXT " %llu:%lld",
+             (unsigned long long)BIG + 1, (long long)ahead_ms);
+    ask(&one, command);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_YES);
+    expect_ticket(BERT_TEXT, NULL);
     end(&one);
 }
 

@@ -77,7 +77,7 @@ static void expect_epoch_first(uint16_t *epoch)
 Test(redis_guard, r7_votes_never_come_before_their_epoch)
 {
     begin_guarded(/* durable= */ true, /* started= */ false);
-    RUN_UNTIL(view().votes, 2000);
+    RUN_UNTIL(view().votes, 4000);
     uint16_t epoch = last_of(EVENT_MASTER_UP, 0)->epoch;
     ask(&one, "FLUSHALL");
     expect_epoch_first(&epoch);

@@ -8,7 +8,7 @@ static struct server one;
 
 static struct send_item by_other(struct send_item item)
 {
-    item.agent = 0xb2;
+    item.agent = item.previous_agent = 0xb2;
     return item;
 }
 
@@ -34,7 +34,7 @@ Test(redis_owner, adoption_writes_the_adopters_name_and_keeps_the_label)
     item.label = (struct text){"", 0};
     struct record got = exchange(OP_ADOPT, 0, item);
     cr_assert(got.vote == VOTE_YES && got.fence == BIG);
-    expect_stored(A40 OTHER "me", "1760000000000000");
+    expect_stored(A40 OTHER BIG_TEXT ":me", BIG_TEXT);
     got = exchange(OP_READ, 0, item);
     cr_assert_str_eq(got.holder, "me");
     end(&one);
@@ -55,7 +55,7 @@ Test(redis_owner, adoption_keeps_the_longer_lease)
     ask(&one, "PERSIST lock:k");
     cr_assert_eq(exchange(OP_ADOPT, 0, by_other(item)).vote, VOTE_YES);
     cr_assert_eq(ask_number(&one, "PTTL", "lock:k"), -1);
-    expect_stored(A40 OTHER "me", "1760000000000000");
+    expect_stored(A40 OTHER BIG_TEXT ":me", BIG_TEXT);
     end(&one);
 }
 
@@ -65,7 +65,7 @@ Test(redis_owner, adoption_works_where_memory_is_full)
     begin_held();
     ask(&one, "CONFIG SET maxmemory 1");
     cr_assert_eq(exchange(OP_ADOPT, 0, by_other(item_of("k", 1, BIG))).vote, VOTE_YES);
-    expect_stored(A40 OTHER "me", "1760000000000000");
+    expect_stored(A40 OTHER BIG_TEXT ":me", BIG_TEXT);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_REFUSED);
     end(&one);
 }
@@ -81,7 +81,7 @@ Test(redis_owner, what_another_agent_owns_is_moved_and_stays_as_it_is)
         cr_assert_eq(got.vote, VOTE_MOVED, "%s: %s", op_name(ops[i]), vote_name(got.vote));
         cr_assert_str_eq(got.holder, "me");
         cr_assert(got.pttl_ms > 0 && got.pttl_ms <= 10000);
-        expect_stored(A40 AGENT "me", "1760000000000000");
+        expect_stored(A40 AGENT BIG_TEXT ":me", BIG_TEXT);
         cr_assert_leq(ask_number(&one, "PTTL", "lock:k"), 10000);
     }
     end(&one);
@@ -106,14 +106,14 @@ Test(redis_owner, a_hand_over_takes_the_key_from_its_owner_or_as_the_holder_aske
     struct send_item heir = by_other(item_of("k", 2, BIG + 1));
     memset(heir.previous.random, 1, RANDOM_BYTES);
     cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_TAKEN);
-    expect_stored(A40 AGENT "me", "1760000000000000");
+    expect_stored(A40 AGENT BIG_TEXT ":me", BIG_TEXT);
     heir.asked = true;
     cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_YES);
-    expect_stored(B40 OTHER "me", "1760000000000001");
+    expect_stored(B40 OTHER "1760000000000001:me", "1760000000000001");
     struct send_item next = by_other(item_of("k", 1, BIG + 2));
     memset(next.previous.random, 2, RANDOM_BYTES);
     cr_assert_eq(exchange(OP_HANDOVER, 0, next).vote, VOTE_YES);
-    expect_stored(A40 OTHER "me", "1760000000000002");
+    expect_stored(A40 OTHER "1760000000000002:me", "1760000000000002");
     end(&one);
 }
 
@@ -129,7 +129,7 @@ Test(redis_owner, a_strangers_release_needs_exactly_the_stored_number)
         struct record got = exchange(OP_RELEASE, 0, item);
         cr_assert(got.vote == VOTE_MISNUMBERED && got.fence == BIG, "number %llu: %s",
                   (unsigned long long)wrong[i], vote_name(got.vote));
-        expect_stored(A40 AGENT "me", "1760000000000000");
+        expect_stored(A40 AGENT BIG_TEXT ":me", BIG_TEXT);
     }
     item.token.fence = BIG;
     struct record got = exchange(OP_RELEASE, 0, item);
@@ -138,7 +138,24 @@ Test(redis_owner, a_strangers_release_needs_exactly_the_stored_number)
     end(&one);
 }
 
-/* Number 0 is that of a fence key which is not there: it proves nothing. */
+/* What is stored for the next grant proves nothing: it is another number where an attempt was
+ * refused, and none where the key has aged away (R12). */
+Test(redis_owner, the_number_of_the_next_grant_is_not_the_holders)
+{
+    begin_held();
+    struct send_item item = by_other(item_of("k", 1, BIG));
+    ask(&one, "SET lockagent:fence:lock:k %llu", (unsigned long long)BIG + 9);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_YES);
+    ask(&one, "DEL lockagent:fence:lock:k");
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_YES);
+    item.asked = item.numbered = true;
+    item.token.fence = BIG + 9;
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_MISNUMBERED);
+    item.token.fence = BIG;
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
+    end(&one);
+}
+
 Test(redis_owner, the_number_0_is_nobodys)
 {
     begin_held();
@@ -147,7 +164,7 @@ Test(redis_owner, the_number_0_is_nobodys)
     item.asked = item.numbered = true;
     cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_MISNUMBERED);
     cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_MISNUMBERED);
-    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT "me");
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT BIG_TEXT ":me");
     end(&one);
 }
 

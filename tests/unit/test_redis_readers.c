@@ -1,6 +1,8 @@
 /* The scripts of locks that readers share, on a real redis-server (R17, R19). */
 #include "redis_rig.h"
 
+#define FENCE "lockagent:fence:lock:k"
+
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct server one;
@@ -70,6 +72,18 @@ Test(readers_scripts, r17_a_repair_needs_room)
     end(&one);
 }
 
+/* C4: a reader beside it does not make a missing token wrong. A writer does. */
+Test(readers_scripts, c4_a_token_is_missing_beside_a_reader_and_denied_by_a_writer)
+{
+    begin(&one, NULL);
+    cr_assert_eq(reads(ANNA).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, entry(BERT, MODE_READ, BIG)).vote, VOTE_ABSENT);
+    leaves(ANNA, MODE_READ);
+    cr_assert_eq(writes(CARL).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, entry(BERT, MODE_READ, BIG)).vote, VOTE_TAKEN);
+    end(&one);
+}
+
 /* So an adoption, which asks for exactly the number, proves that nobody wrote in between. */
 Test(readers_scripts, r19_reads_leave_the_number_as_it_is_and_a_write_raises_it)
 {
@@ -107,6 +121,21 @@ Test(readers_scripts, r17_each_entry_ends_by_itself_and_the_key_with_the_last)
     end(&one);
 }
 
+/* The other way round: the key does not outlive the last entry. */
+Test(readers_scripts, r17_a_release_shortens_the_key_to_the_last_entry)
+{
+    begin(&one, NULL);
+    struct send_item brief = entry(ANNA, MODE_READ, BIG);
+    brief.ttl_ms = 3000;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, brief).vote, VOTE_YES);
+    cr_assert_eq(reads(BERT).vote, VOTE_YES);
+    cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 5000);
+    leaves(BERT, MODE_READ);
+    int64_t left_ms = ask_number(&one, "PTTL", "lock:k");
+    cr_assert(left_ms > 0 && left_ms <= 3000, "%lld", (long long)left_ms);
+    end(&one);
+}
+
 /* A renewal is the owner's, and shortens nothing. */
 Test(readers_scripts, r7_a_renewal_extends_the_entry_that_its_agent_owns)
 {
@@ -121,5 +150,186 @@ Test(readers_scripts, r7_a_renewal_extends_the_entry_that_its_agent_owns)
     cr_assert_eq(exchange(OP_ADOPT, 0, other).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_RENEW, 0, brief).vote, VOTE_MOVED);
     cr_assert_eq(ask_number(&one, "ZCARD", "lock:k"), 1);
+    end(&one);
+}
+
+/* R12: a repair that finds its entry keeps the fence key for the retention as a minimum, and leaves
+ * alone what is no number of ours. */
+Test(readers_scripts, r12_a_repair_that_finds_its_entry_keeps_the_fence_key_for_its_retention)
+{
+    begin(&one, NULL);
+    struct send_item item = entry(ANNA, MODE_WRITE, writes(ANNA).fence);
+    ask(&one, "PEXPIRE " FENCE " 60000");
+    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_YES);
+    long long left_ms = ask_number(&one, "PTTL", FENCE);
+    cr_assert(left_ms > 3500000 && left_ms <= 3600000, "%lld", left_ms);
+    ask(&one, "PEXPIRE " FENCE " 7200000");
+    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_YES);
+    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 7000000, "nothing is shortened");
+    ask(&one, "SET " FENCE " 1 PX 7200000"); /* a number before ours */
+    struct record got = exchange(OP_REPAIR, 0, item);
+    cr_assert_eq(got.vote, VOTE_YES);
+    cr_assert_eq(got.fence, BIG);
+    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 7000000);
+    ask(&one, "SET " FENCE " 9007199254740993 PX 60000");
+    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_YES, "the lease is what counts");
+    cr_assert_leq(ask_number(&one, "PTTL", FENCE), 60000, "a stranger's");
+    end(&one);
+}
+
+/* ---- turns (R18) ---- */
+
+/* It waits: with a ticket of this number. */
+static struct record asks(uint8_t token, enum mode mode, unsigned number)
+{
+    struct send_item item = entry(token, mode, BIG);
+    item.ticket.number = BIG + number;
+    item.ticket.ttl_ms = 3000;
+    return exchange(OP_ACQUIRE, 0, item);
+}
+
+static void expect_ticket(uint8_t token, const char *mode)
+{
+    char command[96];
+    snprintf(command, sizeof(command), "HGET lockagent:ticket:lock:k %016x", token);
+    const char *ticket = ask(&one, command);
+    cr_assert(strlen(ticket) > 2 && strcmp(ticket + strlen(ticket) - 2, mode) == 0, "%s", ticket);
+}
+
+Test(readers_scripts, r18_no_reader_passes_a_writer_that_waits)
+{
+    enum { DORA = 4, EMIL = 5 };
+    begin(&one, NULL);
+    cr_assert_eq(reads(ANNA).vote, VOTE_YES);
+    cr_assert_eq(asks(CARL, MODE_WRITE, 10).vote, VOTE_TAKEN);
+    expect_ticket(CARL, ":w");
+    cr_assert_eq(asks(BERT, MODE_READ, 20).vote, VOTE_TAKEN, "it came later");
+    expect_ticket(BERT, ":r");
+    cr_assert_eq(reads(DORA).vote, VOTE_TAKEN, "it does not wait");
+    cr_assert_eq(asks(EMIL, MODE_READ, 5).vote, VOTE_YES, "it came earlier");
+    leaves(EMIL, MODE_READ);
+    leaves(ANNA, MODE_READ);
+    cr_assert_eq(asks(BERT, MODE_READ, 20).vote, VOTE_TAKEN, "the key is free, and not its turn");
+    cr_assert_eq(asks(CARL, MODE_WRITE, 10).vote, VOTE_YES);
+    leaves(CARL, MODE_WRITE);
+    cr_assert_eq(asks(BERT, MODE_READ, 20).vote, VOTE_YES);
+    end(&one);
+}
+
+static void expect_message(redisContext *line, uint8_t token, const char *mode)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "1 %016x %s", token, mode);
+    redisReply *reply = NULL;
+    cr_assert_eq(redisGetReply(line, (void **)&reply), REDIS_OK, "no message");
+    cr_assert_str_eq(reply->element[2]->str, text);
+    freeReplyObject(reply);
+}
+
+/* R18: the message has a mode, because all readers wake with one that reads. A withdrawal
+ * publishes it if there is room, also beside readers. */
+Test(readers_scripts, r18_messages_say_whose_turn_it_is_and_whether_it_reads)
+{
+    enum { DORA = 4 };
+    begin(&one, NULL);
+    redisContext *line = redisConnect("127.0.0.1", one.port);
+    cr_assert(line && !line->err);
+    redisSetTimeout(line, (struct timeval){.tv_sec = 3});
+    freeReplyObject(redisCommand(line, "SUBSCRIBE lockagent:channel:lock:k"));
+    cr_assert_eq(writes(ANNA).vote, VOTE_YES);
+    cr_assert_eq(asks(DORA, MODE_READ, 5).vote, VOTE_TAKEN);
+    cr_assert_eq(asks(CARL, MODE_WRITE, 10).vote, VOTE_TAKEN);
+    leaves(ANNA, MODE_WRITE);
+    expect_message(line, DORA, "r");
+    cr_assert_eq(asks(DORA, MODE_READ, 5).vote, VOTE_YES);
+    leaves(DORA, MODE_READ);
+    expect_message(line, CARL, "w");
+    cr_assert_eq(asks(ANNA, MODE_READ, 1).vote, VOTE_YES);
+    cr_assert_eq(asks(CARL, MODE_WRITE, 10).vote, VOTE_TAKEN);
+    cr_assert_eq(asks(BERT, MODE_READ, 20).vote, VOTE_TAKEN);
+    exchange(OP_WITHDRAW, 0, entry(CARL, MODE_WRITE, BIG));
+    expect_message(line, BERT, "r");
+    redisFree(line);
+    end(&one);
+}
+
+/* The lowest ticket is that of a reader, whom any reader passes; the writer behind it counts. */
+Test(readers_scripts, r18_a_writer_behind_a_readers_ticket_is_seen)
+{
+    enum { DORA = 4 };
+    begin(&one, NULL);
+    cr_assert_eq(writes(ANNA).vote, VOTE_YES);
+    cr_assert_eq(asks(DORA, MODE_READ, 5).vote, VOTE_TAKEN);
+    cr_assert_eq(asks(CARL, MODE_WRITE, 10).vote, VOTE_TAKEN);
+    leaves(ANNA, MODE_WRITE);
+    cr_assert_eq(asks(BERT, MODE_READ, 20).vote, VOTE_TAKEN);
+    cr_assert_eq(asks(DORA, MODE_READ, 5).vote, VOTE_YES);
+    cr_assert_eq(asks(BERT, MODE_READ, 20).vote, VOTE_TAKEN);
+    end(&one);
+}
+
+/* An entry is written first, and its expiry may be refused: then it does not stay. */
+Test(readers_scripts, r17_an_entry_whose_expiry_is_refused_is_taken_back)
+{
+    begin(&one, NULL);
+    ask(&one, "ACL SETUSER default -pexpireat");
+    cr_assert_eq(reads(ANNA).vote, VOTE_REFUSED);
+    cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    ask(&one, "ACL SETUSER default +pexpireat");
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert_eq(reads(ANNA).vote, VOTE_YES);
+    end(&one);
+}
+
+/* R22: so it is with a hash. */
+Test(readers_scripts, r22_a_hash_whose_expiry_is_refused_is_taken_back)
+{
+    begin(&one, NULL);
+    struct send_item item = item_of("k", ANNA, BIG);
+    item.format = FORMAT_REDISSON;
+    ask(&one, "ACL SETUSER default -pexpire");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_REFUSED);
+    cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    ask(&one, "ACL SETUSER default +pexpire");
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_YES);
+    end(&one);
+}
+
+/* R20: so that a search tries no slot that is taken. */
+Test(readers_scripts, r20_a_refusal_says_which_slots_are_taken)
+{
+    begin(&one, NULL);
+    struct send_item held = item_of("k", ANNA, BIG), asks = item_of("k", BERT, BIG);
+    held.permits = asks.permits = 3;
+    for (uint8_t permit = 1; permit <= 3; permit += 2) {
+        held.token.permit = permit;
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
+    }
+    asks.token.permit = 3;
+    struct record refused = exchange(OP_ACQUIRE, 0, asks);
+    cr_assert_eq(refused.vote, VOTE_TAKEN);
+    cr_assert_eq(refused.taken, 1 << 0 | 1 << 2);
+    end(&one);
+}
+
+/* R20: who waits for a permit hears which slot is free. */
+Test(readers_scripts, r20_the_message_of_a_release_names_its_slot)
+{
+    begin(&one, NULL);
+    redisContext *line = redisConnect("127.0.0.1", one.port);
+    cr_assert(line && !line->err);
+    redisSetTimeout(line, (struct timeval){.tv_sec = 3});
+    freeReplyObject(redisCommand(line, "SUBSCRIBE lockagent:channel:lock:k"));
+    struct send_item item = item_of("k", ANNA, BIG);
+    item.permits = 3;
+    item.token.permit = 2;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
+    redisReply *reply = NULL;
+    cr_assert_eq(redisGetReply(line, (void **)&reply), REDIS_OK);
+    cr_assert_str_eq(reply->element[2]->str, "1 slot 1");
+    freeReplyObject(reply);
+    redisFree(line);
     end(&one);
 }

@@ -38,7 +38,7 @@ Test(redis_replicas, one_wait_stands_behind_fifty_locks)
     struct send_item items[LIMIT_BATCH];
     char keys[LIMIT_BATCH][8];
     begin_replicated(1);
-    ask(&one, "SET lock:k7 " B40 ":000000a2:them PX 60000");
+    ask(&one, "SET lock:k7 " B40 ":000000a2:7:them PX 60000");
     for (unsigned i = 0; i < LIMIT_BATCH; i++) {
         snprintf(keys[i], sizeof(keys[i]), "k%u", i);
         items[i] = item_of(keys[i], 1, BIG);

@@ -1,5 +1,6 @@
 /* Replies -> votes, to the letter: what nobody knows stays unknown, one bad item spoils no
  * other, no number wraps. */
+#include "agent/redis/asking.h"
 #include "agent/redis/master.h"
 #include "agent/redis/operations.h"
 #include "agent/redis/replies.h"
@@ -355,4 +356,21 @@ Test(replies, what_is_published_is_read_to_the_letter)
         int permit = said.agents > 0 && slot != NULL ? 1 + atoi(slot + 6) : 0;
         cr_assert_eq(said.permit, permit > LIMIT_PERMITS ? 0 : permit, "%s", text);
     }
+}
+
+/* ---- a marker ---- */
+
+/* The guard counts the time in us, and a number near the largest one wrapped. */
+Test(replies, a_marker_with_an_endless_guard_overflows_no_time)
+{
+    redisReply epoch = text_of(REDIS_REPLY_STRING, "0123456789abcdef"),
+               vote = text_of(REDIS_REPLY_STRING, ""), zero = number_of(0),
+               left = number_of(INT64_MAX);
+    redisReply *elements[] = {&epoch, &left, &zero, &zero, &zero, &zero, &vote, &zero, &zero};
+    redisReply list = {.type = REDIS_REPLY_ARRAY,
+                       .elements = sizeof(elements) / sizeof(elements[0]),
+                       .element = elements};
+    struct guard_answer answer;
+    cr_assert(asking_read_marker(&list, &answer));
+    cr_assert_eq(answer.left_ms, REPLY_MS_MAX);
 }

@@ -1,6 +1,7 @@
 /* The scripts of the Redis room, each path of them, on a real redis-server. */
 #include <time.h>
 
+#include "agent/core/guard.h"
 #include "agent/redis/scripts.h"
 #include "redis_rig.h"
 
@@ -12,7 +13,7 @@ Test(scripts, acquire_grants_once_and_refuses_with_label_and_ttl)
     struct record got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
     cr_assert_eq(got.vote, VOTE_YES);
     cr_assert_eq(got.fence, BIG);
-    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT "me");
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT BIG_TEXT ":me");
     cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1760000000000000"); /* R12: exact */
     cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 9000);
     cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3590000);
@@ -99,9 +100,10 @@ Test(scripts, a_foreign_fence_key_fails_the_acquire_before_anything_is_written)
         cr_assert_eq(exchange(OP_REPAIR, 0, item_of(keys[i], 1, BIG)).vote, VOTE_SPOILED);
         cr_assert_null(ask(&one, "GET lock:%s", keys[i]));
     }
-    ask(&one, "SET lock:a %sme PX 1000", A40 AGENT); /* the lease is what counts in a renewal */
+    /* the lease is what counts in a renewal, and the value in an adoption */
+    ask(&one, "SET lock:a %s" BIG_TEXT ":me PX 1000", A40 AGENT);
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
-    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("a", 1, BIG)).vote, VOTE_MISNUMBERED);
+    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
     end(&one);
 }
@@ -112,30 +114,35 @@ Test(scripts, nothing_but_the_label_is_told_of_other_holders)
     static const struct {
         const char *value, *label;
     } cases[] = {
-        {B40 ":0123abcd:web-1:x", "web-1:x"},
+        {B40 ":0123abcd:7:web-1:x", "web-1:x"},
+        {B40 ":0123abcd:web-1:x", ""},
+        {B40 ":0123abcd:7", ""},
+        {B40 ":0123abcd::y", ""},
+        {B40 ":0123abcd:7x:y", ""},
+        {B40 ":0123abcd:1760000000000000:", ""},
         {B40 ":0123abcd:", ""},
         {B40 ":0123abcd", ""},
         {B40 ":web-1", ""},
-        {B40 ":0123abcx:y", ""},
-        {B40 ":0123abcd0:y", ""},
-        {B40 ":0123abc:y", ""},
+        {B40 ":0123abcx:7:y", ""},
+        {B40 ":0123abcd0:7:y", ""},
+        {B40 ":0123abc:7:y", ""},
         {B40, ""},
         {"abc:def", ""},
-        {"x" B40 ":0123abcd:y", ""},
-        {"0" B40 ":0123abcd:y", ""},
+        {"x" B40 ":0123abcd:7:y", ""},
+        {"0" B40 ":0123abcd:7:y", ""},
         {"", ""},
         {":secret", ""},
-        {B40 ":0123abcd:caf\xc3\xa9", "caf\xc3\xa9"},
-        {B40 ":0123abcd:0123456789012345678901234567890123456789012345678901234567890123",
+        {B40 ":0123abcd:0:caf\xc3\xa9", "caf\xc3\xa9"},
+        {B40 ":0123abcd:0:0123456789012345678901234567890123456789012345678901234567890123",
          "0123456789012345678901234567890123456789012345678901234567890123"},
         /* What no caller could have given as a label is no label: something else of
                   * theirs lies there. */
-        {B40 ":0123abcd:0123456789012345678901234567890123456789012345678901234567890123-", ""},
-        {B40 ":0123abcd:password=sesame\n", ""},
-        {B40 ":0123abcd:\xff\xfe", ""},
-        {B40 ":0123abcd:caf\xc3", ""},
-        {B40 ":0123abcd:\xc2\x85", ""},
-        {B40 ":0123abcd:\x7f", ""}};
+        {B40 ":0123abcd:0:0123456789012345678901234567890123456789012345678901234567890123-", ""},
+        {B40 ":0123abcd:0:password=sesame\n", ""},
+        {B40 ":0123abcd:0:\xff\xfe", ""},
+        {B40 ":0123abcd:0:caf\xc3", ""},
+        {B40 ":0123abcd:0:\xc2\x85", ""},
+        {B40 ":0123abcd:0:\x7f", ""}};
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         ask(&one, "SET lock:k %s", cases[i].value);
         struct record got = exchange(OP_READ, 0, item_of("k", 1, 0));
@@ -158,7 +165,7 @@ Test(scripts, no_renewal_shortens_a_lease_or_a_fence)
     static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_ADOPT};
     for (unsigned i = 0; i < 3; i++) {
         struct send_item item = item_of("k", 1, 7);
-        ask(&one, "SET lock:k %sme PX 60000", A40 AGENT);
+        ask(&one, "SET lock:k %s7:me PX 60000", A40 AGENT);
         ask(&one, "SET lockagent:fence:lock:k 7 PX 9000000");
         struct record got = exchange(ops[i], 0, item);
         cr_assert_eq(got.vote, VOTE_YES);
@@ -201,7 +208,7 @@ Test(scripts, repair_creates_what_is_missing_and_never_lowers_a_number)
     begin(&one, NULL);
     struct record got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG));
     cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
-    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT "me");
+    cr_assert_str_eq(ask(&one, "GET lock:k"), A40 AGENT BIG_TEXT ":me");
     ask(&one, "DEL lock:k");
     got = exchange(OP_REPAIR, 0, item_of("k", 1, 50));
     cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
@@ -248,7 +255,7 @@ Test(scripts, one_bad_item_does_not_spoil_a_batch)
         exchange(OP_ACQUIRE, 0, items[i]);
     }
     ask(&one, "DEL lock:%s", keys[0]);
-    ask(&one, "SET lock:%s %syou PX 5000", keys[1], B40 AGENT);
+    ask(&one, "SET lock:%s %s7:you PX 5000", keys[1], B40 AGENT);
     ask(&one, "DEL plain:%s", keys[2]);
     ask(&one, "LPUSH plain:%s x", keys[2]);
     static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_RELEASE};
@@ -282,7 +289,7 @@ Test(scripts, one_bad_item_does_not_spoil_an_acquire_of_many)
         items[i] = i % 7 == 5 ? plain_of(keys[i], 1) : item_of(keys[i], 1, BIG);
     }
     ask(&one, "LPUSH lock:k0 x");
-    ask(&one, "SET lock:k1 %syou PX 5000", B40 AGENT);
+    ask(&one, "SET lock:k1 %s7:you PX 5000", B40 AGENT);
     ask(&one, "SET lockagent:fence:lock:k2 9007199254740991");
     ask(&one, "SADD lockagent:fence:lock:k3 x");
     ask(&one, "SET lockagent:fence:lock:k4 %llu", (unsigned long long)BIG + 6);
@@ -300,7 +307,7 @@ Test(scripts, one_bad_item_does_not_spoil_an_acquire_of_many)
         cr_assert_eq(got->vote, VOTE_YES, "%u", i);
         cr_assert_eq(got->fence, i % 7 == 5 ? 0 : i == 4 ? BIG + 7 : BIG, "%u", i);
     }
-    cr_assert_str_eq(ask(&one, "GET lock:k49"), A40 AGENT "me");
+    cr_assert_str_eq(ask(&one, "GET lock:k49"), A40 AGENT BIG_TEXT ":me");
     end(&one);
 }
 
@@ -330,7 +337,7 @@ Test(scripts, release_compares_the_whole_random_part)
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_TAKEN);
     ask(&one, "SET lock:k %s", A40);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_TAKEN);
-    ask(&one, "SET lock:k %sanother-label", A40 AGENT);
+    ask(&one, "SET lock:k %s1760000000000000:another-label", A40 AGENT);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, 0)).vote, VOTE_ABSENT);
     end(&one);
@@ -368,47 +375,52 @@ Test(scripts, a_master_without_a_vote_says_for_how_long)
     cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 1, BIG)).vote, VOTE_REPAIRED);
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
-    /* Longer for whoever gives longer leases, and never shorter. */
+    /* Longer for an agent that gives longer leases. */
     ask(&one, "HSET lockagent:marker max_ttl 60000");
     got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG));
     cr_assert(got.vote == VOTE_GUARDED && got.pttl_ms > 55000);
     ask(&one, "HSET lockagent:marker since 0");
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     RUN_UNTIL(guarded_ms() == 0, 3000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     cr_assert_str_eq(ask(&one, "HGET lockagent:marker max_ttl"), "60000");
     end(&one);
 }
 
 /* The vote exists exactly while the master votes, so that an acquire need not count: it comes when
- * the guard has ended, and goes with a longer lease, another epoch, and the marker. */
+ * the master has been told, and goes with another epoch, and the marker. */
 Test(scripts, d5_3_the_vote_is_there_while_the_master_votes)
 {
     begin_guarded(/* durable= */ false);
-    cr_assert_null(ask(&one, "GET lockagent:vote"));
-    ask(&one, "HSET lockagent:marker since 1"); /* the guard has ended, and nobody said so yet */
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("early", 1, BIG)).vote, VOTE_YES);
-    RUN_UNTIL(ask(&one, "GET lockagent:vote") != NULL, 3000);
-    char epoch[64];
+    cr_assert_null(ask(&one, "GET lockagent:votes"));
+    ask(&one, "HSET lockagent:marker since 1"); /* the guard has ended: it waits to be told */
+    struct record got = exchange(OP_ACQUIRE, 0, item_of("early", 1, BIG));
+    cr_assert(got.vote == VOTE_GUARDED && got.pttl_ms == -1);
+    RUN_UNTIL(guarded_ms() == 0, 3000);
+    char vote[GUARD_VOTE_BYTES], epoch[64];
     snprintf(epoch, sizeof(epoch), "%s", ask(&one, "HGET lockagent:marker epoch"));
-    cr_assert_str_eq(ask(&one, "GET lockagent:vote"), epoch);
+    snprintf(vote, sizeof(vote), "%s", ask(&one, "GET lockagent:votes"));
+    cr_assert(strstr(vote, epoch), "%s", vote);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     ask(&one, "DEL lockagent:marker"); /* by hand: until the next look at it */
-    RUN_UNTIL(ask(&one, "GET lockagent:vote") == NULL, 3000);
+    RUN_UNTIL(ask(&one, "GET lockagent:votes") == NULL, 3000);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_GUARDED);
-    ask(&one, "SET lockagent:vote %s", epoch); /* as one that was left behind */
-    RUN_UNTIL(ask(&one, "GET lockagent:vote") == NULL, 3000);
-    ask(&one, "LPUSH lockagent:vote x"); /* a stranger's: the marker decides, and then goes on */
+    ask(&one, "SET lockagent:votes %s", vote); /* as one that was left behind */
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_GUARDED);
-    ask(&one, "HSET lockagent:marker since 1");
+    RUN_UNTIL(ask(&one, "GET lockagent:votes") == NULL, 3000);
+    ask(&one, "LPUSH lockagent:votes x"); /* a stranger's goes */
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_GUARDED);
+    RUN_UNTIL(guarded_ms() == 0, 4000);
+    cr_assert_str_eq(ask(&one, "TYPE lockagent:votes"), "string");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)).vote, VOTE_YES);
-    RUN_UNTIL(strcmp(ask(&one, "TYPE lockagent:vote"), "string") == 0, 3000);
+    cr_assert(redis_master(rig.redis, 0, 0).guessed, "nobody else could remember");
     end(&one);
 }
 
 static void ask_marker(const char *how, uint32_t max_ttl_ms)
 {
-    ask(&one, "EVALSHA %s 2 lockagent:marker lockagent:vote run 00000000000000bb %u %s ee bb",
-        redis_scripts[SCRIPT_MARKER].sha, max_ttl_ms, how);
+    ask(&one,
+        "EVALSHA %s 2 lockagent:marker lockagent:votes run 00000000000000bb %u %s 0 %s 0 ee 5 1",
+        redis_scripts[SCRIPT_MARKER].sha, max_ttl_ms, how, "");
 }
 
 /* Each way to a guard takes the vote off in the same call. */
@@ -416,23 +428,23 @@ Test(scripts, d5_3_no_vote_outlives_what_it_was_for)
 {
     static const struct {
         const char *how, *run;
-        uint32_t max_ttl_ms;
-    } ways[] = {{"restart", "another", 1000}, /* with its old data, or as a promoted replica */
-                {"keep", NULL, 1000},         /* the marker alone is missing */
-                {"begin", NULL, 1000},
-                {"keep", "run", 86400000}}; /* somebody gives longer leases */
+    } ways[] = {{"restart", "another"}, /* with its old data, or as a promoted replica */
+                {"keep", NULL}};        /* the marker alone is missing */
     begin(&one, NULL);
     for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         ask(&one, "FLUSHALL");
-        ask(&one, "SET lockagent:vote ee");
+        ask(&one, "SET lockagent:votes =run:ee:0000000000000001");
         if (ways[i].run)
-            ask(&one, "HSET lockagent:marker epoch ee run %s since %lld000 max_ttl 1000 birth x",
+            ask(&one,
+                "HSET lockagent:marker epoch ee run %s since %lld000 max_ttl 1000 longer 1000 "
+                "longer_since 0 top 1 floor 1 told 1",
                 ways[i].run, (long long)time(NULL) - 3600);
-        ask_marker(ways[i].how, ways[i].max_ttl_ms);
-        cr_assert_str_eq(ask(&one, "EXISTS lockagent:vote"), "0", "%u", i);
+        ask_marker(ways[i].how, 1000);
+        cr_assert_str_eq(ask(&one, "EXISTS lockagent:votes"), "0", "%u", i);
     }
+    ask(&one, "HSET lockagent:marker epoch ee");
     ask_marker("trust", 1000);
-    cr_assert_str_eq(ask(&one, "GET lockagent:vote"), "ee");
+    cr_assert_str_eq(ask(&one, "GET lockagent:votes"), "=run:ee:0000000000000005");
     cr_assert_str_eq(ask(&one, "HGET lockagent:marker epoch"), "ee");
     end(&one);
 }
@@ -457,7 +469,7 @@ Test(scripts, r12_a_renewal_extends_a_fence_key_when_it_is_told_to)
 Test(scripts, a_missing_key_comes_with_its_epoch)
 {
     begin_guarded(/* durable= */ true);
-    RUN_UNTIL(guarded_ms() == 0, 1000);
+    RUN_UNTIL(guarded_ms() == 0, 4000);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     uint16_t before = last_of(EVENT_MASTER_UP, 0)->epoch;
     ask(&one, "DEL lock:k");
@@ -467,6 +479,129 @@ Test(scripts, a_missing_key_comes_with_its_epoch)
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
     cr_assert_neq(last_of(EVENT_MASTER_UP, 0)->epoch, before);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 2, BIG)).vote, VOTE_GUARDED);
-    RUN_UNTIL(guarded_ms() > 0, 4000); /* the group is not new for who has seen its marker */
+    RUN_UNTIL(guarded_ms() > 0, 4000);
+    end(&one);
+}
+
+/* ---- deadlines (R5) ---- */
+
+static int64_t server_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct send_item of_kind(unsigned kind, uint8_t token)
+{
+    struct send_item item = item_of("k", token, BIG);
+    item.permits = kind == 2 ? 3 : 1;
+    item.token.permit = kind == 2;
+    item.fair = kind == 1 || kind == 3;
+    item.shared = kind == 3;
+    item.format = kind == 4 ? FORMAT_REDISSON : FORMAT_REDLOCK;
+    item.ticket.agent = 7;
+    return item;
+}
+
+/* Neither the key nor the number of the next grant. */
+static void expect_nothing(enum op op, unsigned kind, int64_t clock_ms, uint32_t left_ms)
+{
+    struct send_item item = of_kind(kind, 1);
+    item.left_ms = left_ms;
+    rig.clock_ms = clock_ms;
+    struct record got = exchange(op, 0, item);
+    rig.clock_ms = 0;
+    cr_assert_eq(got.vote, VOTE_LATE, "%s %u: %s", op_name(op), kind, vote_name(got.vote));
+    cr_assert_str_eq(ask(&one, "DBSIZE"), "0", "%s %u", op_name(op), kind);
+}
+
+Test(scripts, r5_what_comes_after_its_deadline_creates_nothing)
+{
+    static const enum op ops[] = {OP_ACQUIRE, OP_REPAIR};
+    begin(&one, NULL);
+    for (unsigned kind = 0; kind < 5; kind++) {
+        for (unsigned i = 0; i < 2; i++) {
+            expect_nothing(ops[i], kind, server_ms() - 2000, 1000);
+            expect_nothing(ops[i], kind, server_ms() - 2000, 0);
+            /* the clock has been set back since */
+            expect_nothing(ops[i], kind, server_ms() + 60000, 120000);
+            struct send_item item = of_kind(kind, 1);
+            item.left_ms = 60000;
+            rig.clock_ms = server_ms() - 2000;
+            cr_assert_eq(exchange(ops[i], 0, item).vote,
+                         ops[i] == OP_REPAIR ? VOTE_REPAIRED : VOTE_YES, "%u", kind);
+            rig.clock_ms = server_ms() - 2000; /* what is there is no question of time */
+            item.left_ms = 0;
+            cr_assert_eq(exchange(ops[i], 0, item).vote, VOTE_YES, "%u", kind);
+            rig.clock_ms = 0;
+            ask(&one, "FLUSHALL");
+        }
+    }
+    end(&one);
+}
+
+/* Of a call each lock has its own. */
+Test(scripts, r5_each_lock_of_a_call_has_its_own_deadline)
+{
+    begin(&one, NULL);
+    struct send_item items[3] = {item_of("a", 1, BIG), item_of("b", 1, BIG), item_of("c", 1, BIG)};
+    items[0].left_ms = items[2].left_ms = 60000;
+    rig.clock_ms = server_ms() - 1000;
+    uint32_t first = rig_send(OP_ACQUIRE, 1, items, 3);
+    RUN_UNTIL(reply_to(first + 2, 0), 3000);
+    cr_assert_eq(reply_to(first, 0)->vote, VOTE_YES);
+    cr_assert_eq(reply_to(first + 1, 0)->vote, VOTE_LATE);
+    cr_assert_eq(reply_to(first + 2, 0)->vote, VOTE_YES);
+    cr_assert_str_eq(ask(&one, "EXISTS lock:b lockagent:fence:lock:b"), "0");
+    end(&one);
+}
+
+/* The holder's key stays: its release is asked for by itself. */
+Test(scripts, r5_a_hand_over_that_is_late_leaves_the_holders_key)
+{
+    begin(&one, NULL);
+    for (unsigned kind = 0; kind < 5; kind += kind == 2 ? 2 : 1) {
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, of_kind(kind, 1)).vote, VOTE_YES);
+        struct send_item heir = of_kind(kind, 2);
+        memset(heir.previous.random, 1, RANDOM_BYTES);
+        rig.clock_ms = server_ms() - 1000;
+        cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_LATE, "%u", kind);
+        rig.clock_ms = 0;
+        cr_assert_eq(exchange(OP_RELEASE, 0, of_kind(kind, 1)).vote, VOTE_YES, "%u", kind);
+    }
+    end(&one);
+}
+
+/* ---- the number in the value (R12) ---- */
+
+/* A master that was not needed for the grant has the number that it gave itself. */
+Test(scripts, r12_raise_and_renewal_set_the_number_of_the_value_right)
+{
+    static const enum op ops[] = {OP_RAISE, OP_RENEW, OP_REPAIR};
+    begin(&one, NULL);
+    for (unsigned kind = 0; kind < 5; kind++) {
+        for (unsigned i = 0; i < 3; i++) {
+            cr_assert_eq(exchange(OP_ACQUIRE, 0, of_kind(kind, 1)).vote, VOTE_YES);
+            struct send_item item = of_kind(kind, 1);
+            item.token.fence = BIG + 5;
+            item.agent = 0xb2;
+            cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_MISNUMBERED, "%u", kind);
+            item.agent = 0xa1;
+            cr_assert_eq(exchange(ops[i], 0, item).vote, VOTE_YES, "%u", kind);
+            const char *key = kind == 2 ? "lockagent:slot:0:lock:k" : "lock:k";
+            cr_assert_gt(ask_number(&one, "PTTL", key), 9000, "%u", kind);
+            struct record got = exchange(OP_READ, 0, of_kind(kind == 2 ? 0 : kind, 1));
+            cr_assert(kind == 2 || strcmp(got.holder, "me") == 0, "%u", kind);
+            item.agent = 0xb2;
+            got = exchange(OP_ADOPT, 0, item);
+            cr_assert_eq(got.vote, VOTE_YES, "%u %s: %s", kind, op_name(ops[i]),
+                         vote_name(got.vote));
+            item.asked = true;
+            cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES, "%u", kind);
+            cr_assert_str_eq(ask(&one, "EXISTS lock:k lockagent:slot:0:lock:k"), "0");
+            ask(&one, "FLUSHALL");
+        }
+    }
     end(&one);
 }

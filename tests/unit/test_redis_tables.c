@@ -102,6 +102,17 @@ Test(redis_tables, a_channel_is_found_by_group_and_name)
     channels_free(&channels);
 }
 
+/* There was no memory to add it. */
+Test(redis_tables, a_channel_that_was_never_added_is_not_taken)
+{
+    channels_init(&channels, hash_key);
+    channels_add(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("k"));
+    cr_assert_null(channels_take(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("l")));
+    cr_assert_null(channels_take(&channels, 1, FORMAT_REDLOCK, "lock:", text_of("k")));
+    cr_assert_eq(channels.watched[0], 1);
+    channels_free(&channels);
+}
+
 /* Every other one takes its own channel out. */
 static void act(void *arg, const struct channel *channel)
 {

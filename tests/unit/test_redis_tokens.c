@@ -3,6 +3,8 @@
  * leaves alone; and what a repair gives a fence key. */
 #include "redis_rig.h"
 
+#include "agent/redis/asking.h"
+
 #define FENCE "lockagent:fence:lock:k"
 #define TICKETS "lockagent:ticket:lock:k"
 
@@ -80,14 +82,73 @@ Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
     got = exchange(OP_HANDOVER, 0, handover(3, 1));
     cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
     cr_assert_str_eq(ask(&one, "GET lock:k"), B40 ":else");
-    ask(&one, "SET lock:k %s:000000a1:me PX 60000", A40);
+    ask(&one, "SET lock:k %s:000000a1:7:me PX 60000", A40);
     /* the holder's own: it has forgotten nothing of this key */
     got = exchange(OP_HANDOVER, 0, handover(2, 1));
     cr_assert_eq(got.vote, VOTE_YES, "%s", vote_name(got.vote));
-    cr_assert_str_eq(ask(&one, "GET lock:k"), B40 ":000000a1:me");
+    cr_assert_gt(got.pttl_ms, 50000, "it says that it has no vote (D3.4)");
+    cr_assert_str_eq(ask(&one, "GET lock:k"), B40 ":000000a1:" BIG_TEXT ":me");
     ask(&one, "DEL lockagent:marker lock:k"); /* nor does one without a marker vote */
     got = exchange(OP_HANDOVER, 0, handover(2, 1));
     cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
+    end(&one);
+}
+
+static struct send_item strangers(unsigned format, bool numbered)
+{
+    struct send_item item = item_of("k", 1, BIG);
+    item.asked = true;
+    item.numbered = item.fencing = numbered;
+    item.format = format == 3 ? FORMAT_REDISSON : FORMAT_REDLOCK;
+    item.shared = format == 2;
+    return format == 1 || format == 2 ? fair(item) : item;
+}
+
+/* D3.4: the agent that has the hold may create a forgotten key anew, before it hears of a release
+ * elsewhere (R7). So a master without a vote tells a DELETE nothing for certain, at any agent:
+ * neither that the key is not there, nor that it has deleted it. */
+Test(tokens, d3_a_master_that_may_have_forgotten_tells_a_delete_nothing)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig.config->groups[0].guard = true;
+    rig.config->max_ttl_ms = 60000;
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+    for (unsigned format = 0; format < 4; format++) { /* plain, fair, rw, redisson */
+        for (unsigned numbered = 0; numbered < 2; numbered++) {
+            struct send_item item = strangers(format, numbered), known = item;
+            known.numbered = false;
+            struct send_item of_itself = known;
+            of_itself.asked = false;
+            ask(&one, "DEL lock:k");
+            cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_GUARDED, "%u", format);
+            cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_GUARDED, "%u", format);
+            cr_assert_eq(exchange(OP_RELEASE, 0, known).vote, VOTE_GUARDED, "%u", format);
+            cr_assert_eq(exchange(OP_RELEASE, 0, of_itself).vote, VOTE_ABSENT, "%u", format);
+            known.fencing = true;
+            cr_assert_eq(exchange(OP_REPAIR, 0, known).vote, VOTE_REPAIRED, "%u", format);
+            cr_assert_eq(exchange(OP_RELEASE, 0, known).vote, VOTE_GUARDED, "%u", format);
+            cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0", "it is deleted all the same");
+            cr_assert_eq(exchange(OP_REPAIR, 0, known).vote, VOTE_REPAIRED, "%u", format);
+            cr_assert_eq(exchange(OP_RELEASE, 0, of_itself).vote, VOTE_YES, "%u", format);
+            cr_assert_eq(exchange(OP_REPAIR, 0, known).vote, VOTE_REPAIRED, "%u", format);
+            cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_GUARDED, "%u", format);
+            cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0", "it is deleted all the same");
+        }
+    }
+    ask(&one, "SET " VOTE_KEY " 1");
+    for (unsigned format = 0; format < 4; format++) {
+        struct send_item item = strangers(format, true);
+        cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_ABSENT, "%u", format);
+        cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_ABSENT, "%u", format);
+        item.numbered = false;
+        cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_ABSENT, "%u", format);
+        cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_REPAIRED, "%u", format);
+        cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES, "%u", format);
+        cr_assert_str_eq(ask(&one, "EXISTS " VOTE_KEY), "1", "a release takes a key, not the vote");
+    }
     end(&one);
 }
 
@@ -121,5 +182,23 @@ Test(tokens, a_fence_key_without_expiry_gets_one_by_a_repair)
     got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG)); /* and where the number alone is */
     cr_assert(got.vote == VOTE_YES && got.fence == BIG);
     cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3590000);
+    end(&one);
+}
+
+/* R12: the retention was longer when the number was granted. */
+Test(tokens, r12_a_repair_does_not_shorten_how_long_a_fence_key_lives)
+{
+    begin(&one, NULL);
+    for (unsigned format = 0; format < 4; format += 3) { /* plain, redisson */
+        struct send_item item = strangers(format, /* numbered= */ false);
+        item.fencing = true;
+        ask(&one, "DEL lock:k");
+        ask(&one, "SET " FENCE " 7 PX 7200000");
+        cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_REPAIRED, "%u", format);
+        cr_assert_gt(ask_number(&one, "PTTL", FENCE), 7000000, "%u", format);
+        ask(&one, "SET " FENCE " 7 PX 7200000");
+        cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_YES, "%u", format);
+        cr_assert_gt(ask_number(&one, "PTTL", FENCE), 7000000, "%u", format);
+    }
     end(&one);
 }

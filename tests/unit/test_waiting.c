@@ -252,6 +252,7 @@ Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
     at_ms(1), channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(2);
     expect_send(OP_ACQUIRE, ALL);
     channel("k", EVENT_MESSAGE, 0x07, 1); /* it had asked a moment before the release */
+    channel("k", EVENT_MESSAGE, 0x18, 1); /* which the rest tells as well */
     expect_nothing();
     reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_send(OP_RELEASE, 0x18);
@@ -345,6 +346,31 @@ Test(messages, r9_the_key_of_another_contender_is_not_waited_for)
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
+}
+
+/* Where all must agree, one master that another contender had is enough to refuse; where that was
+ * undone, no other master may tell of a release. */
+Test(messages, r9_a_contender_that_was_undone_is_not_waited_for_where_all_must_agree)
+{
+    prepare(5);
+    rig.policy.algorithm = ALGORITHM_MULTILOCK;
+    rig.policy.retry_min_ms = rig.policy.retry_max_ms = 100;
+    begin();
+    acquire_as(1, "k", .wait_ms = 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000});
+    expect_send(OP_RELEASE, 0x1e);
+    expect_channel(EFFECT_WATCH);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    for (unsigned i = 0; i < 8; i++) { /* its back-off grows */
+        let_time_pass_until(OP_ACQUIRE, 4000);
+        expect_send(OP_ACQUIRE, ALL);
+        reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000});
+        expect_send(OP_RELEASE, 0x1e);
+    }
+    channel("k", EVENT_MESSAGE, 0x01, 2);
+    let_time_pass_until(OP_ACQUIRE, 101);
+    expect_send(OP_ACQUIRE, ALL);
 }
 
 Test(messages, r9_who_has_not_answered_may_be_free)

@@ -25,6 +25,19 @@ int64_t guard_end_us(void)
     return chaos_until_us() + script->calm_ms * MS;
 }
 
+static int64_t decides_at(uint8_t a)
+{
+    return world.agents[a].attempt.began_us + ROUND_MS * MS;
+}
+
+static bool is_ready(uint8_t a)
+{
+    unsigned ready = 0;
+    for (uint8_t m = 0; m < script->masters; m++)
+        ready += stage_link(a, m)->ready;
+    return ready >= script->quorum;
+}
+
 static bool is_enabled(enum choice_kind kind, uint8_t a, uint8_t m)
 {
     const struct path *path = stage_path(a, m);
@@ -44,12 +57,15 @@ static bool is_enabled(enum choice_kind kind, uint8_t a, uint8_t m)
         return path->greeted;
     case CHOICE_BREAK:
         return path->broken;
+    case CHOICE_DECIDE:
+        return m == 0 && world.agents[a].attempt.open && now_us >= decides_at(a);
+    case CHOICE_RELEASE: /* a little later than it was granted, so that the holder may die */
+        return m == 0 && world.agents[a].attempt.holds && now_us >= decides_at(a);
     case CHOICE_TICK:
         return m == 0 && guard_deadline(&world.agents[a].guard).us <= now_us;
-    default: /* LOCK, RENEW */
-        return scene.asked[a] < script->asks && stage_link(a, m)->ready &&
-               now_us < chaos_until_us() &&
-               !(kind == CHOICE_LOCK && world.agents[a].guard.masters[m].unsure);
+    default: /* LOCK */
+        return m == 0 && scene.asked[a] < script->asks[a] && now_us < chaos_until_us() &&
+               !world.agents[a].attempt.open && !world.agents[a].attempt.holds && is_ready(a);
     }
 }
 
@@ -64,7 +80,7 @@ static void add(struct listing *listing, enum choice_kind kind, unsigned a, unsi
 static void list_kind(struct listing *listing, enum choice_kind kind, bool only_first)
 {
     for (uint8_t a = 0; a < AGENTS; a++)
-        for (uint8_t m = 0; m < MASTERS; m++)
+        for (uint8_t m = 0; m < script->masters; m++)
             if (is_enabled(kind, a, m) && (!only_first || listing->count == 0))
                 add(listing, kind, a, m, 0);
 }
@@ -75,15 +91,18 @@ static void list_faults_of_path(struct listing *listing, uint8_t a, uint8_t m)
     unsigned waits = stage_pending(path);
     if (!world.agents[a].alive)
         return;
-    for (uint8_t how = 0; how < LENGTHS && (script->faults & MAY_LOSE) != 0; how++) {
-        add(listing, CHOICE_CUT_NEVER, a, m, how);
-        if (path->count > 0)
+    bool loses = (script->faults & MAY_LOSE) != 0 && !(script->blocked[a] >> m & 1);
+    bool delays = (script->faults & (MAY_LOSE | MAY_DELAY)) != 0;
+    for (uint8_t how = 0; how < LENGTHS && delays; how++) {
+        if (loses)
+            add(listing, CHOICE_CUT_NEVER, a, m, how);
+        if (loses && path->count > 0)
             add(listing, CHOICE_CUT_RUN, a, m, how);
         if (waits > 0)
             add(listing, CHOICE_CUT_LATER, a, m, how);
-        if (waits > 0 && path->out_until <= world.now_us)
+        if (loses && waits > 0 && path->out_until <= world.now_us)
             add(listing, CHOICE_HOLD_OUT, a, m, how);
-        if (path->count > waits && path->back_until <= world.now_us)
+        if (loses && path->count > waits && path->back_until <= world.now_us)
             add(listing, CHOICE_HOLD_BACK, a, m, how);
     }
     bool writes = is_enabled(CHOICE_EXECUTE, a, m) &&
@@ -94,27 +113,26 @@ static void list_faults_of_path(struct listing *listing, uint8_t a, uint8_t m)
 
 static bool may_forget(enum forgetting how)
 {
-    static const unsigned needs[] = {[FLUSHED] = MAY_FLUSH,
-                                     [EMPTIED] = MAY_EMPTY,
-                                     [PROMOTED] = MAY_PROMOTE,
-                                     [PROMOTED_UNVOTED] = MAY_PROMOTE,
-                                     [RESTARTED] = MAY_RESTART};
+    static const unsigned needs[] = {
+        [FLUSHED] = MAY_FLUSH,   [EMPTIED] = MAY_EMPTY, [OLD_DATA] = MAY_AGE,
+        [OLD_UNVOTED] = MAY_AGE, [COPIED] = MAY_COPY,   [RESTARTED] = MAY_RESTART};
     return (script->faults & needs[how]) != 0;
 }
 
 static void list_faults(struct listing *listing)
 {
     for (uint8_t a = 0; a < AGENTS; a++) {
-        for (uint8_t m = 0; m < MASTERS; m++)
+        for (uint8_t m = 0; m < script->masters; m++)
             list_faults_of_path(listing, a, m);
         for (uint8_t how = 0; how < LENGTHS && (script->faults & MAY_CRASH) != 0; how++)
             if (world.agents[a].alive)
                 add(listing, CHOICE_CRASH, a, 0, how);
     }
-    for (uint8_t m = 0; m < MASTERS; m++)
+    for (uint8_t m = 0; m < script->masters; m++)
         for (enum forgetting how = FLUSHED; how <= RESTARTED; how++)
-            if (may_forget(how) && (how == RESTARTED || check_may_forget(&world, m)))
-                add(listing, CHOICE_FORGET, 0, m, how);
+            for (uint8_t from = 0; from < (how == COPIED ? script->masters : 1); from++)
+                if (may_forget(how) && (how != COPIED || from != m))
+                    add(listing, CHOICE_FORGET, from, m, how);
 }
 
 /* All that is due is done before time moves on; with one order of it, the first. */
@@ -124,8 +142,8 @@ void guard_choices_list(struct listing *listing, unsigned faults_left, bool all_
     for (enum choice_kind kind = CHOICE_START; kind <= CHOICE_TICK; kind++)
         list_kind(listing, kind, !all_orders);
     bool is_quiet = listing->count == 0;
-    list_kind(listing, CHOICE_LOCK, false);
-    list_kind(listing, CHOICE_RENEW, false);
+    if (is_quiet)
+        list_kind(listing, CHOICE_LOCK, false);
     for (uint8_t i = 0; i < scene.stray_count; i++)
         add(listing, CHOICE_STRAY, 0, i, 0);
     if (is_quiet)
@@ -147,20 +165,23 @@ int64_t guard_next_time(void)
     int64_t next = guard_end_us(), part_us = 250 * MS;
     for (uint8_t a = 0; a < AGENTS; a++) {
         sooner(&next, scene.start_at[a]);
+        if (world.agents[a].attempt.open || world.agents[a].attempt.holds)
+            sooner(&next, decides_at(a));
         if (world.agents[a].alive)
             sooner(&next, guard_deadline(&world.agents[a].guard).us);
-        for (uint8_t m = 0; m < MASTERS; m++) {
+        for (uint8_t m = 0; m < script->masters; m++) {
             sooner(&next, stage_path(a, m)->connect_at);
             sooner(&next, stage_path(a, m)->out_until);
             sooner(&next, stage_path(a, m)->back_until);
         }
     }
-    for (uint8_t m = 0; m < MASTERS; m++) {
-        char since[GUARD_WORD_BYTES];
-        if (marker_field(world.masters[m].keys, "since", since))
-            sooner(&next, world.now_us + MS * (strtoll(since, NULL, 10) +
-                                               marker_max_ttl_ms(world.masters[m].keys) + 1001 -
-                                               stage_wall_ms(m)));
+    for (uint8_t m = 0; m < script->masters; m++) {
+        struct keyspace *keys = world.masters[m].keys;
+        uint64_t since = marker_number(keys, "since");
+        if (since != 0)
+            sooner(&next, world.now_us + MS * ((int64_t)since + 1001 +
+                                               (int64_t)marker_number(keys, "max_ttl") -
+                                               master_wall_ms(&world, &world.masters[m])));
     }
     if (world.now_us < chaos_until_us())
         sooner(&next, (world.now_us / part_us + 1) * part_us);
@@ -179,8 +200,18 @@ static void take_stray(unsigned index)
     stage_execute(&stray);
 }
 
+/* The agents' clocks are of no help: each proposal is what it was at first. */
+static void set_back_clocks(void)
+{
+    struct sim_master now = {.skew_ms = 0};
+    for (uint8_t a = 0; a < AGENTS; a++)
+        world.agents[a].skew_ms = 1000 - master_wall_ms(&world, &now);
+}
+
 void guard_choice_take(const struct choice *choice)
 {
+    set_back_clocks();
+    check_reach(&world);
     uint8_t a = choice->agent, m = choice->master, how = choice->how;
     switch (choice->kind) {
     case CHOICE_START:
@@ -203,14 +234,17 @@ void guard_choice_take(const struct choice *choice)
         stage_lose(a, m, FATE_NEVER, RECONNECT_US);
         break;
     case CHOICE_TICK:
-        stage_tell(a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
+        act_guard(&world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
+        break;
+    case CHOICE_DECIDE:
+        act_decide(&world, a);
+        break;
+    case CHOICE_RELEASE:
+        act_release(&world, a);
         break;
     case CHOICE_LOCK:
-    case CHOICE_RENEW:
         scene.asked[a]++;
-        stage_send(a, m,
-                   (struct happening){.request = choice->kind == CHOICE_LOCK ? REQUEST_LOCK
-                                                                             : REQUEST_RENEW});
+        act_lock(&world, a);
         break;
     case CHOICE_STRAY:
         take_stray(m);
@@ -233,7 +267,7 @@ void guard_choice_take(const struct choice *choice)
         stage_crash(a, gone_us[how]);
         break;
     case CHOICE_FORGET:
-        stage_forget(m, (enum forgetting)how);
+        stage_forget(m, (enum forgetting)how, a);
         break;
     }
     check_now(&world);
@@ -243,23 +277,25 @@ void guard_choice_take(const struct choice *choice)
 
 static const char *request_word(const struct happening *request)
 {
-    return request->request == REQUEST_LOCK    ? "acquire"
-           : request->request == REQUEST_RENEW ? "renewal"
-                                               : guard_question_word(request->ask.question);
+    return request->request == REQUEST_LOCK      ? "acquire"
+           : request->request == REQUEST_RAISE   ? "raise"
+           : request->request == REQUEST_RELEASE ? "release"
+                                                 : guard_question_word(request->ask.question);
 }
 
 static void tell_master(const struct choice *choice)
 {
     static const char *const fates[] = {[FLUSHED] = "is flushed",
                                         [EMPTIED] = "restarts empty",
-                                        [PROMOTED] = "is replaced by a replica that lacks keys",
-                                        [PROMOTED_UNVOTED] =
-                                            "is replaced by a replica that lacks keys and the vote",
+                                        [OLD_DATA] = "restarts with old data",
+                                        [OLD_UNVOTED] =
+                                            "restarts with old data, and without the vote",
+                                        [COPIED] = "is filled with the data of another one",
                                         [RESTARTED] = "restarts with its data"};
     uint8_t a = choice->agent, m = choice->master;
     const struct path *path = stage_path(a, m);
     if (choice->kind == CHOICE_FORGET)
-        printf("Master %u %s", m, fates[choice->how]);
+        printf("Master %u %s (%u)", m, fates[choice->how], a);
     else
         printf("Master %u %s agent %u's %s", m, choice->kind == CHOICE_REFUSE ? "refuses" : "runs",
                a, request_word(&path->parcels[path->count - stage_pending(path)].request));
@@ -272,8 +308,9 @@ static void tell_agent(const struct choice *choice)
                                         [CHOICE_READY] = "has greeted",
                                         [CHOICE_BREAK] = "hears of the end of its connection to",
                                         [CHOICE_TICK] = "has come to a deadline",
-                                        [CHOICE_LOCK] = "asks for a lock at",
-                                        [CHOICE_RENEW] = "renews a lock at",
+                                        [CHOICE_LOCK] = "asks for the lock",
+                                        [CHOICE_DECIDE] = "has waited for long enough",
+                                        [CHOICE_RELEASE] = "releases the lock",
                                         [CHOICE_CUT_NEVER] = "loses, with what is in flight,",
                                         [CHOICE_CUT_RUN] = "loses, once what is in flight has run,",
                                         [CHOICE_CUT_LATER] =
@@ -281,8 +318,8 @@ static void tell_agent(const struct choice *choice)
                                         [CHOICE_HOLD_OUT] = "is held up on its way to",
                                         [CHOICE_HOLD_BACK] = "is held up on the way back from",
                                         [CHOICE_CRASH] = "is killed"};
-    bool is_of_agent =
-        choice->kind == CHOICE_START || choice->kind == CHOICE_TICK || choice->kind == CHOICE_CRASH;
+    bool is_of_agent = choice->kind == CHOICE_START || choice->kind == CHOICE_CRASH ||
+                       (choice->kind >= CHOICE_DECIDE && choice->kind <= CHOICE_LOCK);
     printf("Agent %u %s", choice->agent, verbs[choice->kind]);
     if (!is_of_agent)
         printf(" master %u", choice->master);
@@ -304,9 +341,11 @@ void guard_choice_tell(const struct choice *choice)
                request_word(&scene.strays[choice->master]));
         break;
     case CHOICE_HEAR:
-        printf("Agent %u hears master %u%s: epoch '%s', birth '%s', left %" PRId64, choice->agent,
-               choice->master, heard->refused ? " refuse" : "", heard->answer.epoch,
-               heard->answer.birth, heard->answer.left_ms);
+        printf("Agent %u hears master %u%s say to its %s: epoch '%s', left %" PRId64
+               ", top %" PRIu64 ", floor %" PRIu64 ", vote '%s', number %" PRIu64,
+               choice->agent, choice->master, heard->refused ? " refuse, and" : "",
+               request_word(heard), heard->answer.epoch, heard->answer.left_ms, heard->answer.top,
+               heard->answer.floor, heard->answer.vote, heard->number);
         break;
     case CHOICE_EXECUTE:
     case CHOICE_REFUSE:

@@ -12,10 +12,10 @@
 
 enum {
     AGENTS = 2,
-    MASTERS = 3,
-    PARCELS_MAX = 4,
+    MASTERS_MOST = 5,
+    PARCELS_MAX = 6,
     STRAYS_MAX = 2,
-    CHOICES_MAX = 160,
+    CHOICES_MAX = 320,
     MS = 1000,
 };
 
@@ -26,22 +26,29 @@ enum fault {
     MAY_CRASH = 2,    /* agents */
     MAY_FLUSH = 4,    /* masters, as are all that follow */
     MAY_EMPTY = 8,    /* restart without their data */
-    MAY_PROMOTE = 16, /* a replica that lacks keys takes their place */
+    MAY_AGE = 16,     /* restart with old data, or a replica that lacks keys takes their place */
     MAY_RESTART = 32, /* with their data */
     MAY_REFUSE = 64,  /* to write */
+    MAY_COPY = 128,   /* are filled with the data of another one */
+    MAY_DELAY =
+        256, /* what a connection has in flight, as it ends, runs later; not lost by itself */
 };
 struct script {
     const char *name, *what;
+    uint8_t masters, quorum;
     bool durable, is_old;
     unsigned faults;
     uint32_t max_ttl_ms[AGENTS];
-    uint8_t asks; /* of each agent's core */
+    uint8_t asks[AGENTS];       /* how often each takes the lock */
+    master_set blocked[AGENTS]; /* masters that it never reaches */
     int64_t chaos_ms, calm_ms;
-    uint8_t quick_bound, bound, orders_bound; /* as of the other scripts (explore.h) */
+    uint8_t quick_bound, bound; /* as of the other scripts (explore.h) */
     bool is_slow;
+    /* What the search must have come across, or it shows nothing. */
+    struct {
+        unsigned answered, told, guessed, copies;
+    } least;
 };
-enum { ORDERS_NONE = 255 };
-
 extern const struct script scripts[];
 extern const size_t script_count;
 
@@ -62,12 +69,12 @@ struct path {
 };
 /* With the world, all that a choice can change. */
 struct scene {
-    struct path paths[AGENTS][MASTERS];
+    struct path paths[AGENTS][MASTERS_MOST];
     struct happening strays[STRAYS_MAX]; /* of connections that ended: they run later */
     uint8_t stray_count;
     uint8_t asked[AGENTS];
-    uint8_t begun[MASTERS];   /* epochs */
-    int64_t start_at[AGENTS]; /* of one that is gone */
+    uint8_t begun[MASTERS_MOST]; /* epochs */
+    int64_t start_at[AGENTS];    /* of one that is gone */
 };
 extern struct world world;
 extern struct scene scene;
@@ -79,8 +86,13 @@ void stage_begin(void);
 struct saved {
     struct scene scene;
     struct sim_agent agents[AGENTS];
-    struct sim_master masters[MASTERS];
+    struct sim_master masters[MASTERS_MOST];
     int64_t now_us;
+    struct noted {
+        uint64_t answered;
+        int64_t hold_began_us, hold_until_us, unknown_until_us;
+        uint32_t holder, holder_attempt;
+    } noted;
 };
 void stage_save(struct saved *ret_saved);
 void stage_restore(const struct saved *saved);
@@ -89,7 +101,6 @@ uint64_t stage_hash(void);
 
 struct path *stage_path(uint8_t agent, uint8_t master);
 struct link *stage_link(uint8_t agent, uint8_t master);
-int64_t stage_wall_ms(uint8_t master);
 /* Commands of this path that have not run. */
 unsigned stage_pending(const struct path *path);
 
@@ -101,16 +112,12 @@ void stage_connect(uint8_t agent, uint8_t master);
 enum fate { FATE_NEVER, FATE_RUN, FATE_LATER };
 void stage_lose(uint8_t agent, uint8_t master, enum fate fate, int64_t us);
 void stage_end_greeting(uint8_t agent, uint8_t master);
-/* The guard of this agent takes an event; what it asks is of this kind. */
-void stage_tell(uint8_t agent, struct guard_event event, enum request_kind kind);
-void stage_send(uint8_t agent, uint8_t master, struct happening request);
 /* The first answer that is on its way comes. */
 void stage_hear(uint8_t agent, uint8_t master);
 void stage_execute(struct happening *request);
 /* The first command that has not run runs. */
 void stage_execute_next(uint8_t agent, uint8_t master, bool refuses);
-enum forgetting { FLUSHED, EMPTIED, PROMOTED, PROMOTED_UNVOTED, RESTARTED };
-void stage_forget(uint8_t master, enum forgetting how);
+void stage_forget(uint8_t master, enum forgetting how, uint8_t from);
 
 /* ---- choices.c ---- */
 
@@ -120,10 +127,11 @@ enum choice_kind {
     CHOICE_EXECUTE,
     CHOICE_HEAR,
     CHOICE_READY,
-    CHOICE_BREAK, /* the agent hears that its server is gone */
+    CHOICE_BREAK,  /* the agent hears that its server is gone */
+    CHOICE_DECIDE, /* the time of its round is over */
+    CHOICE_RELEASE,
     CHOICE_TICK,
     CHOICE_LOCK,
-    CHOICE_RENEW,
     CHOICE_STRAY,
     CHOICE_TIME,
     CHOICE_CUT_NEVER, /* faults from here on */
@@ -137,7 +145,7 @@ enum choice_kind {
 };
 struct choice {
     enum choice_kind kind;
-    uint8_t agent, master, how; /* how: which duration, or enum forgetting */
+    uint8_t agent, master, how; /* how: which duration, or enum forgetting; agent: copied from */
 };
 struct listing {
     struct choice list[CHOICES_MAX];

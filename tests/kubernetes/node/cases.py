@@ -17,6 +17,9 @@ import time
 
 import yaml
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from marking import mark_master
+
 DEPLOY = pathlib.Path(__file__).resolve().parents[3] / "deploy/kubernetes"
 MASTERS, PORT, PATIENCE_S = 5, 7000, 30
 LOCK = "http://localhost:8080/locks/node"
@@ -88,6 +91,8 @@ class Masters:
         self.conf.write_text(conf.replace("/etc/redis-acl/users.acl", str(acl)))
 
     def start(self, *which):
+        """Those that are new vote at once, as the Job of their first votes leaves them."""
+        new = [i for i in which if not (self.state / str(i)).exists()]
         for i in which:
             folder = self.state / str(i)
             folder.mkdir(exist_ok=True)
@@ -97,6 +102,21 @@ class Masters:
                     stdout=log,
                     stderr=log,
                 )
+        for i in new:
+            await_sight(f"master {i} answers", lambda i=i: self.answers(i))
+            mark_master(*self.client(i))
+
+    def client(self, i):
+        return [
+            *("-p", str(PORT + i), "--user", "lockagent", "--pass", self.password),
+            "--no-auth-warning",
+        ]
+
+    def answers(self, i):
+        asked = subprocess.run(
+            ["redis-cli", "-e", *self.client(i), "PING"], capture_output=True, text=True
+        )
+        return asked.stdout == "PONG\n"
 
     def stop(self, *which):
         for i in which:
@@ -108,8 +128,7 @@ class Masters:
         found = set()
         for i in self.running:
             said = subprocess.run(
-                ["redis-cli", "-p", str(PORT + i), "--user", "lockagent", "--pass", self.password]
-                + ["--no-auth-warning", "EXISTS", "lock:node"],
+                ["redis-cli", *self.client(i), "EXISTS", "lock:node"],
                 check=True,
                 capture_output=True,
                 text=True,

@@ -1,16 +1,25 @@
-/* The properties of the guard:
+/* The properties of the guard (docs/design.md, D11):
  *
- *   G1  a new durable group is never guarded, and votes as soon as it is whole: no master ever gets
- *       a guard that is not a birth's, and when all has been well for a while, every master votes
- *   G2  a master that forgot has no vote before the longest lease of any agent that was connected,
- *       and one second, have passed since
- *
- *   G3  all guards end, and everybody sees it
+ *   C1  one holder at a time; C2 numbers that are answered rise
+ *   G3  all guards end, telling and guessing as well, and everybody sees it
  *   G4  no vote is heard before the core has been told of the epoch that it is of (R7)
+ *   G5  of the masters that remember at most N - Q have a top below a number that was answered
+ *   G6  the vote is `=<run>:<epoch>:<floor>` of the marker
+ *   G7  a master that forgot has no vote before the longest lease of any agent that could have got
+ *       one there, and 1 s, have passed since; of a master and its copy one at most has a vote
+ *   G8  at a master that votes, and is asked for its marker, a max_ttl that no agent has any more
+ *       falls back within 2 x (max_ttl + 10 s)
+ *   G9  nobody guesses while enough others that remember have answered it for 3 s
  *
- * An agent counts as connected while it was never away from that master for longer than a second
- * since. What the marker said of max_ttl counts as well, while one of these that has not been
- * restarted had read it. */
+ * A master remembers if it has not forgotten, or has been told since: by the world's own account of
+ * what was lost. What is not held, by the assumptions of D1:
+ *   A3  a master's clock that is set forward ends its leases and its guard early: not C1 of holds
+ *       that were there then, and not G7 of that master. So does data of another master whose clock
+ *       is behind.
+ *   A6  a guess: not G5 and C2 of the numbers before it, if it is below them; where agents have
+ *       unequal max_ttl not C1 and G7, until all leases from before it have ended. With --break A6
+ *       and --keep A6 a guess excuses nothing. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +27,11 @@
 
 #include "tests/sim/guard/world.h"
 
-enum {
-    AWAY_US = 1000 * 1000,
-    READ_US = 1500 * 1000, /* who is connected reads a marker at least that often */
-};
+#define SECOND_US ((int64_t)1000 * 1000)
 
-static void broken(struct world *world, const char *property, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void broken(struct world *world, const char *property, const char *format, ...)
+enum { LONGEST_MS = 25000 /* max_ttl of any agent */, HEARD_S = 3, SETTLING_MS = 10000 };
+
+void check_broken(struct world *world, const char *property, const char *format, ...)
 {
     if (*world->violation)
         return;
@@ -36,157 +42,258 @@ static void broken(struct world *world, const char *property, const char *format
     va_end(args);
 }
 
-static int64_t left_ms(struct world *world, struct sim_master *master)
+/* ---- who could be granted a lease, and for how long (G7) ---- */
+
+static bool is_there(const struct world *world, uint8_t a, uint8_t m)
 {
-    return script_guard_left_ms(master->keys, master_wall_ms(world, master));
+    const struct sim_agent *agent = &world->agents[a];
+    const struct link *link = &agent->links[m];
+    return agent->alive && link->ready && link->server == world->masters[m].server &&
+           !agent->guard.masters[m].unsure;
 }
 
-/* ---- G2 ---- */
-
-static bool was_away(const struct world *world, uint8_t agent, uint8_t master)
+/* Before each thing that happens: an agent that is connected with a quorum can be granted leases of
+ * its max_ttl, whether it asks for one or not. */
+void check_reach(struct world *world)
 {
-    return world->now_us - AWAY_US > world->agents[agent].links[master].away_since_us;
-}
-
-static int64_t needed_us(const struct world *world, uint8_t index)
-{
-    const struct sim_master *master = &world->masters[index];
-    uint32_t longest_ms = 0;
-    for (uint8_t i = 0; i < world->agent_count; i++) {
-        bool is_witness = master->witnesses >> i & 1 && !was_away(world, i, index);
-        if (is_witness && world->agents[i].max_ttl_ms > longest_ms)
-            longest_ms = world->agents[i].max_ttl_ms;
-        if (is_witness && master->readers >> i & 1 && master->owed_ms > longest_ms)
-            longest_ms = master->owed_ms;
+    for (uint8_t a = 0; a < world->agent_count; a++) {
+        unsigned there = 0;
+        int64_t until_us = world->now_us + (int64_t)world->agents[a].max_ttl_ms * 1000 + SECOND_US;
+        for (uint8_t m = 0; m < world->master_count; m++)
+            there += is_there(world, a, m);
+        for (uint8_t m = 0; there >= world->quorum && m < world->master_count; m++)
+            if (is_there(world, a, m) && until_us > world->masters[m].lease_end_us)
+                world->masters[m].lease_end_us = until_us;
     }
-    return longest_ms ? ((int64_t)longest_ms + 1000) * 1000 : 0;
-}
-
-void check_crashed(struct world *world, uint8_t agent)
-{
-    for (uint8_t m = 0; m < world->master_count; m++)
-        world->masters[m].readers &= (uint8_t) ~(1u << agent);
-}
-
-/* A link is ready again: whoever was away for too long is no witness of what the master forgot. */
-void check_back(struct world *world, uint8_t agent, uint8_t master)
-{
-    if (was_away(world, agent, master))
-        world->masters[master].witnesses &= (uint8_t) ~(1u << agent);
-}
-
-/* True where the guard of what it forgot last must still run. */
-static bool is_owing(const struct world *world, uint8_t index)
-{
-    const struct sim_master *master = &world->masters[index];
-    return master->forgot_us != INT64_MIN &&
-           world->now_us < master->forgot_us + needed_us(world, index);
-}
-
-/* Several masters forget, but never all: one is left that votes and owes nothing, for as long as
- * any lease can last. */
-bool check_may_forget(struct world *world, uint8_t index)
-{
-    if (world->theme == THEME_FLUSHED)
-        return true;
-    uint32_t longest_ms = 0;
-    for (uint8_t i = 0; i < world->agent_count; i++)
-        if (world->agents[i].max_ttl_ms > longest_ms)
-            longest_ms = world->agents[i].max_ttl_ms;
-    for (uint8_t i = 0; i < world->master_count; i++) {
-        struct sim_master *other = &world->masters[i];
-        bool old = other->forgot_us == INT64_MIN ||
-                   world->now_us - other->forgot_us > ((int64_t)longest_ms + 2000) * 1000;
-        if (i != index && old && left_ms(world, other) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* Before it forgets. */
-void check_forgot(struct world *world, uint8_t index)
+void check_forgets(struct world *world, uint8_t m)
 {
-    struct sim_master *master = &world->masters[index];
-    master->lived |= left_ms(world, master) == 0;
-    if (!master->lived)
+    struct sim_master *master = &world->masters[m];
+    if (master->lease_end_us > master->owes_until_us)
+        master->owes_until_us = master->lease_end_us;
+    master->well_since_us = INT64_MAX;
+}
+
+/* The agent knows the vote that the master has. */
+static bool can_use(struct world *world, uint8_t a, uint8_t m)
+{
+    char vote[GUARD_VOTE_BYTES];
+    return is_there(world, a, m) && stored_vote(world->masters[m].keys, vote) &&
+           strcmp(vote, guard_vote(&world->agents[a].guard, m)) == 0;
+}
+
+static void check_debt(struct world *world, uint8_t m)
+{
+    const struct sim_master *master = &world->masters[m];
+    bool is_copy = master->copy_of != LIMIT_MASTERS;
+    if (world->now_us >= master->owes_until_us || world->now_us < world->unknown_until_us)
         return;
-    master->forgot_us = world->now_us;
-    bool was_read = world->now_us - master->ttl_since_us > READ_US;
-    master->owed_ms = was_read ? marker_max_ttl_ms(master->keys) : 0;
-    master->witnesses = 0;
-    for (uint8_t i = 0; i < world->agent_count; i++)
-        if (world->agents[i].links[index].away_since_us == INT64_MAX)
-            master->witnesses |= (uint8_t)(1u << i);
-    master->readers = master->witnesses;
+    for (uint8_t a = 0; a < world->agent_count; a++)
+        if (can_use(world, a, m) && (!is_copy || can_use(world, a, master->copy_of)))
+            check_broken(world, "G7", "master %u%s votes, for agent %u, %lld ms too early", m,
+                         is_copy ? ", a copy of another that votes," : "", a,
+                         (long long)(master->owes_until_us - world->now_us) / 1000);
 }
 
-/* A vote is one that somebody can ask for: a replica that was just promoted is asked by those alone
- * who have greeted it, and by none of those whom it did not let write its marker. */
-static bool is_asked(const struct world *world, uint8_t index)
+/* ---- what is answered to callers ---- */
+
+void check_answered(struct world *world, uint8_t a)
 {
-    for (uint8_t i = 0; i < world->agent_count; i++)
-        if (world->agents[i].links[index].ready &&
-            world->agents[i].links[index].server == world->masters[index].server &&
-            !world->agents[i].guard.masters[index].unsure)
-            return true;
-    return false;
+    const struct attempt *attempt = &world->agents[a].attempt;
+    int64_t ttl_us = (int64_t)attempt->lock.ttl_ms * 1000;
+    world->count.answered++;
+    world_say(world, "agent %u has the lock, with %" PRIu64, a, attempt->lock.number);
+    bool is_held = world->now_us < world->hold_until_us &&
+                   world->hold_began_us > world->jumped_us &&
+                   world->now_us >= world->unknown_until_us;
+    if (is_held)
+        check_broken(world, "C1", "agent %u has the lock, and agent %u for another %lld ms", a,
+                     (unsigned)world->holder,
+                     (long long)(world->hold_until_us - world->now_us) / 1000);
+    if (attempt->lock.number <= world->answered)
+        check_broken(world, "C2", "agent %u is answered %" PRIu64 " after %" PRIu64, a,
+                     attempt->lock.number, world->answered);
+    world->answered = attempt->lock.number;
+    world->hold_began_us = attempt->began_us;
+    world->hold_until_us = attempt->began_us + ttl_us - ttl_us / 100 - 2000;
+    world->holder = a;
+    world->holder_attempt = attempt->lock.attempt;
 }
 
-/* ---- G1 ---- */
-
-/* Beyond what a birth is: that is over in a moment. */
-static bool is_guarded(struct world *world, struct sim_master *master)
+static void check_tops(struct world *world)
 {
-    char birth[GUARD_WORD_BYTES];
-    bool is_marked = marker_field(master->keys, "birth", birth);
-    return is_marked && !*birth && left_ms(world, master) != 0;
+    unsigned below = 0;
+    for (uint8_t m = 0; m < world->master_count; m++)
+        below += act_remembers(world, m) &&
+                 marker_number(world->masters[m].keys, "top") < world->answered;
+    if (below > world->master_count - world->quorum)
+        check_broken(world, "G5", "%u masters that remember have a top below %" PRIu64, below,
+                     world->answered);
 }
 
-/* ---- G4 ---- */
+/* ---- a marker was looked at ---- */
+
+static void check_vote(struct world *world, uint8_t m)
+{
+    struct keyspace *keys = world->masters[m].keys;
+    char vote[GUARD_VOTE_BYTES], want[2 * GUARD_VOTE_BYTES], run[GUARD_WORD_BYTES],
+        epoch[GUARD_WORD_BYTES];
+    marker_field(keys, "run", run);
+    marker_field(keys, "epoch", epoch);
+    snprintf(want, sizeof(want), "=%s:%s:%016" PRIu64, run, epoch, marker_number(keys, "floor"));
+    if (!world->masters[m].spoiled && stored_vote(keys, vote) && *epoch && strcmp(vote, want) != 0)
+        check_broken(world, "G6", "the vote of master %u is '%s', and not '%s'", m, vote, want);
+}
+
+/* The vote that the script answers is there, exactly while the guard is over and it was told. */
+static void check_answer(struct world *world, const struct happening *h)
+{
+    const struct guard_answer *answer = &h->answer;
+    char vote[GUARD_VOTE_BYTES];
+    bool votes = stored_vote(world->masters[h->master].keys, vote);
+    bool should = answer->left_ms == 0 && answer->told != GUARD_NOT_TOLD && !answer->spoiled;
+    if (votes != should || strcmp(vote, answer->vote) != 0)
+        check_broken(world, "G6", "master %u says '%s', and has '%s'", h->master, answer->vote,
+                     vote);
+}
+
+static void note_guess(struct world *world, const struct happening *h)
+{
+    int64_t longest_us = ((int64_t)LONGEST_MS + SETTLING_MS) * 1000;
+    world->count.guessed++;
+    if (world->a6 != A6_EXCUSES)
+        return;
+    if (h->answer.floor < world->answered)
+        world->answered = 0;
+    if (world->unequal)
+        world->unknown_until_us = world->now_us + longest_us;
+}
+
+/* A max_ttl of an agent that is there, or that is told to a master that does not vote. */
+static void note_named(const struct world *world, struct sim_master *master, uint32_t ttl_ms)
+{
+    unsigned i = 0;
+    while (master->named[i].ttl_ms != 0 && master->named[i].ttl_ms != ttl_ms)
+        if (++i == NAMED_MAX)
+            abort();
+    master->named[i].ttl_ms = ttl_ms;
+    master->named[i].at_us = world->now_us;
+}
+
+static int64_t named_us(const struct sim_master *master, int64_t ttl_ms)
+{
+    int64_t last_us = 0;
+    for (unsigned i = 0; i < NAMED_MAX; i++)
+        if (master->named[i].ttl_ms >= ttl_ms && master->named[i].at_us > last_us)
+            last_us = master->named[i].at_us;
+    return last_us;
+}
+
+void check_marker(struct world *world, const struct happening *h, uint64_t ttl_before_ms,
+                  uint64_t told_before)
+{
+    struct sim_master *master = &world->masters[h->master];
+    uint64_t ttl_ms = marker_number(master->keys, "max_ttl"),
+             told = marker_number(master->keys, "told");
+    master->spoiled = h->answer.spoiled;
+    if (told_before == 0 && told == GUARD_GUESSED && h->ask.told == GUARD_GUESSED)
+        note_guess(world, h);
+    world->count.told += told_before == 0 && told == GUARD_TOLD;
+    world->count.fallen += ttl_ms < ttl_before_ms && h->answer.left_ms == 0;
+    bool was_away = world->now_us - master->asked_us > HEARD_S * SECOND_US;
+    note_named(world, master, h->lock.ttl_ms);
+    if (h->connection == 0) /* of a dead connection: sent while the master did not vote */
+        note_named(world, master, h->ask.max_ttl_ms);
+    if (ttl_ms != ttl_before_ms || was_away || !*h->answer.vote ||
+        h->ask.question == GUARD_ASK_TELL)
+        note_named(world, master, (uint32_t)ttl_ms);
+    master->asked_us = world->now_us;
+    check_vote(world, h->master);
+    check_answer(world, h);
+}
+
+/* ---- guesses ---- */
+
+static bool has_answered(const struct world *world, uint8_t a, uint8_t m)
+{
+    const struct link *link = &world->agents[a].links[m];
+    int64_t since_us = world->now_us - HEARD_S * SECOND_US;
+    return link->ready && link->ready_since_us < since_us &&
+           world->masters[m].well_since_us < since_us;
+}
+
+/* An agent is about to guess for the master. */
+void check_guess(struct world *world, uint8_t a, uint8_t m)
+{
+    unsigned witnesses = 0;
+    for (uint8_t other = 0; other < world->master_count; other++)
+        witnesses += other != m && has_answered(world, a, other);
+    if (witnesses >= act_witnesses(world))
+        check_broken(world, "G9", "agent %u guesses for master %u, and %u others remember", a, m,
+                     witnesses);
+}
+
+/* ---- what the core hears (G4) ---- */
 
 /* After the guard has been told of it. */
-void check_told(struct world *world, const struct happening *reply)
+void check_heard(struct world *world, const struct happening *reply)
 {
     const struct sim_agent *agent = &world->agents[reply->agent];
+    const struct link *link = &agent->links[reply->master];
     bool tells = reply->request == REQUEST_RENEW ||
-                 (reply->request == REQUEST_LOCK && reply->answer.left_ms == 0);
+                 (reply->request == REQUEST_LOCK && reply->says == SAYS_YES);
     if (tells && !agent->guard.masters[reply->master].unsure &&
-        strcmp(agent->links[reply->master].told_epoch, reply->answer.epoch) != 0)
-        broken(world, "G4",
-               "agent %u hears master %u of epoch '%.4s' before its core knows of that",
-               reply->agent, reply->master, reply->answer.epoch);
+        strcmp(link->told_epoch, reply->answer.epoch) != 0)
+        check_broken(world, "G4",
+                     "agent %u hears master %u of epoch '%.4s', of which its core "
+                     "does not know",
+                     reply->agent, reply->master, reply->answer.epoch);
 }
 
 /* ---- all ---- */
 
+static void check_leases(struct world *world, uint8_t m)
+{
+    const struct sim_master *master = &world->masters[m];
+    int64_t ttl_ms = (int64_t)marker_number(master->keys, "max_ttl"),
+            falls_ms = 2 * (ttl_ms + SETTLING_MS) + 2 * HEARD_S * 1000;
+    if (ttl_ms > 0 && world->now_us - master->asked_us < HEARD_S * SECOND_US &&
+        world->now_us - named_us(master, ttl_ms) > falls_ms * 1000)
+        check_broken(world, "G8", "master %u keeps a max_ttl of %lld ms", m, (long long)ttl_ms);
+}
+
 void check_now(struct world *world)
 {
-    for (uint8_t m = 0; m < world->master_count; m++)
-        if (is_owing(world, m) && is_asked(world, m) && left_ms(world, &world->masters[m]) == 0)
-            broken(world, "G2", "master %u votes %lld ms after it forgot; %lld ms are needed", m,
-                   (long long)(world->now_us - world->masters[m].forgot_us) / 1000,
-                   (long long)needed_us(world, m) / 1000);
-    for (uint8_t m = 0; world_is_fresh(world) && m < world->master_count; m++)
-        if (is_guarded(world, &world->masters[m]))
-            broken(world, "G1", "master %u of a new group is guarded", m);
+    for (uint8_t m = 0; m < world->master_count; m++) {
+        struct sim_master *master = &world->masters[m];
+        if (master->full || !act_remembers(world, m))
+            master->well_since_us = INT64_MAX;
+        else if (master->well_since_us == INT64_MAX)
+            master->well_since_us = world->now_us;
+        check_debt(world, m);
+        check_vote(world, m);
+        if (world->theme == THEME_LEASES)
+            check_leases(world, m);
+    }
+    check_tops(world);
 }
 
 void check_end(struct world *world)
 {
     for (uint8_t m = 0; m < world->master_count; m++) {
-        int64_t left = left_ms(world, &world->masters[m]);
-        if (left != 0 && world_is_fresh(world))
-            broken(world, "G1", "master %u of a new group does not vote at the end, for %lld ms", m,
-                   (long long)left);
-        else if (left != 0)
-            broken(world, "G3", "master %u is guarded at the end, for %lld ms", m, (long long)left);
-    }
-    for (uint8_t a = 0; a < world->agent_count; a++)
-        for (uint8_t m = 0; m < world->master_count; m++) {
-            int64_t left =
-                guard_left_ms(&world->agents[a].guard, m, (struct instant){world->now_us});
-            if (left != 0)
-                broken(world, "G3", "agent %u takes master %u for guarded at the end, for %lld ms",
-                       a, m, (long long)left);
+        char vote[GUARD_VOTE_BYTES];
+        if (!stored_vote(world->masters[m].keys, vote))
+            check_broken(world, "G3", "master %u does not vote at the end", m);
+        for (uint8_t a = 0; a < world->agent_count; a++) {
+            const struct guard *guard = &world->agents[a].guard;
+            enum guard_state state = guard_state(guard, m, (struct instant){world->now_us});
+            if (world->agents[a].links[m].blocked_until_us > world->now_us)
+                continue;
+            if (state != GUARD_VOTES || strcmp(guard_vote(guard, m), vote) != 0)
+                check_broken(world, "G3", "agent %u takes master %u for %d at the end", a, m,
+                             (int)state);
         }
+    }
 }

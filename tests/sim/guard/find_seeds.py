@@ -2,8 +2,8 @@
 """Finds the killing seeds of the guard's mutants and of its broken scripts again:
 tests/sim/guard/find_seeds.py BUILD_DIR [NAME...].
 
-The last two columns of mutants.txt and scripts.txt are written anew, as tests/sim/find_seeds.py
-does with its own tables.
+The last two columns of mutants.txt, scripts.txt and assumptions.txt are written anew, as
+tests/sim/find_seeds.py does with its own tables.
 """
 import pathlib
 import re
@@ -20,7 +20,8 @@ def refresh(path, names, command):
     lines, missed = [], []
     for line in path.read_text().splitlines():
         columns = [column.strip() for column in line.split("|")]
-        if not line.startswith("#") and (not names or columns[0] in names):
+        by_schedule = not line.startswith("#") and columns[-2] != "test_guard"
+        if by_schedule and (not names or columns[0] in names):
             prop, seeds = find_seeds.search(*command(columns), columns[-2])
             columns[-2:] = [prop, " ".join(seeds) or "?"]
             line = re.sub(" +", " ", " | ".join(columns))
@@ -41,6 +42,11 @@ def main():
         HERE / "scripts.txt",
         names,
         lambda c: (build / "sim_guard", [*c[2].split(), "--break", c[1], *c[3:5]]),
+    )
+    missed += refresh(
+        HERE / "assumptions.txt",
+        names,
+        lambda c: (build / "sim_guard", [*c[1].split(), "--break", c[0]]),
     )
     for name in missed:
         print(f"{name}: not caught", file=sys.stderr)

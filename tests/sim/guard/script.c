@@ -1,13 +1,14 @@
-/* The shipped Lua texts over the keys of a master. */
+/* The shipped scripts over the keys of a master. */
 #include "tests/sim/guard/script.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/redis/asking.h"
 #include "agent/redis/replies.h"
 #include "agent/redis/scripts.h"
+#include "new_script.h"
 #include "tests/keyspace/scripting.h"
 
 enum { COMMAND_BYTES = 4096 };
@@ -29,10 +30,17 @@ void script_break(const char *file, const char *from, const char *to)
     host.replacement = (struct replacement){.file = file, .from = from, .to = to};
 }
 
+/* new.lua is in no table of scripts. */
+static bool breaks_new(void)
+{
+    return host.replacement.file && strcmp(host.replacement.file, "new") == 0;
+}
+
 static void start(void)
 {
     const char *why = NULL;
-    host.scripting = scripting_new(host.replacement.file ? &host.replacement : NULL, &why);
+    bool breaks = host.replacement.file && !breaks_new();
+    host.scripting = scripting_new(breaks ? &host.replacement : NULL, &why);
     host.reader = redisReaderCreate();
     if (!host.scripting || !host.reader)
         fail("the scripts", why ? why : "no reader");
@@ -60,8 +68,10 @@ static struct resp *begin(void)
     return &resp;
 }
 
+/* As asking_marker() writes it, which draws the new epoch by chance. */
 void script_marker(struct keyspace *keys, int64_t wall_ms, const struct guard_ask *ask,
-                   const char *run_id, const char *fresh_epoch, struct guard_answer *ret_answer)
+                   int64_t agreed_us, const char *run_id, const char *fresh_epoch,
+                   struct guard_answer *ret_answer)
 {
     struct resp *resp = begin();
     resp_text(resp, "EVALSHA");
@@ -73,39 +83,132 @@ void script_marker(struct keyspace *keys, int64_t wall_ms, const struct guard_as
     resp_text(resp, fresh_epoch);
     resp_number(resp, ask->max_ttl_ms);
     resp_text(resp, guard_question_word(ask->question));
+    resp_number(resp, ask->lift);
+    resp_text(resp, ask->others);
+    resp_number(resp, agreed_us > 0 ? (uint64_t)agreed_us : 0);
     resp_text(resp, ask->epoch);
-    resp_text(resp, ask->birth);
+    resp_number(resp, ask->top);
+    resp_number(resp, ask->told);
+    resp_number(resp, ask->has_replicas);
     redisReply *reply = run(keys, wall_ms, resp_end(resp));
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4)
+    memset(ret_answer, 0, sizeof(*ret_answer));
+    if (!asking_read_marker(reply, ret_answer))
         fail("marker", reply->type == REDIS_REPLY_ERROR ? reply->str : "another shape");
-    *ret_answer = (struct guard_answer){.left_ms = reply->element[1]->integer,
-                                        .max_ttl_ms = (uint32_t)reply->element[3]->integer};
-    snprintf(ret_answer->epoch, sizeof(ret_answer->epoch), "%s", reply->element[0]->str);
-    snprintf(ret_answer->birth, sizeof(ret_answer->birth), "%s", reply->element[2]->str);
     freeReplyObject(reply);
 }
 
-/* The lock is taken, and is of no further interest. */
-int64_t script_guard_left_ms(struct keyspace *keys, int64_t wall_ms)
+static const char *new_text(void)
 {
-    static struct config config = {
-        .group_count = 1, .policy_count = 1, .groups = {{.guard = true}}};
-    static const struct bytes del[] = {{"DEL", 3}, {"k", 1}};
-    struct send_item item = {.key = {"k", 1}, .ttl_ms = 1000};
-    struct item_reply heard;
-    redisReply *reply = run(keys, wall_ms, asking_op(begin(), &config, 0, OP_ACQUIRE, &item, 1));
-    item_reply_read(OP_ACQUIRE, reply, &heard);
-    if (heard.vote != VOTE_YES && heard.vote != VOTE_GUARDED)
-        fail("acquire", reply->type == REDIS_REPLY_ERROR ? reply->str : vote_name(heard.vote));
-    freeReplyObject(reply);
-    keyspace_command(keys, del, 2);
-    return heard.vote == VOTE_YES ? 0 : heard.pttl_ms;
+    static char broken[sizeof(new_script) + 200];
+    const struct replacement *with = &host.replacement;
+    if (!breaks_new())
+        return new_script;
+    const char *at = strstr(new_script, with->from);
+    if (!at || strstr(at + 1, with->from))
+        fail("new", "the text to be replaced is not there exactly once");
+    snprintf(broken, sizeof(broken), "%.*s%s%s", (int)(at - new_script), new_script, with->to,
+             at + strlen(with->from));
+    return broken;
 }
+
+const char *script_new(struct keyspace *keys, int64_t wall_ms, const char *call,
+                       const char *own_key)
+{
+    static char word[16];
+    const char *const words[] = {"EVAL", new_text(), "3", MARKER_KEY, VOTE_KEY, own_key,
+                                 call,   "run",      "0", "ee",       "1000" /* max_ttl */};
+    struct resp *resp = begin();
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        resp_text(resp, words[i]);
+    redisReply *reply = run(keys, wall_ms, resp_end(resp));
+    if (reply->type != REDIS_REPLY_ARRAY)
+        fail("new", reply->type == REDIS_REPLY_ERROR ? reply->str : "another shape");
+    snprintf(word, sizeof(word), "%s", reply->element[0]->str);
+    freeReplyObject(reply);
+    return word;
+}
+
+/* ---- locks ---- */
+
+static struct config config = {.group_count = 1,
+                               .policy_count = 1,
+                               .groups = {{.guard = true}},
+                               .policies = {{.core = {.fence_retention_ms = 3600 * 1000}}}};
+
+static struct send_item item_of(const struct script_lock *lock)
+{
+    struct send_item item = {.key = {"k", 1},
+                             .agent = lock->agent,
+                             .fencing = true,
+                             .permits = 1,
+                             .ttl_ms = lock->ttl_ms,
+                             .token = {.fence = lock->number}};
+    memcpy(item.token.random, &lock->agent, sizeof(lock->agent));
+    memcpy(item.token.random + sizeof(lock->agent), &lock->attempt, sizeof(lock->attempt));
+    return item;
+}
+
+void script_vote(const struct guard *guard, uint8_t master, uint64_t number,
+                 char ret_vote[ASKING_VOTE_BYTES])
+{
+    asking_vote(ret_vote, guard, master, &(struct proposals){number, number});
+}
+
+enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
+                                const struct script_lock *lock, const char *vote,
+                                uint64_t *ret_number)
+{
+    char bytes[COMMAND_BYTES];
+    struct send_item item = item_of(lock);
+    struct item_reply heard;
+    struct text command = asking_op(begin(), &config, 0, OP_ACQUIRE, &item, 1);
+    char own_bytes[ASKING_OWN_BYTES];
+    struct text own = asking_own(own_bytes, /* clock_ms= */ 0, (struct text){vote, strlen(vote)});
+    if (command.len + own.len > sizeof(bytes))
+        fail("acquire", "too long");
+    memcpy(bytes, command.at, command.len);
+    memcpy(bytes + command.len, own.at, own.len);
+    redisReply *reply = run(keys, wall_ms, (struct text){bytes, command.len + own.len});
+    item_reply_read(OP_ACQUIRE, reply, &heard);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail("acquire", reply->str);
+    freeReplyObject(reply);
+    *ret_number = heard.fence;
+    return heard.vote == VOTE_YES       ? SAYS_YES
+           : heard.vote == VOTE_GUARDED ? SAYS_GUARDED
+           : heard.vote == VOTE_TAKEN   ? SAYS_HELD
+                                        : SAYS_NO;
+}
+
+bool script_raise(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock)
+{
+    struct send_item item = item_of(lock);
+    struct item_reply heard;
+    redisReply *reply = run(keys, wall_ms, asking_op(begin(), &config, 0, OP_RAISE, &item, 1));
+    item_reply_read(OP_RAISE, reply, &heard);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail("raise", reply->str);
+    freeReplyObject(reply);
+    return heard.vote == VOTE_YES && heard.fence >= lock->number;
+}
+
+void script_release(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock)
+{
+    struct send_item item = item_of(lock);
+    redisReply *reply = run(keys, wall_ms, asking_op(begin(), &config, 0, OP_RELEASE, &item, 1));
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail("release", reply->str);
+    freeReplyObject(reply);
+}
+
+/* ---- marker and vote ---- */
+
+static const struct bytes marker_key = {MARKER_KEY, sizeof(MARKER_KEY) - 1},
+                          vote_key = {VOTE_KEY, sizeof(VOTE_KEY) - 1};
 
 bool marker_field(struct keyspace *keys, const char *name, char ret_value[GUARD_WORD_BYTES])
 {
-    const struct entry *marker =
-        keyspace_find(keys, (struct bytes){MARKER_KEY, sizeof(MARKER_KEY) - 1});
+    const struct entry *marker = keyspace_find(keys, marker_key);
     const struct string *value =
         marker ? entry_field(marker, (struct bytes){name, strlen(name)}) : NULL;
     snprintf(ret_value, GUARD_WORD_BYTES, "%.*s", value ? (int)value->len : 0,
@@ -113,8 +216,30 @@ bool marker_field(struct keyspace *keys, const char *name, char ret_value[GUARD_
     return value != NULL;
 }
 
-uint32_t marker_max_ttl_ms(struct keyspace *keys)
+uint64_t marker_number(struct keyspace *keys, const char *name)
 {
     char text[GUARD_WORD_BYTES];
-    return marker_field(keys, "max_ttl", text) ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    return marker_field(keys, name, text) ? strtoull(text, NULL, 10) : 0;
+}
+
+bool stored_vote(struct keyspace *keys, char ret_vote[GUARD_VOTE_BYTES])
+{
+    const struct entry *vote = keyspace_find(keys, vote_key);
+    bool is_there = vote != NULL && vote->type == VALUE_STRING;
+    snprintf(ret_vote, GUARD_VOTE_BYTES, "%.*s", is_there ? (int)vote->value.len : 0,
+             is_there ? vote->value.at : "");
+    return is_there;
+}
+
+void marker_set(struct keyspace *keys, const char *name, const char *value)
+{
+    const struct bytes set[] = {
+        {"HSET", 4}, marker_key, {name, strlen(name)}, {value, strlen(value)}};
+    keyspace_command(keys, set, 4);
+}
+
+void vote_delete(struct keyspace *keys)
+{
+    const struct bytes del[] = {{"DEL", 3}, vote_key};
+    keyspace_command(keys, del, 2);
 }

@@ -7,24 +7,55 @@
 #include <stdint.h>
 
 #include "agent/core/guard.h"
+#include "agent/redis/asking.h"
 #include "tests/keyspace/keyspace.h"
 
-/* wall_ms is the master's own TIME. Ends the program where the script fails. */
+/* wall_ms is the master's own TIME, agreed_us what the agent takes for the time. Ends the program
+ * if the script fails. */
 void script_marker(struct keyspace *keys, int64_t wall_ms, const struct guard_ask *ask,
-                   const char *run_id, const char *fresh_epoch, struct guard_answer *ret_answer);
+                   int64_t agreed_us, const char *run_id, const char *fresh_epoch,
+                   struct guard_answer *ret_answer);
 
-/* What the acquiring script would say to a new lock: 0: a vote; else for how long it has none, -1:
- * its marker is missing. */
-int64_t script_guard_left_ms(struct keyspace *keys, int64_t wall_ms);
+/* One call of `lockagent trust --new` at a master (new.lua), by a run that has this key. The word
+ * that it answers lasts until the next call. */
+const char *script_new(struct keyspace *keys, int64_t wall_ms, const char *call,
+                       const char *own_key);
 
-/* Breaks a script on purpose, before the first run: of the file (acquire, marker) the text `from`
+/* A lock of the one key of the world: whose it is, and its number. */
+struct script_lock {
+    uint32_t agent, attempt; /* together the token */
+    uint64_t number;         /* the proposal; of a raise what it is raised to */
+    uint32_t ttl_ms;
+};
+
+/* What an acquire or a raise says. */
+enum script_says { SAYS_NO, SAYS_GUARDED, SAYS_HELD, SAYS_YES };
+
+/* The last argument of an acquire, as the agent sends it (asking_vote()). */
+void script_vote(const struct guard *guard, uint8_t master, uint64_t number,
+                 char ret_vote[ASKING_VOTE_BYTES]);
+/* SAYS_YES: `*ret_number` is what the master stores. */
+enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
+                                const struct script_lock *lock, const char *vote,
+                                uint64_t *ret_number);
+/* True if the master stores at least the number. */
+bool script_raise(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock);
+void script_release(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock);
+
+/* Breaks a script on purpose, before the first run: of the file (acquire, marker, guard, new) the
+ * text `from`
  * becomes `to`. */
 void script_break(const char *file, const char *from, const char *to);
 
-/* A field of the marker; false, and "", where that or the marker is missing. */
+/* A field of the marker; false, and "", if that or the marker is missing. */
 bool marker_field(struct keyspace *keys, const char *name, char ret_value[GUARD_WORD_BYTES]);
+/* The same as a number; 0: there is none. */
+uint64_t marker_number(struct keyspace *keys, const char *name);
+/* The vote that is stored; false, and "", if there is none. */
+bool stored_vote(struct keyspace *keys, char ret_vote[GUARD_VOTE_BYTES]);
 
-/* The longest lease that the marker names; 0: there is none. */
-uint32_t marker_max_ttl_ms(struct keyspace *keys);
+/* What can be done to a master's marker and vote by hand, or by a server that lost something. */
+void marker_set(struct keyspace *keys, const char *name, const char *value);
+void vote_delete(struct keyspace *keys);
 
 #endif

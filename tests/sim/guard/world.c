@@ -1,7 +1,5 @@
-/* What happens in the guard's world: a seed draws it, agents and masters live it. The agents' shell
- * does what agent/redis does. */
+/* How a run of the guard's world comes about, in time. */
 #include "tests/sim/guard/world.h"
-#include "agent/redis/asking.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,11 +14,8 @@ enum {
     ENDING_TRIPS = 3,
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 500,
-    SKEW_MS = 400,
-    WALL_MS_BASE = 1760000000, /* times 1000 */
+    SKEW_MS_MAX = 20 * 60 * 1000, /* two of them are less than fence keys are kept for */
 };
-
-enum forgetting { FLUSHED, RESTARTED_EMPTY, PROMOTED_REPLICA, RESTARTED_WITH_DATA, FORGETTINGS };
 
 void world_say(const struct world *world, const char *format, ...)
 {
@@ -34,11 +29,6 @@ void world_say(const struct world *world, const char *format, ...)
     va_end(args);
 }
 
-int64_t master_wall_ms(const struct world *world, const struct sim_master *master)
-{
-    return (int64_t)WALL_MS_BASE * 1000 + world->now_us / MS + master->skew_ms;
-}
-
 /* ---- what is planned ---- */
 
 static bool is_before(const struct happening *a, const struct happening *b)
@@ -46,7 +36,7 @@ static bool is_before(const struct happening *a, const struct happening *b)
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order;
 }
 
-static void plan(struct world *world, int64_t at_us, struct happening happening)
+void world_plan(struct world *world, int64_t at_us, struct happening happening)
 {
     if (world->waiting == HAPPENINGS_MAX)
         abort();
@@ -83,19 +73,15 @@ static int64_t one_way_us(struct world *world, const struct link *link)
     return between(world, link->latency_us / 2, link->latency_us);
 }
 
-bool world_is_fresh(const struct world *world)
+static bool is_current(const struct world *world, const struct happening *h)
 {
-    return world->theme == THEME_CALM || world->theme == THEME_FRESH;
+    const struct link *link = &world->agents[h->agent].links[h->master];
+    return world->agents[h->agent].alive && link->open && link->connection == h->connection;
 }
 
-static bool is_steady(const struct world *world, uint8_t agent)
-{
-    return world->theme == THEME_FLUSHED && agent == 0;
-}
+/* ---- an agent's connections ---- */
 
-/* ---- an agent's shell ---- */
-
-static void send(struct world *world, uint8_t a, uint8_t m, struct happening request)
+void world_send(struct world *world, uint8_t a, uint8_t m, struct happening request)
 {
     struct link *link = &world->agents[a].links[m];
     int64_t at_us = world->now_us + one_way_us(world, link);
@@ -106,40 +92,23 @@ static void send(struct world *world, uint8_t a, uint8_t m, struct happening req
     request.connection = link->connection;
     request.server = link->server;
     request.late = prng_percent(&world->prng, 50);
-    plan(world, link->last_request_us, request);
-}
-
-static void carry_out(struct world *world, uint8_t a, const struct guard_effects *effects,
-                      enum request_kind kind)
-{
-    struct sim_agent *agent = &world->agents[a];
-    for (uint8_t m = 0; m < world->master_count; m++)
-        if (effects->epochs >> m & 1)
-            memcpy(agent->links[m].told_epoch, agent->guard.masters[m].epoch, GUARD_WORD_BYTES);
-    for (unsigned i = 0; i < effects->ask_count; i++) {
-        struct happening request = {.request = kind, .ask = effects->asks[i]};
-        struct link *link = &agent->links[effects->asks[i].master];
-        if (!link->open)
-            abort();
-        snprintf(request.run_id, sizeof(request.run_id), "r%u", (unsigned)link->server);
-        snprintf(request.fresh_epoch, sizeof(request.fresh_epoch), "%016" PRIx64,
-                 prng_next(&world->prng));
-        send(world, a, effects->asks[i].master, request);
+    snprintf(request.fresh_epoch, sizeof(request.fresh_epoch), "%016" PRIx64,
+             prng_next(&world->prng));
+    world_plan(world, link->last_request_us, request);
+    /* What a dead connection had in flight may run much later. */
+    if (prng_percent(&world->prng, 2)) {
+        request.late = true;
+        request.connection = 0;
+        world_plan(world, link->last_request_us + between(world, 0, 12000 * MS), request);
     }
-}
-
-static void tell(struct world *world, uint8_t a, struct guard_event event, enum request_kind kind)
-{
-    struct guard_effects effects;
-    guard_step(&world->agents[a].guard, &event, (struct instant){world->now_us}, &effects);
-    carry_out(world, a, &effects, kind);
 }
 
 static void plan_connect(struct world *world, uint8_t a, uint8_t m, int64_t after_us)
 {
-    plan(world, world->now_us + after_us,
-         (struct happening){
-             .kind = HAPPEN_CONNECT, .agent = a, .master = m, .connection = world->agents[a].life});
+    world_plan(
+        world, world->now_us + after_us,
+        (struct happening){
+            .kind = HAPPEN_CONNECT, .agent = a, .master = m, .connection = world->agents[a].life});
 }
 
 static int64_t backoff_us(struct world *world, struct link *link)
@@ -152,51 +121,22 @@ static int64_t backoff_us(struct world *world, struct link *link)
     return between(world, ms / 2, ms) * MS;
 }
 
-static void on_start(struct world *world, uint8_t a)
+static void plan_greeting(struct world *world, const struct happening *h)
 {
-    struct sim_agent *agent = &world->agents[a];
-    agent->alive = true;
-    agent->life++;
-    world_say(world, "agent %u starts", a);
-    guard_init(&agent->guard, (uint8_t)world->master_count, world->durable, agent->max_ttl_ms);
-    for (uint8_t m = 0; m < world->master_count; m++) {
-        agent->links[m].failures = 0;
-        agent->links[m].told_epoch[0] = '\0';
-        plan_connect(world, a, m,
-                     agent->life == 1 ? agent->links[m].first_connect_us
-                                      : between(world, 0, 20 * MS));
-    }
-    plan(world, world->now_us + TICK_MS * MS,
-         (struct happening){.kind = HAPPEN_TICK, .agent = a, .connection = agent->life});
-    plan(world, world->now_us + between(world, 1, 400 * MS),
-         (struct happening){.kind = HAPPEN_LOCK, .agent = a, .connection = agent->life});
+    struct link *link = &world->agents[h->agent].links[h->master];
+    world_plan(world, world->now_us + 2 * GREETING_TRIPS * one_way_us(world, link),
+               (struct happening){.kind = HAPPEN_GREET,
+                                  .agent = h->agent,
+                                  .master = h->master,
+                                  .connection = link->connection});
 }
 
 static void end_connection(struct world *world, uint8_t a, uint8_t m)
 {
     struct link *link = &world->agents[a].links[m];
-    if (link->ready)
-        link->away_since_us = world->now_us;
-    link->open = link->ready = false;
+    link->open = link->ready = link->was_ready = false;
     link->connection++; /* what it had in flight finds another number */
     link->last_request_us = link->last_reply_us = 0;
-}
-
-static void on_crash(struct world *world, uint8_t a)
-{
-    struct sim_agent *agent = &world->agents[a];
-    if (!agent->alive || world->now_us >= world->chaos_until_us || is_steady(world, a))
-        return;
-    world_say(world, "agent %u is killed", a);
-    world->count.crashes++;
-    agent->alive = false;
-    check_crashed(world, a);
-    for (uint8_t m = 0; m < world->master_count; m++)
-        end_connection(world, a, m);
-    plan(world,
-         world->now_us +
-             between(world, 5 * MS, (world->theme == THEME_FORGETFUL ? 4000 : 800) * MS),
-         (struct happening){.kind = HAPPEN_START, .agent = a});
 }
 
 static void on_connect(struct world *world, const struct happening *h)
@@ -210,87 +150,141 @@ static void on_connect(struct world *world, const struct happening *h)
     link->open = true;
     link->server = world->masters[h->master].server;
     world_say(world, "agent %u is connected to master %u", h->agent, h->master);
-    plan(world, world->now_us + 2 * GREETING_TRIPS * one_way_us(world, link),
-         (struct happening){.kind = HAPPEN_GREET,
-                            .agent = h->agent,
-                            .master = h->master,
-                            .connection = link->connection});
+    plan_greeting(world, h);
 }
 
 static void on_drop(struct world *world, const struct happening *h)
 {
     struct sim_agent *agent = &world->agents[h->agent];
     struct link *link = &agent->links[h->master];
-    bool by_master = h->connection != 0; /* and not the network's doing */
-    if (!agent->alive || !link->open ||
-        (by_master ? h->connection != link->connection : is_steady(world, h->agent)))
+    bool by_master = h->server != 0; /* and not the network's doing */
+    if (!agent->alive || !link->open || (by_master && link->server != h->server))
         return;
     world_say(world, "agent %u loses master %u", h->agent, h->master);
-    if (!by_master && world->theme == THEME_FORGETFUL && prng_percent(&world->prng, 30))
+    if (!by_master && prng_percent(&world->prng, world->theme == THEME_IN_TURN ? 60 : 30))
         link->blocked_until_us = world->now_us + between(world, 0, 6000 * MS);
     world->count.drops++;
     end_connection(world, h->agent, h->master);
-    tell(world, h->agent, (struct guard_event){.kind = GUARD_AWAY, .master = h->master},
-         REQUEST_MARKER);
+    act_guard(world, h->agent, (struct guard_event){.kind = GUARD_AWAY, .master = h->master},
+              REQUEST_MARKER);
     plan_connect(world, h->agent, h->master, backoff_us(world, link));
 }
 
-static bool is_current(const struct world *world, const struct happening *h)
+/* The master was LOADING for a moment, say: the greeting begins anew, on the same connection. */
+static void on_pause(struct world *world, const struct happening *h)
 {
-    const struct link *link = &world->agents[h->agent].links[h->master];
-    return world->agents[h->agent].alive && link->open && link->connection == h->connection;
+    struct sim_agent *agent = &world->agents[h->agent];
+    struct link *link = &agent->links[h->master];
+    if (!agent->alive || !link->ready)
+        return;
+    link->ready = false;
+    link->connection++;
+    act_guard(world, h->agent, (struct guard_event){.kind = GUARD_AWAY, .master = h->master},
+              REQUEST_MARKER);
+    plan_greeting(world, h);
+}
+
+static void on_greet(struct world *world, const struct happening *h)
+{
+    struct guard_event event = {.kind = GUARD_GREETS,
+                                .master = h->master,
+                                .same_connection =
+                                    world->agents[h->agent].links[h->master].was_ready,
+                                .knows_run = !world->hides_run};
+    act_guard(world, h->agent, event, REQUEST_GREETING);
 }
 
 static void on_reply(struct world *world, const struct happening *h)
 {
     struct link *link = &world->agents[h->agent].links[h->master];
-    if (!is_current(world, h))
-        return;
-    struct guard_event event = {.kind = h->refused ? GUARD_REFUSED : GUARD_ANSWERED,
-                                .master = h->master,
-                                .answer = h->answer};
-    if (h->request == REQUEST_LOCK)
-        event.kind = GUARD_SEES_GUARDED;
-    else if (h->request == REQUEST_RENEW)
-        event.kind = GUARD_SEES_EPOCH;
-    else if (h->request == REQUEST_MARKER && h->refused)
-        event.kind = GUARD_UNANSWERED;
-    world_say(world,
-              "agent %u hears from master %u: epoch '%.4s', birth '%.4s', left %" PRId64 "%s",
-              h->agent, h->master, h->answer.epoch, h->answer.birth, h->answer.left_ms,
-              h->refused ? ", refused" : "");
-    if (h->request != REQUEST_LOCK || h->answer.left_ms != 0)
-        tell(world, h->agent, event, REQUEST_MARKER);
-    check_told(world, h);
+    act_hear(world, h);
     if (h->request == REQUEST_GREETING)
-        plan(world, world->now_us + 2 * ENDING_TRIPS * one_way_us(world, link),
-             (struct happening){.kind = HAPPEN_READY,
-                                .agent = h->agent,
-                                .master = h->master,
-                                .connection = h->connection});
+        world_plan(world, world->now_us + 2 * ENDING_TRIPS * one_way_us(world, link),
+                   (struct happening){.kind = HAPPEN_READY,
+                                      .agent = h->agent,
+                                      .master = h->master,
+                                      .connection = h->connection});
 }
 
-static void on_ready(struct world *world, const struct happening *h)
+/* ---- an agent ---- */
+
+static void plan_life(struct world *world, uint8_t a, enum happening_kind kind, int64_t after_us)
 {
-    struct link *link = &world->agents[h->agent].links[h->master];
-    link->ready = true;
-    link->failures = 0;
-    check_back(world, h->agent, h->master);
-    link->away_since_us = INT64_MAX;
-    tell(world, h->agent, (struct guard_event){.kind = GUARD_READY, .master = h->master},
-         REQUEST_MARKER);
+    world_plan(world, world->now_us + after_us,
+               (struct happening){.kind = kind, .agent = a, .connection = world->agents[a].life});
 }
 
-/* The core asks for a lock, or renews one: on any master that is READY. */
-static void on_lock(struct world *world, uint8_t a)
+static void on_start(struct world *world, uint8_t a)
+{
+    struct sim_agent *agent = &world->agents[a];
+    agent->max_ttl_ms = world_draw_max_ttl(world, a);
+    act_start(world, a);
+    for (uint8_t m = 0; m < world->master_count; m++) {
+        agent->links[m].failures = 0;
+        plan_connect(world, a, m,
+                     agent->life == 1 ? agent->links[m].first_connect_us
+                                      : between(world, 0, 20 * MS));
+    }
+    plan_life(world, a, HAPPEN_TICK, TICK_MS * MS);
+    plan_life(world, a, HAPPEN_ROUND, between(world, 1, 400 * MS));
+}
+
+static void on_crash(struct world *world, uint8_t a)
+{
+    struct sim_agent *agent = &world->agents[a];
+    bool is_steady = world->theme == THEME_LEASES && a == 0;
+    if (!agent->alive || world->now_us >= world->chaos_until_us || is_steady)
+        return;
+    world_say(world, "agent %u is killed", a);
+    world->count.crashes++;
+    agent->alive = false;
+    agent->frozen_until_us = 0;
+    for (uint8_t m = 0; m < world->master_count; m++)
+        end_connection(world, a, m);
+    world_plan(world, world->now_us + between(world, 5 * MS, 4000 * MS),
+               (struct happening){.kind = HAPPEN_START, .agent = a});
+}
+
+static void on_tick(struct world *world, uint8_t a)
+{
+    if (!instant_before((struct instant){world->now_us}, guard_deadline(&world->agents[a].guard)))
+        act_guard(world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
+    plan_life(world, a, HAPPEN_TICK, TICK_MS * MS);
+}
+
+/* It asks for the lock, or meets a master with a renewal. */
+static void on_round(struct world *world, uint8_t a)
 {
     struct sim_agent *agent = &world->agents[a];
     uint8_t m = (uint8_t)prng_below(&world->prng, world->master_count);
-    bool locks = prng_percent(&world->prng, 50);
-    if (!agent->idle && agent->links[m].ready && !(locks && agent->guard.masters[m].unsure))
-        send(world, a, m, (struct happening){.request = locks ? REQUEST_LOCK : REQUEST_RENEW});
-    plan(world, world->now_us + between(world, 50 * MS, 400 * MS),
-         (struct happening){.kind = HAPPEN_LOCK, .agent = a, .connection = agent->life});
+    plan_life(world, a, HAPPEN_ROUND, between(world, 50 * MS, 700 * MS));
+    if (prng_percent(&world->prng, 20) && agent->links[m].ready)
+        act_renew(world, a, m);
+    if (agent->idle || agent->attempt.open || agent->attempt.holds)
+        return;
+    act_lock(world, a);
+    plan_life(world, a, HAPPEN_DECIDE, ROUND_MS * MS);
+    /* Some are never released. */
+    plan_life(world, a, HAPPEN_RELEASE,
+              prng_percent(&world->prng, 80)
+                  ? between(world, (ROUND_MS + 1) * MS, 1000 * MS)
+                  : (int64_t)agent->max_ttl_ms * MS + between(world, 0, 500 * MS));
+}
+
+static void on_clock(struct world *world, const struct happening *h)
+{
+    int64_t skew_ms = between(world, -SKEW_MS_MAX, SKEW_MS_MAX);
+    if (prng_percent(&world->prng, 50))
+        skew_ms /= 1000;
+    if (h->how == 0 && world->a6 != A6_EXCUSES) {
+        act_set_clocks(world, skew_ms);
+    } else if (h->how == 0) {
+        world->agents[h->agent].skew_ms = skew_ms;
+        world_say(world, "the clock of agent %u is set, to be off by %" PRId64 " ms", h->agent,
+                  skew_ms);
+    } else {
+        act_set_clock(world, h->master, skew_ms - world->masters[h->master].skew_ms);
+    }
 }
 
 /* ---- a master ---- */
@@ -298,92 +292,140 @@ static void on_lock(struct world *world, uint8_t a)
 static void on_request(struct world *world, struct happening h)
 {
     struct sim_master *master = &world->masters[h.master];
-    const struct link *link = &world->agents[h.agent].links[h.master];
+    struct link *back = &world->agents[h.agent].links[h.master];
     bool current = is_current(world, &h);
     if (h.server != master->server || (!current && !h.late))
         return;
-    int64_t wall_ms = master_wall_ms(world, master);
-    if (h.request >= REQUEST_LOCK) {
-        h.answer.left_ms = script_guard_left_ms(master->keys, wall_ms);
-        marker_field(master->keys, "epoch", h.answer.epoch);
-    } else if (master->full) {
-        h.refused = true;
-    } else {
-        uint32_t before_ms = marker_max_ttl_ms(master->keys);
-        script_marker(master->keys, wall_ms, &h.ask, h.run_id, h.fresh_epoch, &h.answer);
-        if (before_ms != h.answer.max_ttl_ms)
-            master->ttl_since_us = world->now_us;
-        world_say(world, "master %u runs %s of agent %u: epoch '%.4s', birth '%.4s', left %" PRId64,
-                  h.master, guard_question_word(h.ask.question), h.agent, h.answer.epoch,
-                  h.answer.birth, h.answer.left_ms);
-        world->count.births += strcmp(h.answer.epoch, h.fresh_epoch) == 0;
-    }
+    act_execute(world, &h);
     if (!current)
         return;
-    struct link *back = &world->agents[h.agent].links[h.master];
-    int64_t at_us = world->now_us + one_way_us(world, link);
+    int64_t at_us = world->now_us + one_way_us(world, back);
     back->last_reply_us = at_us > back->last_reply_us ? at_us : back->last_reply_us;
     h.kind = HAPPEN_REPLY;
-    plan(world, back->last_reply_us, h);
+    world_plan(world, back->last_reply_us, h);
 }
 
-static void restart_master(struct world *world, uint8_t m)
+/* So many others remember that nobody needs to guess. */
+static bool has_witnesses(struct world *world, uint8_t m)
 {
-    world->masters[m].server++;
-    for (uint8_t a = 0; a < world->agent_count; a++)
-        plan(world, world->now_us + between(world, 1, 50 * MS),
-             (struct happening){.kind = HAPPEN_DROP,
-                                .agent = a,
-                                .master = m,
-                                .connection = world->agents[a].links[m].connection});
+    unsigned others = 0;
+    for (uint8_t other = 0; other < world->master_count; other++)
+        others += other != m && act_remembers(world, other);
+    return others >= act_witnesses(world);
 }
 
-static void drop_vote(struct keyspace *keys)
+static bool may_forget(struct world *world, uint8_t m)
 {
-    static const struct bytes del[] = {{"DEL", 3}, {VOTE_KEY, sizeof(VOTE_KEY) - 1}};
-    keyspace_command(keys, del, 2);
+    if (world->theme == THEME_FRESH || world->theme == THEME_FORGETFUL)
+        return true;
+    for (uint8_t i = 0; i < world->master_count; i++)
+        if (i != m && !act_remembers(world, i) && !has_witnesses(world, i))
+            return false;
+    for (uint8_t i = 0; i < world->master_count; i++)
+        if (i != m && !act_remembers(world, i) && act_remembers(world, m))
+            return false;
+    return has_witnesses(world, m);
 }
 
 static void on_forget(struct world *world, const struct happening *h)
 {
     struct sim_master *master = &world->masters[h->master];
-    if (h->how == RESTARTED_WITH_DATA) {
-        world_say(world, "master %u restarts with its data", h->master);
-        restart_master(world, h->master);
+    uint32_t server = master->server;
+    bool is_old = h->how == OLD_DATA || h->how == OLD_UNVOTED;
+    if ((is_old && world->durable) ||
+        (h->how == COPIED && (h->from == h->master || world->masters[h->from].spoiled)) ||
+        (h->how != RESTARTED && !h->late && !may_forget(world, h->master)))
         return;
-    }
-    if ((h->how == PROMOTED_REPLICA && world->durable) || !check_may_forget(world, h->master))
+    act_forget(world, h->master, (enum forgetting)h->how, h->from);
+    for (uint8_t a = 0; master->server != server && a < world->agent_count; a++)
+        world_plan(world, world->now_us + between(world, 1, 50 * MS),
+                   (struct happening){
+                       .kind = HAPPEN_DROP, .agent = a, .master = h->master, .server = server});
+}
+
+/* What is written into a marker by hand. The numbers of the first last until it is flushed. */
+static void on_spoil(struct world *world, uint8_t m)
+{
+    static const char *const what[][2] = {
+        {"top", "1935000000000000"},
+        {"floor", "1935000000000000"},
+        {"told", "x"},
+        {"since", "99999999999999"},
+        {"longer", ""},
+    };
+    unsigned i = (unsigned)prng_below(&world->prng, sizeof(what) / sizeof(what[0]));
+    if (!may_forget(world, m) || !act_remembers(world, m))
         return;
-    static const char *const how[] = {"is flushed", "restarts empty",
-                                      "is replaced by a replica that lacks keys"};
-    world_say(world, "master %u %s", h->master, how[h->how]);
-    world->count.forgets++;
-    check_forgot(world, h->master);
-    if (h->how != PROMOTED_REPLICA)
-        keyspace_clear(master->keys);
-    else if (world->now_us % 2 == 0) /* it had not yet seen the vote either */
-        drop_vote(master->keys);
-    if (h->how != FLUSHED)
-        restart_master(world, h->master);
+    world_say(world, "the %s of master %u becomes '%s'", what[i][0], m, what[i][1]);
+    marker_set(world->masters[m].keys, what[i][0], what[i][1]);
+    world->masters[m].spoiled = true;
+    if (i < 2)
+        world_plan(
+            world, world->now_us + between(world, 0, 4000 * MS),
+            (struct happening){.kind = HAPPEN_FORGET, .how = FLUSHED, .late = true, .master = m});
 }
 
 static void on_full(struct world *world, uint8_t m)
 {
     struct sim_master *master = &world->masters[m];
     master->full = !master->full && world->now_us < world->chaos_until_us;
-    world_say(world, "master %u %s", m, master->full ? "can not write" : "can write again");
+    world_say(world, "master %u %s", m, master->full ? "cannot write" : "can write again");
     if (master->full)
-        plan(world, world->now_us + between(world, 100 * MS, 3000 * MS),
-             (struct happening){.kind = HAPPEN_FULL, .master = m});
+        world_plan(world, world->now_us + between(world, 100 * MS, 3000 * MS),
+                   (struct happening){.kind = HAPPEN_FULL, .master = m});
 }
 
 /* ---- a run ---- */
 
+static void happen_to_agent(struct world *world, const struct happening *h)
+{
+    /* of those that belong to an agent's life */
+    bool lives = world->agents[h->agent].alive && world->agents[h->agent].life == h->connection;
+    switch (h->kind) {
+    case HAPPEN_TICK:
+        if (lives)
+            on_tick(world, h->agent);
+        break;
+    case HAPPEN_CONNECT:
+        if (lives && !world->agents[h->agent].links[h->master].open)
+            on_connect(world, h);
+        break;
+    case HAPPEN_GREET:
+        if (is_current(world, h))
+            on_greet(world, h);
+        break;
+    case HAPPEN_REPLY:
+        if (is_current(world, h))
+            on_reply(world, h);
+        break;
+    case HAPPEN_READY:
+        if (is_current(world, h))
+            act_ready(world, h->agent, h->master);
+        break;
+    case HAPPEN_PAUSE:
+        on_pause(world, h);
+        break;
+    case HAPPEN_DROP:
+        on_drop(world, h);
+        break;
+    case HAPPEN_ROUND:
+        if (lives)
+            on_round(world, h->agent);
+        break;
+    case HAPPEN_DECIDE:
+        if (lives)
+            act_decide(world, h->agent);
+        break;
+    default: /* RELEASE */
+        if (lives)
+            act_release(world, h->agent);
+        break;
+    }
+}
+
 static void happen(struct world *world, const struct happening *h)
 {
     struct sim_agent *agent = &world->agents[h->agent];
-    /* of those that belong to an agent's life */
-    bool lives = agent->alive && agent->life == h->connection;
     switch (h->kind) {
     case HAPPEN_START:
         on_start(world, h->agent);
@@ -391,214 +433,61 @@ static void happen(struct world *world, const struct happening *h)
     case HAPPEN_CRASH:
         on_crash(world, h->agent);
         break;
-    case HAPPEN_TICK:
-        if (lives) {
-            if (!instant_before((struct instant){world->now_us}, guard_deadline(&agent->guard)))
-                tell(world, h->agent, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
-            plan(world, world->now_us + TICK_MS * MS, *h);
-        }
+    case HAPPEN_FREEZE:
+        world_say(world, "agent %u stands still for %" PRId64 " ms", h->agent, h->by_ms);
+        if (agent->frozen_until_us < world->now_us + h->by_ms * MS)
+            agent->frozen_until_us = world->now_us + h->by_ms * MS;
         break;
-    case HAPPEN_CONNECT:
-        if (lives && !agent->links[h->master].open)
-            on_connect(world, h);
-        break;
-    case HAPPEN_GREET:
-        if (is_current(world, h))
-            tell(world, h->agent, (struct guard_event){.kind = GUARD_GREETS, .master = h->master},
-                 REQUEST_GREETING);
+    case HAPPEN_CLOCK:
+        on_clock(world, h);
         break;
     case HAPPEN_REQUEST:
         on_request(world, *h);
         break;
-    case HAPPEN_REPLY:
-        on_reply(world, h);
-        break;
-    case HAPPEN_READY:
-        if (is_current(world, h))
-            on_ready(world, h);
-        break;
-    case HAPPEN_DROP:
-        on_drop(world, h);
-        break;
-    case HAPPEN_LOCK:
-        if (lives)
-            on_lock(world, h->agent);
-        break;
     case HAPPEN_FORGET:
         on_forget(world, h);
+        break;
+    case HAPPEN_SPOIL:
+        on_spoil(world, h->master);
         break;
     case HAPPEN_FULL:
         on_full(world, h->master);
         break;
     case HAPPEN_LOOK:
-        plan(world, world->now_us + 50 * MS, *h);
+        world_plan(world, world->now_us + 50 * MS, *h);
+        break;
+    default:
+        if (world->now_us < agent->frozen_until_us)
+            world_plan(world, agent->frozen_until_us, *h);
+        else
+            happen_to_agent(world, h);
         break;
     }
 }
 
-static void draw_links(struct world *world, struct sim_agent *agent)
-{
-    bool calm = world->theme == THEME_CALM || is_steady(world, (uint8_t)(agent - world->agents));
-    for (uint8_t m = 0; m < world->master_count; m++) {
-        struct link *link = &agent->links[m];
-        int64_t slow_us = world_is_fresh(world)         ? 100 * MS
-                          : world->theme == THEME_BIRTH ? 200 * MS
-                                                        : 30 * MS;
-        *link = (struct link){.latency_us =
-                                  prng_percent(&world->prng, world->theme == THEME_BIRTH ? 20 : 70)
-                                      ? between(world, 30, 500)
-                                      : between(world, 500, slow_us),
-                              .away_since_us = INT64_MIN / 2};
-        if (prng_percent(&world->prng, 60))
-            link->first_connect_us = between(world, 0, calm ? 500 * MS : 1500 * MS);
-    }
-}
-
-static void draw_agents(struct world *world)
-{
-    static const uint32_t fresh_ms[] = {10000, 30000, 60000},
-                          forgetful_ms[] = {1000, 1000, 2000, 5000, 10000};
-    for (uint8_t a = 0; a < world->agent_count; a++) {
-        struct sim_agent *agent = &world->agents[a];
-        agent->idle = prng_percent(&world->prng, 40);
-        agent->max_ttl_ms = world_is_fresh(world) ? fresh_ms[prng_below(&world->prng, 3)]
-                            : world->theme == THEME_FORGETFUL
-                                ? forgetful_ms[prng_below(&world->prng, 5)]
-                            : world->theme == THEME_BIRTH ? 5000
-                                                          : 20000;
-        agent->start_us =
-            prng_percent(&world->prng, 30) || is_steady(world, a)
-                ? 0
-                : between(world, 0, world->theme == THEME_CALM ? 500 * MS : 2000 * MS);
-        draw_links(world, agent);
-        plan(world, agent->start_us, (struct happening){.kind = HAPPEN_START, .agent = a});
-    }
-}
-
-/* An old group: every master has its marker and votes. */
-static void draw_past(struct world *world)
-{
-    uint32_t longest_ms = 0;
-    for (uint8_t a = 0; a < world->agent_count; a++)
-        if (world->agents[a].max_ttl_ms > longest_ms)
-            longest_ms = world->agents[a].max_ttl_ms;
-    for (uint8_t m = 0; m < world->master_count; m++) {
-        struct guard_ask ask = {.question = GUARD_ASK_TRUST, .max_ttl_ms = longest_ms};
-        struct guard_answer answer;
-        char epoch[24], run[24];
-        snprintf(epoch, sizeof(epoch), "%016" PRIx64, prng_next(&world->prng));
-        snprintf(run, sizeof(run), "r%u", (unsigned)world->masters[m].server);
-        script_marker(world->masters[m].keys, master_wall_ms(world, &world->masters[m]), &ask, run,
-                      epoch, &answer);
-    }
-}
-
-static void draw_chaos(struct world *world)
-{
-    unsigned drops = (unsigned)prng_below(&world->prng, world_is_fresh(world) ? 12 : 30);
-    for (unsigned i = 0; i < drops; i++)
-        plan(world, between(world, 0, world->chaos_until_us),
-             (struct happening){.kind = HAPPEN_DROP,
-                                .agent = (uint8_t)prng_below(&world->prng, world->agent_count),
-                                .master = (uint8_t)prng_below(&world->prng, world->master_count)});
-    unsigned crashes = (unsigned)prng_below(&world->prng, 4);
-    for (unsigned i = 0; i < crashes; i++)
-        plan(world, between(world, 0, world->chaos_until_us),
-             (struct happening){.kind = HAPPEN_CRASH,
-                                .agent = (uint8_t)prng_below(&world->prng, world->agent_count)});
-}
-
-/* Masters forget by themselves, and sometimes several within moments. */
-static void draw_forgetting(struct world *world)
-{
-    bool birth = world->theme == THEME_BIRTH;
-    unsigned bursts = (unsigned)between(world, birth ? 4 : 1, birth ? 20 : 8);
-    for (unsigned i = 0; i < bursts; i++) {
-        int64_t at_us = between(world, 0, world->chaos_until_us);
-        uint8_t how = (uint8_t)prng_below(&world->prng, birth ? PROMOTED_REPLICA : FORGETTINGS);
-        unsigned masters = (unsigned)between(world, 1, world->master_count);
-        for (unsigned k = 0; k < masters; k++)
-            plan(world,
-                 at_us + between(world, 0, prng_percent(&world->prng, 50) ? 3 * MS : 3000 * MS),
-                 (struct happening){.kind = HAPPEN_FORGET,
-                                    .how = how,
-                                    .master =
-                                        (uint8_t)prng_below(&world->prng, world->master_count)});
-    }
-    for (unsigned i = (unsigned)prng_below(&world->prng, 3); i > 0; i--)
-        plan(world, between(world, 0, world->chaos_until_us),
-             (struct happening){.kind = HAPPEN_FULL,
-                                .master = (uint8_t)prng_below(&world->prng, world->master_count)});
-}
-
-/* All masters, one after the other, each after the one before it was missed. In a group of one this
- * would be a flush of all at once, which an agent that starts then takes for a new group
- * (docs/masters.md); so there are at least three. */
-static void draw_flushes(struct world *world)
-{
-    int64_t at_us = between(world, 4000, 6000) * MS;
-    uint8_t first = (uint8_t)prng_below(&world->prng, world->master_count);
-    for (uint8_t i = 0; i < world->master_count; i++, at_us += between(world, 1500, 4000) * MS)
-        plan(world, at_us,
-             (struct happening){.kind = HAPPEN_FORGET,
-                                .how = FLUSHED,
-                                .master = (uint8_t)((first + i) % world->master_count)});
-}
-
-static void draw(struct world *world)
-{
-    static const unsigned sizes[] = {1, 3, 3, 5, 5, 5};
-    bool forgetful = !world_is_fresh(world), flushed = world->theme == THEME_FLUSHED;
-    world->durable = world->theme != THEME_FORGETFUL || prng_percent(&world->prng, 60);
-    world->master_count =
-        sizes[flushed ? 1 + prng_below(&world->prng, 5) : prng_below(&world->prng, 6)];
-    world->agent_count = (unsigned)between(world, 1, AGENTS_MAX);
-    bool brief = world_is_fresh(world) || world->theme == THEME_BIRTH;
-    world->chaos_until_us = (brief ? 3000 : 25000) * MS;
-    /* the longest guard, of a master that cannot be reached for 6 s after the last chaos */
-    world->end_us = world->chaos_until_us + (flushed ? 22000 : forgetful ? 19000 : 3500) * MS;
-    for (uint8_t m = 0; m < world->master_count; m++) {
-        if (!world->keys[m])
-            world->keys[m] = keyspace_new();
-        keyspace_clear(world->keys[m]);
-        world->masters[m] = (struct sim_master){.keys = world->keys[m],
-                                                .server = 1,
-                                                .skew_ms = between(world, -SKEW_MS, SKEW_MS),
-                                                .forgot_us = INT64_MIN};
-    }
-    draw_agents(world);
-    if (forgetful && world->theme != THEME_BIRTH &&
-        (!world->durable || flushed || prng_percent(&world->prng, 70)))
-        draw_past(world);
-    if (world->theme != THEME_CALM)
-        draw_chaos(world);
-    if (flushed)
-        draw_flushes(world);
-    else if (forgetful)
-        draw_forgetting(world);
-    plan(world, 0, (struct happening){.kind = HAPPEN_LOOK});
-}
-
-void world_run(struct world *world, uint64_t seed, enum theme theme, bool told)
+void world_run(struct world *world, uint64_t seed, enum theme theme, enum a6 a6, bool told)
 {
     memset(world, 0, offsetof(struct world, happenings));
     world->violation[0] = '\0';
     memset(&world->count, 0, sizeof(world->count));
     world->seed = seed;
     world->theme = theme;
+    world->a6 = a6;
     world->told = told;
-    world->prng.state = seed * 4 + theme;
-    draw(world);
-    world_say(world, "%s group of %u, %u agents", world->durable ? "a durable" : "a not durable",
-              world->master_count, world->agent_count);
+    world->prng.state = seed * 8 + theme;
+    world_draw(world);
+    world_say(world, "%s group of %u, quorum %u, %u agents",
+              world->durable ? "a durable" : "a not durable", world->master_count, world->quorum,
+              world->agent_count);
     while (world->waiting > 0 && !*world->violation) {
         struct happening h = next(world);
         if (h.at_us > world->end_us)
             break;
         world->now_us = h.at_us;
-        if (h.kind == HAPPEN_REQUEST || h.kind == HAPPEN_LOOK)
-            check_now(world);
+        check_reach(world);
         happen(world, &h);
+        if (h.kind == HAPPEN_REQUEST || h.kind == HAPPEN_LOOK || h.kind == HAPPEN_FORGET)
+            check_now(world);
     }
     if (!*world->violation)
         check_end(world);

@@ -1,38 +1,56 @@
 /* The world of the guard (D5.3): a few agents, each with the shipped step machine, and the masters
- * of one group that run the shipped scripts. Virtual time in microseconds; a seed is a run. */
+ * of one group that run the shipped scripts. Agents take the one lock that there is, with numbers
+ * (R12). Virtual time in microseconds; a seed is a run.
+ *
+ *   act.c     what agents and masters do; the explorer of the guard's schedules uses it as well
+ *   check.c   what must hold, whatever they do
+ *   draw.c    what a seed makes of a run
+ *   world.c   how it comes about, in time
+ */
 #ifndef LOCKAGENT_SIM_GUARD_WORLD_H
 #define LOCKAGENT_SIM_GUARD_WORLD_H
 
 #include "tests/sim/guard/script.h"
 #include "tests/sim/prng.h"
 
-enum { AGENTS_MAX = 4, HAPPENINGS_MAX = 4096 };
+enum { AGENTS_MAX = 4, HAPPENINGS_MAX = 4096, VOID_EPOCHS = 3, NAMED_MAX = 8 };
 
 /* What a run is about. */
 enum theme {
-    /* a new durable group, agents that meet it at unequal speed, and nothing goes wrong */
-    THEME_CALM,
-    THEME_FRESH,     /* the same with lost connections and restarts of agents */
-    THEME_FORGETFUL, /* an old group, durable or not, some of whose masters forget */
-    /* a new durable group some of whose masters forget at once: what little they have granted */
-    THEME_BIRTH,
-    /* an old durable group all of whose masters forget, one after the other, before the eyes of
-     * one steady agent */
-    THEME_FLUSHED,
+    THEME_FRESH,     /* a new group: nobody has marked a master yet */
+    THEME_IN_TURN,   /* an old group; a master forgets only while all remember. Clocks step */
+    THEME_FORGETFUL, /* an old group, some or all of whose masters forget at any time */
+    THEME_COPIES,    /* masters are filled with the data of another one. Markers are spoiled */
+    THEME_LEASES,    /* agents with unequal max_ttl come and die */
+    THEME_COUNT,
+};
+
+/* What becomes of A6 (D1). If it is broken or kept, the clocks of all agents are set together, and
+ * a guess excuses nothing. */
+enum a6 {
+    A6_EXCUSES, /* a guess voids what it may break */
+    A6_BROKEN,  /* the clocks are set back, and agents have unequal max_ttl */
+    A6_KEPT,    /* neither. A top may be ahead of the clocks, so they are not set back at all */
 };
 
 enum happening_kind {
     HAPPEN_START,   /* of an agent */
     HAPPEN_CRASH,   /* of an agent */
+    HAPPEN_FREEZE,  /* of an agent: it stands still for a while */
+    HAPPEN_CLOCK,   /* of an agent, or a master: it is set */
     HAPPEN_TICK,    /* of an agent's Redis room */
     HAPPEN_CONNECT, /* a connection is made, or not */
     HAPPEN_GREET,   /* the greeting has come to the marker */
     HAPPEN_REQUEST, /* a script reaches a master */
     HAPPEN_REPLY,   /* its answer reaches the agent */
     HAPPEN_READY,   /* the greeting has ended */
+    HAPPEN_PAUSE,   /* a greeting begins anew on the same connection */
     HAPPEN_DROP,    /* a connection ends */
-    HAPPEN_LOCK,    /* the core of an agent sends a script of its own */
-    HAPPEN_FORGET,  /* of a master, in one of the ways of struct world */
+    HAPPEN_ROUND,   /* an agent asks for the lock, or renews one */
+    HAPPEN_DECIDE,  /* the time of its round is over */
+    HAPPEN_RELEASE, /* of the lock */
+    HAPPEN_FORGET,  /* of a master */
+    HAPPEN_SPOIL,   /* of a master's marker */
     HAPPEN_FULL,    /* a master begins to refuse writes, or ends it */
     HAPPEN_LOOK,    /* the checker looks */
 };
@@ -40,8 +58,20 @@ enum happening_kind {
 enum request_kind {
     REQUEST_MARKER,
     REQUEST_GREETING,
-    REQUEST_LOCK,  /* an acquire, which answers a vote or for how long there is none */
+    REQUEST_LOCK,
+    REQUEST_RAISE,
+    REQUEST_RELEASE,
     REQUEST_RENEW, /* a renewal that misses its key, and answers the marker's epoch */
+};
+
+enum forgetting {
+    FLUSHED,
+    EMPTIED,     /* it restarts without its data */
+    OLD_DATA,    /* it restarts, or a replica takes its place, and the newest writes are lost */
+    OLD_UNVOTED, /* the same, and the vote is lost as well */
+    COPIED,      /* it is filled with the data of another master, and no connection ends */
+    RESTARTED,   /* with all its data: nothing is lost */
+    FORGETTINGS,
 };
 
 struct happening {
@@ -52,12 +82,19 @@ struct happening {
     uint32_t connection; /* that it belongs to */
     uint32_t server;     /* process of the master that the connection leads to */
     enum request_kind request;
-    bool late;    /* the request runs although its connection has ended meanwhile */
-    bool refused; /* the master could not write */
-    uint8_t how;  /* HAPPEN_FORGET */
+    bool late;     /* the request runs although its connection has ended meanwhile */
+    bool refused;  /* the master could not write */
+    uint8_t how;   /* enum forgetting */
+    uint8_t from;  /* COPIED: whose data */
+    int64_t by_ms; /* CLOCK */
     struct guard_ask ask;
     char run_id[24], fresh_epoch[24];
+    int64_t agreed_us;
     struct guard_answer answer;
+    struct script_lock lock; /* of a marker's question: its ttl is the agent's max_ttl */
+    char vote[ASKING_VOTE_BYTES];
+    enum script_says says;
+    uint64_t number;
 };
 
 struct link {
@@ -65,19 +102,30 @@ struct link {
     uint32_t connection;
     uint32_t server;
     bool open, ready;
+    bool was_ready; /* on this connection */
+    int64_t ready_since_us;
     int64_t latency_us, first_connect_us, blocked_until_us;
-    int64_t away_since_us;             /* when it was last READY; INT64_MAX while it is */
     char told_epoch[GUARD_WORD_BYTES]; /* the last one that its core has heard of */
     int64_t last_request_us, last_reply_us;
     uint32_t failures;
 };
 
+/* An agent's attempt at the lock. */
+struct attempt {
+    bool open, raises, holds;
+    struct script_lock lock;        /* its number: the largest that was granted */
+    uint64_t stored[LIMIT_MASTERS]; /* by masters that granted; 0: it did not */
+    int64_t began_us;
+};
+
 struct sim_agent {
-    bool alive, idle; /* idle: its core asks for nothing */
-    uint32_t life;
+    bool alive, idle; /* idle: it asks for no lock */
+    uint32_t life, attempts;
     uint32_t max_ttl_ms;
-    int64_t start_us;
+    int64_t start_us, frozen_until_us;
+    int64_t skew_ms; /* of its wall clock, which is the agreed time */
     struct guard guard;
+    struct attempt attempt;
     struct link links[LIMIT_MASTERS];
 };
 
@@ -86,49 +134,97 @@ struct sim_master {
     uint32_t server; /* number of the process, which is its run */
     int64_t skew_ms; /* of its clock */
     bool full;
-    bool lived;           /* it has had a vote, so there may be something that it can forget */
-    int64_t forgot_us;    /* INT64_MIN: never */
-    int64_t ttl_since_us; /* its marker has had its max_ttl */
-    /* max_ttl of the marker that it forgot, where everybody who was connected knew it */
-    uint32_t owed_ms;
-    uint8_t readers; /* of the witnesses, who have lived since */
-    /* agents that were connected when it forgot, and were never away for long since */
-    uint8_t witnesses;
+    /* ---- what the checker knows ---- */
+    bool spoiled; /* by hand: since then no marker's script has run */
+    /* Epochs of which it has forgotten something, the oldest first. */
+    char void_epochs[VOID_EPOCHS][GUARD_WORD_BYTES];
+    int64_t well_since_us; /* it remembers, and can be asked; INT64_MAX: it does not */
+    int64_t lease_end_us;  /* no lease of any agent that could be granted here ends later */
+    int64_t owes_until_us; /* of what it has forgotten */
+    int64_t forgot_us;
+    uint8_t copy_of;  /* whose data it was filled with; LIMIT_MASTERS: its own */
+    int64_t asked_us; /* when an agent asked for its marker last */
+    struct {
+        uint32_t ttl_ms; /* of an agent, or told; 0: none */
+        int64_t at_us;   /* when it was named last */
+    } named[NAMED_MAX];
 };
 
 struct world {
     uint64_t seed;
     struct prng prng;
     enum theme theme;
-    bool durable, told; /* told: prints what happens */
-    unsigned agent_count, master_count;
+    enum a6 a6;
+    bool durable, told;        /* told: prints what happens */
+    bool hides_run;            /* INFO is not allowed */
+    bool clocks_step, unequal; /* unequal: agents have unequal max_ttl */
+    unsigned agent_count, master_count, quorum;
     struct sim_agent agents[AGENTS_MAX];
     struct sim_master masters[LIMIT_MASTERS];
     int64_t now_us, chaos_until_us, end_us;
+    /* What was answered to callers: the largest number, and until when the last holder counts on
+     * its lock. */
+    uint64_t answered;
+    int64_t hold_began_us, hold_until_us;
+    uint32_t holder, holder_attempt;
+    int64_t jumped_us;        /* a master's clock was set forward last (A3) */
+    int64_t unknown_until_us; /* a guess may have missed a longer max_ttl until then (A6) */
     uint64_t planned;
     unsigned waiting;
     struct happening happenings[HAPPENINGS_MAX];
     struct keyspace *keys[LIMIT_MASTERS]; /* of the masters: made once */
     char violation[8];                    /* the property that was broken; "": none */
     char why[200];
-    struct {
-        unsigned births, forgets, drops, crashes;
+    struct counts {
+        unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen;
     } count;
 };
 
-/* world.c */
-void world_run(struct world *world, uint64_t seed, enum theme theme, bool told);
+/* world.c, and the explorer's stage */
 void world_say(const struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void world_send(struct world *world, uint8_t agent, uint8_t master, struct happening request);
+
+/* world.c */
+void world_run(struct world *world, uint64_t seed, enum theme theme, enum a6 a6, bool told);
+void world_plan(struct world *world, int64_t at_us, struct happening happening);
+
+/* draw.c */
+void world_draw(struct world *world);
+uint32_t world_draw_max_ttl(struct world *world, uint8_t agent);
+
+/* act.c */
+enum { ROUND_MS = 300 };
 int64_t master_wall_ms(const struct world *world, const struct sim_master *master);
+/* Sets the clocks of all agents, to be off by so much. With A6 kept they are not
+ * set back. */
+void act_set_clocks(struct world *world, int64_t skew_ms);
+void act_start(struct world *world, uint8_t agent);
+/* The guard of this agent takes an event; what it asks is of this kind. */
+void act_guard(struct world *world, uint8_t agent, struct guard_event event,
+               enum request_kind kind);
+void act_execute(struct world *world, struct happening *request);
+void act_hear(struct world *world, const struct happening *reply);
+void act_ready(struct world *world, uint8_t agent, uint8_t master);
+void act_lock(struct world *world, uint8_t agent);
+void act_renew(struct world *world, uint8_t agent, uint8_t master);
+void act_decide(struct world *world, uint8_t agent);
+void act_release(struct world *world, uint8_t agent);
+void act_forget(struct world *world, uint8_t master, enum forgetting how, uint8_t from);
+void act_set_clock(struct world *world, uint8_t master, int64_t by_ms);
+bool act_remembers(struct world *world, uint8_t master);
+unsigned act_witnesses(const struct world *world);
 
 /* check.c */
-void check_forgot(struct world *world, uint8_t master);
-bool check_may_forget(struct world *world, uint8_t master);
-bool world_is_fresh(const struct world *world);
-void check_crashed(struct world *world, uint8_t agent);
-void check_back(struct world *world, uint8_t agent, uint8_t master);
-void check_told(struct world *world, const struct happening *reply);
+void check_broken(struct world *world, const char *property, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void check_forgets(struct world *world, uint8_t master);
+void check_marker(struct world *world, const struct happening *request, uint64_t ttl_before_ms,
+                  uint64_t told_before);
+void check_guess(struct world *world, uint8_t agent, uint8_t master);
+void check_heard(struct world *world, const struct happening *reply);
+void check_answered(struct world *world, uint8_t agent);
+void check_reach(struct world *world);
 void check_now(struct world *world);
 void check_end(struct world *world);
 

@@ -1,0 +1,81 @@
+/* Masters that may evict keys: they have no vote on new locks (D5.4). */
+#include "harness.h"
+
+#include <string.h>
+
+TestSuite(eviction, .init = world_open, .fini = world_close);
+
+static void may_evict(size_t master)
+{
+    master_do(master, "CONFIG SET maxmemory 100mb");
+    master_do(master, "CONFIG SET maxmemory-policy volatile-ttl");
+}
+
+static double voting(const struct agent *agent)
+{
+    return metric(agent, "lockagent_group_masters_voting{group=\"main\"}");
+}
+
+static const char *ready_says(const struct agent *agent)
+{
+    return get(agent, "/readyz")->body;
+}
+
+/* Nobody is told of a lock that the masters may throw away before its lease is over. */
+Test(eviction, d5_4_masters_that_may_evict_have_no_vote_on_new_locks)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "held", "ttl=30s");
+    may_evict(0), may_evict(1);
+    cr_assert(eventually_within(6000, voting(agent) == 1));
+    const struct reply *refused = acquire(agent, "k", "ttl=20s");
+    expect(refused, 503, "quorum_unavailable");
+    cr_assert_not_null(strstr(refused->body, master_url(0)), "%s", refused->body);
+    cr_assert_not_null(strstr(refused->body, "maxmemory-policy volatile-ttl"), "%s", refused->body);
+    cr_assert_eq(masters_with("lock:k"), 0);
+    cr_assert_eq(get(agent, "/readyz")->status, 503);
+    cr_assert_not_null(strstr(ready_says(agent), "may evict keys"), "%s", ready_says(agent));
+    cr_assert_not_null(strstr(get(agent, "/")->body, "may evict keys"));
+    cr_assert_geq(agent_logged(agent, "master", "may evict keys"), 2u);
+
+    master_do(1, "DEL lock:held"); /* what is held goes on: it is renewed, repaired, released */
+    expect(renew(agent, "held", token(granted), "ttl=30s"), 200, NULL);
+    master_do(0, "CONFIG SET maxmemory-policy noeviction");
+    master_do(1, "CONFIG SET maxmemory 0"); /* with any policy */
+    cr_assert(eventually_within(6000, voting(agent) == 3));
+    expect(acquire(agent, "k", "ttl=20s"), 201, NULL);
+    may_evict(0), may_evict(1);
+    cr_assert(eventually_within(6000, voting(agent) == 1));
+    expect(release(agent, "held", token(granted)), 204, NULL);
+    cr_assert_eq(masters_with("lock:held"), 0);
+}
+
+/* The opt-out: it is a fault that is shown, and nothing more. */
+Test(eviction, d5_4_eviction_allow_uses_them_all_the_same)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    may_evict(0), may_evict(1), may_evict(2);
+    struct agent *allows = agent_start(&(struct agent_options){.group = "      durable: true\n"
+                                                                        "      eviction: allow\n"}),
+                 *refuses = agent_start(&(struct agent_options){.not_ready = true});
+    expect(acquire(allows, "k", "ttl=20s"), 201, NULL);
+    cr_assert_eq(masters_with("lock:k"), 3);
+    cr_assert_eq(get(allows, "/readyz")->status, 200);
+    cr_assert_not_null(strstr(ready_says(allows), "may evict keys"), "%s", ready_says(allows));
+    cr_assert(eventually(strstr(ready_says(refuses), "may evict keys") != NULL));
+    expect(acquire(refuses, "other", "ttl=20s"), 503, "quorum_unavailable");
+    cr_assert_eq(masters_with("lock:other"), 0);
+}
+
+/* One of three does not matter but for its vote, and its key comes with the first renewal. */
+Test(eviction, d5_4_a_quorum_of_others_grants)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    may_evict(2);
+    struct agent *agent = agent_start(NULL);
+    const struct reply *granted = acquire(agent, "k", "ttl=20s");
+    cr_assert_eq(masters_with("lock:k"), 2);
+    expect(renew(agent, "k", token(granted), "ttl=20s"), 200, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 3));
+}

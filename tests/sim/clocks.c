@@ -1,0 +1,239 @@
+/* Clocks that do not keep the assumptions (A1, A3): agents that are paused together with their
+ * clocks, masters' clocks that step; and what of the promise is left then.
+ *
+ *   the clock steps, or the agent goes on        noticed
+ *        |------ A1, A3: two holders ---------------|------ C1 holds again --------->
+ *              1 s and a round trip, or later if answers are late or connections died: until so
+ *              many masters have told their clocks in time that the hold's validity shows it
+ *
+ * Such an event concerns the holds that were asked for before it. For each of them it opens the
+ * time in which it need not be noticed yet. From then on a window is what its agent reports, and
+ * two of them at once are a violation as ever.
+ *
+ * Of the c masters that have a hold, with N masters and quorum Q, the (N - Q + 1)-th smallest sum
+ * of what they gained comes off its validity (R14). As long as that sum is smaller by what the
+ * agent could notice than by what happened, the hold is excused. If all masters gain the same, that
+ * is until c - (N - Q) of them have told their clocks. */
+#include "world.h"
+
+#include <string.h>
+
+enum {
+    NOTICED_US = 1000000,
+    NOTICED_LATEST_US = 2500000, /* R14: where connections died */
+    RATE_US = 20000,             /* of the agents' clocks in that time */
+    SHORTENED_US = 1200000,      /* round trips that are added to what was gained; some are late */
+};
+
+int64_t clocks_agent_us(const struct world *w, uint8_t index)
+{
+    const struct agent *agent = &w->agents[index];
+    return (agent->paused ? agent->paused_at : w->now) - agent->paused_us;
+}
+
+static bool was_read_since(const struct world *w, uint8_t agent, int64_t at)
+{
+    bool read = true;
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        read = read && w->agents[agent].clock_read_at[m] >= at;
+    return read;
+}
+
+static bool was_any_read_since(const struct world *w, uint8_t agent, int64_t at)
+{
+    bool read = false;
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        read = read || w->agents[agent].clock_read_at[m] >= at;
+    return read;
+}
+
+/* What the agent knows by now that the master gained. */
+static int64_t noticed_us(const struct world *w, const struct hold *hold, uint8_t m)
+{
+    const struct gained *gained = &hold->gained[m];
+    return w->agents[hold->agent].clock_read_at[m] >= gained->at ? gained->us : gained->noticed_us;
+}
+
+/* What comes off the hold's validity (R14). */
+static int64_t comes_off_us(const struct world *w, const struct hold *hold, uint16_t has,
+                            bool is_noticed)
+{
+    int64_t sums[SIM_MASTERS];
+    unsigned count = 0, needed = w->options.masters - world_quorum(w) + 1;
+    for (uint8_t m = 0; m < w->options.masters; m++) {
+        if ((has >> m & 1) == 0)
+            continue;
+        int64_t us = is_noticed ? noticed_us(w, hold, m) : hold->gained[m].us;
+        unsigned i = count++;
+        for (; i > 0 && sums[i - 1] > us; i--)
+            sums[i] = sums[i - 1];
+        sums[i] = us;
+    }
+    return count < needed ? 0 : sums[needed - 1];
+}
+
+bool clocks_excuse(struct world *w, const struct hold *hold)
+{
+    if (hold->shaken_us == 0 || w->switches.broken != ASSUME_ALL) /* A1 or A3 is looked at */
+        return false;
+    const struct agent *agent = &w->agents[hold->agent];
+    int64_t from = hold->shaken_at > agent->stalled_last ? hold->shaken_at : agent->stalled_last;
+    int64_t since_us = w->now - from - options_round_trip_us(&w->options) - RATE_US;
+    if (agent->stalled || since_us < NOTICED_US)
+        return true;
+    uint16_t has = hold->shaken_on | master_set_having(w, hold->key, &hold->token);
+    return comes_off_us(w, hold, has, true) < comes_off_us(w, hold, has, false);
+}
+
+unsigned clocks_unnoticed(const struct world *w, const struct hold *hold)
+{
+    unsigned count = 0;
+    for (uint8_t m = 0; m < w->options.masters && hold->shaken_us > 0; m++)
+        count += noticed_us(w, hold, m) < hold->gained[m].us;
+    return count;
+}
+
+bool clocks_may_shorten(const struct hold *hold, int64_t us)
+{
+    return hold->shaken_us > 0 && us <= hold->shaken_us + SHORTENED_US;
+}
+
+/* The masters have gained `us`. */
+static void shake(struct world *w, struct hold *hold, uint16_t masters, int64_t us)
+{
+    hold->shaken_at = w->now;
+    hold->shaken_us += us;
+    for (uint8_t m = 0; m < w->options.masters; m++) {
+        struct gained *gained = &hold->gained[m];
+        if ((masters >> m & 1) == 0)
+            continue;
+        gained->noticed_us = noticed_us(w, hold, m);
+        gained->us += us;
+        gained->at = w->now;
+    }
+}
+
+/* What is noticed at any master makes the rounds void that were sent before. */
+bool clocks_are_behind(const struct world *w, uint8_t index, int64_t asked_at)
+{
+    const struct agent *agent = &w->agents[index];
+    bool is_behind = agent->gained_us > 0 && agent->gone_on_at > asked_at &&
+                     !was_any_read_since(w, index, agent->gone_on_at);
+    for (uint8_t m = 0; m < w->options.masters; m++) {
+        int64_t jumped_at = w->masters[m].jumped_at;
+        is_behind = is_behind || (jumped_at > asked_at && agent->clock_read_at[m] < jumped_at);
+    }
+    return is_behind;
+}
+
+bool clocks_may_void(const struct world *w, uint8_t index, int64_t asked_at)
+{
+    const struct agent *agent = &w->agents[index];
+    return (agent->gained_us > 0 && agent->gone_on_at + NOTICED_LATEST_US > asked_at) ||
+           (w->jumped_us > 0 && w->jumped_at + NOTICED_LATEST_US > asked_at);
+}
+
+static uint16_t all_masters(const struct world *w)
+{
+    return (uint16_t)((1u << w->options.masters) - 1);
+}
+
+/* Its agent may have noticed since then what happened before it asked, and takes that off too. */
+void clocks_granted(struct world *w, struct hold *hold)
+{
+    const struct agent *agent = &w->agents[hold->agent];
+    int64_t asked_at = hold->asked.asked_at;
+    if (agent->gained_us > 0 &&
+        (agent->gone_on_at > asked_at || !was_read_since(w, hold->agent, agent->gone_on_at))) {
+        shake(w, hold, agent->gone_on_at > asked_at ? all_masters(w) : 0, agent->gained_us);
+        hold->shaken_at = agent->gone_on_at;
+    }
+    if (w->jumped_us > 0 &&
+        (w->jumped_at > asked_at || !was_read_since(w, hold->agent, w->jumped_at))) {
+        uint16_t jumped = 0;
+        for (uint8_t m = 0; m < w->options.masters; m++) {
+            if (w->masters[m].jumped_at > asked_at)
+                jumped |= (uint16_t)(1u << m);
+        }
+        shake(w, hold, jumped, w->jumped_us);
+        hold->shaken_at = w->jumped_at > agent->gone_on_at ? w->jumped_at : agent->gone_on_at;
+    }
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        hold->gained[m].at = hold->shaken_at;
+}
+
+/* What was sent after all gains were noticed counts from after them. Nothing is left of them. */
+void clocks_renewed(const struct world *w, uint8_t agent, struct hold *hold)
+{
+    if (hold->shaken_us == 0 || hold->shared || agent != hold->agent ||
+        hold->renewal_at < hold->shaken_at || !was_read_since(w, agent, hold->shaken_at))
+        return;
+    hold->shaken_us = hold->shaken_at = 0;
+    hold->shaken_on = 0;
+    memset(hold->gained, 0, sizeof hold->gained);
+}
+
+static void note_masters(struct world *w, uint8_t agent)
+{
+    for (uint8_t place = 0; place < SIM_KEYS; place++)
+        for (struct hold *hold = w->agents[agent].held[place]; hold != NULL;
+             hold = hold->tenures[agent].next)
+            hold->shaken_on |= master_set_having(w, hold->key, &hold->token);
+}
+
+static void shake_all(struct world *w, uint8_t agent, uint16_t masters, int64_t us)
+{
+    for (uint8_t place = 0; place < SIM_KEYS; place++)
+        for (struct hold *hold = w->agents[agent].held[place]; hold != NULL;
+             hold = hold->tenures[agent].next)
+            shake(w, hold, masters, us);
+}
+
+void clocks_pause(struct world *w, uint8_t index, int64_t us)
+{
+    struct agent *agent = &w->agents[index];
+    if (agent->stalled || !agent->alive)
+        return;
+    world_say(w, "a%u is paused with its clocks for %lld us", index, (long long)us);
+    w->figures.pauses++;
+    note_masters(w, index);
+    agent->paused_at = w->now;
+    agent->paused = true;
+    agent_stall(w, index, us);
+}
+
+/* Before anything reaches it. */
+void clocks_go_on(struct world *w, uint8_t index)
+{
+    struct agent *agent = &w->agents[index];
+    if (!agent->paused)
+        return;
+    agent->paused = false;
+    int64_t us = w->now - agent->paused_at;
+    agent->paused_us += us;
+    agent->gained_us = us;
+    agent->gone_on_at = w->now;
+    shake_all(w, index, all_masters(w), us);
+}
+
+/* Back and forth; one that goes forward ends leases. */
+void clocks_jump(struct world *w, uint8_t master, int64_t us)
+{
+    world_say(w, "m%u: the clock jumps by %lld us", master, (long long)us);
+    for (uint8_t a = 0; a < w->options.agents; a++)
+        note_masters(w, a);
+    w->masters[master].jumped_us += us;
+    w->figures.clock_jumps++;
+    if (us < 0)
+        w->set_back_us -= us;
+    else
+        clocks_stepped(w, master, us);
+}
+
+void clocks_stepped(struct world *w, uint8_t master, int64_t us)
+{
+    w->masters[master].jumped_at = w->jumped_at = w->now;
+    w->jumped_us += us;
+    for (uint8_t a = 0; a < w->options.agents; a++)
+        shake_all(w, a, (uint16_t)(1u << master), us);
+}

@@ -1,0 +1,318 @@
+/* What the scripts do with the vote that an agent knows, and with the floor and the top of their
+ * master (D5.3, R12): each way of taking and raising a lock, on a real redis-server. */
+#include "agent/redis/scripts.h"
+#include "redis_rig.h"
+
+static struct server one;
+
+#define TOP 2000000000u
+#define FLOOR 1000000000u
+#define KNOWN "rr:ee:0000001000000000"
+
+enum { WORDS_MAX = 24 };
+
+static redisReply *run(unsigned count, const char *const *words)
+{
+    redisReply *reply =
+        redisCommandArgv(one.control, (int)count, (const char **)(uintptr_t)words, NULL);
+    cr_assert(reply, "%s", one.control->errstr);
+    cr_assert_neq(reply->type, REDIS_REPLY_ERROR, "%s", reply->str);
+    return reply;
+}
+
+/* A master that votes, and has nothing else. */
+static void vote(void)
+{
+    ask(&one, "FLUSHALL");
+    ask(&one,
+        "HSET lockagent:marker epoch ee run rr since 0 max_ttl 1000 longer 1000 longer_since 0 "
+        "top %u floor %u told 1",
+        TOP, FLOOR);
+    ask(&one, "SET lockagent:votes =" KNOWN);
+}
+
+static uint64_t top(void)
+{
+    return strtoull(ask(&one, "HGET lockagent:marker top"), NULL, 10);
+}
+
+/* A way of taking a lock: its script, what its value begins with, and what stands between the
+ * deadline and the vote. */
+struct way {
+    enum script_id script;
+    const char *value;
+    const char *more[5];
+    bool tickets;
+};
+static const struct way ways[] = {
+    {SCRIPT_ACQUIRE, A40 AGENT, {NULL}, false},
+    {SCRIPT_ACQUIRE_SLOTS, A40 AGENT, {"2", NULL}, false},
+    {SCRIPT_ACQUIRE_FAIR, A40 AGENT, {"00000000000000a1", "0", "0", "1", NULL}, true},
+    {SCRIPT_ACQUIRE_RW, "w:" A40 AGENT, {"00000000000000a1", "0", "0", "1", NULL}, true},
+    {SCRIPT_ACQUIRE_RW, "r:" A40 AGENT, {"00000000000000a1", "0", "0", "1", NULL}, true},
+    {SCRIPT_ACQUIRE_REDISSON, A40 AGENT, {NULL}, false},
+};
+enum { WAYS = sizeof(ways) / sizeof(ways[0]), READS = 4 };
+
+static redisReply *take(const struct way *way, const char *retention, uint64_t proposed,
+                        const char *known)
+{
+    char number[24], value[96];
+    const char *words[WORDS_MAX] = {"EVALSHA", redis_scripts[way->script].sha,
+                                    way->tickets ? "5" : "4", "lockagent:slot:0:lock:k",
+                                    "lockagent:fence:lock:k"};
+    unsigned count = 5;
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)proposed);
+    snprintf(value, sizeof(value), "%s%s:me", way->value, number);
+    if (way->tickets)
+        words[count++] = "lockagent:ticket:lock:k";
+    words[count++] = "lockagent:votes";
+    words[count++] = "lockagent:marker";
+    words[count++] = value;
+    words[count++] = "10000";
+    words[count++] = retention;
+    words[count++] = number;
+    words[count++] = "0";
+    for (unsigned i = 0; way->more[i] != NULL; i++)
+        words[count++] = way->more[i];
+    words[count++] = "0"; /* no deadline */
+    words[count++] = known;
+    return run(count, words);
+}
+
+/* The granted number. */
+static uint64_t granted(const struct way *way, uint64_t proposed, const char *known)
+{
+    redisReply *reply = take(way, "3600000", proposed, known);
+    cr_assert(reply->type == REDIS_REPLY_INTEGER || reply->type == REDIS_REPLY_STRING, "%s: %d",
+              redis_scripts[way->script].name, reply->type);
+    uint64_t number = reply->type == REDIS_REPLY_INTEGER ? (uint64_t)reply->integer
+                                                         : strtoull(reply->str, NULL, 10);
+    freeReplyObject(reply);
+    cr_assert_eq(strtoull(ask(&one, "GET lockagent:fence:lock:k"), NULL, 10), number);
+    return number;
+}
+
+static void expect_guarded(const struct way *way, const char *known, int64_t least_ms,
+                           int64_t most_ms)
+{
+    redisReply *reply = take(way, "3600000", FLOOR + 5, known);
+    const char *name = redis_scripts[way->script].name;
+    cr_assert_eq(reply->type, REDIS_REPLY_ARRAY, "%s", name);
+    cr_assert_str_eq(reply->element[0]->str, "guarded", "%s", name);
+    cr_assert(reply->element[1]->integer >= least_ms && reply->element[1]->integer <= most_ms,
+              "%s: %lld", name, reply->element[1]->integer);
+    freeReplyObject(reply);
+    cr_assert_str_eq(ask(&one, "EXISTS lockagent:slot:0:lock:k lockagent:fence:lock:k"), "0");
+}
+
+Test(numbers, d5_3_the_usual_case_touches_no_marker)
+{
+    begin(&one, NULL);
+    for (unsigned i = 0; i < WAYS; i++) {
+        vote();
+        cr_assert_eq(granted(&ways[i], FLOOR + 5, "=" KNOWN), FLOOR + 5);
+        cr_assert_eq(top(), TOP);
+    }
+    end(&one);
+}
+
+/* An agent that asked before it heard of the floor. */
+Test(numbers, d5_3_no_grant_is_up_to_the_floor)
+{
+    begin(&one, NULL);
+    for (unsigned i = 0; i < WAYS; i++) {
+        vote();
+        cr_assert_eq(granted(&ways[i], 7, "!" KNOWN), FLOOR + 1, "%u", i);
+        cr_assert_eq(top(), TOP);
+        vote(); /* it came back with an older number */
+        ask(&one, "SET lockagent:fence:lock:k 9 PX 1000");
+        cr_assert_eq(granted(&ways[i], 7, "!" KNOWN), FLOOR + 1, "%u", i);
+    }
+    end(&one);
+}
+
+Test(numbers, d5_3_a_number_above_the_top_lifts_it)
+{
+    begin(&one, NULL);
+    for (unsigned i = 0; i < WAYS; i++) {
+        vote();
+        cr_assert_eq(granted(&ways[i], TOP + 9, "!" KNOWN), TOP + 9, "%u", i);
+        cr_assert_eq(top(), TOP + 9 + 2000000);
+        vote();
+        ask(&one, "SET lockagent:fence:lock:k %u PX 1000", TOP);
+        uint64_t number = i == READS ? TOP : TOP + 1; /* a read carries the last one */
+        cr_assert_eq(granted(&ways[i], FLOOR + 5, "=" KNOWN), number, "%u", i);
+        cr_assert_eq(top(), i == READS ? TOP : number + 2000000, "%u", i);
+    }
+    end(&one);
+}
+
+/* Java's counter has neither. */
+Test(numbers, r22_a_counter_that_java_counts_on_lifts_no_top)
+{
+    begin(&one, NULL);
+    vote();
+    freeReplyObject(take(&ways[WAYS - 1], "-1", TOP + 9, "=" KNOWN));
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "2000000009");
+    cr_assert_eq(top(), TOP);
+    vote();
+    freeReplyObject(take(&ways[WAYS - 1], "-1", 7, "=" KNOWN));
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "7");
+    for (unsigned i = 1; i < 3; i++) { /* it rises also where the agent's clock is behind */
+        ask(&one, "DEL lockagent:slot:0:lock:k");
+        freeReplyObject(take(&ways[WAYS - 1], "-1", 7, "=" KNOWN));
+        cr_assert_eq(ask_number(&one, "GET", "lockagent:fence:lock:k"), 7 + i);
+    }
+    end(&one);
+}
+
+Test(numbers, d5_3_a_vote_that_the_agent_does_not_know_is_none)
+{
+    static const char *const unknown[] = {"=r2:ee:0000001000000000", "=rr:e2:0000001000000000",
+                                          "=rr:ee:0000001000000001", "!rr:e2:0000001000000000", ""};
+    begin(&one, NULL);
+    for (unsigned i = 0; i < WAYS; i++) {
+        vote();
+        for (unsigned u = 0; u < sizeof(unknown) / sizeof(unknown[0]); u++)
+            expect_guarded(&ways[i], unknown[u], -1, -1);
+        ask(&one, "DEL lockagent:votes"); /* its guard is over, and it has not been told */
+        expect_guarded(&ways[i], "=" KNOWN, -1, -1);
+        ask(&one, "HSET lockagent:marker since 99999999999999");
+        expect_guarded(&ways[i], "=" KNOWN, 1, INT64_MAX);
+        ask(&one, "DEL lockagent:marker");
+        expect_guarded(&ways[i], "", -1, -1);
+    }
+    end(&one);
+}
+
+/* It was another one's replica, and is a master again, all in one run: its vote came along. */
+Test(numbers, r21_a_master_that_has_followed_another_has_no_vote)
+{
+    char known[100];
+    begin(&one, NULL);
+    for (unsigned i = 0; i < WAYS; i++) {
+        vote();
+        const char *info = ask(&one, "INFO replication"),
+                   *replid = strstr(info, "master_replid:") + strlen("master_replid:");
+        snprintf(known, sizeof(known), "@rr:ee:%.40s:0000001000000000", replid);
+        ask(&one, "SET lockagent:votes %s", known);
+        granted(&ways[i], FLOOR + 5, known);
+        ask(&one, "DEL lockagent:slot:0:lock:k lockagent:fence:lock:k");
+        ask(&one, "REPLICAOF 127.0.0.1 1");
+        ask(&one, "REPLICAOF NO ONE");
+        expect_guarded(&ways[i], known, -1, -1);
+    }
+    end(&one);
+}
+
+/* Several locks in one call: one that needs the slow way takes it for itself. */
+Test(numbers, d5_3_a_call_for_several_locks_minds_floor_and_top)
+{
+    begin(&one, NULL);
+    vote();
+    const char *known = "!" KNOWN;
+    static const char first_value[] = A40 AGENT "7:me", second_value[] = A40 AGENT "3000000000:me";
+    const char *const words[] = {"EVALSHA",
+                                 redis_scripts[SCRIPT_ACQUIRE].sha,
+                                 "6",
+                                 "lock:a",
+                                 "lock:b",
+                                 "lockagent:fence:lock:a",
+                                 "lockagent:fence:lock:b",
+                                 "lockagent:votes",
+                                 "lockagent:marker",
+                                 first_value,
+                                 "10000",
+                                 "3600000",
+                                 "7",
+                                 "0",
+                                 second_value,
+                                 "10000",
+                                 "3600000",
+                                 "3000000000",
+                                 "0",
+                                 "0",
+                                 known};
+    redisReply *reply = run(sizeof(words) / sizeof(words[0]), words);
+    cr_assert_eq(reply->elements, 2u);
+    freeReplyObject(reply);
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:a"), "1000000001");
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:b"), "3000000000");
+    cr_assert_eq(top(), 3002000000u);
+    end(&one);
+}
+
+/* A holder hands over without a vote; the floor and the top hold for its numbers as well. */
+Test(numbers, d5_3_a_hand_over_without_a_vote_minds_floor_and_top)
+{
+    static const enum script_id scripts[] = {SCRIPT_ACQUIRE, SCRIPT_ACQUIRE_REDISSON};
+    begin(&one, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        vote();
+        ask(&one, "DEL lockagent:votes");
+        if (i == 0)
+            ask(&one, "SET lock:k %s PX 10000", A40 AGENT "7:me");
+        else
+            ask(&one, "HSET lock:k %s 1 mode lockagent", A40 AGENT "7:me");
+        const char *value = B40 AGENT "7:me", *part = A40 AGENT;
+        const char *const words[] = {"EVALSHA",
+                                     redis_scripts[scripts[i]].sha,
+                                     "4",
+                                     "lock:k",
+                                     "lockagent:fence:lock:k",
+                                     "lockagent:votes",
+                                     "lockagent:marker",
+                                     value,
+                                     "10000",
+                                     "3600000",
+                                     "7",
+                                     "0",
+                                     part,
+                                     "0",
+                                     ""};
+        freeReplyObject(run(sizeof(words) / sizeof(words[0]), words));
+        cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1000000001");
+    }
+    end(&one);
+}
+
+/* R12: the second phase. */
+Test(numbers, d5_3_a_raise_above_the_top_lifts_it)
+{
+    begin(&one, NULL);
+    struct {
+        enum script_id script;
+        const char *own, *retention;
+        uint64_t top;
+    } raises[] = {{SCRIPT_RAISE, A40 AGENT "7:", "3600000", 3000000000u + 2000000},
+                  {SCRIPT_RAISE_RW, "w:" A40 AGENT "7:me", "3600000", 3000000000u + 2000000},
+                  {SCRIPT_RAISE_REDISSON, A40 AGENT "7:", "3600000", 3000000000u + 2000000},
+                  {SCRIPT_RAISE_REDISSON, A40 AGENT "7:", "-1", TOP}};
+    for (unsigned i = 0; i < 4; i++) {
+        vote();
+        if (i == 0)
+            ask(&one, "SET lock:k %s PX 10000", A40 AGENT "7:me");
+        else if (i == 1)
+            ask(&one, "ZADD lock:k 99999999999999 %s", "w:" A40 AGENT "7:me");
+        else
+            ask(&one, "HSET lock:k %s 1 mode lockagent", A40 AGENT "7:me");
+        const char *words[] = {"EVALSHA",
+                               redis_scripts[raises[i].script].sha,
+                               "3",
+                               "lock:k",
+                               "lockagent:fence:lock:k",
+                               "lockagent:marker",
+                               raises[i].own,
+                               "1500000000",
+                               raises[i].retention};
+        freeReplyObject(run(9, words));
+        cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1500000000", "%u", i);
+        cr_assert_eq(top(), TOP, "%u", i);
+        words[7] = "3000000000";
+        freeReplyObject(run(9, words));
+        cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "3000000000", "%u", i);
+        cr_assert_eq(top(), raises[i].top, "%u", i);
+    }
+    end(&one);
+}
