@@ -1,8 +1,8 @@
 # One entry point for people and for CI, thin over Meson. Each target first installs what it lacks,
 # on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage docs fuzz \
-  faults faults-long hazards interop servers page openapi compose \
+.PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage prove docs \
+  fuzz faults faults-long load hazards interop servers page openapi compose \
   compose-images kubernetes kubelet up install deb release-notes clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
@@ -71,6 +71,10 @@ coverage: ## What the simulator's schedules reach of the core, against the goals
 	@ninja -C build-coverage --quiet tests/sim/sim tests/sim/sim_tight tests/sim/guard/sim_guard
 	@tests/coverage/run.py build-coverage
 
+prove: ## No undefined behaviour, for every input: Frama-C's Eva on small C (ONLY=round, BUGS=0)
+	@deploy/install-deps.sh prove || echo "frama-c cannot be had here"
+	@tests/prove/run.py $(if $(ONLY),--only "$(ONLY)") $(if $(filter 0,$(BUGS)),--drivers)
+
 explore: ## Every schedule of small worlds, up to their bounds (SHORT=1: as in CI; SCRIPTS=...)
 	@deploy/install-deps.sh test
 	@$(call configure,build-explore,--buildtype=release -Db_ndebug=false)
@@ -84,12 +88,14 @@ sim-mutants: ## Finds the killing seeds of all mutants again, and writes them do
 	@ninja -C build-test --quiet
 	@tests/sim/find_seeds.py build-test
 	@tests/sim/table.py docs/testing.md --write
+	@tests/rules/rules.py write .
 
 docs: ## What README.md, docs/ and the manual page show of the program, made anew
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet lockagent
 	@tests/sim/table.py docs/testing.md --write
+	@tests/rules/rules.py write .
 	@tests/docs/check.py build-test/lockagent --write
 
 fuzz: ## All that parses, conversations and the core's schedule under libFuzzer (FUZZ_SECONDS=60)
@@ -111,6 +117,12 @@ faults-long: ## The same in random order with new seeds, for TIME=3600 seconds f
 	@ninja -C build-test --quiet
 	@$(on_server) tests/faults/run.py build-test --for $(or $(TIME),3600) \
 	  --seed $(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' '))
+
+load: ## Holders beside strangers at work: no lock is lost (SHORT=1: as in CI; ONLY=reads)
+	@deploy/install-deps.sh test
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet lockagent load_tools
+	@$(on_server) tests/load/run.py build-test $(if $(SHORT),--short) $(if $(ONLY),--only "$(ONLY)")
 
 hazards: ## Recipes for locks on Redis, each shown broken there and not here (WRITE=1, ONLY=DEL)
 	@deploy/install-deps.sh test
