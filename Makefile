@@ -36,7 +36,7 @@ test: ## All tests (REDIS_SERVER=/path/to/server, as of faults, hazards and inte
 
 lint: ## Formatting, clang-tidy, warnings of both compilers, shellcheck, and the lints of our own
 	@deploy/install-deps.sh lint
-	@export CC=clang; $(call configure,build-lint,)
+	@export CC=clang; $(call configure,build-lint,-Dmutants=false)
 	@tests/lint/run build-lint
 
 asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer

@@ -86,3 +86,24 @@ local function denied(key, held, own)
     local same = held and string.sub(held, 1, 41) == string.sub(own, 1, 41)
     return seen(same and 'moved' or 'held', key, held)
 end
+
+-- A master that has replicas may have followed one of them since the vote was written: then its
+-- replication id is not the vote's (R21).
+local function has_followed(stands)
+    local replid = string.match(stands, '^@.*:(%x+):%d+$')
+    local info = replid and redis.pcall('INFO', 'replication')
+    return replid and not (type(info) == 'string'
+        and string.find(info, 'master_replid:' .. replid, 1, true))
+end
+
+-- Whether a holder's release is asked of a master without a vote (D3.4, release.lua). It is looked
+-- up once a call.
+local has_vote
+local function is_guarded(number_text, vote)
+    if number_text == '' or not vote then return false end
+    if has_vote == nil then
+        local stands = redis.pcall('GET', vote)
+        has_vote = type(stands) == 'string' and not has_followed(stands)
+    end
+    return not has_vote
+end

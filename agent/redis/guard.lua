@@ -4,15 +4,6 @@
 -- to the top, the same with '!' in front if one is not, '' if it knows none.
 
 -- (top)
--- A master that has replicas may have followed one of them since the agent looked: then its
--- replication id is not the vote's (R21).
-local function has_followed(stands)
-    local replid = string.match(stands, '^@.*:(%x+):%d+$')
-    local info = replid and redis.pcall('INFO', 'replication')
-    return replid and not (type(info) == 'string'
-        and string.find(info, 'master_replid:' .. replid, 1, true))
-end
-
 -- Until when this master has no vote, in ms: false where it has one, -1 where that is not known. A
 -- vote that is not the one the agent knows is of another run, another epoch or other data, so the
 -- agent must look at the marker first.

@@ -7,8 +7,8 @@
 -- KEYS: the lock keys of all items, the tickets of all with order fair (tickets.lua stands behind
 -- the common part), and the vote where a holder asked and the group is guarded. A master without a
 -- vote may have forgotten the lock: another agent that has it may create the key anew before it
--- hears of the release (R7). So such a master answers a holder's release 'guarded' (D3). It does so
--- where the key is not there, and where it deletes the key.
+-- hears of the release (R7). So such a master answers a holder's release 'guarded' (D3.4), whatever
+-- is there, and also where it deletes the key.
 -- Answers a list, or 0 where that is what all answer; no item can make another one fail.
 -- (kind)
 local size = fair and 5 or 2
@@ -18,7 +18,8 @@ local count, done, locks = #ARGV / size, 0, {}
 if not (fair or slots) then
     local ask, own, channels = redis.pcall, count > 1 and {} or KEYS, {}
     locks = ask('MGET', unpack(KEYS)) -- refused as a whole: nothing is there
-    local votes = not KEYS[count + 1] or locks[count + 1]
+    local votes = locks[count + 1]
+    votes = not KEYS[count + 1] or votes and string.byte(votes) ~= 64 -- '@': has_followed
     for i = 1, count do
         local begins, value, number = ARGV[2 * i - 1], locks[i], ARGV[2 * i]
         local any = number == '*' and votes or number == ''
@@ -49,9 +50,10 @@ local function release(key, own, number_text, tickets, agent, number, ms)
     local held = get(key)
     -- also where somebody else's attempt has the key
     if agent and number == 0 then redis.pcall('HDEL', tickets, agent) end
-    local guarded = number_text ~= '' and vote and redis.pcall('GET', vote) == false
-    if held == false and guarded then return {'guarded', 0} end
-    if not held or string.sub(held, 1, #own) ~= own then return denied(key, held, own) end
+    local guarded = is_guarded(number_text, vote)
+    if not held or string.sub(held, 1, #own) ~= own then
+        return guarded and {'guarded', 0} or denied(key, held, own)
+    end
     local compared = tonumber(number_text)
     local there = compared and number_in(held)
     local wrong = compared and there ~= number_text

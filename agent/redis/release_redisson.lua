@@ -11,9 +11,10 @@ local vote = KEYS[count + 1]
 -- Any other text than a number breaks the decoder of those who listen.
 local function release(key, own, number_text)
     local held = get(key)
-    local guarded = number_text ~= '' and vote and redis.pcall('GET', vote) == false
-    if held == false and guarded then return {'guarded', 0} end
-    if not held or string.sub(held, 1, #own) ~= own then return denied(key, held, own) end
+    local guarded = is_guarded(number_text, vote)
+    if not held or string.sub(held, 1, #own) ~= own then
+        return guarded and {'guarded', 0} or denied(key, held, own)
+    end
     local compared = tonumber(number_text)
     local there = compared and number_in(held)
     local wrong = compared and there ~= number_text

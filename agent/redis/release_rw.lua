@@ -27,11 +27,11 @@ local function release(key, entry, asked, number_text, tickets, agent, number, m
     -- also where somebody else's attempt has the key
     if agent and number == 0 then redis.pcall('HDEL', tickets, agent) end
     local last, found = last_of(key), nil
-    local guarded = number_text ~= '' and vote and redis.pcall('GET', vote) == false
+    local guarded = is_guarded(number_text, vote)
     if last then found = find(key, entry) end
     if not found or not asked and agent_of(found) ~= agent_of(entry) then
+        if guarded then return {'guarded', 0} end
         local here = last == false or last and last.mode == 'r'
-        if here and guarded then return {'guarded', 0} end
         return here and -1 or told('held', key, last)
     end
     local there = compared and number_in(string.sub(found, 3))

@@ -16,11 +16,13 @@ static void set_options(const struct script *script)
 {
     world.options = (struct options){
         .agents = script->agents,
-        .masters = SIM_MASTERS,
+        .masters = script->has_replica ? 1 : SIM_MASTERS,
+        .replicas = script->has_replica,
+        .ack = script->has_replica,
         .keys = script->keys == 0 ? 1 : script->keys,
         .permits = script->permits == 0 ? 1 : script->permits,
         .callers = script->callers,
-        .algorithm = ALGORITHM_REDLOCK,
+        .algorithm = script->has_replica ? ALGORITHM_SINGLE : ALGORITHM_REDLOCK,
         .fencing = true,
         .journal = script->journal,
         .fair = script->fair || script->rw,
@@ -176,6 +178,8 @@ void scene_begin(const struct script *script)
     w->order = w->steps = w->arrivals = w->secrets = 0;
     set_options(script);
     configure_core();
+    for (uint8_t a = 0; a < w->options.agents; a++)
+        w->agents[a].max_ttl_ms = w->config.max_ttl_ms;
     turns_reset(w);
     wakes_reset(w);
     checker_reset(w);
@@ -188,6 +192,7 @@ void scene_begin(const struct script *script)
     w->caller_count = script->callers;
     for (uint8_t c = 0; c < w->caller_count; c++)
         w->callers[c].index = c;
+    w->promoted_at = -1;
     scene_settle();
     for (uint8_t m = 0; m < w->options.masters; m++)
         scene.late_copies[m] = scene.first_copies[m] = masters_copy(m);

@@ -25,6 +25,7 @@ static void heal(void)
     for (uint8_t m = 0; m < w->options.masters; m++)
         if (w->masters[m].down)
             scene_master_starts(m);
+    scene.lags_until = 0;
     if (w->options.redisson)
         java_releases();
     while (scene.stray_count > 0)

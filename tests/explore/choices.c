@@ -26,31 +26,19 @@ static const struct kind {
     bool has_master;
     bool touches; /* the agent's core takes a step */
 } kinds[CHOICE_KINDS] = {
-    [CHOICE_TIMER] = {'t', false, false, true},
-    [CHOICE_CONNECT] = {'c', false, true, true},
-    [CHOICE_MARKER] = {'k', false, true, true},
-    [CHOICE_EXECUTE] = {'x', false, true, false},
-    [CHOICE_SUBSCRIBE] = {'u', false, true, false},
-    [CHOICE_REPLY] = {'r', false, true, true},
-    [CHOICE_SIGNAL] = {'s', false, true, true},
-    [CHOICE_MOVE] = {'m', false, false, true},
-    [CHOICE_TIME] = {'T', false, false, false},
-    [CHOICE_STRAY] = {'y', false, false, false},
-    [CHOICE_HOLD_OUT] = {'O', true, true, false},
-    [CHOICE_HOLD_BACK] = {'B', true, true, false},
-    [CHOICE_CUT_NEVER] = {'N', true, true, true},
-    [CHOICE_CUT_RUN] = {'R', true, true, true},
-    [CHOICE_CUT_LATER] = {'L', true, true, true},
-    [CHOICE_FREEZE] = {'F', true, false, false},
-    [CHOICE_CRASH_NEVER] = {'C', true, false, true},
-    [CHOICE_CRASH_RUN] = {'D', true, false, true},
-    [CHOICE_FORGET] = {'G', true, true, false},
-    [CHOICE_RESTART] = {'E', true, true, false},
-    [CHOICE_PROMOTE] = {'P', true, true, false},
-    [CHOICE_CLOCK] = {'W', true, false, false},
-    [CHOICE_DOUBLE] = {'2', true, true, true},
-    [CHOICE_LOSE_SIGNAL] = {'S', true, true, false},
-    [CHOICE_REFUSE] = {'Q', true, true, false},
+    [CHOICE_TIMER] = {'t', false, false, true},      [CHOICE_CONNECT] = {'c', false, true, true},
+    [CHOICE_MARKER] = {'k', false, true, true},      [CHOICE_EXECUTE] = {'x', false, true, false},
+    [CHOICE_SUBSCRIBE] = {'u', false, true, false},  [CHOICE_REPLY] = {'r', false, true, true},
+    [CHOICE_SIGNAL] = {'s', false, true, true},      [CHOICE_MOVE] = {'m', false, false, true},
+    [CHOICE_TIME] = {'T', false, false, false},      [CHOICE_STRAY] = {'y', false, false, false},
+    [CHOICE_HOLD_OUT] = {'O', true, true, false},    [CHOICE_HOLD_BACK] = {'B', true, true, false},
+    [CHOICE_CUT_NEVER] = {'N', true, true, true},    [CHOICE_CUT_RUN] = {'R', true, true, true},
+    [CHOICE_CUT_LATER] = {'L', true, true, true},    [CHOICE_FREEZE] = {'F', true, false, false},
+    [CHOICE_CRASH_NEVER] = {'C', true, false, true}, [CHOICE_CRASH_RUN] = {'D', true, false, true},
+    [CHOICE_FORGET] = {'G', true, true, false},      [CHOICE_RESTART] = {'E', true, true, false},
+    [CHOICE_PROMOTE] = {'P', true, true, false},     [CHOICE_CLOCK] = {'W', true, false, false},
+    [CHOICE_LAG] = {'A', true, false, false},        [CHOICE_DOUBLE] = {'2', true, true, true},
+    [CHOICE_LOSE_SIGNAL] = {'S', true, true, false}, [CHOICE_REFUSE] = {'Q', true, true, false},
 };
 
 bool choice_is_fault(const struct choice *choice)
@@ -182,6 +170,7 @@ int64_t choices_next_time(void)
         sooner_of_keys(&next, m);
         sooner(&next, scene.back_at[m]);
     }
+    sooner(&next, scene.lags_until);
     if (!world.healed)
         sooner(&next, (world.now / part_us + 1) * part_us);
     return next;
@@ -270,9 +259,13 @@ static void list_faults(struct listing *listing)
             add(listing, CHOICE_FORGET, 0, m, 0);
         if ((may & MAY(RESTART)) != 0)
             add(listing, CHOICE_RESTART, 0, m, 0);
-        for (unsigned copy = 0; copy < COPIES && (may & MAY(PROMOTE)) != 0; copy++)
+        unsigned copies = scene.script->has_replica ? 1 : COPIES;
+        for (unsigned copy = 0; copy < copies && (may & MAY(PROMOTE)) != 0; copy++)
             add(listing, CHOICE_PROMOTE, 0, m, copy);
     }
+    bool may_lag = (may & MAY(LAG)) != 0 && scene.lags_until <= world.now;
+    for (unsigned length = 0; length < LENGTHS && may_lag; length++)
+        add(listing, CHOICE_LAG, 0, 0, length);
 }
 
 /* Who moves at once moves before time does: in one order of delivery, when all is delivered. */
@@ -391,6 +384,14 @@ static void take_delivery(const struct choice *choice)
     }
 }
 
+static void promote(uint8_t m, unsigned copy)
+{
+    if (scene.script->has_replica)
+        scene_promote_replica();
+    else
+        scene_master_stops(m, copy == 0 ? &scene.late_copies[m] : &scene.first_copies[m]);
+}
+
 static void take_fault(const struct choice *choice)
 {
     uint8_t a = choice->agent, m = choice->master;
@@ -419,7 +420,10 @@ static void take_fault(const struct choice *choice)
         scene_master_forgets(m);
         break;
     case CHOICE_PROMOTE:
-        scene_master_stops(m, choice->length == 0 ? &scene.late_copies[m] : &scene.first_copies[m]);
+        promote(m, choice->length);
+        break;
+    case CHOICE_LAG:
+        scene.lags_until = world.now + held_up_us[choice->length];
         break;
     case CHOICE_CLOCK:
         world.agents[a].wall_us += set_by_us[choice->length];
@@ -447,7 +451,7 @@ void choice_take(const struct choice *choice)
         take_time();
     else if (choice->kind == CHOICE_MOVE)
         people_move(choice->agent);
-    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_CLOCK)
+    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_LAG)
         take_fault(choice);
     else
         take_delivery(choice);
@@ -560,7 +564,13 @@ static void tell_fault(const struct choice *choice)
         break;
     case CHOICE_PROMOTE:
         printf("A replica of master %u takes its place, %s", m,
-               choice->length == 0 ? "without the last change" : "as it was at the start");
+               scene.script->has_replica ? "as it is"
+               : choice->length == 0     ? "without the last change"
+                                         : "as it was at the start");
+        break;
+    case CHOICE_LAG:
+        printf("The replica stands still for %lld ms",
+               (long long)held_up_us[choice->length] / 1000);
         break;
     case CHOICE_CLOCK:
         printf("The wall clock of agent %u is set by %lld ms", a,
@@ -579,7 +589,7 @@ void choice_tell(const struct choice *choice)
         printf("Time passes, until %.6f", (double)choices_next_time() / 1e6);
     else if (choice->kind == CHOICE_MOVE)
         tell_move(choice->agent);
-    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_CLOCK)
+    else if (choice->kind >= CHOICE_HOLD_OUT && choice->kind <= CHOICE_LAG)
         tell_fault(choice);
     else
         tell_delivery(choice);

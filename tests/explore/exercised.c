@@ -51,6 +51,8 @@ static const struct deed_row {
     [DEED_JAVA_KEY] = {"a key of the Java service on one master", COUNTED},
     [DEED_SHARED] = {"a call for two names", COUNTED},
     [DEED_UNAVAILABLE] = {"a request without a quorum", IN_FIGURES(unavailable)},
+    [DEED_UNREPLICATED] = {"a vote that the replica does not have", IN_FIGURES(unreplicated)},
+    [DEED_FAILOVER] = {"a replica that was promoted", IN_FIGURES(failovers)},
 };
 
 static uint64_t counts[DEEDS];

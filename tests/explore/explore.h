@@ -93,6 +93,7 @@ enum fault_kind {
     FAULT_DOUBLE,      /* a reply comes twice */
     FAULT_LOSE_SIGNAL, /* a message of a release is lost */
     FAULT_REFUSE,      /* a master refuses a command (OOM) */
+    FAULT_LAG,         /* the replica stands still, and then has all at once (R21) */
 };
 #define MAY(fault) (1u << FAULT_##fault)
 
@@ -135,6 +136,8 @@ enum deed {
     DEED_JAVA,
     DEED_JAVA_KEY,
     DEED_UNAVAILABLE,
+    DEED_UNREPLICATED,
+    DEED_FAILOVER,
     DEEDS
 };
 #define SEES(deed) (1ull << DEED_##deed)
@@ -158,6 +161,7 @@ struct script {
     /* One fault of one connection may hold up those who wait: a hold of a bare quorum tells of its
      * release at a bare quorum, and a second fencing phase (R12) asks a bare quorum. */
     bool needs_each;
+    bool has_replica;    /* of a single master, which WAITs for it (R21) */
     bool is_new_group;   /* no master has a marker */
     bool one_is_guarded; /* the first master has just forgotten everything */
     int64_t rate_ppm;    /* the first agent's clock is so much slower, the others' faster */
@@ -214,13 +218,14 @@ struct scene {
     int64_t frozen_until[SIM_AGENTS], boot_at[SIM_AGENTS];
     int64_t ends_at[SIM_AGENTS];  /* an agent that ends is gone then; 0: it does not end */
     int64_t back_at[SIM_MASTERS]; /* a master that restarts; 0: it is up */
-    int64_t idle_since;           /* since then a free key has been waited for; 0: none is */
-    struct hold java;             /* of the Java service */
-    bool is_hampered;             /* a fault of one connection was chosen, */
-    bool has_failed;              /* or more than that */
-    uint8_t probes;               /* callers who ask in a healed world */
-    uint8_t moved[PEOPLE_MAX];    /* moves that each caller has made */
-    uint8_t asked[PEOPLE_MAX];    /* requests of each caller that were made */
+    int64_t lags_until;        /* the replica has what the master had as it began to stand still */
+    int64_t idle_since;        /* since then a free key has been waited for; 0: none is */
+    struct hold java;          /* of the Java service */
+    bool is_hampered;          /* a fault of one connection was chosen, */
+    bool has_failed;           /* or more than that */
+    uint8_t probes;            /* callers who ask in a healed world */
+    uint8_t moved[PEOPLE_MAX]; /* moves that each caller has made */
+    uint8_t asked[PEOPLE_MAX]; /* requests of each caller that were made */
     struct request requests[PEOPLE_MAX][MOVES_MAX + 2];
     uint8_t unasked_count; /* requests of nobody */
     struct request unasked[4];
@@ -258,6 +263,8 @@ void scene_master_forgets(uint8_t master);
 /* It will be back with this copy of its keys; NULL: empty. */
 void scene_master_stops(uint8_t master, const struct copy *copy);
 void scene_master_starts(uint8_t master);
+/* The replica of the single master takes its place, with what it has. */
+void scene_promote_replica(void);
 /* What attempts of the healed world have left behind is an offence now (C8). */
 void scene_check_orphans(void);
 /* Commands of this path that have not run yet. */
@@ -329,6 +336,7 @@ enum choice_kind {
     CHOICE_RESTART,
     CHOICE_PROMOTE,
     CHOICE_CLOCK,
+    CHOICE_LAG,
     CHOICE_DOUBLE,
     CHOICE_LOSE_SIGNAL,
     CHOICE_REFUSE,

@@ -64,10 +64,10 @@ static uint64_t hash_entry(struct entry *entry)
     return hash;
 }
 
-/* Their order does not count. */
+/* Their order does not count. The server's replication id, which INFO shows, is one of them. */
 static uint64_t hash_keys(struct keyspace *keyspace)
 {
-    uint64_t hash = 0;
+    uint64_t hash = hash_more(0, keyspace->replid, sizeof keyspace->replid);
     for (uint32_t i = 0; i < keyspace->count;)
         if (has_expired(keyspace, &keyspace->entries[i]))
             entry_remove(keyspace, &keyspace->entries[i]);
@@ -120,6 +120,8 @@ static struct keyspace *copy_of(const struct keyspace *keyspace)
     struct keyspace *copy = keyspace_new();
     keyspace_copy(copy, keyspace);
     copy->now_us = keyspace->now_us;
+    memcpy(copy->replid, keyspace->replid, sizeof copy->replid);
+    memcpy(copy->replid2, keyspace->replid2, sizeof copy->replid2);
     copy->refusal = keyspace->refusal;
     copy->owner = keyspace->owner;
     copy->subscribers = keyspace->subscribers;

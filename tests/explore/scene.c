@@ -19,6 +19,7 @@ enum {
     MARKER_US = 500000, /* until an agent that was told nothing looks at the marker */
     MASTER_US = 50000,  /* a restart of one */
     MARKER_SOON_US = 1000,
+    WAIT_US = 20000, /* a replica is waited for */
     MESSAGE_BYTES = 2048,
     COMMAND_BYTES = 8192,
 };
@@ -157,6 +158,20 @@ static void happen(const struct deferred *one)
     }
 }
 
+static bool is_followed(void)
+{
+    return world.options.replicas > 0 && scene.lags_until <= world.now && !world.masters[0].down;
+}
+
+static void follow(void)
+{
+    struct replica *replica = &world.replicas[0];
+    if (!is_followed())
+        return;
+    replica->keyspace = world.masters[0].keyspace;
+    memcpy(replica->keys, world.masters[0].keys, sizeof replica->keys);
+}
+
 void scene_settle(void)
 {
     for (unsigned i = 0; i < deferred_count && world.violation[0] == '\0'; i++)
@@ -164,6 +179,7 @@ void scene_settle(void)
     deferred_count = 0;
     scratch_used = 0;
     masters_share();
+    follow();
     for (uint8_t a = 0; a < world.options.agents; a++)
         world.agents[a].timer_at = INT64_MAX;
     world.prng.state = 1;
@@ -221,7 +237,7 @@ void readings_all(struct world *w, uint8_t agent)
     (void)w, (void)agent;
 }
 
-/* No master here has replicas. */
+/* A WAIT and what it waits for are one step here (wait_for_replica). */
 void network_turn(struct world *w, uint8_t agent)
 {
     (void)w, (void)agent;
@@ -273,6 +289,19 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
     }
 }
 
+/* R21: what the replica does not have is worth as much as an answer to WAIT that says so, and such
+ * an answer comes late. */
+static void wait_for_replica(const struct message *message, struct verdict *verdicts)
+{
+    if (world.options.replicas == 0 || is_followed())
+        return;
+    for (unsigned i = 0; i < message->count; i++) {
+        verdicts[i].vote = replicas_vote(message->op, verdicts[i].vote);
+        world.figures.unreplicated += verdicts[i].vote == VOTE_UNREPLICATED;
+    }
+    connection_of(message->agent, 0)->cut_back_until = world.now + WAIT_US;
+}
+
 static void execute(struct parcel *parcel, enum mishap mishap)
 {
     struct flight flight = flight_of(parcel);
@@ -280,6 +309,7 @@ static void execute(struct parcel *parcel, enum mishap mishap)
     if (master->down || master->boot != parcel->master_boot)
         return;
     flight_execute(&world, &flight, mishap);
+    wait_for_replica(parcel->message, flight.verdicts);
     parcel->verdicts =
         state_intern(flight.verdicts, parcel->message->count * sizeof flight.verdicts[0]);
     parcel->epoch = flight.epoch;
@@ -346,6 +376,10 @@ static void mark(uint8_t agent, uint8_t master, bool connecting)
         ask.question = GUARD_ASK_TELL;
         ask.top = largest_top();
         ask.told = GUARD_TOLD;
+        if (world.options.masters == 1) { /* nobody remembers: it goes by its clock */
+            ask.top = (uint64_t)wall_us > ask.top ? (uint64_t)wall_us : ask.top;
+            ask.told = GUARD_GUESSED;
+        }
         memcpy(ask.epoch, answer.epoch, sizeof ask.epoch);
         master_mark(&world, master, &ask, wall_us, &answer);
     }
@@ -524,8 +558,20 @@ void scene_master_stops(uint8_t index, const struct copy *copy)
     scene.back_at[index] = world.now + MASTER_US;
 }
 
+void scene_promote_replica(void)
+{
+    struct copy copy = {.keyspace = world.replicas[0].keyspace};
+    memcpy(copy.keys, world.replicas[0].keys, sizeof copy.keys);
+    scene_master_stops(0, &copy);
+    masters_own(0);
+    master_begin_history(&world.masters[0]);
+    world.figures.failovers++;
+}
+
 void scene_master_starts(uint8_t master)
 {
+    if (world.options.replicas > 0)
+        world.promoted_at = world.now;
     world.masters[master].down = false;
     scene.back_at[master] = 0;
 }

@@ -108,7 +108,10 @@ static void list_world(struct ranges *ranges)
         ranges_add(ranges, scene.requests[c], scene.asked[c] * sizeof scene.requests[0][0]);
     ADD_FROM_TO(ranges, &scene, offsetof(struct scene, unasked_count),
                 offsetof(struct scene, unasked) + scene.unasked_count * sizeof scene.unasked[0]);
-    if ((scene.script->faults & MAY(PROMOTE)) != 0)
+    if (scene.script->has_replica) {
+        ranges_add(ranges, &w->replicas[0], sizeof w->replicas[0]);
+        ranges_add(ranges, &w->promoted_at, sizeof w->promoted_at);
+    } else if ((scene.script->faults & MAY(PROMOTE)) != 0)
         ranges_add(ranges, scene.late_copies, sizeof scene.late_copies);
 }
 

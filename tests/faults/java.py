@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A Java service beside the agents (R22): java.py SEED TTL_MS HISTORY SOCKET..., until SIGTERM.
+"""A Java service beside the agents (R22): java.py SEED TTL_MS HISTORY SOCKET..., until SIGTERM. It
+prints `ready` once it takes signals.
 
 Each caller takes contested keys as RedissonRedLock does: RLock's script on one master after the
 other, a quorum of them, and a release of what it took in vain. It knows no guard, numbers nothing
@@ -134,6 +135,7 @@ def main():
     ending, lock = threading.Event(), threading.Lock()
     signals = (signal.SIGTERM, signal.SIGUSR1)
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    print("ready", flush=True)
     with open(path, "a", encoding="utf-8", buffering=1) as history:
 
         def tell(event):

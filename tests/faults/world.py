@@ -762,7 +762,10 @@ class World:
                 self.history + ".java",
                 *map(self.socket, range(MASTERS)),
             ],
+            stdout=subprocess.PIPE,
         )
+        if self.processes["java"].stdout.readline() != "ready\n":  # SIGTERM would just end it
+            raise Failure(f"the Java service did not start:\n{self.log('java')}")
 
     def stop_java(self):
         """It gives back what it holds."""

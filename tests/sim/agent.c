@@ -80,7 +80,9 @@ void agent_boot(struct world *w, uint8_t index)
     if (agent->name == 0 || !w->options.journal)
         agent->name = 1 + index + SIM_AGENTS * agent->incarnation;
     w->config.agent = agent->name;
-    size_t bytes = core_size(&w->config);
+    struct core_config config = w->config;
+    config.max_ttl_ms = agent->max_ttl_ms;
+    size_t bytes = core_size(&config);
     if (bytes > agent->memory_bytes) {
         free(agent->memory);
         agent->memory = malloc(bytes);
@@ -89,7 +91,7 @@ void agent_boot(struct world *w, uint8_t index)
     if (agent->memory == NULL)
         abort();
     memset(agent->memory, 0, bytes);
-    agent->core = core_init(agent->memory, &w->config);
+    agent->core = core_init(agent->memory, &config);
     agent->alive = true;
     agent->draining = agent->ending = agent->dropped_debt = agent->reloaded = false;
     agent->in_turn = false;
