@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-TestSuite(cli, .init = world_open, .fini = world_close, .timeout = 60);
+TestSuite(cli, .init = world_open, .fini = world_close, .timeout = 240);
 
 static struct outcome lockagent(const char *a, const char *b, const char *c, const char *d)
 {
@@ -99,8 +99,9 @@ static void expect_hidden(const char *const arguments[])
     cr_expect_null(strstr(outcome.out, "hunter2"), "%s", outcome.out);
 }
 
-/* A URL that is mistyped, or stands where no URL belongs, is told of without its password. */
-Test(cli, no_error_shows_a_password, .timeout = 240) /* it starts 260 programs */
+/* A URL that is mistyped, or stands where no URL belongs, is told of without its password. The suite
+ * has its time-out for this test, which starts 260 programs. */
+Test(cli, no_error_shows_a_password)
 {
     static const char *const urls[] = {
         "redis://u:hunter2",

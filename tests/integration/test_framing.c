@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-TestSuite(framing, .init = world_open, .fini = world_close, .timeout = 60);
+TestSuite(framing, .init = world_open, .fini = world_close, .timeout = 120);
 
 /* Says all of it, closes the sending side, and hears what there is to hear. */
 static const struct reply *say_and_leave(const struct agent *agent, const char *bytes)
@@ -174,7 +174,7 @@ static void say_in_pieces(int wire, const char *bytes, size_t size)
 
 /* RFC 9112, 7.1: the lines of a chunked body end in CR LF. Where a bare LF ends one for us, a proxy
  * before us may read on. */
-Test(framing, doubtful_chunks, .timeout = 120)
+Test(framing, doubtful_chunks)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){.admin = true}), admin = *agent;
@@ -220,7 +220,7 @@ Test(framing, doubtful_chunks, .timeout = 120)
 
 /* Honest chunks are taken however they come: in one segment, in two at every place, byte by byte;
  * and the connection goes on behind them. */
-Test(framing, plain_chunks, .timeout = 120)
+Test(framing, plain_chunks)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
