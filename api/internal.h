@@ -104,7 +104,7 @@ struct request {
     bool suspended;
     bool parked, asks;             /* counted in api->parked, or in api->asking */
     bool has_turn;                 /* it has stood in line, and goes on */
-    struct link in_line;           /* in api->line or api->rendering, */
+    struct link in_line;           /* in a queue of api->shares or in api->rendering, */
     struct connection *connection; /* and then whose request it is */
     unsigned status;               /* of the queued response; 0: none */
     struct instant answered_at;    /* of a stream: when it began */
@@ -200,6 +200,20 @@ struct rendering {
     uint64_t at_ms;
 };
 
+/* What has a share of each turn of the loop (strangers.c). */
+enum share_kind {
+    SHARE_CHECKS,    /* health checks and constant pages */
+    SHARE_STRANGERS, /* all else that no holder asked for */
+    SHARES
+};
+struct share {
+    struct list queue; /* requests that wait for their turn, */
+    struct list front; /* and before them those whose turn was cut short */
+    bool served;       /* one of them, in this turn */
+    unsigned at_once;  /* so many of them go on in one run */
+    uint64_t until_ns; /* they do nothing later in this turn of the loop */
+};
+
 struct api {
     uv_loop_t *loop;
     const struct config *config;
@@ -228,11 +242,7 @@ struct api {
     uint32_t parked; /* requests that wait for a lock, or stream */
     uint32_t asking; /* requests that ask for a lock once, or wait for a page */
 
-    struct list line;       /* requests of strangers that wait for their turn (strangers.c), */
-    struct list line_front; /* and before them those whose turn was cut short */
-    bool stranger_served;   /* in this turn */
-    unsigned at_once;       /* so many of them go on in one run */
-    uint64_t turn_until_ns; /* strangers do nothing later in this turn of the loop */
+    struct share shares[SHARES]; /* of a turn of the loop (strangers.c) */
 
     struct MHD_Response *no_content, *openapi, *openapi_3_0, *alive; /* constant responses */
     struct rendering renderings[RENDERINGS];

@@ -3,6 +3,7 @@
 
 #include "api/rendering.h"
 #include "api/response.h"
+#include "api/strangers.h"
 
 static struct MHD_Response *render_metrics(struct connection *connection)
 {
@@ -19,20 +20,27 @@ enum MHD_Result page_metrics(struct connection *connection)
     return rendering_answer(connection, "metrics", /* may_be_old= */ true, render_metrics);
 }
 
+static enum MHD_Result constant(struct connection *connection, struct MHD_Response *response)
+{
+    enum turn turn = strangers_turn_of(connection, SHARE_CHECKS);
+    return turn == TURN_NOW ? response_shared(connection, 200, response)
+                            : strangers_later(connection, turn);
+}
+
 /* Liveness never depends on Redis (D5.2). */
 enum MHD_Result page_alive(struct connection *connection)
 {
-    return response_shared(connection, 200, connection->api->alive);
+    return constant(connection, connection->api->alive);
 }
 
 enum MHD_Result page_openapi(struct connection *connection)
 {
-    return response_shared(connection, 200, connection->api->openapi);
+    return constant(connection, connection->api->openapi);
 }
 
 enum MHD_Result page_openapi_3_0(struct connection *connection)
 {
-    return response_shared(connection, 200, connection->api->openapi_3_0);
+    return constant(connection, connection->api->openapi_3_0);
 }
 
 static json_t *master_json(const struct api *api, size_t group, size_t master)
@@ -69,6 +77,9 @@ static json_t *group_json(const struct api *api, size_t g)
 enum MHD_Result page_ready(struct connection *connection)
 {
     struct api *api = connection->api;
+    enum turn turn = strangers_turn_of(connection, SHARE_CHECKS);
+    if (turn != TURN_NOW)
+        return strangers_later(connection, turn);
     const char *why_not = api->backend.not_ready(api->backend.arg);
     if (why_not == NULL && (api->draining || api->stopping))
         why_not = "draining";

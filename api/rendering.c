@@ -179,7 +179,7 @@ enum MHD_Result rendering_answer(struct connection *connection, const char *what
 {
     struct api *api = connection->api;
     CORE_ASSERT(strlen(what) < sizeof(api->renderings[0].what));
-    enum turn turn = strangers_turn_of(connection);
+    enum turn turn = strangers_turn_of(connection, SHARE_STRANGERS);
     if (turn != TURN_NOW)
         return strangers_later(connection, turn);
     send_by_pieces(connection);

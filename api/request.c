@@ -93,15 +93,16 @@ static enum MHD_Result run(struct connection *connection)
     const struct operation *operation = connection->request->operation;
     enum turn turn = !operation->uses_core || is_a_holders(connection)
                          ? TURN_NOW
-                         : strangers_turn_of(connection);
+                         : strangers_turn_of(connection, SHARE_STRANGERS);
     return turn == TURN_NOW ? operation->run(connection) : strangers_later(connection, turn);
 }
 
 static enum MHD_Result check(struct connection *connection)
 {
-    enum { SMALL_BODY = 4096 };
+    enum { SMALL_BODY = 512 }; /* nested arrays cost the most */
     struct request *request = connection->request;
-    enum turn turn = request->body_len > SMALL_BODY ? strangers_turn_of(connection) : TURN_NOW;
+    enum turn turn =
+        request->body_len > SMALL_BODY ? strangers_turn_of(connection, SHARE_STRANGERS) : TURN_NOW;
     if (turn != TURN_NOW)
         return strangers_later(connection, turn);
     parse_end(connection);
@@ -121,8 +122,9 @@ static enum MHD_Result all_came(struct connection *connection)
 
 static enum MHD_Result write_answer(struct connection *connection)
 {
-    enum turn turn =
-        connection->request->method == METHOD_GET ? strangers_turn_of(connection) : TURN_NOW;
+    enum turn turn = connection->request->method == METHOD_GET
+                         ? strangers_turn_of(connection, SHARE_STRANGERS)
+                         : TURN_NOW;
     return turn == TURN_LATER ? MHD_YES : answer_write(connection);
 }
 

@@ -1,4 +1,4 @@
-/* The queue of requests that no holder made (strangers.h).
+/* The queues of requests that no holder made (strangers.h).
  *
  *   a request is here --time is left, and the queue is empty--> goes on
  *      |                                                          ^
@@ -7,22 +7,21 @@
  * One loop serves holders and strangers. Each request costs little, but some thousands of
  * connections may ask at once, and a renewal waits for the masters' answers no longer than
  * node_timeout. So strangers have a few milliseconds in each turn, in the order of their coming,
- * and the loop reads from the masters in between. A holder's request is not queued. A health check
- * is not queued either. */
+ * and the loop reads from the masters in between. A holder's request is not queued. Health checks
+ * have a share of their own, so that they wait for nobody else. */
 #include "api/strangers.h"
 
 #include "api/answer.h"
 #include "api/connection.h"
 
-enum {
-    TURN_US = 4000,   /* of strangers, in one turn of the loop */
-    AT_ONCE_MAX = 16, /* that go on in one run of libmicrohttpd */
-};
+enum { AT_ONCE_MAX = 16 }; /* that go on in one run of libmicrohttpd */
+/* In one turn of the loop. */
+static const unsigned share_us[SHARES] = {[SHARE_CHECKS] = 2000, [SHARE_STRANGERS] = 2500};
 
 /* One goes on in each turn, however long others took. */
-static bool has_time(const struct api *api)
+static bool has_time(const struct share *share)
 {
-    return !api->stranger_served || uv_hrtime() < api->turn_until_ns;
+    return !share->served || uv_hrtime() < share->until_ns;
 }
 
 static void stand_in(struct list *list, struct connection *connection)
@@ -35,10 +34,10 @@ static void stand_in(struct list *list, struct connection *connection)
 }
 
 /* Those come first whose turn had come when its time was over. */
-static struct link *first_of(struct api *api)
+static struct link *first_of(struct share *share)
 {
-    struct link *first = list_first(&api->line_front);
-    return first != NULL ? first : list_first(&api->line);
+    struct link *first = list_first(&share->front);
+    return first != NULL ? first : list_first(&share->queue);
 }
 
 static void let_go_on(struct link *in_line)
@@ -52,52 +51,71 @@ static void let_go_on(struct link *in_line)
 
 void strangers_start(struct api *api)
 {
-    list_init(&api->line);
-    list_init(&api->line_front);
+    for (size_t i = 0; i < SHARES; i++) {
+        list_init(&api->shares[i].queue);
+        list_init(&api->shares[i].front);
+    }
 }
 
 void strangers_begin(struct api *api)
 {
-    api->turn_until_ns = uv_hrtime() + (uint64_t)TURN_US * 1000;
-    api->stranger_served = false;
+    uint64_t now_ns = uv_hrtime();
+    for (size_t i = 0; i < SHARES; i++) {
+        api->shares[i].until_ns = now_ns + (uint64_t)share_us[i] * 1000;
+        api->shares[i].served = false;
+    }
 }
 
 /* libmicrohttpd does not keep the order of those that go on at once: they are fewer where the time
  * is not enough for all of them. */
-static void reckon_at_once(struct api *api)
+static void reckon_at_once(struct share *share)
 {
-    if (!list_is_empty(&api->line_front))
-        api->at_once = (api->at_once + 1) / 2;
-    else if (api->at_once < AT_ONCE_MAX)
-        api->at_once++;
+    if (!list_is_empty(&share->front))
+        share->at_once = (share->at_once + 1) / 2;
+    else if (share->at_once < AT_ONCE_MAX)
+        share->at_once++;
 }
 
 bool strangers_next(struct api *api)
 {
-    struct link *first;
-    reckon_at_once(api);
-    for (unsigned i = 0; i < api->at_once && has_time(api) && (first = first_of(api)) != NULL; i++)
-        let_go_on(first);
-    return first_of(api) != NULL;
+    bool more = false;
+    for (size_t s = 0; s < SHARES; s++) {
+        struct share *share = &api->shares[s];
+        struct link *first;
+        reckon_at_once(share);
+        for (unsigned i = 0; i < share->at_once && has_time(share); i++)
+            if ((first = first_of(share)) != NULL)
+                let_go_on(first);
+        more = more || first_of(share) != NULL;
+    }
+    return more;
 }
 
-enum turn strangers_turn_of(struct connection *connection)
+/* Counts it among the requests that wait. False: there are too many. */
+static bool is_let_wait(struct connection *connection)
 {
-    struct api *api = connection->api;
-    struct request *request = connection->request;
-    bool goes_first = connection->listener->is_admin || api->stopping,
-         is_next = request->has_turn || first_of(api) == NULL, had_turn = request->has_turn;
-    request->has_turn = false;
-    if (goes_first || (is_next && has_time(api))) {
-        api->stranger_served = true;
-        return TURN_NOW;
-    }
+    const struct request *request = connection->request;
     /* Its token may be that of a hold at another agent: a place is kept for it (D9). */
     bool has_token = request->method == METHOD_PUT || request->method == METHOD_DELETE;
     bool is_counted = has_token || request->asks || request->parked;
-    if (!is_counted && !connection_park(connection, /* lasts= */ false))
-        return TURN_NEVER;
-    stand_in(had_turn ? &api->line_front : &api->line, connection);
+    return is_counted || connection_park(connection, /* lasts= */ false);
+}
+
+enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
+{
+    struct api *api = connection->api;
+    struct share *share = &api->shares[kind];
+    struct request *request = connection->request;
+    bool goes_first = connection->listener->is_admin || api->stopping,
+         is_next = request->has_turn || first_of(share) == NULL, had_turn = request->has_turn;
+    request->has_turn = false;
+    if (goes_first || (is_next && has_time(share))) {
+        share->served = true;
+        return TURN_NOW;
+    }
+    if (!is_let_wait(connection))
+        return kind == SHARE_CHECKS ? TURN_NOW : TURN_NEVER;
+    stand_in(had_turn ? &share->front : &share->queue, connection);
     return TURN_LATER;
 }
 
@@ -109,6 +127,7 @@ enum MHD_Result strangers_later(struct connection *connection, enum turn turn)
 void strangers_stop(struct api *api)
 {
     struct link *first;
-    while ((first = first_of(api)) != NULL)
-        let_go_on(first);
+    for (size_t i = 0; i < SHARES; i++)
+        while ((first = first_of(&api->shares[i])) != NULL)
+            let_go_on(first);
 }

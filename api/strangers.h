@@ -5,17 +5,17 @@
 #include "api/internal.h"
 
 void strangers_start(struct api *api);
-/* A turn of the loop begins: strangers have TURN_US of it. */
+/* A turn of the loop begins. */
 void strangers_begin(struct api *api);
-/* Resumes some of the requests in the queue, if time is left. Returns true if the queue is not
+/* Resumes some of the requests in the queues, if time is left. Returns true if a queue is not
  * empty. */
 bool strangers_next(struct api *api);
 enum turn {
     TURN_NOW,   /* the request may go on */
     TURN_LATER, /* it is queued and suspended: the handler is called again in the same phase */
-    TURN_NEVER, /* too many connections wait (D9) */
+    TURN_NEVER, /* too many connections wait (D9); never said to a health check */
 };
-enum turn strangers_turn_of(struct connection *connection);
+enum turn strangers_turn_of(struct connection *connection, enum share_kind share);
 /* What the handler returns where the turn is later, or never: then it is 429. */
 enum MHD_Result strangers_later(struct connection *connection, enum turn turn);
 /* All of them go on: nothing may be suspended as the daemons stop. */

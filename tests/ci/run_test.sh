@@ -26,6 +26,6 @@ expect() { # expect GATE CODE FAILED: what it ends with where that gate fails
     fi
 }
 expect none 0 0
-for gate in test lint explore kubernetes coverage; do # of both lanes, first and last
+for gate in test lint explore kubernetes coverage load; do # of both lanes, first and last, and alone
     expect "$gate" 1 1
 done

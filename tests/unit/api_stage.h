@@ -46,7 +46,8 @@ static struct stage {
     struct effect_answer answer; /* what it answers, and what answer_pending() answers */
     int64_t skew_us;             /* added to the clock */
     size_t submitted, cancelled, undelivered, stuck;
-    int64_t busy_ms;   /* for so long an acquire or a read keeps the loop busy */
+    size_t checked;    /* answers of /readyz */
+    int64_t busy_ms;   /* for so long an acquire, a read or /readyz keeps the loop busy */
     struct event last; /* its texts are copied below */
     char last_key[LIMIT_KEY_BYTES + 1], last_label[LIMIT_LABEL_BYTES + 1];
     uint32_t pending[PENDING];
@@ -69,9 +70,17 @@ static int64_t stage_ms(void)
     return stage_now(NULL).us / 1000 - stage.skew_us / 1000;
 }
 
+static void be_busy(void)
+{
+    for (int64_t end = stage_ms() + stage.busy_ms; stage_ms() < end;)
+        ;
+}
+
 static const char *stage_not_ready(void *arg)
 {
     (void)arg;
+    stage.checked++;
+    be_busy();
     return stage.not_ready;
 }
 
@@ -115,8 +124,7 @@ static void take_request(uint32_t number, struct text key)
                       "the number of an unanswered request was used again");
     copy_text(stage.last_key, key);
     stage.submitted++;
-    for (int64_t end = stage_ms() + stage.busy_ms; stage_ms() < end;)
-        ;
+    be_busy();
     if (stage.answers_at_once)
         give_answer(number);
     else

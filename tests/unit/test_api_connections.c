@@ -408,7 +408,7 @@ Test(connections, at_the_limit_callers_come_in_as_others_leave, .init = few_conn
 
 /* ---- strangers ---- */
 
-/* D9: after 4 ms of a turn the others wait for the next one. They come in their order, and a health
+/* D9: after 2.5 ms of a turn the others wait for the next one. They come in their order, and a health
  * check passes them. */
 Test(connections, d9_strangers_have_a_share_of_a_turn, .init = stage_play, .fini = stage_close)
 {
@@ -440,7 +440,68 @@ Test(connections, d9_strangers_have_a_share_of_a_turn, .init = stage_play, .fini
     close(probe);
 }
 
-/* D9: and so does a PUT whose token this agent knows. One with another token stands in line. */
+/* D9: health checks have a share of their own, and one that comes later waits for the others. */
+Test(connections, d9_health_checks_have_a_share_of_a_turn, .init = stage_play, .fini = stage_close)
+{
+    enum { CHECKS = 20 };
+    static const char ready[] = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    int fds[CHECKS];
+    stage.busy_ms = 5;
+    for (int i = 0; i < CHECKS; i++) {
+        fds[i] = caller_open(API);
+        turn_for(5);
+    }
+    for (int i = 0; i < CHECKS; i++)
+        cr_assert_eq(send(fds[i], ready, strlen(ready), 0), (ssize_t)strlen(ready));
+    while (stage.checked < CHECKS) {
+        size_t before = stage.checked;
+        turn();
+        cr_assert_leq(stage.checked - before, 2, "more than its share in one turn");
+    }
+    for (int i = 0; i < CHECKS; i++) {
+        received_len = 0;
+        cr_assert_eq(receive(fds[i]), 200);
+        close(fds[i]);
+    }
+    cr_assert(until(stage.api->asking == 0), "%u", stage.api->asking);
+}
+
+/* D9: a body that may be costly to read is read in its turn. */
+Test(connections, d9_a_body_is_read_in_its_turn, .init = stage_play, .fini = stage_close)
+{
+    enum { POSTS = 10, STRANGERS = 15, NESTED = 300 };
+    static char post[NESTED * 2 + 400];
+    int fds[STRANGERS];
+    size_t head = (size_t)snprintf(post, sizeof(post),
+                                   "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                                   "application/json\r\nContent-Length: %d\r\n\r\n{\"label\": ",
+                                   2 * NESTED + 11);
+    memset(post + head, '[', NESTED);
+    memset(post + head + NESTED, ']', NESTED);
+    post[head + 2 * NESTED] = '}';
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    stage.busy_ms = 5;
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = caller_open(API);
+        turn_for(5);
+    }
+    for (int i = 0; i < POSTS; i++)
+        cr_assert_eq(send(fds[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    while (stage.submitted == 0)
+        turn();
+    for (int i = POSTS; i < STRANGERS; i++)
+        cr_assert_eq(send(fds[i], post, strlen(post), 0), (ssize_t)strlen(post));
+    turn();
+    for (int i = POSTS; i < STRANGERS; i++)
+        cr_assert_lt(recv(fds[i], received, 1, MSG_DONTWAIT | MSG_PEEK), 0, "it was read at once");
+    for (int i = 0; i < STRANGERS; i++) {
+        received_len = 0;
+        cr_assert_eq(receive(fds[i]), i < POSTS ? 409 : 400);
+        close(fds[i]);
+    }
+}
+
+/* D9: a PUT whose token this agent knows passes strangers. One with another token stands in line. */
 Test(connections, d9_a_holder_passes_strangers, .init = stage_play, .fini = stage_close)
 {
     enum { STRANGERS = 20 };
@@ -489,7 +550,7 @@ Test(connections, d9_who_stood_in_line_is_counted_once, .init = stage_play, .fin
     turn_for(20);
     for (int i = 0; i < STRANGERS; i++)
         cr_assert_gt(send(fds[i], WAITING_POST, strlen(WAITING_POST), 0), 0);
-    cr_assert(until(!list_is_empty(&stage.api->line)));
+    cr_assert(until(!list_is_empty(&stage.api->shares[SHARE_STRANGERS].queue)));
     cr_assert_gt(stage.api->asking, 0);
     for (int i = 0; i < STRANGERS; i++) {
         received_len = 0;

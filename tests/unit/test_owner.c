@@ -159,9 +159,8 @@ Test(owner, a_hand_over_is_asked_for_if_its_release_is)
     cr_assert_not(rig.sent[OP_HANDOVER].asked);
 }
 
-/* D3.4: a master without a vote tells a DELETE nothing. It pays a release that no holder asked
- * for, because it has looked for the token. */
-Test(owner, d3_a_hand_over_that_is_guarded_tells_a_delete_nothing)
+/* Request 1 waits for what request 2 releases. */
+static void hand_over(void)
 {
     prepare(5);
     rig.policy.handover_max = 5;
@@ -170,6 +169,13 @@ Test(owner, d3_a_hand_over_that_is_guarded_tells_a_delete_nothing)
     acquire_as(1, "k", .wait_ms = 60000);
     release(2, "k", token);
     expect_send(OP_HANDOVER, ALL);
+}
+
+/* D3.4: a master without a vote tells a DELETE nothing. It pays a release that no holder asked
+ * for, because it has looked for the token. */
+Test(owner, d3_a_hand_over_that_is_guarded_tells_a_delete_nothing)
+{
+    hand_over();
     reply(OP_HANDOVER, QUORUM, VOTE_GUARDED);
     reply(OP_HANDOVER, REST, VOTE_YES);
     expect_answer(2, ANSWER_RELEASE_PENDING);
@@ -361,13 +367,7 @@ Test(owner, a_put_of_what_another_agent_has_adopts_it_back)
 /* D3.4: another agent may have the token still, and give it its key back at such a master. */
 Test(owner, d3_a_hand_over_by_masters_without_a_vote_tells_a_delete_nothing)
 {
-    prepare(5);
-    rig.policy.handover_max = 5;
-    begin();
-    struct token token = hold("k");
-    acquire_as(1, "k", .wait_ms = 60000);
-    release(2, "k", token);
-    expect_send(OP_HANDOVER, ALL);
+    hand_over();
     reply_with(OP_HANDOVER, QUORUM,
                (struct event_reply){
                    .vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .pttl_ms = 1});

@@ -186,22 +186,98 @@ Test(numbers, d5_3_a_vote_that_the_agent_does_not_know_is_none)
     end(&one);
 }
 
+/* A vote with the replication id that the server has now. */
+static void vote_with_replid(char known[100])
+{
+    vote();
+    const char *info = ask(&one, "INFO replication"),
+               *replid = strstr(info, "master_replid:") + strlen("master_replid:");
+    snprintf(known, 100, "@rr:ee:%.40s:0000001000000000", replid);
+    ask(&one, "SET lockagent:votes %s", known);
+}
+
 /* It was another one's replica, and is a master again, all in one run: its vote came along. */
+static void follow_another(void)
+{
+    ask(&one, "REPLICAOF 127.0.0.1 1");
+    ask(&one, "REPLICAOF NO ONE");
+}
+
 Test(numbers, r21_a_master_that_has_followed_another_has_no_vote)
 {
     char known[100];
     begin(&one, NULL);
     for (unsigned i = 0; i < WAYS; i++) {
-        vote();
-        const char *info = ask(&one, "INFO replication"),
-                   *replid = strstr(info, "master_replid:") + strlen("master_replid:");
-        snprintf(known, sizeof(known), "@rr:ee:%.40s:0000001000000000", replid);
-        ask(&one, "SET lockagent:votes %s", known);
+        vote_with_replid(known);
         granted(&ways[i], FLOOR + 5, known);
         ask(&one, "DEL lockagent:slot:0:lock:k lockagent:fence:lock:k");
-        ask(&one, "REPLICAOF 127.0.0.1 1");
-        ask(&one, "REPLICAOF NO ONE");
+        follow_another();
         expect_guarded(&ways[i], known, -1, -1);
+    }
+    end(&one);
+}
+
+/* What a release answers that its holder asked for, of a key that is not there. */
+static bool release_is_guarded(enum script_id script)
+{
+    bool fair = script == SCRIPT_RELEASE_FAIR, rw = script == SCRIPT_RELEASE_RW;
+    const char *words[WORDS_MAX] = {"EVALSHA", redis_scripts[script].sha, fair || rw ? "3" : "2",
+                                    "lockagent:slot:0:lock:k"};
+    unsigned count = 4;
+    if (fair || rw)
+        words[count++] = "lockagent:ticket:lock:k";
+    words[count++] = "lockagent:votes";
+    words[count++] = rw ? "w:" A40 AGENT : A40;
+    if (rw)
+        words[count++] = "1";
+    words[count++] = "*";
+    for (unsigned i = 0; i < (fair ? 3u : rw ? 4u : 0u); i++) /* no ticket */
+        words[count++] = "";
+    redisReply *reply = run(count, words);
+    cr_assert_eq(reply->type, REDIS_REPLY_ARRAY);
+    const redisReply *item = reply->element[0];
+    bool guarded = item->type == REDIS_REPLY_ARRAY;
+    if (guarded)
+        cr_assert_str_eq(item->element[0]->str, "guarded");
+    else
+        cr_assert_eq(item->integer, -1);
+    freeReplyObject(reply);
+    return guarded;
+}
+
+/* D3.4: a master without a vote tells a DELETE nothing. */
+Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_released)
+{
+    static const enum script_id scripts[] = {SCRIPT_RELEASE, SCRIPT_RELEASE_SLOTS,
+                                             SCRIPT_RELEASE_FAIR, SCRIPT_RELEASE_RW,
+                                             SCRIPT_RELEASE_REDISSON};
+    char known[100];
+    begin(&one, NULL);
+    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        vote_with_replid(known);
+        cr_assert_not(release_is_guarded(scripts[i]), "%u", i);
+        follow_another();
+        cr_assert(release_is_guarded(scripts[i]), "%u", i);
+        ask(&one, "DEL lockagent:votes");
+        cr_assert(release_is_guarded(scripts[i]), "%u", i);
+    }
+    end(&one);
+}
+
+/* Also where somebody else has the key: its own may come back when that one has gone. */
+Test(numbers, d3_a_master_without_a_vote_does_not_know_what_is_released_behind_another_holder)
+{
+    begin(&one, NULL);
+    vote();
+    for (unsigned votes = 2; votes-- > 0;) {
+        const char *const words[] = {
+            "EVALSHA", redis_scripts[SCRIPT_RELEASE].sha, "2", "lock:k", "lockagent:votes", A40,
+            "*"};
+        ask(&one, "SET lock:k another PX 10000");
+        redisReply *reply = run(sizeof(words) / sizeof(words[0]), words);
+        cr_assert_str_eq(reply->element[0]->element[0]->str, votes ? "held" : "guarded");
+        freeReplyObject(reply);
+        ask(&one, "DEL lockagent:votes");
     }
     end(&one);
 }
