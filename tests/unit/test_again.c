@@ -168,6 +168,42 @@ Test(again, r9_an_owner_keeps_its_place)
     expect_answer(1, ANSWER_GRANTED);
 }
 
+/* R9, order fair: and it takes the ticket of the first of them, for it has none. */
+Test(again, r9_an_owner_takes_the_ticket_of_the_one_that_it_stands_before)
+{
+    prepare(5);
+    rig.policy.reentrant = true;
+    rig.policy.order = ORDER_FAIR;
+    begin();
+    struct token token = hold_with("k", (struct event_acquire){.ttl_ms = 10000, .owner = MY_OWNER});
+    at_ms(1000), enter(1, 5000);
+    expect_send(OP_RENEW, ALL);
+    acquire_as(2, "k", .wait_ms = 5000);
+    release(3, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    uint64_t shown = rig.sent[OP_RELEASE].ticket.number;
+    cr_assert_neq(shown, 0u, "that of the second request");
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].ticket.number, shown);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+}
+
+/* R9: a repeat that takes the place of a waiter is as old as that one. */
+Test(again, r9_an_owner_does_not_pass_the_repeat_of_an_older_waiter)
+{
+    struct token token = begin_owned();
+    at_ms(1000), acquire_as(2, "k", .wait_ms = 5000, .idempotency = MY_KEY);
+    enter(1, 5000);
+    acquire_as(4, "k", .wait_ms = 5000, .idempotency = MY_KEY);
+    expect_answer(2, ANSWER_SUPERSEDED);
+    release(3, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(4, ANSWER_GRANTED);
+}
+
 /* Another agent has it by its holder's PUT: a repeat does not take it back. */
 Test(again, d3_a_repeat_adopts_nothing)
 {

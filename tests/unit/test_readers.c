@@ -120,6 +120,24 @@ Test(readers, r18_one_of_them_is_refused_at_once_whatever_becomes_of_the_others)
     grant(2, PROPOSAL);
 }
 
+/* A master that refused it keeps its ticket. It reads for long, so the ticket is taken off at once:
+ * a writer elsewhere would wait for it. */
+Test(readers, r18_who_reads_leaves_no_ticket_where_it_was_refused)
+{
+    begin_shared();
+    ask(1, MODE_READ, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, LATE,
+               (struct event_reply){.vote = VOTE_TAKEN,
+                                    .pttl_ms = 30000,
+                                    .mode = MODE_WRITE,
+                                    .ticket = rig.sent[OP_ACQUIRE].ticket.number,
+                                    .holder = text("other")});
+    reply_with(OP_ACQUIRE, FIRST, (struct event_reply){.vote = VOTE_YES, .fence = PROPOSAL});
+    expect_answer(1, ANSWER_GRANTED);
+    expect_send(OP_WITHDRAW, LATE);
+}
+
 /* Where one is refused, none begins until all that contend are decided; then all pause. */
 Test(readers, r18_who_was_refused_does_not_ask_again_beside_those_that_contend)
 {

@@ -177,6 +177,18 @@ Test(readers_scripts, r12_a_repair_that_finds_its_entry_keeps_the_fence_key_for_
     end(&one);
 }
 
+/* R12: so does a read, whose number is the one that stands there. */
+Test(readers_scripts, r12_a_read_keeps_the_fence_key_for_its_retention)
+{
+    begin(&one, NULL);
+    cr_assert_eq(writes(ANNA).vote, VOTE_YES);
+    leaves(ANNA, MODE_WRITE);
+    ask(&one, "SET " FENCE " %llu PX 60000", (unsigned long long)BIG + 1);
+    cr_assert_eq(reads(BERT).vote, VOTE_YES);
+    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3500000);
+    end(&one);
+}
+
 /* ---- turns (R18) ---- */
 
 /* It waits: with a ticket of this number. */

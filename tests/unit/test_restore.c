@@ -243,6 +243,20 @@ Test(restore, every_change_is_noted_before_it_is_answered)
     cr_assert_eq(noted()->hold.lease_until.us, rig.epoch_us + 3000000);
 }
 
+/* D3.3: until it is adopted, nobody knows what it was taken with. */
+Test(restore, an_adopted_hold_is_noted_with_its_new_lease)
+{
+    begin_with_journal();
+    struct token token = hold_as("k", .ttl_ms = 1000);
+    at_ms(988);
+    expect_lost(REASON_EXPIRED);
+    renew_as(1, "k", token, .ttl_ms = 4000);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(noted()->hold.lease_until.us, rig.epoch_us + 4988000);
+}
+
 Test(restore, without_a_journal_nothing_is_noted)
 {
     begin_five();
