@@ -99,8 +99,8 @@ static void expect_hidden(const char *const arguments[])
     cr_expect_null(strstr(outcome.out, "hunter2"), "%s", outcome.out);
 }
 
-/* A URL that is mistyped, or stands where no URL belongs, is told of without its password. The suite
- * has its time-out for this test, which starts 260 programs. */
+/* A URL that is mistyped, or stands where no URL belongs, is told of without its password. The
+ * suite has its time-out for this test, which starts 260 programs. */
 Test(cli, no_error_shows_a_password)
 {
     static const char *const urls[] = {

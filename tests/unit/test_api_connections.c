@@ -408,8 +408,8 @@ Test(connections, at_the_limit_callers_come_in_as_others_leave, .init = few_conn
 
 /* ---- strangers ---- */
 
-/* D9: after 2.5 ms of a turn the others wait for the next one. They come in their order, and a health
- * check passes them. */
+/* D9: after 2.5 ms of a turn the others wait for the next one. They come in their order, and a
+ * health check passes them. */
 Test(connections, d9_strangers_have_a_share_of_a_turn, .init = stage_play, .fini = stage_close)
 {
     enum { STRANGERS = 20 };
@@ -501,7 +501,7 @@ Test(connections, d9_a_body_is_read_in_its_turn, .init = stage_play, .fini = sta
     }
 }
 
-/* D9: a PUT whose token this agent knows passes strangers. One with another token stands in line. */
+/* D9: a PUT whose token this agent knows passes strangers. One with another token is queued. */
 Test(connections, d9_a_holder_passes_strangers, .init = stage_play, .fini = stage_close)
 {
     enum { STRANGERS = 20 };

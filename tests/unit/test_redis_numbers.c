@@ -1,5 +1,6 @@
 /* What the scripts do with the vote that an agent knows, and with the floor and the top of their
  * master (D5.3, R12): each way of taking and raising a lock, on a real redis-server. */
+#include "agent/redis/asking.h"
 #include "agent/redis/scripts.h"
 #include "redis_rig.h"
 
@@ -115,6 +116,27 @@ Test(numbers, d5_3_the_usual_case_touches_no_marker)
         cr_assert_eq(top(), TOP);
     }
     end(&one);
+}
+
+/* The agent says beside the vote whether its numbers are above the floor, and up to the top. */
+Test(numbers, d5_3_a_vote_tells_whether_the_numbers_are_between_floor_and_top)
+{
+    static const struct {
+        struct proposals proposals;
+        char mark;
+    } rows[] = {
+        {{FLOOR + 1, TOP}, '='}, {{FLOOR, TOP}, '!'}, {{FLOOR + 1, TOP + 1}, '!'}, {{7, 8}, '!'}};
+    struct guard guard = {.master_count = 1, .floor = FLOOR};
+    guard.masters[0] = (struct guard_master){
+        .seen = true, .last = {.top = TOP, .floor = FLOOR, .vote = "=" KNOWN}};
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char bytes[ASKING_VOTE_BYTES], expected[ASKING_VOTE_BYTES];
+        struct text said = asking_vote(bytes, &guard, 0, &rows[i].proposals);
+        int len = snprintf(expected, sizeof(expected), "$%zu\r\n%c" KNOWN "\r\n", strlen("=" KNOWN),
+                           rows[i].mark);
+        cr_assert_eq(said.len, (size_t)len, "%u", i);
+        cr_assert_eq(memcmp(said.at, expected, said.len), 0, "%u: %.*s", i, (int)said.len, said.at);
+    }
 }
 
 /* An agent that asked before it heard of the floor. */
