@@ -458,12 +458,21 @@ static void grow_old(struct options *o)
 }
 
 /* Leases that differ by more than the second that a guard is longer than any (D5.3), and the short
- * ones are usual. */
+ * ones are usual. A long one counts where a bare quorum has it, and its agent has died. */
 static void spread_max_ttls(struct options *o, struct prng *prng)
 {
     o->ttl_ms_max = (uint32_t)prng_between(prng, 4000, 10000);
     o->ttl_ms = (uint32_t)prng_between(prng, 1000, 1500);
     o->reloads = 0; /* would name a longer one */
+    if (prng_percent(prng, 50))
+        return;
+    o->algorithm = ALGORITHM_REDLOCK;
+    o->masters = 3;
+    o->agents = o->agents < 2 ? 2 : o->agents;
+    o->keys = 1;
+    o->crashes = (uint8_t)(o->crashes + 6);
+    o->isolations = (uint8_t)(o->isolations + 6);
+    o->think_us_max = 1000 * (int64_t)o->ttl_ms_max;
 }
 
 /* Many wait at each agent, and none of them is turned away (C11). */

@@ -139,6 +139,23 @@ Test(numbers, d5_3_a_vote_tells_whether_the_numbers_are_between_floor_and_top)
     }
 }
 
+/* D3.4: a release names the vote if a holder asked for any lock of the call. */
+Test(numbers, d3_a_call_names_the_vote_if_one_of_its_releases_was_asked_for)
+{
+    static char memory[4096];
+    struct resp resp = {.bytes = memory, .size = sizeof(memory)};
+    struct send_item items[] = {item_of("a", 1, BIG), item_of("b", 2, BIG)};
+    rig_configure();
+    rig.config->groups[0].guard = true;
+    for (unsigned asked = 0; asked < 4; asked++) {
+        items[0].asked = asked & 1;
+        items[1].asked = asked >> 1;
+        struct text command = asking_op(&resp, rig.config, 0, OP_RELEASE, items, 2);
+        bool names = memmem(command.at, command.len, "lockagent:votes", 15) != NULL;
+        cr_assert_eq(names, asked != 0, "%u", asked);
+    }
+}
+
 /* An agent that asked before it heard of the floor. */
 Test(numbers, d5_3_no_grant_is_up_to_the_floor)
 {

@@ -189,6 +189,26 @@ Test(readers_scripts, r12_a_read_keeps_the_fence_key_for_its_retention)
     end(&one);
 }
 
+/* R20: a look says which slots are taken, and when the first of them is free. */
+Test(readers_scripts, r20_a_look_tells_the_shortest_lease)
+{
+    begin(&one, NULL);
+    for (uint8_t first = 1; first <= 3; first += 2) {
+        struct send_item held = item_of("k", ANNA, BIG);
+        held.permits = 3;
+        ask(&one, "FLUSHALL");
+        held.token.permit = first, held.ttl_ms = 10000;
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
+        held.token.permit = 4 - first, held.ttl_ms = 20000;
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
+        held.token.permit = 0;
+        struct record seen = exchange(OP_READ, 0, held);
+        cr_assert_eq(seen.taken, 5);
+        cr_assert(seen.pttl_ms > 8000 && seen.pttl_ms <= 10000, "%lld", (long long)seen.pttl_ms);
+    }
+    end(&one);
+}
+
 /* ---- turns (R18) ---- */
 
 /* It waits: with a ticket of this number. */

@@ -412,6 +412,21 @@ Test(guard, a_witness_that_is_away_does_not_count_until_it_answers_anew)
     cr_assert_eq(field(0, "floor"), 888u);
 }
 
+/* The time for which the others are waited for begins anew: an agent that was cut off from all of
+ * them must not guess for the first one that is back. */
+Test(guard, a_master_that_was_away_waits_anew_for_the_others)
+{
+    open_rig(3, 2, false);
+    meet(0, 0);
+    lives(0, GUARD_MS + 5000);
+    cr_assert_eq(state(0, 0), GUARD_WAITS);
+    loses(0, 0);
+    rig.now_ms += 60000;
+    meet(0, 0);
+    passes(0, 1);
+    cr_assert_not(is_asked(0, 0) && question(0, 0)->question == GUARD_ASK_TELL);
+}
+
 Test(guard, a_master_that_was_not_told_is_no_witness)
 {
     open_old_group(5, true);
