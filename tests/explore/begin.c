@@ -178,8 +178,6 @@ void scene_begin(const struct script *script)
     w->order = w->steps = w->arrivals = w->secrets = 0;
     set_options(script);
     configure_core();
-    for (uint8_t a = 0; a < w->options.agents; a++)
-        w->agents[a].max_ttl_ms = w->config.max_ttl_ms;
     turns_reset(w);
     wakes_reset(w);
     checker_reset(w);

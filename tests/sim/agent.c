@@ -80,9 +80,7 @@ void agent_boot(struct world *w, uint8_t index)
     if (agent->name == 0 || !w->options.journal)
         agent->name = 1 + index + SIM_AGENTS * agent->incarnation;
     w->config.agent = agent->name;
-    struct core_config config = w->config;
-    config.max_ttl_ms = agent->max_ttl_ms;
-    size_t bytes = core_size(&config);
+    size_t bytes = core_size(&w->config);
     if (bytes > agent->memory_bytes) {
         free(agent->memory);
         agent->memory = malloc(bytes);
@@ -91,7 +89,7 @@ void agent_boot(struct world *w, uint8_t index)
     if (agent->memory == NULL)
         abort();
     memset(agent->memory, 0, bytes);
-    agent->core = core_init(agent->memory, &config);
+    agent->core = core_init(agent->memory, &w->config);
     agent->alive = true;
     agent->draining = agent->ending = agent->dropped_debt = agent->reloaded = false;
     agent->in_turn = false;

@@ -87,9 +87,9 @@ static void ask_for_lock(struct world *w, struct caller *caller)
     const struct options *o = &w->options;
     struct request *request = new_request(w, caller->index, caller->agent, EVENT_ACQUIRE,
                                           (uint8_t)prng_below(&w->prng, o->keys));
-    bool names_bad = prng_percent(&w->prng, o->bad_ttls);
-    bool names_none = !names_bad && prng_percent(&w->prng, 30);
-    request->ttl_ms = names_bad                                  ? w->config.max_ttl_ms + 1
+    request->bad_ttl = prng_percent(&w->prng, o->bad_ttls);
+    bool names_none = !request->bad_ttl && prng_percent(&w->prng, 30);
+    request->ttl_ms = request->bad_ttl                           ? w->config.max_ttl_ms + 1
                       : names_none && o->ttl_ms <= o->ttl_ms_max ? 0
                                                                  : draw_ttl(w);
     request->wait_ms = prng_percent(&w->prng, o->waits) ? prng_between(&w->prng, 10, 6000) : 0;
@@ -171,6 +171,7 @@ static struct request *ask_again(struct world *w, uint8_t caller, const struct r
     request->label = asked->label;
     request->ttl_ms = asked->ttl_ms;
     request->mode = asked->mode;
+    request->bad_ttl = asked->bad_ttl;
     request->wait_ms = asked->wait_ms;
     request->renew = asked->renew;
     request->max_hold_ms = asked->max_hold_ms;
@@ -418,8 +419,7 @@ static void probe(struct world *w, struct caller *caller)
 {
     struct request *request =
         new_request(w, caller->index, caller->agent, EVENT_ACQUIRE, caller->key);
-    uint32_t most_ms = w->agents[caller->agent].max_ttl_ms - w->options.lock_delay_ms;
-    request->ttl_ms = w->options.ttl_ms_max < most_ms ? w->options.ttl_ms_max : most_ms;
+    request->ttl_ms = w->options.ttl_ms_max;
     request->wait_ms = PROBE_WAIT_MS;
     bool shares = options_kind(&w->options, caller->key).rw;
     if (shares && prng_percent(&w->prng, w->options.readers))

@@ -213,8 +213,7 @@ static void check_alone(struct world *w, struct hold *hold)
         windows[kept++] = other;
         known = known || other == hold;
         bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
-        bool excused =
-            clocks_excuse(w, other) || clocks_excuse(w, hold) || w->now < w->guessed_until;
+        bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold);
         if (other != hold && !hold->ended && !both_read && !excused)
             checker_fail(w,
                          "%s k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
@@ -332,11 +331,6 @@ void checker_java(struct world *w, struct hold *hold)
 
 /* ---- C7: answers ----------------------------------------------------------------------------- */
 
-static bool is_too_long(const struct world *w, uint8_t agent, const struct request *request)
-{
-    return request->ttl_ms + w->options.lock_delay_ms > w->agents[agent].max_ttl_ms;
-}
-
 static bool is_fitting(const struct world *w, uint8_t agent, const struct request *request,
                        enum answer answer)
 {
@@ -353,7 +347,7 @@ static bool is_fitting(const struct world *w, uint8_t agent, const struct reques
             IS(TOO_MANY_LOCKS) | IS(TOO_MANY_WAITERS) | IS(DRAINING) |
             (request->wait_ms > 0 ? IS(WAIT_TIMEOUT) : 0) | waited |
             (kind.permits > 1 ? IS(OVERLOADED) : 0) |
-            (is_too_long(w, agent, request) || w->agents[agent].reloaded ? IS(BAD_TTL) : 0) |
+            (request->bad_ttl || w->agents[agent].reloaded ? IS(BAD_TTL) : 0) |
             (request->owner != 0 ? IS(REENTERED) : 0) |
             (request->owner != 0 && kind.rw && request->mode == MODE_WRITE ? IS(UPGRADE_REFUSED)
                                                                            : 0) |
@@ -446,7 +440,7 @@ static void check_lock_delay(struct world *w, uint8_t key)
     int64_t delay_us = (int64_t)w->options.lock_delay_ms * 980;
     /* Where the table is full, who lost a hold is forgotten, and a DELETE of one of several that
      * had it is taken for the last. */
-    if ((previous != NULL && may_have_forgotten(w, previous->agent)) || w->now < w->guessed_until)
+    if (previous != NULL && may_have_forgotten(w, previous->agent))
         return;
     if (delay_us > 0 && previous != NULL && !previous->ended && previous->mode == MODE_WRITE &&
         w->now < previous->window_until + delay_us)
@@ -554,12 +548,9 @@ static void check_superseded(struct world *w, uint8_t agent, const struct reques
 }
 
 /* A6: where clocks are set back, numbers that were granted before a guess may come again if they
- * are above it. Numbers that are granted after it rise. Where agents have unequal limits, the guard
- * before a guess may have been shorter than a lease. */
+ * are above it. Numbers that are granted after it rise. */
 void checker_guessed(struct world *w, uint64_t floor)
 {
-    if (w->switches.max_ttls)
-        w->guessed_until = w->now + (int64_t)w->config.max_ttl_ms * 1020;
     if (!w->options.steps_clocks)
         return;
     for (uint8_t place = 0; place < SIM_KEYS; place++) {
@@ -623,7 +614,7 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
     if (hold == NULL)
         return;
     check_number(w, agent, request, place, token->fence);
-    if (is_too_long(w, agent, request))
+    if (request->bad_ttl)
         checker_fail(w, "C7 a%u granted k%u for longer than is allowed", agent, request->key);
     check_turn(w, agent, request);
     check_copy(w, agent, request);

@@ -393,7 +393,6 @@ static int usage(void)
         "           --redisson                 keys are shared with a Java service\n"
         "           --kinds                    each key has its own kind\n"
         "           --aging                    fencing numbers are kept for a short time\n"
-        "           --max-ttls                 each agent has its own limit of leases\n"
         "           --mixed                    the seed draws which of these are on (themes.c)\n"
         "           --wild-numbers             one master's fence keys get numbers that nobody "
         "granted\n"

@@ -73,7 +73,7 @@ void marking_boot(struct world *w, uint8_t agent)
 {
     w->agents[agent].guard_at = INT64_MAX;
     guard_init(&w->agents[agent].guard, w->options.masters, (uint8_t)world_quorum(w),
-               /* durable= */ false, w->agents[agent].max_ttl_ms);
+               /* durable= */ false, w->config.max_ttl_ms);
     w->agents[agent].guard.has_replicas = w->options.replicas > 0;
 }
 

@@ -122,7 +122,7 @@ static void put_first_marker(struct world *w, uint8_t index)
     int64_t wall_us = master_wall_us(w, index);
     print_epoch(index, epoch, w->masters[index].epoch);
     snprintf(run, sizeof run, "%u", w->masters[index].boot);
-    snprintf(max_ttl, sizeof max_ttl, "%u", w->agents[0].max_ttl_ms); /* its installer's */
+    snprintf(max_ttl, sizeof max_ttl, "%u", w->config.max_ttl_ms);
     snprintf(longer_since, sizeof longer_since, "%lld", (long long)(wall_us / 1000));
 #ifdef SMALL_WORLD /* no number of a script is above it, so that markers hardly ever change */
     snprintf(top, sizeof top, "%lld", (long long)wall_us + 3600000000);

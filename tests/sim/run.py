@@ -32,7 +32,6 @@ THEMES = (
     ("few rounds in flight", ["--few-rounds"], 1 / 20),
     ("clocks that step", ["--clocks"], 1 / 20),
     ("many wait for one key", ["--many-wait"], 1 / 20),
-    ("unequal limits of leases, masters that forget", ["--max-ttls", "--forgetful"], 1 / 20),
     ("wild fencing numbers", ["--wild-numbers"], 1 / 20),
 )
 # Of the guard's: one for so many of the core's.

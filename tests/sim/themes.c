@@ -34,7 +34,6 @@ static const struct theme themes[] = {
     THEME("--wild-numbers", wild, 15),
     /* Breaks A1 and A3, so a seed never draws it. */
     THEME("--clocks", clocks, 0),
-    THEME("--max-ttls", max_ttls, 25),
 };
 enum { THEMES = sizeof themes / sizeof themes[0] };
 
@@ -66,7 +65,6 @@ static const struct exclusion {
     {"--wild-numbers", "--in-turn", "the wild master is one too many while another one is away"},
     /* --few-rounds takes at most two agents, and --many-wait three. */
     {"--few-rounds", "--many-wait", "two agents, or three"},
-    {"--replicas", "--max-ttls", "the guard of a single master ends with a guess (A6)"},
     {"--clocks", "--fair", "tickets go by the masters' clocks"},
     {"--clocks", "--redisson", "Java notices no clock that jumps"},
     {"--clocks", "--kinds", "a key may be shared with Java, which notices no clock that jumps"},

@@ -457,24 +457,6 @@ static void grow_old(struct options *o)
     o->chaos_us += 3000 * (int64_t)o->fence_retention_ms;
 }
 
-/* Leases that differ by more than the second that a guard is longer than any (D5.3), and the short
- * ones are usual. A long one counts where a bare quorum has it, and its agent has died. */
-static void spread_max_ttls(struct options *o, struct prng *prng)
-{
-    o->ttl_ms_max = (uint32_t)prng_between(prng, 4000, 10000);
-    o->ttl_ms = (uint32_t)prng_between(prng, 1000, 1500);
-    o->reloads = 0; /* would name a longer one */
-    if (prng_percent(prng, 50))
-        return;
-    o->algorithm = ALGORITHM_REDLOCK;
-    o->masters = 3;
-    o->agents = o->agents < 2 ? 2 : o->agents;
-    o->keys = 1;
-    o->crashes = (uint8_t)(o->crashes + 6);
-    o->isolations = (uint8_t)(o->isolations + 6);
-    o->think_us_max = 1000 * (int64_t)o->ttl_ms_max;
-}
-
 /* Many wait at each agent, and none of them is turned away (C11). */
 static void make_room(struct options *o)
 {
@@ -515,8 +497,6 @@ static void adapt_options(struct world *w)
             o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
     }
     o->fence_retention_ms = SIM_FENCE_RETENTION_MS;
-    if (w->switches.max_ttls)
-        spread_max_ttls(o, &w->readings);
     if (w->switches.aging)
         grow_old(o);
     if (w->switches.in_turn) {
@@ -552,17 +532,6 @@ static void adapt_options(struct world *w)
         o->rate_ppm *= 8;
 }
 
-/* With unequal limits an agent has the longest or the shortest that its policies allow. */
-static void draw_max_ttls(struct world *w)
-{
-    const struct options *o = &w->options;
-    struct prng own = {w->seed * 0x9e3779b97f4a7c15u + 13};
-    for (uint8_t a = 0; a < o->agents; a++)
-        w->agents[a].max_ttl_ms = w->switches.max_ttls && prng_percent(&own, 50)
-                                      ? o->ttl_ms + o->lock_delay_ms
-                                      : w->config.max_ttl_ms;
-}
-
 static void set_up(struct world *w, uint64_t seed)
 {
     w->seed = seed;
@@ -574,14 +543,13 @@ static void set_up(struct world *w, uint64_t seed)
     options_draw(&w->options, &w->prng);
     adapt_options(w);
     master_configure(w);
-    w->now = w->healed_at = w->guessed_until = w->jumped_at = w->jumped_us = w->set_back_us = 0;
+    w->now = w->healed_at = w->jumped_at = w->jumped_us = w->set_back_us = 0;
     w->healed = false;
     turns_reset(w);
     wakes_reset(w);
     w->order = w->steps = w->arrivals = w->secrets = 0;
     w->heap_count = w->arena_used = w->caller_count = 0;
     configure_core(w);
-    draw_max_ttls(w);
     checker_reset(w);
     for (uint8_t m = 0; m < w->options.masters; m++)
         master_reset(w, m);

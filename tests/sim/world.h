@@ -95,7 +95,6 @@ struct switches {
     bool many_wait; /* for one key at several agents, in the healed world; the order is any */
     bool kinds;     /* each key draws its own kind */
     bool aging;     /* numbers are kept for as short as allowed, and keys rest for longer (R12) */
-    bool max_ttls;  /* each agent has its own limit of leases (D3.7) */
     bool mixed;     /* the seed draws which of the themes above are on (themes.c) */
     /* Rules that are not the core's to keep, broken on purpose. */
     bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
@@ -408,6 +407,7 @@ struct request {
     uint8_t label;              /* the caller's number; also that of a copy */
     bool wrong;                 /* its token must not succeed */
     bool bothers;               /* its token is none of the caller's */
+    bool bad_ttl;               /* longer than is allowed */
     /* its token is the one of a hold that its agent reported as valid when it was sent */
     bool expects_hold;
     bool loses_answer; /* the answer will not reach the caller */
@@ -536,8 +536,7 @@ struct agent {
     uint32_t locks, waiters; /* in its tables as its step began */
     bool reloaded;           /* it has other policies than the world's */
     uint32_t incarnation;
-    uint32_t max_ttl_ms; /* its limits.max_ttl */
-    uint32_t name;       /* on the masters; outlives a crash with the journal */
+    uint32_t name; /* on the masters; outlives a crash with the journal */
     int64_t boot_base_us, rate_ppm, wall_us;
     bool paused; /* with its clocks, */
     int64_t paused_at;
@@ -619,8 +618,7 @@ struct world {
 
     struct master masters[SIM_MASTERS];
     struct replica replicas[SIM_REPLICAS];
-    int64_t guessed_until; /* until then two may hold a key, if limits are unequal (A6) */
-    int64_t promoted_at;   /* when one of them was last; -1: none was */
+    int64_t promoted_at; /* when one of them was last; -1: none was */
     struct agent agents[SIM_AGENTS];
     struct caller callers[SIM_CALLERS + SIM_PROBES];
     size_t caller_count;
@@ -634,7 +632,7 @@ struct world {
     struct java java;
     struct core_group groups[SIM_GROUPS];
     struct core_policy policies[SIM_POLICIES];
-    struct core_config config; /* with the largest max_ttl of all agents */
+    struct core_config config;
     /* of keys on the masters; the second with another prefix (BREAK_DISAGREEMENT) */
     struct config naming[2];
     struct scripting *scripting;
