@@ -311,6 +311,21 @@ Test(found, the_agents_end_released_a_lost_lock_within_its_validity)
     expect_nothing();
 }
 
+/* D8.2: an agent that ends and releases does not wait for the end of what it has lost. */
+Test(found, the_agents_end_releases_what_is_lost_too)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    for (uint8_t m = 0; m < 3; m++)
+        master_is(m, EVENT_MASTER_DOWN, 0);
+    at_ms(2668);
+    expect_lost(REASON_QUORUM_LOST);
+    rig.count = 0;
+    at_ms(2700), step((struct event){.kind = EVENT_END, .end.release = true});
+    at_ms(2702);
+    expect_send(OP_RELEASE, 0x18);
+}
+
 Test(found, a_second_copy_of_an_old_denial_took_the_lock)
 {
     begin_five();

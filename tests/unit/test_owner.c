@@ -341,6 +341,54 @@ Test(owner, who_is_denied_says_taken_and_touches_nothing)
     expect_nothing();
 }
 
+/* D3.4: what a master said in the round before does not count in the next one. */
+Test(owner, d3_a_master_that_called_it_moved_and_confirmed_it_since_does_not_count)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    let_time_pass_until(OP_RENEW, 1100);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x03, VOTE_MOVED);
+    reply(OP_RENEW, 0x1c, VOTE_YES);
+    rig.count = 0;
+    let_time_pass_until(OP_RENEW, 1100);
+    for (size_t i = 0; i < rig.count; i++)
+        if (rig.records[i].effect.kind == EFFECT_SEND && rig.records[i].effect.send.op == OP_RENEW)
+            rig.sent[OP_RENEW] = rig.records[i].items[0];
+    rig.count = 0;
+    reply(OP_RENEW, 0x03, VOTE_YES);
+    reply(OP_RENEW, 0x04, VOTE_MOVED);
+    for (size_t i = 0; i < rig.count; i++)
+        cr_assert(rig.records[i].effect.kind != EFFECT_TRACE ||
+                  rig.records[i].effect.trace.kind != TRACE_LOST);
+}
+
+/* D3.4: where a master says that another agent has it, the keys run out: they may be that one's. */
+Test(owner, d3_what_may_have_moved_is_not_released_as_it_ends)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 3000, .renew = RENEW_AGENT);
+    while (rig.now_us < 5000000) {
+        at_us(rig.now_us + 1000);
+        for (size_t i = 0; i < rig.count; i++) {
+            struct record *r = &rig.records[i];
+            if (r->effect.kind != EFFECT_SEND || r->expected)
+                continue;
+            cr_assert_neq(r->effect.send.op, OP_RELEASE, "at %lld us", (long long)rig.now_us);
+            r->expected = true;
+            if (r->effect.send.op != OP_RENEW)
+                continue;
+            rig.sent[OP_RENEW] = r->items[0];
+            reply(OP_RENEW, 0x01, VOTE_MOVED);
+            reply(OP_RENEW, 0x1e, VOTE_UNKNOWN);
+            break;
+        }
+        if (rig.count > 40)
+            rig.count = 0;
+    }
+    cr_assert_eq(core_stats(rig.core)->locks_held, 0);
+}
+
 /* The PUT of callers behind one address: the agent has not noticed yet that another one adopted the
  * token. */
 Test(owner, a_put_of_what_another_agent_has_adopts_it_back)
@@ -374,6 +422,25 @@ Test(owner, d3_a_hand_over_by_masters_without_a_vote_tells_a_delete_nothing)
     reply(OP_HANDOVER, REST, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
     expect_answer(2, ANSWER_RELEASE_PENDING);
+}
+
+/* R21: the next one has too few replicas, but the token of the one before is gone. */
+Test(owner, r21_a_hand_over_that_too_few_replicas_have_is_a_release)
+{
+    prepare(1);
+    rig.policy.algorithm = ALGORITHM_SINGLE;
+    rig.policy.handover_max = 5;
+    begin();
+    acquire_as(1, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, 0x01);
+    reply(OP_ACQUIRE, 0x01, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    acquire_as(2, "k", .wait_ms = 60000);
+    release(3, "k", token);
+    expect_send(OP_HANDOVER, 0x01);
+    reply(OP_HANDOVER, 0x01, VOTE_UNREPLICATED);
+    expect_answer(3, ANSWER_RELEASED);
 }
 
 /* R9, D3.3: masters store the name of this agent as an adopter. A hand-over that compared its other

@@ -303,6 +303,40 @@ Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_releas
     end(&one);
 }
 
+/* D3.4: a hand-over on a master without a vote says so, also where nobody knows for how long. */
+Test(numbers, d3_a_hand_over_without_a_vote_says_so)
+{
+    static const char heir[] = "ffffffffffffffffffffffffffffffffffffffff" AGENT "3000000000:me";
+    begin(&one, NULL);
+    for (unsigned votes = 2; votes-- > 0;) {
+        vote();
+        ask(&one, "SET lock:k " A40 AGENT "7:me PX 10000");
+        if (!votes)
+            ask(&one, "DEL lockagent:votes lockagent:marker");
+        const char *const words[] = {"EVALSHA",
+                                     redis_scripts[SCRIPT_ACQUIRE].sha,
+                                     "4",
+                                     "lock:k",
+                                     "lockagent:fence:lock:k",
+                                     "lockagent:votes",
+                                     "lockagent:marker",
+                                     heir,
+                                     "10000",
+                                     "3600000",
+                                     "3000000000",
+                                     "0",
+                                     A40 AGENT,
+                                     "0",
+                                     "=" KNOWN};
+        redisReply *reply = run(sizeof(words) / sizeof(words[0]), words);
+        cr_assert_eq(reply->type, REDIS_REPLY_ARRAY);
+        cr_assert_str_eq(reply->element[0]->str, "handed");
+        cr_assert_eq(reply->element[3]->integer, votes ? 0 : 1);
+        freeReplyObject(reply);
+    }
+    end(&one);
+}
+
 /* Also where somebody else has the key: its own may come back when that one has gone. */
 Test(numbers, d3_a_master_without_a_vote_does_not_know_what_is_released_behind_another_holder)
 {

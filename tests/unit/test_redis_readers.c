@@ -209,6 +209,32 @@ Test(readers_scripts, r20_a_look_tells_the_shortest_lease)
     end(&one);
 }
 
+/* R7: a reader that is gone, where a writer has the lock, has been taken. */
+Test(readers_scripts, r7_a_renewal_beside_a_writer_is_told_of_it)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_RENEW, 0, entry(ANNA, MODE_READ, BIG)).vote, VOTE_ABSENT);
+    cr_assert_eq(writes(BERT).vote, VOTE_YES);
+    struct record refused = exchange(OP_RENEW, 0, entry(ANNA, MODE_READ, BIG));
+    cr_assert_eq(refused.vote, VOTE_TAKEN);
+    cr_assert_eq(refused.mode, MODE_WRITE);
+    end(&one);
+}
+
+/* R19: a read is numbered anew also where another one has raised the fence key already. */
+Test(readers_scripts, r19_each_read_is_given_its_number)
+{
+    begin(&one, NULL);
+    cr_assert_eq(reads(ANNA).vote, VOTE_YES);
+    cr_assert_eq(reads(BERT).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RAISE, 0, entry(BERT, MODE_READ, BIG + 5)).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RAISE, 0, entry(ANNA, MODE_READ, BIG + 5)).vote, VOTE_YES);
+    struct send_item item = entry(ANNA, MODE_READ, BIG + 5);
+    item.asked = true;
+    cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_YES, "its number is the one that it got");
+    end(&one);
+}
+
 /* ---- turns (R18) ---- */
 
 /* It waits: with a ticket of this number. */

@@ -129,6 +129,35 @@ Test(wait, the_next_one_takes_over_when_the_first_goes_away)
     expect_answer(2, ANSWER_GRANTED);
 }
 
+/* R9: who waits next begins with the shortest pause, however long those before have tried. */
+Test(wait, r9_a_grant_ends_the_growing_pauses)
+{
+    prepare(5);
+    rig.policy.retry_min_ms = 50;
+    rig.policy.retry_max_ms = 5000;
+    rig.policy.handover_max = 0;
+    begin();
+    acquire_as(1, "k", .wait_ms = 60000);
+    acquire_as(2, "k", .wait_ms = 60000);
+    for (unsigned tries = 0; tries < 8; tries++) {
+        let_time_pass_until(OP_ACQUIRE, 6000);
+        expect_send(OP_ACQUIRE, ALL);
+        reply(OP_ACQUIRE, ALL, VOTE_UNKNOWN);
+        rig.count = 0;
+    }
+    let_time_pass_until(OP_ACQUIRE, 6000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    release(3, "k", rig.answer.hold.token);
+    rig.count = 0;
+    let_time_pass_until(OP_ACQUIRE, 100);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_UNKNOWN);
+    rig.count = 0;
+    let_time_pass_until(OP_ACQUIRE, 200);
+}
+
 Test(wait, a_grant_that_was_not_delivered_is_released)
 {
     begin_five();

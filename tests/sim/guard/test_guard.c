@@ -924,6 +924,41 @@ Test(guard, what_the_cores_scripts_meet_is_looked_at_at_once)
     cr_assert_eq(state(0, 1), GUARD_VOTES);
 }
 
+/* What was read of the epoch before is not known of the new one. */
+Test(guard, a_master_of_a_new_epoch_is_not_seen_until_it_answers)
+{
+    open_old_group(3, true);
+    cr_assert_str_not_empty(guard_vote(&rig.agents[0].guard, 2));
+    tell(0, (struct guard_event){
+                .kind = GUARD_SEES_EPOCH, .master = 2, .answer = {.epoch = "00000000000000aa"}});
+    cr_assert_eq(state(0, 2), GUARD_MISSING);
+    cr_assert_str_empty(guard_vote(&rig.agents[0].guard, 2));
+}
+
+/* D5.3: an operator who trusts a master that has restarted ends its guard for the run of now; and
+ * what he looked at before the restart is not what he trusts. */
+Test(guard, trust_counts_for_the_run_that_it_meets)
+{
+    struct guard_ask ask = {
+        .question = GUARD_ASK_TRUST, .max_ttl_ms = MAX_TTL_MS, .top = 100, .told = GUARD_TOLD};
+    struct guard_answer answer;
+    open_old_group(3, false);
+    struct guard_ask look = {.question = GUARD_ASK_KEEP, .max_ttl_ms = MAX_TTL_MS};
+    reach(0, &look, &answer);
+    memcpy(ask.epoch, answer.epoch, sizeof(ask.epoch));
+    rig.servers[0]++;
+    reach(0, &ask, &answer);
+    cr_assert_not(votes(0), "it has restarted since");
+    cr_assert_str_neq(answer.epoch, ask.epoch);
+    ask.epoch[0] = '\0';
+    reach(0, &ask, &answer);
+    cr_assert(votes(0));
+    look.question = GUARD_ASK_RESTART;
+    reach(0, &look, &answer);
+    cr_assert_eq(answer.left_ms, 0);
+    cr_assert(votes(0), "the run is the one that was trusted");
+}
+
 /* Acquires that were under way with the vote of before come back behind the new one. If they
  * cleared what is known, the next ones would name no vote, and so on without end. */
 Test(guard, late_refusals_do_not_clear_the_vote_that_was_read_since)
