@@ -306,7 +306,9 @@ Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_releas
 /* D3.4: a hand-over on a master without a vote says so, also where nobody knows for how long. */
 Test(numbers, d3_a_hand_over_without_a_vote_says_so)
 {
-    static const char heir[] = "ffffffffffffffffffffffffffffffffffffffff" AGENT "3000000000:me";
+    static const char heir[] = "ffffffffffffffffffffffffffffffffffffffff" AGENT "3000000000:me",
+                      holder[] = A40 AGENT;
+    const char *known = "=" KNOWN;
     begin(&one, NULL);
     for (unsigned votes = 2; votes-- > 0;) {
         vote();
@@ -325,9 +327,9 @@ Test(numbers, d3_a_hand_over_without_a_vote_says_so)
                                      "3600000",
                                      "3000000000",
                                      "0",
-                                     A40 AGENT,
+                                     holder,
                                      "0",
-                                     "=" KNOWN};
+                                     known};
         redisReply *reply = run(sizeof(words) / sizeof(words[0]), words);
         cr_assert_eq(reply->type, REDIS_REPLY_ARRAY);
         cr_assert_str_eq(reply->element[0]->str, "handed");
