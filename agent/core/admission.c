@@ -24,7 +24,7 @@
 
 #include "core_assert.h"
 
-enum { DECISION_SMOOTHING = 8, GUESTS_SHARE = 4 };
+enum { DECISION_SMOOTHING = 8, GUESTS_SHARE = 4, GUESTS_AT_MOST = 2 };
 
 static struct core_rounds *rounds_of(struct core *core, uint8_t group)
 {
@@ -77,7 +77,8 @@ static bool is_due(const struct core *core, uint8_t group)
     return has_room(core, group) && !list_is_empty(&core->groups[group].admission.line);
 }
 
-/* A quarter of the limit, at least one: always; beyond that what the keys leave free. */
+/* A quarter of the limit, at least one: always; beyond that what the keys leave free, up to a half:
+ * masters answer in order, so a holder's renewal waits behind the guests that were there first. */
 static bool has_room_for_guest(const struct core *core, uint8_t group)
 {
     CORE_ASSERT(group < core->group_count);
@@ -86,7 +87,8 @@ static bool has_room_for_guest(const struct core *core, uint8_t group)
     if (MUTANT(GUESTS_UNBOUNDED))
         return true;
     return rounds->guests < (share > 0 ? share : 1) ||
-           (rounds->waiting == 0 && rounds->in_flight + rounds->guests < rounds->limit);
+           (rounds->waiting == 0 && rounds->guests < rounds->limit / GUESTS_AT_MOST &&
+            rounds->in_flight + rounds->guests < rounds->limit);
 }
 
 static bool guest_is_due(const struct core *core, uint8_t group)
