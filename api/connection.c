@@ -8,11 +8,15 @@
  *   writing    from the answer until its last byte is taken: WRITE_MS in total
  *   idle       between two requests of a kept-alive connection: IDLE_MS
  *
- * D9: a listener keeps KEPT_FREE places for those that come. Where fewer are free, the connection
- * that has been idle for longest is closed; where none is idle, the oldest of another kind that has
- * taken its SCARCE time. That of asking is short: a crowd whose every closed connection comes again
- * must pass through faster than a health check gives up. What waits or streams has a bound of its
- * own (connection_park), so a holder that comes to release is always let in. */
+ * D9: a listener keeps KEPT_FREE places for those that come. Where fewer are free, connections are
+ * closed that are idle, those that have been idle for longest first. The crowd comes first: those
+ * that were served as strangers, or that ask again at once, HURRIED times in a row. Then comes the
+ * oldest of another kind that has taken its SCARCE time. Holders and health checks pause between
+ * their requests, and are closed before that only where nobody else has given way for a while. The
+ * time of asking is short: a crowd whose every closed connection comes again must pass through
+ * faster than a health check gives up. What waits or streams has a bound of its own
+ * (connection_park), so a holder that comes to release is always let in.
+ */
 #include "api/connection.h"
 
 #include <stdio.h>
@@ -42,7 +46,7 @@ static void sweep_within(struct api *api, uint64_t ms)
 
 static uint64_t time_ms(const struct api *api, enum slack slack)
 {
-    return slack == SLACK_IDLE      ? IDLE_MS
+    return slack <= SLACK_IDLE      ? IDLE_MS
            : slack == SLACK_WRITING ? WRITE_MS
                                     : api->config->header_timeout_ms;
 }
@@ -64,6 +68,7 @@ static void give_way(struct connection *connection)
     list_remove(&connection->timed);
     connection->gives_way = true;
     connection->listener->giving_way++;
+    connection->listener->gave_way_ms = uv_now(connection->api->loop);
     shutdown(connection->fd, SHUT_RDWR);
 }
 
@@ -90,13 +95,24 @@ static struct connection *oldest(struct listener *listener, enum slack slack, ui
     return NULL;
 }
 
+/* How long a connection may take where places are scarce. */
+static const uint64_t scarce_ms[SLACKS] = {
+    [SLACK_IDLE] = SCARCE_IDLE_MS,
+    [SLACK_SILENT] = SCARCE_ASK_MS,
+    [SLACK_ARRIVING] = SCARCE_ASK_MS,
+    [SLACK_WRITING] = SCARCE_READ_MS,
+};
+
 static void keep_places_free(struct listener *listener)
 {
+    uint64_t now_ms = uv_now(listener->api->loop);
+    bool all_stay = now_ms - listener->gave_way_ms >= SCARCE_ASK_MS;
     while (listener->connections - listener->giving_way + KEPT_FREE > listener->connections_max) {
-        struct connection *connection = oldest(listener, SLACK_IDLE, 0);
-        for (enum slack slack = SLACK_SILENT; connection == NULL && slack < SLACKS; slack++)
-            connection =
-                oldest(listener, slack, slack == SLACK_WRITING ? SCARCE_READ_MS : SCARCE_ASK_MS);
+        struct connection *connection = NULL;
+        for (enum slack slack = 0; connection == NULL && slack < SLACKS; slack++)
+            connection = oldest(listener, slack, scarce_ms[slack]);
+        if (connection == NULL && all_stay)
+            connection = oldest(listener, SLACK_IDLE, 0);
         if (connection == NULL) {
             sweep_within(listener->api, SCARCE_ASK_MS);
             return;
@@ -177,6 +193,13 @@ void connection_is_silent(struct connection *connection)
 
 void connection_is_arriving(struct connection *connection)
 {
+    uint64_t now_ms = uv_now(connection->api->loop);
+    if (connection->answered_ms == 0)
+        connection->hurried = HURRIED - 1; /* it has yet to show that it pauses */
+    else if (now_ms - connection->answered_ms >= HURRY_MS)
+        connection->hurried = 0;
+    else if (connection->hurried < HURRIED)
+        connection->hurried++;
     set_deadline(connection, SLACK_ARRIVING);
 }
 
@@ -197,9 +220,16 @@ void connection_is_idle(struct connection *connection)
         list_move(&connection->api->half_closed, &connection->ended);
         return;
     }
-    set_deadline(connection, SLACK_IDLE);
+    bool is_of_crowd = connection->request->is_strangers || connection->hurried >= HURRIED;
+    connection->answered_ms = uv_now(connection->api->loop);
+    set_deadline(connection, is_of_crowd ? SLACK_HURRIED : SLACK_IDLE);
     if (!connection->request->closes)
         keep_places_free(connection->listener);
+}
+
+bool connection_pauses(const struct connection *connection)
+{
+    return connection->answered_ms != 0 && connection->hurried < HURRIED;
 }
 
 /* ---- waiting and streaming ------------------------------------------------------------------- */

@@ -19,6 +19,9 @@ void connection_is_writing(struct connection *connection);
 /* The response is written: the next request line has IDLE_MS. */
 void connection_is_idle(struct connection *connection);
 
+/* It was answered before, and asked for this request only after a pause: it is none of a crowd. */
+bool connection_pauses(const struct connection *connection);
+
 /* Counts the request among those that keep their connection: it waits or streams (`lasts`), or asks
  * for a lock or a page once. It is counted once. False when they are too many (D9). */
 bool connection_park(struct connection *connection, bool lasts);

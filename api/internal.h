@@ -23,6 +23,9 @@ enum {
     RENDERINGS = 8,          /* pages that are kept to be shared */
     SCARCE_ASK_MS = 50,      /* where places are scarce: a connection is silent, or slow to ask */
     SCARCE_READ_MS = 1000,   /* the same: a connection is slow to read its answer */
+    SCARCE_IDLE_MS = 1000,   /* the same: a connection of no crowd asks nothing */
+    HURRY_MS = 10,           /* who asks again within that time, */
+    HURRIED = 2,             /* and so often in a row, is one of a crowd */
     KEPT_FREE = 16,          /* places of a listener that idle connections never fill */
     KEPT_UNPARKED = 64,      /* places that requests which wait or stream never fill, */
     KEPT_FOR_HOLDERS = 32,   /* and places that no request fills that asks for a lock */
@@ -104,6 +107,7 @@ struct request {
     bool suspended;
     bool parked, asks;             /* counted in api->parked, or in api->asking */
     bool has_turn;                 /* it has stood in line, and goes on */
+    bool is_strangers;             /* its time is that of strangers (strangers.h) */
     struct link in_line;           /* in a queue of api->shares or in api->rendering, */
     struct connection *connection; /* and then whose request it is */
     unsigned status;               /* of the queued response; 0: none */
@@ -155,10 +159,12 @@ struct connection {
     bool peer_closed;        /* the caller has closed its sending side */
     bool peer_dead;          /* ... and its receiving side */
     bool gives_way;          /* is being closed for others */
+    uint8_t hurried;         /* requests in a row that came as soon as the one before was answered */
     struct link all;         /* api->open, or api->spare */
     struct link timed;       /* one of its listener's `slack` */
     struct link ended;       /* api->half_closed */
     uint64_t deadline_ms;    /* on the loop's clock */
+    uint64_t answered_ms;    /* the same; 0: not yet */
     struct request *request; /* NULL while PHASE_IDLE */
     struct stream stream;
 };
@@ -166,7 +172,8 @@ struct connection {
 /* What a connection takes its time with: each has a deadline, and gives way where places are scarce
  * (connection.c). */
 enum slack {
-    SLACK_IDLE,     /* between two requests */
+    SLACK_HURRIED,  /* between two requests, of a crowd (connection.c) */
+    SLACK_IDLE,     /* between two requests, of all others */
     SLACK_SILENT,   /* accepted, no request line yet */
     SLACK_ARRIVING, /* request line, but not the whole request */
     SLACK_WRITING,  /* answered, but not wholly written; streams are not counted (streams.c) */
@@ -190,6 +197,7 @@ struct listener {
     uint64_t rests_until_ns;   /* of the admin listener; 0: it does not rest */
     struct list slack[SLACKS]; /* connections, in the order of their deadlines */
     size_t connections, connections_max, giving_way;
+    uint64_t gave_way_ms; /* when a connection was closed for others last, on the loop's clock */
     uv_poll_t poll;
 };
 

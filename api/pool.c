@@ -37,6 +37,7 @@ static void connection_opened(struct listener *listener, struct MHD_Connection *
     connection->fd = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     connection->phase = PHASE_IDLE;
     connection->peer_closed = connection->peer_dead = connection->gives_way = false;
+    connection->answered_ms = 0;
     list_move(&api->open, &connection->all);
     listener->connections++;
     connection_is_silent(connection);

@@ -1,6 +1,6 @@
 /* The queues of requests that no holder made (strangers.h).
  *
- *   a request is here --time is left, and the queue is empty--> goes on
+ *   a request is here --time is left, and nobody is before it--> goes on
  *      |                                                          ^
  *      '--else--> queued, suspended --resumed in a later turn-----'
  *
@@ -33,7 +33,8 @@ static void stand_in(struct list *list, struct connection *connection)
     MHD_suspend_connection(connection->http);
 }
 
-/* Those come first whose turn had come when its time was over. */
+/* Those come first whose turn had come when its time was over, and who pauses between its requests:
+ * the crowd asks again as soon as it is answered. */
 static struct link *first_of(struct share *share)
 {
     struct link *first = list_first(&share->front);
@@ -107,15 +108,18 @@ enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
     struct share *share = &api->shares[kind];
     struct request *request = connection->request;
     bool goes_first = connection->listener->is_admin || api->stopping,
-         is_next = request->has_turn || first_of(share) == NULL, had_turn = request->has_turn;
+         passes = request->has_turn || connection_pauses(connection),
+         is_next = request->has_turn || first_of(share) == NULL ||
+                   (passes && list_is_empty(&share->front));
     request->has_turn = false;
+    request->is_strangers |= kind == SHARE_STRANGERS;
     if (goes_first || (is_next && has_time(share))) {
         share->served = true;
         return TURN_NOW;
     }
     if (!is_let_wait(connection))
         return kind == SHARE_CHECKS ? TURN_NOW : TURN_NEVER;
-    stand_in(had_turn ? &share->front : &share->queue, connection);
+    stand_in(passes ? &share->front : &share->queue, connection);
     return TURN_LATER;
 }
 

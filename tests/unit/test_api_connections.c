@@ -466,6 +466,91 @@ Test(connections, d9_health_checks_have_a_share_of_a_turn, .init = stage_play, .
     cr_assert(until(stage.api->asking == 0), "%u", stage.api->asking);
 }
 
+#define LIVEZ "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+/* D9: who has paused between two requests of one connection passes those who have not. */
+Test(connections, d9_who_pauses_passes_the_crowd, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 60, PAUSE_MS = 15 };
+    int fds[STRANGERS], paused = caller_open(API);
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    caller_say(paused, POST);
+    cr_assert_eq(receive(paused), 409);
+    stage.busy_ms = 5;
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = caller_open(API);
+        turn();
+    }
+    turn_for(PAUSE_MS);
+    const size_t before = stage.submitted;
+    for (int i = 0; i < STRANGERS; i++)
+        cr_assert_eq(send(fds[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    turn_for(5);
+    caller_say(paused, POST);
+    received_len = 0;
+    cr_assert_eq(receive(paused), 409);
+    cr_assert_lt(stage.submitted, before + STRANGERS / 2, "it waited for the crowd");
+    for (int i = 0; i < STRANGERS; i++) {
+        received_len = 0;
+        cr_assert_eq(receive(fds[i]), 409);
+        close(fds[i]);
+    }
+    close(paused);
+}
+
+static bool has_ended(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static int call_often(const char *request, size_t times)
+{
+    int fd = caller_open(API);
+    for (size_t i = 0; i < times; i++) {
+        received_len = 0;
+        caller_say(fd, request);
+        cr_assert_neq(receive(fd), -1);
+    }
+    return fd;
+}
+
+/* D9: where places are few, the connections of a crowd are closed, and not one that has asked once
+ * and been idle for longer. A crowd is strangers, or checks that ask again at once. */
+Test(connections, d9_a_crowd_makes_room_first, .init = few_connections, .fini = stage_close)
+{
+    enum {
+        LIMIT = 128,
+        FREE = 16,
+        CROWD = 104,
+        LATE = 20,
+        MUST_GO = 1 + CROWD + LATE + FREE - LIMIT
+    };
+    static const struct {
+        const char *request;
+        size_t times;
+    } kinds[] = {{POST, 1}, {LIVEZ, 3}};
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    for (size_t kind = 0; kind < 2; kind++) {
+        int crowd[CROWD], late[LATE], probe = call_often(LIVEZ, 1), gone = 0;
+        for (int i = 0; i < CROWD; i++)
+            crowd[i] = call_often(kinds[kind].request, kinds[kind].times);
+        for (int i = 0; i < LATE; i++)
+            late[i] = caller_open(API);
+        turn_for(20);
+        for (int i = 0; i < CROWD; i++)
+            gone += has_ended(crowd[i]);
+        cr_expect_eq(gone, MUST_GO, "%d of the crowd made room, not %d", gone, MUST_GO);
+        cr_expect_not(has_ended(probe), "the probe made room");
+        for (int i = 0; i < CROWD; i++)
+            close(crowd[i]);
+        for (int i = 0; i < LATE; i++)
+            close(late[i]);
+        close(probe);
+        cr_assert(until(stage.api->connections == 0));
+    }
+}
+
 /* D9: a body that may be costly to read is read in its turn. */
 Test(connections, d9_a_body_is_read_in_its_turn, .init = stage_play, .fini = stage_close)
 {
