@@ -12,6 +12,7 @@
 #include "tests/load/wire.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,6 +388,15 @@ static void run(void)
     }
 }
 
+/* The agent is measured, and not how long this process waits for a CPU beside masters and strangers.
+ * The system grants that to root; elsewhere the figures contain such waits. */
+static void never_wait_for_cpu(void)
+{
+    struct sched_param lowest = {.sched_priority = 1};
+
+    sched_setscheduler(0, SCHED_FIFO, &lowest);
+}
+
 int main(int argc, char **argv)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -409,6 +419,7 @@ int main(int argc, char **argv)
         snprintf(holds[i].key, sizeof holds[i].key, "%s/%d", holds[i].watched ? "hold" : "lease",
                  holds[i].watched ? i : i - watchdogs);
     }
+    never_wait_for_cpu();
     run();
     return 0;
 }

@@ -8,7 +8,7 @@ renews, 10 leases of 1 s that their holder renews, and a caller of /livez. First
 the holders alone. If the machine cannot keep the control, the row is skipped and says why. Then the
 row's work goes on for 12 s. No lock may be lost, no PUT of a holder may be answered 429, and the
 agent's memory stays below its limit. If the machine is quiet, /livez and the holders' PUT must be
-answered in time as well.
+answered in time as well; a row that misses that is run three times, and the medians count.
 
 --short runs the rows of the attacks that have cost locks before, for 4 s each; with --all it runs
 every row. LOAD_REPORTS=1 prints all figures of each row. The last line is `N passed, N failed`.
@@ -17,6 +17,7 @@ import argparse
 import os
 import resource
 import signal
+import statistics
 import sys
 import time
 
@@ -29,7 +30,8 @@ AFTER_S = 1.5  # by then the agent has reported each loss that the work caused
 CONTROLS = 3  # tries
 CONTROL_MS, QUIET_MS = 50, 15  # p99 of a control; beyond: the row is skipped; is not quiet
 QUIET_CORES = 0.5  # that other processes use during the work; beyond: not quiet
-LIVEZ_MS, PUT_MS = 50, 100  # p99 on a quiet machine
+ALLOWED_MS = {"livez_p99": 50, "put_p99": 100}  # on a quiet machine
+REPEATS = 2  # of a row that was not in time
 PEAK_MIB = 128  # the limit in deploy/kubernetes/sidecar
 
 
@@ -40,6 +42,7 @@ class Outcome:
     def __init__(self):
         self.failures, self.skipped, self.lost, self.figures = [], None, [], None
         self.control, self.peak_mib, self.others, self.reports = None, 0.0, 0.0, []
+        self.is_quiet = False
 
 
 def worst_ms(figures):
@@ -96,14 +99,11 @@ def judge(world, a_row, before, outcome):
         did = report.get("answers", a_row.least) + report.get("streams", 0)
         if did < a_row.least or report.get("open", 1) == 0:
             fail(f"the strangers did nothing: {report}")
-    if worst_ms(outcome.control) > QUIET_MS or outcome.others > QUIET_CORES:
-        return
-    for name, value, allowed in (
-        ("/livez", figures["livez_p99"], LIVEZ_MS),
-        ("PUT", figures["put_p99"], PUT_MS),
-    ):
-        if value > allowed:
-            fail(f"p99 of {name}: {value:.0f} ms; allowed: {allowed} ms")
+    outcome.is_quiet = worst_ms(outcome.control) <= QUIET_MS and outcome.others <= QUIET_CORES
+
+
+def is_in_time(figures):
+    return all(figures[name] <= allowed for name, allowed in ALLOWED_MS.items())
 
 
 def with_control(build, a_row, control_s, outcome, work):
@@ -117,7 +117,7 @@ def with_control(build, a_row, control_s, outcome, work):
             work(world)
 
 
-def run_row(build, a_row, attack_s, control_s):
+def run_once(build, a_row, attack_s, control_s):
     outcome = Outcome()
 
     def work(world):
@@ -133,6 +133,26 @@ def run_row(build, a_row, attack_s, control_s):
     if outcome.lost and len(outcome.failures) == 1 and outcome.others > QUIET_CORES:
         with_control(build, a_row, control_s, outcome, lambda world: None)
     return outcome
+
+
+def tells_times(outcome):
+    return outcome.is_quiet and not outcome.failures and not outcome.skipped
+
+
+def run_row(*arguments):
+    """What one run takes may be the machine's: where it is too long, the median of three counts."""
+    runs = [run_once(*arguments)]
+    if not tells_times(runs[0]) or is_in_time(runs[0].figures):
+        return runs[0]
+    runs += [run_once(*arguments) for _ in range(REPEATS)]
+    for again in runs:
+        if not tells_times(again):
+            return again
+    for name, allowed in ALLOWED_MS.items():
+        value = statistics.median(run.figures[name] for run in runs)
+        if value > allowed:
+            runs[0].failures.append(f"median {name}: {value:.0f} ms; allowed: {allowed} ms")
+    return runs[0]
 
 
 # ---- what is said of it
