@@ -513,7 +513,10 @@ static void granted(struct world *w, struct caller *caller, struct request *requ
         return;
     }
     hold->users++;
-    if (answer->answer != ANSWER_REPEATED || hold->count == 0) /* D3: it is one request */
+    /* A repeat is one request (D3), and shares are the affair of one agent (R11): another one may
+     * have adopted the hold meanwhile. */
+    if (is_at_home(w, hold, request->agent) &&
+        (answer->answer != ANSWER_REPEATED || hold->count == 0))
         hold->count++;
     if (hold->ended)
         checker_taken_up(w, hold, request);

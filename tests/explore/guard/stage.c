@@ -353,8 +353,7 @@ void stage_begin(void)
                                                .well_since_us = INT64_MAX,
                                                .lease_end_us = INT64_MIN,
                                                .owes_until_us = INT64_MIN,
-                                               .forgot_us = INT64_MIN / 2,
-                                               .copy_of = LIMIT_MASTERS};
+                                               .forgot_us = INT64_MIN / 2};
         share_keys(m, own_keys(m));
     }
     for (uint8_t a = 0; a < AGENTS; a++) {

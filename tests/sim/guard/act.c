@@ -314,7 +314,6 @@ void act_forget(struct world *world, uint8_t m, enum forgetting how, uint8_t fro
         void_epoch(world, m);
         master->forgot_us = world->now_us;
         master->spoiled = master->spoiled && (how == OLD_DATA || how == OLD_UNVOTED);
-        master->copy_of = LIMIT_MASTERS;
     }
     if (how == FLUSHED || how == EMPTIED)
         keyspace_clear(master->keys);
@@ -328,7 +327,7 @@ void act_forget(struct world *world, uint8_t m, enum forgetting how, uint8_t fro
             world->jumped_us = world->now_us; /* the leases that it takes over end earlier there */
         keyspace_copy(master->keys, world->masters[from].keys);
         void_epoch(world, m);
-        master->copy_of = from;
+        check_copied(world, m, from);
     }
     if (how != FLUSHED && how != COPIED)
         master->server++;

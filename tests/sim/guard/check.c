@@ -6,7 +6,8 @@
  *   G5  of the masters that remember at most N - Q have a top below a number that was answered
  *   G6  the vote is `=<run>:<epoch>:<floor>` of the marker
  *   G7  a master that forgot has no vote before the longest lease of any agent that could have got
- *       one there, and 1 s, have passed since; of a master and its copy one at most has a vote
+ *       one there, and 1 s, have passed since; of masters with the same data one at most has a
+ *       vote until then
  *   G8  at a master that votes, and is asked for its marker, a max_ttl that no agent has any more
  *       falls back within 2 x (max_ttl + 10 s)
  *   G9  nobody guesses while enough others that remember have answered it for 3 s
@@ -74,6 +75,23 @@ void check_forgets(struct world *world, uint8_t m)
     if (master->lease_end_us > master->owes_until_us)
         master->owes_until_us = master->lease_end_us;
     master->well_since_us = INT64_MAX;
+    master->is_copy = false;
+    master->twins = 0;
+    for (uint8_t other = 0; other < world->master_count; other++)
+        world->masters[other].twins &= (master_set) ~(1u << m);
+}
+
+/* After it has forgotten its own data: it stands in for a master whose data it has, so that of all
+ * these one may vote. */
+void check_copied(struct world *world, uint8_t m, uint8_t from)
+{
+    struct sim_master *master = &world->masters[m], *source = &world->masters[from];
+    master->is_copy = world->now_us >= source->owes_until_us || source->is_copy;
+    master->twins = source->twins | (master_set)(1u << from);
+    for (uint8_t other = 0; other < world->master_count; other++)
+        if (world->masters[other].twins >> from & 1)
+            master->twins |= (master_set)(1u << other);
+    master->twins &= (master_set) ~(1u << m);
 }
 
 /* The agent knows the vote that the master has. */
@@ -84,16 +102,26 @@ static bool can_use(struct world *world, uint8_t a, uint8_t m)
            strcmp(vote, guard_vote(&world->agents[a].guard, m)) == 0;
 }
 
+static bool can_use_twin(struct world *world, uint8_t a, uint8_t m)
+{
+    for (uint8_t other = 0; other < world->master_count; other++)
+        if (world->masters[m].twins >> other & 1 && can_use(world, a, other))
+            return true;
+    return false;
+}
+
 static void check_debt(struct world *world, uint8_t m)
 {
-    const struct sim_master *master = &world->masters[m];
-    bool is_copy = master->copy_of != LIMIT_MASTERS;
-    if (world->now_us >= master->owes_until_us || world->now_us < world->unknown_until_us)
+    struct sim_master *master = &world->masters[m];
+    if (world->now_us >= master->owes_until_us) {
+        master->is_copy = false;
+        master->twins = 0;
         return;
-    for (uint8_t a = 0; a < world->agent_count; a++)
-        if (can_use(world, a, m) && (!is_copy || can_use(world, a, master->copy_of)))
+    }
+    for (uint8_t a = 0; a < world->agent_count && world->now_us >= world->unknown_until_us; a++)
+        if (can_use(world, a, m) && (!master->is_copy || can_use_twin(world, a, m)))
             check_broken(world, "G7", "master %u%s votes, for agent %u, %lld ms too early", m,
-                         is_copy ? ", a copy of another that votes," : "", a,
+                         master->is_copy ? ", with the data of another that votes," : "", a,
                          (long long)(master->owes_until_us - world->now_us) / 1000);
 }
 

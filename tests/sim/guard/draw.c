@@ -138,8 +138,7 @@ static void draw_group(struct world *world)
                                                 .well_since_us = INT64_MAX,
                                                 .lease_end_us = INT64_MIN,
                                                 .owes_until_us = INT64_MIN,
-                                                .forgot_us = INT64_MIN / 2,
-                                                .copy_of = LIMIT_MASTERS};
+                                                .forgot_us = INT64_MIN / 2};
     }
 }
 

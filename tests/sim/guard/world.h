@@ -142,7 +142,8 @@ struct sim_master {
     int64_t lease_end_us;  /* no lease of any agent that could be granted here ends later */
     int64_t owes_until_us; /* of what it has forgotten */
     int64_t forgot_us;
-    uint8_t copy_of;  /* whose data it was filled with; LIMIT_MASTERS: its own */
+    bool is_copy;     /* it was filled with the data of a master that had forgotten nothing */
+    master_set twins; /* who has this data as well */
     int64_t asked_us; /* when an agent asked for its marker last */
     struct {
         uint32_t ttl_ms; /* of an agent, or told; 0: none */
@@ -219,6 +220,7 @@ unsigned act_witnesses(const struct world *world);
 void check_broken(struct world *world, const char *property, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void check_forgets(struct world *world, uint8_t master);
+void check_copied(struct world *world, uint8_t master, uint8_t from);
 void check_marker(struct world *world, const struct happening *request, uint64_t ttl_before_ms,
                   uint64_t told_before);
 void check_guess(struct world *world, uint8_t agent, uint8_t master);
