@@ -156,15 +156,15 @@ struct connection {
     const char *read_end; /* behind what libmicrohttpd read last; NULL: it was moved (intake.c) */
     struct chunks chunks; /* of the request's body, as far as it was read */
     enum phase phase;
-    bool peer_closed;        /* the caller has closed its sending side */
-    bool peer_dead;          /* ... and its receiving side */
-    bool gives_way;          /* is being closed for others */
-    uint8_t hurried;         /* requests in a row that came as soon as the one before was answered */
-    struct link all;         /* api->open, or api->spare */
-    struct link timed;       /* one of its listener's `slack` */
-    struct link ended;       /* api->half_closed */
-    uint64_t deadline_ms;    /* on the loop's clock */
-    uint64_t answered_ms;    /* the same; 0: not yet */
+    bool peer_closed;     /* the caller has closed its sending side */
+    bool peer_dead;       /* ... and its receiving side */
+    bool gives_way;       /* is being closed for others */
+    uint8_t hurried;      /* requests in a row that came as soon as the one before was answered */
+    struct link all;      /* api->open, or api->spare */
+    struct link timed;    /* one of its listener's `slack` */
+    struct link ended;    /* api->half_closed */
+    uint64_t deadline_ms; /* on the loop's clock */
+    uint64_t answered_ms; /* the same; 0: not yet */
     struct request *request; /* NULL while PHASE_IDLE */
     struct stream stream;
 };
@@ -214,10 +214,16 @@ enum share_kind {
     SHARE_STRANGERS, /* all else that no holder asked for */
     SHARES
 };
+enum place {               /* of a request that waits for its turn */
+             PLACE_FRONT,  /* it had come, and was cut short */
+             PLACE_PAUSED, /* of a caller that pauses between its requests */
+             PLACE_CROWD,
+             PLACES
+};
 struct share {
-    struct list queue; /* requests that wait for their turn, */
-    struct list front; /* and before them those whose turn was cut short */
+    struct list waiting[PLACES];
     bool served;       /* one of them, in this turn */
+    unsigned picked;   /* of those that are not in front */
     unsigned at_once;  /* so many of them go on in one run */
     uint64_t until_ns; /* they do nothing later in this turn of the loop */
 };

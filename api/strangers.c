@@ -6,9 +6,10 @@
  *
  * One loop serves holders and strangers. Each request costs little, but some thousands of
  * connections may ask at once, and a renewal waits for the masters' answers no longer than
- * node_timeout. So strangers have a few milliseconds in each turn, in the order of their coming,
- * and the loop reads from the masters in between. A holder's request is not queued. Health checks
- * have a share of their own, so that they wait for nobody else. */
+ * node_timeout. So strangers have a few milliseconds in each turn, and the loop reads from the
+ * masters in between. They go on in the order of their coming, but who pauses between its requests
+ * passes a crowd. A holder's request is not queued. Health checks have a share of their own, so
+ * that they wait for nobody else. */
 #include "api/strangers.h"
 
 #include "api/answer.h"
@@ -33,12 +34,29 @@ static void stand_in(struct list *list, struct connection *connection)
     MHD_suspend_connection(connection->http);
 }
 
-/* Those come first whose turn had come when its time was over, and who pauses between its requests:
- * the crowd asks again as soon as it is answered. */
-static struct link *first_of(struct share *share)
+static bool is_empty(const struct share *share, enum place place)
 {
-    struct link *first = list_first(&share->front);
-    return first != NULL ? first : list_first(&share->queue);
+    return list_is_empty(&share->waiting[place]);
+}
+
+/* Who goes on next; NULL: nobody waits. First come those whose turn was cut short, then those who
+ * pause between their requests, for the crowd asks again as soon as it is answered. One in
+ * CROWD_SHARE is of the crowd all the same. */
+static struct link *pick(struct share *share)
+{
+    enum { CROWD_SHARE = 4 };
+    bool is_crowds = is_empty(share, PLACE_PAUSED) || share->picked % CROWD_SHARE == 0;
+    enum place place = !is_empty(share, PLACE_FRONT)                ? PLACE_FRONT
+                       : is_crowds && !is_empty(share, PLACE_CROWD) ? PLACE_CROWD
+                                                                    : PLACE_PAUSED;
+    share->picked += place != PLACE_FRONT;
+    return list_first(&share->waiting[place]);
+}
+
+static bool somebody_waits(const struct share *share)
+{
+    return !is_empty(share, PLACE_FRONT) || !is_empty(share, PLACE_PAUSED) ||
+           !is_empty(share, PLACE_CROWD);
 }
 
 static void let_go_on(struct link *in_line)
@@ -52,10 +70,9 @@ static void let_go_on(struct link *in_line)
 
 void strangers_start(struct api *api)
 {
-    for (size_t i = 0; i < SHARES; i++) {
-        list_init(&api->shares[i].queue);
-        list_init(&api->shares[i].front);
-    }
+    for (size_t i = 0; i < SHARES; i++)
+        for (enum place place = 0; place < PLACES; place++)
+            list_init(&api->shares[i].waiting[place]);
 }
 
 void strangers_begin(struct api *api)
@@ -71,7 +88,7 @@ void strangers_begin(struct api *api)
  * is not enough for all of them. */
 static void reckon_at_once(struct share *share)
 {
-    if (!list_is_empty(&share->front))
+    if (!is_empty(share, PLACE_FRONT))
         share->at_once = (share->at_once + 1) / 2;
     else if (share->at_once < AT_ONCE_MAX)
         share->at_once++;
@@ -82,12 +99,12 @@ bool strangers_next(struct api *api)
     bool more = false;
     for (size_t s = 0; s < SHARES; s++) {
         struct share *share = &api->shares[s];
-        struct link *first;
+        struct link *next;
         reckon_at_once(share);
         for (unsigned i = 0; i < share->at_once && has_time(share); i++)
-            if ((first = first_of(share)) != NULL)
-                let_go_on(first);
-        more = more || first_of(share) != NULL;
+            if ((next = pick(share)) != NULL)
+                let_go_on(next);
+        more = more || somebody_waits(share);
     }
     return more;
 }
@@ -102,15 +119,25 @@ static bool is_let_wait(struct connection *connection)
     return is_counted || connection_park(connection, /* lasts= */ false);
 }
 
+/* Nobody waits there, or in front of there. */
+static bool is_before_all(const struct share *share, enum place place)
+{
+    bool is_first = true;
+    for (enum place before = 0; before <= place; before++)
+        is_first = is_first && is_empty(share, before);
+    return is_first;
+}
+
 enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
 {
     struct api *api = connection->api;
     struct share *share = &api->shares[kind];
     struct request *request = connection->request;
+    enum place place = request->has_turn               ? PLACE_FRONT
+                       : connection_pauses(connection) ? PLACE_PAUSED
+                                                       : PLACE_CROWD;
     bool goes_first = connection->listener->is_admin || api->stopping,
-         passes = request->has_turn || connection_pauses(connection),
-         is_next = request->has_turn || first_of(share) == NULL ||
-                   (passes && list_is_empty(&share->front));
+         is_next = place == PLACE_FRONT || is_before_all(share, place);
     request->has_turn = false;
     request->is_strangers |= kind == SHARE_STRANGERS;
     if (goes_first || (is_next && has_time(share))) {
@@ -119,7 +146,7 @@ enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
     }
     if (!is_let_wait(connection))
         return kind == SHARE_CHECKS ? TURN_NOW : TURN_NEVER;
-    stand_in(passes ? &share->front : &share->queue, connection);
+    stand_in(&share->waiting[place], connection);
     return TURN_LATER;
 }
 
@@ -130,8 +157,8 @@ enum MHD_Result strangers_later(struct connection *connection, enum turn turn)
 
 void strangers_stop(struct api *api)
 {
-    struct link *first;
+    struct link *next;
     for (size_t i = 0; i < SHARES; i++)
-        while ((first = first_of(&api->shares[i])) != NULL)
-            let_go_on(first);
+        while ((next = pick(&api->shares[i])) != NULL)
+            let_go_on(next);
 }

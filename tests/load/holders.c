@@ -388,8 +388,8 @@ static void run(void)
     }
 }
 
-/* The agent is measured, and not how long this process waits for a CPU beside masters and strangers.
- * The system grants that to root; elsewhere the figures contain such waits. */
+/* The agent is measured, and not how long this process waits for a CPU beside masters and
+ * strangers. The system grants that to root; elsewhere the figures contain such waits. */
 static void never_wait_for_cpu(void)
 {
     struct sched_param lowest = {.sched_priority = 1};

@@ -635,7 +635,7 @@ Test(connections, d9_who_stood_in_line_is_counted_once, .init = stage_play, .fin
     turn_for(20);
     for (int i = 0; i < STRANGERS; i++)
         cr_assert_gt(send(fds[i], WAITING_POST, strlen(WAITING_POST), 0), 0);
-    cr_assert(until(!list_is_empty(&stage.api->shares[SHARE_STRANGERS].queue)));
+    cr_assert(until(!list_is_empty(&stage.api->shares[SHARE_STRANGERS].waiting[PLACE_CROWD])));
     cr_assert_gt(stage.api->asking, 0);
     for (int i = 0; i < STRANGERS; i++) {
         received_len = 0;
