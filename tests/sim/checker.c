@@ -803,8 +803,8 @@ static void check_none_was_free(struct world *w, uint8_t agent, const struct req
 /* C4, at whatever agent: a quorum of masters has had the token from when the request came until its
  * answer. Which number they store for the next grant is no matter, nor which the token has on those
  * that were not needed. What a master forgot may have come back meanwhile. A hold whose last
- * reported validity has ended is being released, and a second DELETE may be told of the first one. An
- * Idempotency-Key is known to its agent alone, and a full table forgets it. */
+ * reported validity has ended is being released, and a second DELETE may be told of the first one.
+ * An Idempotency-Key is known to its agent alone, and a full table forgets it. */
 static void check_called_wrong(struct world *w, uint8_t agent, const struct request *request,
                                const struct effect_answer *told)
 {

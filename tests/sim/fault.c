@@ -323,15 +323,32 @@ static void stall_agent(struct world *w, const struct fault *fault)
     agent_stall(w, fault->agent, fault->us);
 }
 
-/* Forward by more than the round trips of two readings can hide. What a step back hides, of an
- * agent's pause or of a jump before the next reading in time, is left to the assumption. */
+/* A reading that comes late and shows a step hides the next one from the agent, until one comes in
+ * time. That is left to the assumption (R14). */
+static bool hides_a_step(const struct world *w, uint8_t agent, uint8_t master)
+{
+    const struct agent *at = &w->agents[agent];
+    int64_t stepped_at = w->masters[master].stepped_at;
+    int64_t last_at = at->gone_on_at > stepped_at ? at->gone_on_at : stepped_at;
+    return last_at != 0 && at->clock_read_at[master] < last_at;
+}
+
+static void pause_with_clocks(struct world *w, const struct fault *fault)
+{
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        if (hides_a_step(w, fault->agent, m))
+            return;
+    clocks_pause(w, fault->agent, fault->us);
+}
+
+/* Forward by more than the round trips of two readings can hide. */
 static void step_clock(struct world *w, const struct fault *fault)
 {
     struct master *master = &w->masters[fault->master];
     int64_t hidden_us = 2000 * (int64_t)w->options.node_timeout_ms;
     bool forward = fault->out || w->options.clock_pauses > 0;
-    for (uint8_t a = 0; a < w->options.agents && master->stepped_at != 0; a++)
-        if (w->agents[a].clock_read_at[fault->master] < master->stepped_at)
+    for (uint8_t a = 0; a < w->options.agents; a++)
+        if (hides_a_step(w, a, fault->master))
             return;
     master->stepped_at = w->now;
     clocks_jump(w, fault->master, forward ? fault->us + hidden_us : -fault->us);
@@ -443,7 +460,7 @@ void fault_strike(struct world *w, const void *what)
         break;
     case FAULT_CLOCK_PAUSE:
         if (!w->switches.kept)
-            clocks_pause(w, fault->agent, fault->us);
+            pause_with_clocks(w, fault);
         break;
     case FAULT_CLOCK_JUMP:
         step_clock(w, fault);

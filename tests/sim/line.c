@@ -119,6 +119,12 @@ static void check_growth(struct world *w, uint8_t index, uint8_t group,
     line->is_full = rounds->waiting > 0 && rounds->in_flight >= rounds->limit;
 }
 
+/* Half of all places, and one in any case. */
+static uint32_t most_guests(const struct core_rounds *rounds)
+{
+    return rounds->limit < 2 ? 1 : rounds->limit / 2;
+}
+
 void line_after_step(struct world *w, uint8_t index, const struct event *event)
 {
     struct agent *agent = &w->agents[index];
@@ -129,7 +135,7 @@ void line_after_step(struct world *w, uint8_t index, const struct event *event)
         agent->lines[g] = after;
         const struct core_rounds *rounds = &core_stats(agent->core)->rounds[g];
         check_growth(w, index, g, rounds);
-        if (rounds->guests > agent->guests[g] && rounds->guests > rounds->limit)
+        if (rounds->guests > agent->guests[g] && rounds->guests > most_guests(rounds))
             checker_fail(w, "C13 a%u: guest %u begins, and the limit is %u", index, rounds->guests,
                          rounds->limit);
         agent->guests[g] = rounds->guests;
@@ -143,7 +149,8 @@ void line_after_flush(struct world *w, uint8_t index)
         if (rounds->waiting > 0 && rounds->in_flight < rounds->limit)
             checker_fail(w, "C13 a%u: %u keys wait for a place, and %u of %u are taken", index,
                          rounds->waiting, rounds->in_flight, rounds->limit);
-        bool has_room = rounds->waiting == 0 && rounds->in_flight + rounds->guests < rounds->limit;
+        bool has_room = rounds->waiting == 0 && rounds->guests < most_guests(rounds) &&
+                        rounds->in_flight + rounds->guests < rounds->limit;
         if (rounds->guests_waiting > 0 && (has_room || rounds->guests == 0))
             checker_fail(w, "C13 a%u: %u guests wait, %u and %u rounds of %u are in flight", index,
                          rounds->guests_waiting, rounds->guests, rounds->in_flight, rounds->limit);

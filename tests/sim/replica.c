@@ -79,6 +79,7 @@ void replica_promote(struct world *w, uint8_t index)
     struct master *master = &w->masters[0];
     const struct replica *replica = &w->replicas[index];
     bool back[SIM_NAMES];
+    replica->keyspace->now_us = master_wall_us(w, 0); /* it counts the time as its master does */
     for (uint8_t name = 0; name < SIM_NAMES; name++)
         back[name] = comes_back(master, replica, name);
     world_say(w, "replica %u is promoted: it is %llu commands behind", index,
@@ -115,7 +116,6 @@ static int64_t holder_ends_ms(const struct entry *entry, const char random[TOKEN
     return -1;
 }
 
-/* A replica counts the time as its master does. */
 unsigned replica_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES],
                                int64_t until)
 {
