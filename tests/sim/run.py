@@ -4,7 +4,8 @@
 Without --seed: every mutant on its killing seeds, the assumptions broken and kept, the fixed
 seeds, and --runs new seeds of the core, with the share of each theme (THEMES), from a random start
 that it prints; then new seeds of the guard. --short: new seeds alone, for CI, where `make test` has
-run the rest. The last line is `N passed, N failed`.
+run the rest; they begin at the hash of the committed tree, so that each tree has its own, and the
+same tree the same. The last line is `N passed, N failed`.
 With --seed: replays that one seed and prints its timeline.
 """
 import argparse
@@ -53,6 +54,13 @@ def run(*args):
     return passed, failed
 
 
+def first_seed(of_tree):
+    """By chance; or that of the committed tree, so that two runs of the gate see the same."""
+    git = ["git", "-C", ROOT, "rev-parse", "HEAD^{tree}"]
+    tree = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    return 1 + (int(tree[:12], 16) if of_tree and tree else secrets.randbelow(1 << 48))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
@@ -67,7 +75,7 @@ def main():
             [sim, *arguments.options.split(), str(arguments.seed)], check=False
         ).returncode
 
-    start = 1 + secrets.randbelow(1 << 48)
+    start = first_seed(arguments.short)
     sums = []
     if not arguments.short:
         sums.append(run(ROOT / "tests" / "run", arguments.build, "--suite", "sim"))
@@ -79,6 +87,8 @@ def main():
     for (theme, options, _), runs in zip(THEMES, shares):
         print(f"== {theme}, new seeds from {start}")
         sums.append(run(sim, *options, "--runs", runs, "--from", start))
+        if sums[-1][1] > 0:
+            print(f"FAILED {theme}: {' '.join(options)}")
     print(f"== the guard, new seeds from {start}")
     guard = arguments.build / "tests" / "sim" / "guard" / "sim_guard"
     for theme, share in GUARD_THEMES.items():
