@@ -95,6 +95,23 @@ Test(fair, r9_a_number_is_the_time_of_coming)
     cr_assert_not(shown(OP_HANDOVER)->fresh);
 }
 
+/* D3.5: a repeat that takes the place of a waiter has its ticket too. */
+Test(fair, r9_a_repeat_keeps_the_ticket_of_the_request_before)
+{
+    begin_fair();
+    acquire_as(1, "k", .wait_ms = 200000, .idempotency = text("0123456789abcdef"));
+    expect_send(OP_ACQUIRE, ALL);
+    const uint64_t number = shown(OP_ACQUIRE)->number;
+    refused(OP_ACQUIRE);
+    expect_channel(EFFECT_WATCH);
+    at_ms(500), acquire_as(2, "k", .wait_ms = 200000, .idempotency = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_SUPERSEDED);
+    channel("k", EVENT_SUBSCRIBED, ALL, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(shown(OP_ACQUIRE)->number, number);
+    cr_assert_not(shown(OP_ACQUIRE)->fresh);
+}
+
 /* A grant takes the ticket off: who loses the vote gets it back, and nobody comes in between. */
 Test(fair, r9_a_split_vote_costs_nobody_the_place)
 {
