@@ -402,6 +402,38 @@ Test(read, is_held_where_two_of_four_have_the_key)
     cr_assert_eq(rig.answer.state, KEY_HELD);
 }
 
+static enum key_state read_with(uint8_t masters, uint8_t have, uint8_t lack)
+{
+    const master_set all = (master_set)((1u << masters) - 1), has = (master_set)((1u << have) - 1),
+                     known = (master_set)((1u << (have + lack)) - 1);
+    prepare(masters);
+    begin();
+    read_key(1, "k");
+    expect_send(OP_READ, all);
+    reply(OP_READ, has, VOTE_YES);
+    reply(OP_READ, known & (master_set)~has, VOTE_ABSENT);
+    reply(OP_READ, all & (master_set)~known, VOTE_REFUSED);
+    expect_answer(1, ANSWER_STATE);
+    return rig.answer.state;
+}
+
+/* Free: a quorum has no key. Held: those that have none, and those that say nothing, are none. */
+Test(read, every_count_of_masters_that_have_the_key)
+{
+    for (uint8_t masters = 1; masters <= 5; masters++) {
+        for (uint8_t have = 0; have <= masters; have++) {
+            for (uint8_t lack = 0; lack <= masters - have; lack++) {
+                const int quorum = masters / 2 + 1;
+                const enum key_state state = lack >= quorum            ? KEY_FREE
+                                             : masters - have < quorum ? KEY_HELD
+                                                                       : KEY_UNKNOWN;
+                cr_expect_eq(read_with(masters, have, lack), state, "%d masters: %d have, %d lack",
+                             masters, have, lack);
+            }
+        }
+    }
+}
+
 /* ---- a late clock: R14 ----------------------------------------------------------------------- */
 
 Test(stall, r14_first_observe_then_act)
