@@ -105,6 +105,19 @@ Test(clocks, r14_one_master_that_jumps_shortens_nothing_where_others_keep_time)
     expect_lost(REASON_CLOCK_STOPPED);
 }
 
+/* Its key ends early on that master: the renewal makes it last there as well. */
+Test(clocks, r14_a_jump_that_shortens_nothing_renews_at_once)
+{
+    begin_five();
+    read_all(ALL, 0);
+    hold_as("k", .ttl_ms = 10000, .renew = RENEW_AGENT);
+    int64_t before_us = listed_until_us("k");
+    at_ms(1000), read_as(0, 3000000, 500, 500);
+    cr_assert_eq(listed_until_us("k"), before_us);
+    rig.count = 0, at_ms(1001);
+    expect_send(OP_RENEW, ALL);
+}
+
 Test(clocks, r14_a_bare_quorum_needs_each_of_its_masters)
 {
     begin_five();
