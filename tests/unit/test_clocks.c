@@ -506,6 +506,22 @@ Test(clocks, r5_late_readings_keep_the_clock_of_a_slow_master_known)
     cr_assert_eq(clock_told_ms(OP_ACQUIRE, 0), 200000 - 80);
 }
 
+/* It is a grant as well. */
+Test(clocks, r5_a_hand_over_says_until_when_it_sets_the_next_token)
+{
+    prepare(5);
+    rig.policy.handover_max = 16;
+    begin();
+    read_all(ALL, 0);
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    acquire_as(1, "k", .ttl_ms = 10000, .wait_ms = 60000);
+    at_ms(2000), rig.count = 0;
+    release(2, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    cr_assert_eq(clock_told_ms(OP_HANDOVER, 0), 1999 - 20);
+    cr_assert_eq(rig.sent[OP_HANDOVER].left_ms, 9898 - 98 - 1);
+}
+
 /* The end of the validity, as it is when the repair is sent. */
 Test(clocks, r5_a_repair_ends_with_the_validity)
 {
