@@ -37,6 +37,7 @@ Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
     cr_assert_eq(view().state, REDIS_GUARDED);
     cr_assert(strstr(view().reason, "its marker can not be written"), "%s", view().reason);
     cr_assert_eq(view().guarded_ms, -1);
+    cr_assert_eq(redis_group(rig.redis, 0).voting, 0u, "nobody knows when it votes");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_NOT_SENT);
     cr_assert_eq(rig.outcomes[REDIS_OUTCOME_NOT_SENT], 1u);
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
@@ -45,6 +46,7 @@ Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
     RUN_UNTIL(view().guarded_ms > 0, 3000);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_GUARDED);
     RUN_UNTIL(view().votes, 4000);
+    cr_assert_eq(redis_group(rig.redis, 0).voting, 1u);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     end(&one);
 }
