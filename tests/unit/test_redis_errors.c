@@ -287,3 +287,20 @@ Test(errors, a_reply_of_an_unknown_shape_is_unknown)
         cr_assert_eq(got.vote, VOTE_UNKNOWN);
     }
 }
+
+/* R9: a message that was on its way as the channel was left is nobody's fault. */
+Test(errors, r9_a_message_that_crosses_an_unsubscribe_is_passed_over)
+{
+    const struct effect_watch left = {.key = {"k", 1}}, kept = {.key = {"l", 1}};
+    begin(&one, NULL);
+    redis_watch(rig.redis, &left);
+    redis_watch(rig.redis, &kept);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 2, 3000);
+    cr_assert_str_eq(ask(&one, "PUBLISH lockagent:channel:lock:k 1"), "1");
+    redis_unwatch(rig.redis, &left); /* it is unread still */
+    RUN_UNTIL(strcmp(ask(&one, "PUBLISH lockagent:channel:lock:k 1"), "0") == 0, 3000);
+    ask(&one, "PUBLISH lockagent:channel:lock:l 1");
+    RUN_UNTIL(count_of(EVENT_MESSAGE, 0) == 1, 1000);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).faults[REDIS_FAULT_SURPLUS], 0);
+    end(&one);
+}
