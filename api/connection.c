@@ -8,14 +8,14 @@
  *   writing    from the answer until its last byte is taken: WRITE_MS in total
  *   idle       between two requests of a kept-alive connection: IDLE_MS
  *
- * D9: a listener keeps KEPT_FREE places for those that come. Where fewer are free, connections are
- * closed that are idle, those that have been idle for longest first. The crowd comes first: those
- * that were served as strangers, or that ask again at once, HURRIED times in a row. Then comes the
- * oldest of another kind that has taken its SCARCE time. Holders and health checks pause between
- * their requests, and are closed before that only where nobody else has given way for a while. The
- * time of asking is short: a crowd whose every closed connection comes again must pass through
- * faster than a health check gives up. What waits or streams has a bound of its own
- * (connection_park), so a holder that comes to release is always let in.
+ * D9: a listener keeps KEPT_FREE connections free for callers that come. If fewer are free, it closes
+ * idle connections, the longest idle first. It begins with those of a crowd: they were served as
+ * strangers, or have asked again at once HURRIED times in a row. Then it closes the oldest
+ * connection of another kind that has taken its SCARCE time. Holders and health checks pause between
+ * their requests. Their connections are closed before SCARCE_IDLE_MS only if no other connection has
+ * been closed for SCARCE_ASK_MS. SCARCE_ASK_MS is short: a crowd connects again as often as it is
+ * closed, and it must pass through faster than a health check times out. Requests that wait or
+ * stream have a bound of their own (connection_park), so a holder can always connect to release.
  */
 #include "api/connection.h"
 
@@ -95,7 +95,7 @@ static struct connection *oldest(struct listener *listener, enum slack slack, ui
     return NULL;
 }
 
-/* How long a connection may take where places are scarce. */
+/* How long a connection may take while free connections are scarce. */
 static const uint64_t scarce_ms[SLACKS] = {
     [SLACK_IDLE] = SCARCE_IDLE_MS,
     [SLACK_SILENT] = SCARCE_ASK_MS,

@@ -19,7 +19,8 @@ void connection_is_writing(struct connection *connection);
 /* The response is written: the next request line has IDLE_MS. */
 void connection_is_idle(struct connection *connection);
 
-/* It was answered before, and asked for this request only after a pause: it is none of a crowd. */
+/* Returns true if an earlier request was answered and this one followed after a pause: the
+ * connection is not one of a crowd (D9). */
 bool connection_pauses(const struct connection *connection);
 
 /* Counts the request among those that keep their connection: it waits or streams (`lasts`), or asks

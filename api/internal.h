@@ -21,12 +21,12 @@ enum {
     IDLE_MS = 60000,         /* a kept-alive connection without a request */
     WRITE_MS = 10000,        /* an answer, from its first byte to its last */
     RENDERINGS = 8,          /* pages that are kept to be shared */
-    SCARCE_ASK_MS = 50,      /* where places are scarce: a connection is silent, or slow to ask */
-    SCARCE_READ_MS = 1000,   /* the same: a connection is slow to read its answer */
-    SCARCE_IDLE_MS = 1000,   /* the same: a connection of no crowd asks nothing */
-    HURRY_MS = 10,           /* who asks again within that time, */
-    HURRIED = 2,             /* and so often in a row, is one of a crowd */
-    KEPT_FREE = 16,          /* places of a listener that idle connections never fill */
+    SCARCE_ASK_MS = 50,      /* if free connections are scarce: to send a request */
+    SCARCE_READ_MS = 1000,   /* the same: to read an answer */
+    SCARCE_IDLE_MS = 1000,   /* the same: between two requests, for a connection of no crowd */
+    HURRY_MS = 10,           /* a request that follows an answer sooner is hurried */
+    HURRIED = 2,             /* hurried requests in a row that make a connection one of a crowd */
+    KEPT_FREE = 16,          /* connections of a listener that idle ones never take */
     KEPT_UNPARKED = 64,      /* places that requests which wait or stream never fill, */
     KEPT_FOR_HOLDERS = 32,   /* and places that no request fills that asks for a lock */
     WRITE_STALL_S = 75,      /* a caller that does not read its answer */
@@ -156,23 +156,23 @@ struct connection {
     const char *read_end; /* behind what libmicrohttpd read last; NULL: it was moved (intake.c) */
     struct chunks chunks; /* of the request's body, as far as it was read */
     enum phase phase;
-    bool peer_closed;     /* the caller has closed its sending side */
-    bool peer_dead;       /* ... and its receiving side */
-    bool gives_way;       /* is being closed for others */
-    uint8_t hurried;      /* requests in a row that came as soon as the one before was answered */
-    struct link all;      /* api->open, or api->spare */
-    struct link timed;    /* one of its listener's `slack` */
-    struct link ended;    /* api->half_closed */
-    uint64_t deadline_ms; /* on the loop's clock */
-    uint64_t answered_ms; /* the same; 0: not yet */
+    bool peer_closed;        /* the caller has closed its sending side */
+    bool peer_dead;          /* ... and its receiving side */
+    bool gives_way;          /* is being closed for others */
+    uint8_t hurried;         /* hurried requests in a row, at most HURRIED */
+    struct link all;         /* api->open, or api->spare */
+    struct link timed;       /* one of its listener's `slack` */
+    struct link ended;       /* api->half_closed */
+    uint64_t deadline_ms;    /* on the loop's clock */
+    uint64_t answered_ms;    /* the same; 0: not yet */
     struct request *request; /* NULL while PHASE_IDLE */
     struct stream stream;
 };
 
-/* What a connection takes its time with: each has a deadline, and gives way where places are scarce
- * (connection.c). */
+/* What a connection takes time for. Each has a deadline, and a shorter one while free connections
+ * are scarce (connection.c). */
 enum slack {
-    SLACK_HURRIED,  /* between two requests, of a crowd (connection.c) */
+    SLACK_HURRIED,  /* between two requests, of a crowd */
     SLACK_IDLE,     /* between two requests, of all others */
     SLACK_SILENT,   /* accepted, no request line yet */
     SLACK_ARRIVING, /* request line, but not the whole request */
@@ -197,7 +197,7 @@ struct listener {
     uint64_t rests_until_ns;   /* of the admin listener; 0: it does not rest */
     struct list slack[SLACKS]; /* connections, in the order of their deadlines */
     size_t connections, connections_max, giving_way;
-    uint64_t gave_way_ms; /* when a connection was closed for others last, on the loop's clock */
+    uint64_t gave_way_ms; /* when a connection was last closed for others, on the loop's clock */
     uv_poll_t poll;
 };
 
@@ -214,18 +214,19 @@ enum share_kind {
     SHARE_STRANGERS, /* all else that no holder asked for */
     SHARES
 };
-enum place {               /* of a request that waits for its turn */
-             PLACE_FRONT,  /* it had come, and was cut short */
-             PLACE_PAUSED, /* of a caller that pauses between its requests */
-             PLACE_CROWD,
-             PLACES
+/* The requests that wait for a share, in the order in which they are resumed. */
+enum rank {
+    RANK_RESUMED, /* resumed before, but the time of that turn was over */
+    RANK_PAUSED,  /* the caller pauses between its requests */
+    RANK_CROWD,   /* all others */
+    RANKS
 };
 struct share {
-    struct list waiting[PLACES];
-    bool served;       /* one of them, in this turn */
-    unsigned picked;   /* of those that are not in front */
-    unsigned at_once;  /* so many of them go on in one run */
-    uint64_t until_ns; /* they do nothing later in this turn of the loop */
+    struct list waiting[RANKS];
+    bool served;       /* a request went on in this turn */
+    unsigned picked;   /* requests of RANK_PAUSED and RANK_CROWD that were resumed */
+    unsigned at_once;  /* requests that are resumed in one run of libmicrohttpd */
+    uint64_t until_ns; /* when the share of this turn ends */
 };
 
 struct api {

@@ -1,15 +1,15 @@
 /* The queues of requests that no holder made (strangers.h).
  *
- *   a request is here --time is left, and nobody is before it--> goes on
- *      |                                                          ^
- *      '--else--> queued, suspended --resumed in a later turn-----'
+ *   a request is here --time is left, and no request is ahead of it--> goes on
+ *      |                                                               ^
+ *      '--otherwise--> queued, suspended --resumed in a later turn-----'
  *
  * One loop serves holders and strangers. Each request costs little, but some thousands of
  * connections may ask at once, and a renewal waits for the masters' answers no longer than
  * node_timeout. So strangers have a few milliseconds in each turn, and the loop reads from the
- * masters in between. They go on in the order of their coming, but who pauses between its requests
- * passes a crowd. A holder's request is not queued. Health checks have a share of their own, so
- * that they wait for nobody else. */
+ * masters in between. Requests go on in the order of their arrival, but a caller that pauses between
+ * its requests passes a crowd. A holder's request is not queued. Health checks have a share of their
+ * own, so that they wait for no other request. */
 #include "api/strangers.h"
 
 #include "api/answer.h"
@@ -25,7 +25,7 @@ static bool has_time(const struct share *share)
     return !share->served || uv_hrtime() < share->until_ns;
 }
 
-static void stand_in(struct list *list, struct connection *connection)
+static void wait_in(struct list *list, struct connection *connection)
 {
     struct request *request = connection->request;
     request->suspended = true;
@@ -34,29 +34,32 @@ static void stand_in(struct list *list, struct connection *connection)
     MHD_suspend_connection(connection->http);
 }
 
-static bool is_empty(const struct share *share, enum place place)
+static bool is_empty(const struct share *share, enum rank rank)
 {
-    return list_is_empty(&share->waiting[place]);
+    return list_is_empty(&share->waiting[rank]);
 }
 
-/* Who goes on next; NULL: nobody waits. First come those whose turn was cut short, then those who
- * pause between their requests, for the crowd asks again as soon as it is answered. One in
- * CROWD_SHARE is of the crowd all the same. */
+/* Returns the request to resume next, NULL if none waits. A crowd asks again as soon as it is
+ * answered, so callers that pause come first. One request in CROWD_SHARE is of the crowd
+ * nevertheless. */
 static struct link *pick(struct share *share)
 {
     enum { CROWD_SHARE = 4 };
-    bool is_crowds = is_empty(share, PLACE_PAUSED) || share->picked % CROWD_SHARE == 0;
-    enum place place = !is_empty(share, PLACE_FRONT)                ? PLACE_FRONT
-                       : is_crowds && !is_empty(share, PLACE_CROWD) ? PLACE_CROWD
-                                                                    : PLACE_PAUSED;
-    share->picked += place != PLACE_FRONT;
-    return list_first(&share->waiting[place]);
+    bool is_crowds = is_empty(share, RANK_PAUSED) || share->picked % CROWD_SHARE == 0;
+    enum rank rank = !is_empty(share, RANK_RESUMED)              ? RANK_RESUMED
+                     : is_crowds && !is_empty(share, RANK_CROWD) ? RANK_CROWD
+                                                                 : RANK_PAUSED;
+    share->picked += rank != RANK_RESUMED;
+    return list_first(&share->waiting[rank]);
 }
 
-static bool somebody_waits(const struct share *share)
+/* No request of this rank waits, and none of a rank before it. */
+static bool is_empty_up_to(const struct share *share, enum rank last)
 {
-    return !is_empty(share, PLACE_FRONT) || !is_empty(share, PLACE_PAUSED) ||
-           !is_empty(share, PLACE_CROWD);
+    bool none = true;
+    for (enum rank rank = 0; rank <= last; rank++)
+        none = none && is_empty(share, rank);
+    return none;
 }
 
 static void let_go_on(struct link *in_line)
@@ -71,8 +74,8 @@ static void let_go_on(struct link *in_line)
 void strangers_start(struct api *api)
 {
     for (size_t i = 0; i < SHARES; i++)
-        for (enum place place = 0; place < PLACES; place++)
-            list_init(&api->shares[i].waiting[place]);
+        for (enum rank rank = 0; rank < RANKS; rank++)
+            list_init(&api->shares[i].waiting[rank]);
 }
 
 void strangers_begin(struct api *api)
@@ -84,11 +87,11 @@ void strangers_begin(struct api *api)
     }
 }
 
-/* libmicrohttpd does not keep the order of those that go on at once: they are fewer where the time
- * is not enough for all of them. */
+/* libmicrohttpd does not keep the order of requests that are resumed at once. So fewer are resumed
+ * if the time of a turn is not enough for all of them. */
 static void reckon_at_once(struct share *share)
 {
-    if (!is_empty(share, PLACE_FRONT))
+    if (!is_empty(share, RANK_RESUMED))
         share->at_once = (share->at_once + 1) / 2;
     else if (share->at_once < AT_ONCE_MAX)
         share->at_once++;
@@ -104,7 +107,7 @@ bool strangers_next(struct api *api)
         for (unsigned i = 0; i < share->at_once && has_time(share); i++)
             if ((next = pick(share)) != NULL)
                 let_go_on(next);
-        more = more || somebody_waits(share);
+        more = more || !is_empty_up_to(share, RANK_CROWD);
     }
     return more;
 }
@@ -119,25 +122,16 @@ static bool is_let_wait(struct connection *connection)
     return is_counted || connection_park(connection, /* lasts= */ false);
 }
 
-/* Nobody waits there, or in front of there. */
-static bool is_before_all(const struct share *share, enum place place)
-{
-    bool is_first = true;
-    for (enum place before = 0; before <= place; before++)
-        is_first = is_first && is_empty(share, before);
-    return is_first;
-}
-
 enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
 {
     struct api *api = connection->api;
     struct share *share = &api->shares[kind];
     struct request *request = connection->request;
-    enum place place = request->has_turn               ? PLACE_FRONT
-                       : connection_pauses(connection) ? PLACE_PAUSED
-                                                       : PLACE_CROWD;
+    enum rank rank = request->has_turn               ? RANK_RESUMED
+                     : connection_pauses(connection) ? RANK_PAUSED
+                                                     : RANK_CROWD;
     bool goes_first = connection->listener->is_admin || api->stopping,
-         is_next = place == PLACE_FRONT || is_before_all(share, place);
+         is_next = rank == RANK_RESUMED || is_empty_up_to(share, rank);
     request->has_turn = false;
     request->is_strangers |= kind == SHARE_STRANGERS;
     if (goes_first || (is_next && has_time(share))) {
@@ -146,7 +140,7 @@ enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
     }
     if (!is_let_wait(connection))
         return kind == SHARE_CHECKS ? TURN_NOW : TURN_NEVER;
-    stand_in(&share->waiting[place], connection);
+    wait_in(&share->waiting[rank], connection);
     return TURN_LATER;
 }
 

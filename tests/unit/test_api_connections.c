@@ -498,10 +498,65 @@ Test(connections, d9_who_pauses_passes_the_crowd, .init = stage_play, .fini = st
     close(paused);
 }
 
+static int answered_count(const int *fds, int count)
+{
+    int answered = 0;
+    char byte;
+    for (int i = 0; i < count; i++)
+        answered += recv(fds[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+    return answered;
+}
+
+/* D9: of four requests that go on, one is of the crowd, however many callers pause. */
+Test(connections, d9_one_in_four_is_of_the_crowd, .init = stage_play, .fini = stage_close)
+{
+    enum { PAUSED = 40, CROWD = 8, PAUSE_MS = 15 };
+    int paused[PAUSED], crowd[CROWD];
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    for (int i = 0; i < PAUSED; i++) {
+        paused[i] = caller_open(API);
+        received_len = 0;
+        caller_say(paused[i], POST);
+        cr_assert_eq(receive(paused[i]), 409);
+    }
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = caller_open(API);
+        turn();
+    }
+    turn_for(PAUSE_MS);
+    stage.busy_ms = 5; /* one request in a turn */
+    const size_t before = stage.submitted;
+    for (int i = 0; i < PAUSED; i++)
+        cr_assert_eq(send(paused[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    for (int i = 0; i < CROWD; i++)
+        cr_assert_eq(send(crowd[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    while (stage.submitted < before + PAUSED / 2)
+        turn();
+    int of_crowd = answered_count(crowd, CROWD);
+    cr_assert(of_crowd >= PAUSED / 8 - 2 && of_crowd <= PAUSED / 8 + 2,
+              "%d of %d were of the crowd", of_crowd, PAUSED / 2);
+    while (answered_count(crowd, CROWD) < CROWD)
+        turn();
+    cr_assert_lt(answered_count(paused, PAUSED), PAUSED, "the crowd was starved");
+    cr_assert(until(answered_count(paused, PAUSED) == PAUSED));
+    for (int i = 0; i < PAUSED; i++)
+        close(paused[i]);
+    for (int i = 0; i < CROWD; i++)
+        close(crowd[i]);
+}
+
 static bool has_ended(int fd)
 {
     char byte;
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static int ended_count(const int *fds, int count)
+{
+    int ended = 0;
+    for (int i = 0; i < count; i++)
+        ended += has_ended(fds[i]);
+    return ended;
 }
 
 static int call_often(const char *request, size_t times)
@@ -532,15 +587,13 @@ Test(connections, d9_a_crowd_makes_room_first, .init = few_connections, .fini = 
     } kinds[] = {{POST, 1}, {LIVEZ, 3}};
     stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
     for (size_t kind = 0; kind < 2; kind++) {
-        int crowd[CROWD], late[LATE], probe = call_often(LIVEZ, 1), gone = 0;
+        int crowd[CROWD], late[LATE], probe = call_often(LIVEZ, 1);
         for (int i = 0; i < CROWD; i++)
             crowd[i] = call_often(kinds[kind].request, kinds[kind].times);
         for (int i = 0; i < LATE; i++)
             late[i] = caller_open(API);
-        turn_for(20);
-        for (int i = 0; i < CROWD; i++)
-            gone += has_ended(crowd[i]);
-        cr_expect_eq(gone, MUST_GO, "%d of the crowd made room, not %d", gone, MUST_GO);
+        cr_assert(until(ended_count(crowd, CROWD) == MUST_GO), "%d of the crowd made room, not %d",
+                  ended_count(crowd, CROWD), MUST_GO);
         cr_expect_not(has_ended(probe), "the probe made room");
         for (int i = 0; i < CROWD; i++)
             close(crowd[i]);
@@ -549,6 +602,28 @@ Test(connections, d9_a_crowd_makes_room_first, .init = few_connections, .fini = 
         close(probe);
         cr_assert(until(stage.api->connections == 0));
     }
+}
+
+/* D9: callers that pause fill a listener. Their connections are closed before they have been idle
+ * for a second, because no other connection makes room. A try that takes a second shows nothing. */
+Test(connections, d9_callers_that_pause_make_room_if_no_crowd_does, .init = few_connections,
+     .fini = stage_close)
+{
+    enum { LIMIT = 128, CALLERS = LIMIT + 20, TRIES = 5, IDLE_LIMIT_MS = 1000 };
+    bool was_in_time = false;
+    for (int try = 0; try < TRIES && !was_in_time; try++) {
+        int fds[CALLERS];
+        const uint64_t began_ns = uv_hrtime();
+        for (int i = 0; i < CALLERS; i++)
+            fds[i] = call_often(LIVEZ, 1);
+        was_in_time = uv_hrtime() - began_ns < IDLE_LIMIT_MS * 1000000ULL;
+        cr_expect_geq(ended_count(fds, CALLERS), CALLERS - LIMIT);
+        cr_expect(has_ended(fds[0]) && !has_ended(fds[CALLERS - 1]), "not the longest idle");
+        for (int i = 0; i < CALLERS; i++)
+            close(fds[i]);
+        cr_assert(until(stage.api->connections == 0));
+    }
+    cr_assert(was_in_time, "the last caller came in after a second");
 }
 
 /* D9: a body that may be costly to read is read in its turn. */
@@ -635,7 +710,7 @@ Test(connections, d9_who_stood_in_line_is_counted_once, .init = stage_play, .fin
     turn_for(20);
     for (int i = 0; i < STRANGERS; i++)
         cr_assert_gt(send(fds[i], WAITING_POST, strlen(WAITING_POST), 0), 0);
-    cr_assert(until(!list_is_empty(&stage.api->shares[SHARE_STRANGERS].waiting[PLACE_CROWD])));
+    cr_assert(until(!list_is_empty(&stage.api->shares[SHARE_STRANGERS].waiting[RANK_CROWD])));
     cr_assert_gt(stage.api->asking, 0);
     for (int i = 0; i < STRANGERS; i++) {
         received_len = 0;
