@@ -89,7 +89,7 @@ Test(undelivered, a_grant_that_nobody_was_told_of_ends_with_its_validity)
     agent_restart(agent);
     cr_assert(eventually(!held_here(agent, last)), "%s is still held", last);
     cr_assert(eventually(nothing_is_left_of(last)));
-    expect(acquire(agent, last, "ttl=5s&label=next"), 201, NULL);
+    expect(acquire(agent, last, "ttl=30s&label=next"), 201, NULL);
     sleep_ms(TTL_MS);
     cr_assert(held_here(agent, told), "%s was answered: it goes on", told);
     cr_assert_eq(held_count(agent), granted);
