@@ -12,8 +12,8 @@
  * idle connections, the longest idle first. It begins with those of a crowd: they were served as
  * strangers, or have asked again at once HURRIED times in a row. Then it closes the oldest
  * connection of another kind that has taken its SCARCE time. Holders and health checks pause between
- * their requests. Their connections are closed before SCARCE_IDLE_MS only if no other connection has
- * been closed for SCARCE_ASK_MS. SCARCE_ASK_MS is short: a crowd connects again as often as it is
+ * their requests. Their connections are closed before SCARCE_IDLE_MS, or SCARCE_HOLDER_MS, only if
+ * no other connection could be closed for SCARCE_ASK_MS, and a holder's last. SCARCE_ASK_MS is short: a crowd connects again as often as it is
  * closed, and it must pass through faster than a health check times out. Requests that wait or
  * stream have a bound of their own (connection_park), so a holder can always connect to release.
  */
@@ -46,7 +46,7 @@ static void sweep_within(struct api *api, uint64_t ms)
 
 static uint64_t time_ms(const struct api *api, enum slack slack)
 {
-    return slack <= SLACK_IDLE      ? IDLE_MS
+    return slack <= SLACK_HOLDER    ? IDLE_MS
            : slack == SLACK_WRITING ? WRITE_MS
                                     : api->config->header_timeout_ms;
 }
@@ -54,6 +54,8 @@ static uint64_t time_ms(const struct api *api, enum slack slack)
 static void set_deadline(struct connection *connection, enum slack slack)
 {
     struct api *api = connection->api;
+    if (connection->gives_way) /* it is shut down; libmicrohttpd may still know requests of it */
+        return;
     uint64_t ms = time_ms(api, slack);
     connection->deadline_ms = uv_now(api->loop) + ms;
     /* All have the same time, so the list stays in order. */
@@ -97,22 +99,38 @@ static struct connection *oldest(struct listener *listener, enum slack slack, ui
 
 /* How long a connection may take while free connections are scarce. */
 static const uint64_t scarce_ms[SLACKS] = {
-    [SLACK_IDLE] = SCARCE_IDLE_MS,
-    [SLACK_SILENT] = SCARCE_ASK_MS,
-    [SLACK_ARRIVING] = SCARCE_ASK_MS,
+    [SLACK_IDLE] = SCARCE_IDLE_MS,    [SLACK_HOLDER] = SCARCE_HOLDER_MS,
+    [SLACK_SILENT] = SCARCE_ASK_MS,   [SLACK_ARRIVING] = SCARCE_ASK_MS,
     [SLACK_WRITING] = SCARCE_READ_MS,
 };
+
+static bool is_scarce(const struct listener *listener)
+{
+    return listener->connections - listener->giving_way + KEPT_FREE > listener->connections_max;
+}
+
+/* The connection to close for others; NULL: all of them stay for now. */
+static struct connection *next_to_give_way(struct listener *listener, bool all_stay)
+{
+    struct connection *connection = NULL;
+    for (enum slack slack = 0; connection == NULL && slack < SLACKS; slack++)
+        connection = oldest(listener, slack, scarce_ms[slack]);
+    if (connection == NULL && all_stay)
+        connection = oldest(listener, SLACK_IDLE, 0);
+    if (connection == NULL && all_stay)
+        connection = oldest(listener, SLACK_HOLDER, 0);
+    return connection;
+}
 
 static void keep_places_free(struct listener *listener)
 {
     uint64_t now_ms = uv_now(listener->api->loop);
-    bool all_stay = now_ms - listener->gave_way_ms >= SCARCE_ASK_MS;
-    while (listener->connections - listener->giving_way + KEPT_FREE > listener->connections_max) {
-        struct connection *connection = NULL;
-        for (enum slack slack = 0; connection == NULL && slack < SLACKS; slack++)
-            connection = oldest(listener, slack, scarce_ms[slack]);
-        if (connection == NULL && all_stay)
-            connection = oldest(listener, SLACK_IDLE, 0);
+    if (!is_scarce(listener))
+        listener->scarce_since_ms = now_ms;
+    bool all_stay = now_ms - listener->scarce_since_ms >= SCARCE_ASK_MS &&
+                    now_ms - listener->gave_way_ms >= SCARCE_ASK_MS;
+    while (is_scarce(listener)) {
+        struct connection *connection = next_to_give_way(listener, all_stay);
         if (connection == NULL) {
             sweep_within(listener->api, SCARCE_ASK_MS);
             return;
@@ -215,14 +233,17 @@ void connection_is_writing(struct connection *connection)
 
 void connection_is_idle(struct connection *connection)
 {
+    const struct request *request = connection->request;
     if (connection->api->stopping || connection->peer_closed) {
         list_remove(&connection->timed);
         list_move(&connection->api->half_closed, &connection->ended);
         return;
     }
-    bool is_of_crowd = connection->request->is_strangers || connection->hurried >= HURRIED;
+    bool is_of_crowd = request->is_strangers || connection->hurried >= HURRIED;
     connection->answered_ms = uv_now(connection->api->loop);
-    set_deadline(connection, is_of_crowd ? SLACK_HURRIED : SLACK_IDLE);
+    set_deadline(connection, is_of_crowd             ? SLACK_HURRIED
+                             : request->is_a_holders ? SLACK_HOLDER
+                                                     : SLACK_IDLE);
     if (!connection->request->closes)
         keep_places_free(connection->listener);
 }

@@ -50,7 +50,8 @@ enum MHD_Result exchange_submit(struct connection *connection, struct event *eve
     if (api->stopping)
         return answer_here(connection, ANSWER_DRAINING);
     bool lasts = waits(request) || request_streams(request);
-    if (connection->peer_dead || (connection->peer_closed && lasts))
+    bool is_gone = connection->peer_dead && event->kind != EVENT_RELEASE;
+    if (is_gone || (connection->peer_closed && lasts))
         return MHD_NO; /* nobody is there to hold the lock */
     bool parks = lasts || event->kind == EVENT_ACQUIRE;
     if (api->free_count == 0 || (parks && !connection_park(connection, lasts)))

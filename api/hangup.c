@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "api/exchange.h"
+#include "api/request.h"
+#include "api/strangers.h"
 #include "api/streams.h"
 
 enum { EVENTS = 64 };
@@ -46,6 +48,8 @@ static void hung_up(struct connection *connection, uint32_t events)
         stream_caller_gone(connection);
     else if (connection->phase <= PHASE_BODY) /* bytes that came before may still be unread */
         list_move(&connection->api->half_closed, &connection->ended);
+    else if (request_is_for_nobody(connection))
+        strangers_caller_gone(connection);
 }
 
 void hangup_look(uv_poll_t *poll, int status, int uv_events)

@@ -15,21 +15,22 @@
 #include "api/problem.h"
 
 enum {
-    HEADER_BYTES_MAX = 8192, /* request line and header fields; more is 431 */
-    TARGET_BYTES_MAX = 4096, /* request target; more is 414 */
-    POOL_BYTES = 10 * 1024,  /* libmicrohttpd's, per connection: for header and response */
-    IDLE_MS = 60000,         /* a kept-alive connection without a request */
-    WRITE_MS = 10000,        /* an answer, from its first byte to its last */
-    RENDERINGS = 8,          /* pages that are kept to be shared */
-    SCARCE_ASK_MS = 50,      /* if free connections are scarce: to send a request */
-    SCARCE_READ_MS = 1000,   /* the same: to read an answer */
-    SCARCE_IDLE_MS = 1000,   /* the same: between two requests, for a connection of no crowd */
-    HURRY_MS = 10,           /* a request that follows an answer sooner is hurried */
-    HURRIED = 2,             /* hurried requests in a row that make a connection one of a crowd */
-    KEPT_FREE = 16,          /* connections of a listener that idle ones never take */
-    KEPT_UNPARKED = 64,      /* places that requests which wait or stream never fill, */
-    KEPT_FOR_HOLDERS = 32,   /* and places that no request fills that asks for a lock */
-    WRITE_STALL_S = 75,      /* a caller that does not read its answer */
+    HEADER_BYTES_MAX = 8192,  /* request line and header fields; more is 431 */
+    TARGET_BYTES_MAX = 4096,  /* request target; more is 414 */
+    POOL_BYTES = 10 * 1024,   /* libmicrohttpd's, per connection: for header and response */
+    IDLE_MS = 60000,          /* a kept-alive connection without a request */
+    WRITE_MS = 10000,         /* an answer, from its first byte to its last */
+    RENDERINGS = 8,           /* pages that are kept to be shared */
+    SCARCE_ASK_MS = 50,       /* if free connections are scarce: to send a request */
+    SCARCE_READ_MS = 1000,    /* the same: to read an answer */
+    SCARCE_IDLE_MS = 1000,    /* the same: between two requests, for a connection of no crowd */
+    SCARCE_HOLDER_MS = 10000, /* the same, if the last request was a holder's */
+    HURRY_MS = 10,            /* a request that follows an answer sooner is hurried */
+    HURRIED = 2,              /* hurried requests in a row that make a connection one of a crowd */
+    KEPT_FREE = 16,           /* connections of a listener that idle ones never take */
+    KEPT_UNPARKED = 64,       /* places that requests which wait or stream never fill, */
+    KEPT_FOR_HOLDERS = 32,    /* and places that no request fills that asks for a lock */
+    WRITE_STALL_S = 75,       /* a caller that does not read its answer */
     RENDERING_NAME = 640,
     ADMIN_CONNECTIONS = 128, /* of the admin listener's daemon */
     LISTENERS = 2 * CONFIG_LISTENERS,
@@ -108,6 +109,7 @@ struct request {
     bool parked, asks;             /* counted in api->parked, or in api->asking */
     bool has_turn;                 /* it has stood in line, and goes on */
     bool is_strangers;             /* its time is that of strangers (strangers.h) */
+    bool is_a_holders;             /* it names a hold that this agent knows */
     struct link in_line;           /* in a queue of api->shares or in api->rendering, */
     struct connection *connection; /* and then whose request it is */
     unsigned status;               /* of the queued response; 0: none */
@@ -174,6 +176,7 @@ struct connection {
 enum slack {
     SLACK_HURRIED,  /* between two requests, of a crowd */
     SLACK_IDLE,     /* between two requests, of all others */
+    SLACK_HOLDER,   /* the same, if the last request was a holder's */
     SLACK_SILENT,   /* accepted, no request line yet */
     SLACK_ARRIVING, /* request line, but not the whole request */
     SLACK_WRITING,  /* answered, but not wholly written; streams are not counted (streams.c) */
@@ -198,6 +201,7 @@ struct listener {
     struct list slack[SLACKS]; /* connections, in the order of their deadlines */
     size_t connections, connections_max, giving_way;
     uint64_t gave_way_ms; /* when a connection was last closed for others, on the loop's clock */
+    uint64_t scarce_since_ms; /* when enough connections were last free, on the loop's clock */
     uv_poll_t poll;
 };
 

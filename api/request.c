@@ -4,8 +4,7 @@
  *                                 |
  *                                 '--body too large--> WRITING
  *
- *   ARRIVED --check--> CHECKED --run--> WRITING   pages, lists
- *           '--check--> WRITING                   refusals
+ *   ARRIVED --check--> CHECKED --run--> WRITING   pages, lists, refusals
  *
  *   CHECKED --exchange_submit--> WORKING --api_answer--> ANSWERED --answer_write--> WRITING
  *   CHECKED --the core answers at once-----------------> ANSWERED
@@ -22,7 +21,7 @@
  * one queued earlier would cost the caller its connection.
  *
  * Strangers wait for their turn (strangers.h) before a large body is parsed, before their request
- * is run, and before the answer to a GET is written. */
+ * is run or refused, and before the answer to a GET is written. */
 #include "api/request.h"
 
 #include <errno.h>
@@ -88,10 +87,22 @@ static bool is_a_holders(const struct connection *connection)
                       &request->params.token);
 }
 
+/* A refusal takes as long to write as another answer. */
+static enum MHD_Result refuse(struct connection *connection)
+{
+    return strangers_turn_of(connection, SHARE_STRANGERS) == TURN_LATER
+               ? MHD_YES
+               : response_refusal(connection, &connection->request->refusal);
+}
+
 static enum MHD_Result run(struct connection *connection)
 {
-    const struct operation *operation = connection->request->operation;
-    enum turn turn = !operation->uses_core || is_a_holders(connection)
+    struct request *request = connection->request;
+    if (request->refusal.problem != PROBLEM_NONE)
+        return refuse(connection);
+    const struct operation *operation = request->operation;
+    request->is_a_holders = operation->uses_core && is_a_holders(connection);
+    enum turn turn = !operation->uses_core || request->is_a_holders
                          ? TURN_NOW
                          : strangers_turn_of(connection, SHARE_STRANGERS);
     return turn == TURN_NOW ? operation->run(connection) : strangers_later(connection, turn);
@@ -107,10 +118,9 @@ static enum MHD_Result check(struct connection *connection)
         return strangers_later(connection, turn);
     parse_end(connection);
     parse_whole(connection);
-    if (request->refusal.problem != PROBLEM_NONE)
-        return response_refusal(connection, &request->refusal);
     connection->phase = PHASE_CHECKED;
-    return request->operation->uses_core ? MHD_YES : run(connection);
+    bool is_refused = request->refusal.problem != PROBLEM_NONE;
+    return !is_refused && request->operation->uses_core ? MHD_YES : run(connection);
 }
 
 static enum MHD_Result all_came(struct connection *connection)
@@ -128,13 +138,22 @@ static enum MHD_Result write_answer(struct connection *connection)
     return turn == TURN_LATER ? MHD_YES : answer_write(connection);
 }
 
+bool request_is_for_nobody(const struct connection *connection)
+{
+    enum phase phase = connection->phase;
+    bool is_before_core = phase == PHASE_ARRIVED || phase == PHASE_CHECKED,
+         is_read = phase == PHASE_ANSWERED && connection->request->method == METHOD_GET;
+    return connection->peer_dead &&
+           (is_read || (is_before_core && connection->request->method != METHOD_DELETE));
+}
+
 enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const char *url,
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_len, void **context)
 {
     struct connection *connection = *context;
     (void)arg, (void)http, (void)url;
-    if (connection == NULL)
+    if (connection == NULL || request_is_for_nobody(connection))
         return MHD_NO;
     switch (connection->phase) {
     case PHASE_HEADER:

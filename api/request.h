@@ -10,6 +10,9 @@ void *request_line_came(void *arg, const char *target, struct MHD_Connection *ht
 enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const char *url,
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_len, void **context);
+/* Returns true if the connection is dead and the request can be dropped: it reads, or the core does
+ * not have it yet and it is no release. */
+bool request_is_for_nobody(const struct connection *connection);
 /* The response is written, or never will be. */
 void request_completed(void *arg, struct MHD_Connection *http, void **context,
                        enum MHD_RequestTerminationCode code);

@@ -149,6 +149,13 @@ enum MHD_Result strangers_later(struct connection *connection, enum turn turn)
     return turn == TURN_LATER ? MHD_YES : answer_here(connection, ANSWER_TOO_MANY_WAITERS);
 }
 
+void strangers_caller_gone(struct connection *connection)
+{
+    struct request *request = connection->request;
+    if (request->suspended)
+        let_go_on(&request->in_line);
+}
+
 void strangers_stop(struct api *api)
 {
     struct link *next;

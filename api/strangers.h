@@ -18,6 +18,8 @@ enum turn {
 enum turn strangers_turn_of(struct connection *connection, enum share_kind share);
 /* What the handler returns where the turn is later, or never: then it is 429. */
 enum MHD_Result strangers_later(struct connection *connection, enum turn turn);
+/* The caller is gone: the request is resumed at once if it waits in a queue. */
+void strangers_caller_gone(struct connection *connection);
 /* All of them go on: nothing may be suspended as the daemons stop. */
 void strangers_stop(struct api *api);
 

@@ -341,6 +341,16 @@ strangers(
 strangers("a connection for each acquire", 200, HELD, options={"fresh": True}, more=True)
 
 
+strangers(
+    "requests that are refused",
+    3000,
+    request("GET /nothing"),
+    request("POST /locks/free/{n}?ttl=5"),
+    request("PATCH /locks/free/{n}"),
+    options={"spread": True},
+)
+
+
 @row("reloads", policies=MANY_POLICIES, least=0, more=True)
 def reloads(world):
     def reload(ended):

@@ -626,6 +626,146 @@ Test(connections, d9_callers_that_pause_make_room_if_no_crowd_does, .init = few_
     cr_assert(was_in_time, "the last caller came in after a second");
 }
 
+/* D9: no connection has been idle for long as the free ones become few. So silent ones are closed
+ * when they have had their time, and not the one that has asked. */
+Test(connections, d9_who_asks_stays_while_silent_callers_have_their_time, .init = few_connections,
+     .fini = stage_close)
+{
+    enum { SILENT = 126, MUST_GO = 1 + SILENT + 16 - 128 };
+    int probe = call_often(LIVEZ, 1), silent[SILENT];
+    for (int i = 0; i < SILENT; i++)
+        silent[i] = caller_open(API);
+    cr_assert(until(ended_count(silent, SILENT) == MUST_GO));
+    cr_assert_not(has_ended(probe), "the probe made room");
+    for (int i = 0; i < SILENT; i++)
+        close(silent[i]);
+    close(probe);
+}
+
+/* D9: a holder's connection is the last to be closed, however long it has been idle. */
+Test(connections, d9_callers_that_pause_make_room_before_a_holder, .init = few_connections,
+     .fini = stage_close)
+{
+    enum { LIMIT = 128, CALLERS = LIMIT + 20 };
+    char token[TOKEN_CHARS_MAX + 1], put[400];
+    struct effect_answer held = a_real_hold("held");
+    int fds[CALLERS];
+    token_print(&held.hold.token, token);
+    snprintf(put, sizeof(put),
+             "PUT /locks/held HTTP/1.1\r\nHost: localhost\r\nLock-Token: %s\r\n\r\n", token);
+    stage.answer = (struct effect_answer){.answer = ANSWER_QUORUM_UNAVAILABLE};
+    int holder = call_often(put, 1);
+    turn_for(1100);
+    for (int i = 0; i < CALLERS; i++)
+        fds[i] = call_often(LIVEZ, 1);
+    cr_assert_geq(ended_count(fds, CALLERS), CALLERS + 1 - LIMIT);
+    cr_assert_not(has_ended(holder), "the holder made room");
+    for (int i = 0; i < CALLERS; i++)
+        close(fds[i]);
+    close(holder);
+}
+
+/* D9: what gives way is closed once, whatever it had still sent. */
+Test(connections, d9_room_that_was_made_is_counted_once, .init = few_connections,
+     .fini = stage_close)
+{
+    enum { CALLERS = 300 };
+    static const char requests[] = LIVEZ LIVEZ LIVEZ "GET /livez HTTP/1.1\r\nHost: ";
+    int fds[CALLERS];
+    for (int i = 0; i < CALLERS; i++) {
+        fds[i] = caller_open(API);
+        cr_assert_eq(send(fds[i], requests, strlen(requests), 0), (ssize_t)strlen(requests));
+    }
+    turn_for(600);
+    for (int i = 0; i < CALLERS; i++)
+        close(fds[i]);
+    cr_assert(until(stage.api->connections == 0));
+    for (size_t i = 0; i < stage.api->listener_count; i++)
+        cr_assert_eq(stage.api->listeners[i].giving_way, 0);
+}
+
+/* D9: so is a request that is refused: the answer to it costs as much as another one. */
+Test(connections, d9_a_refusal_waits_for_its_turn, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 20 };
+    static const struct {
+        const char *request;
+        int status;
+    } bad[] = {
+        {"POST /locks/k?ttl=5 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400},
+        {"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404},
+        {"PATCH /locks/k HTTP/1.1\r\nHost: localhost\r\n\r\n", 405},
+        {"GET /locks/k HTTP/1.1\r\nHost: localhost\r\nAccept: image/png\r\n\r\n", 406},
+    };
+    enum { BAD = sizeof(bad) / sizeof(bad[0]) };
+    int fds[STRANGERS], refused[BAD];
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    stage.busy_ms = 5;
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = caller_open(API);
+        turn_for(5);
+    }
+    for (int i = 0; i < BAD; i++)
+        refused[i] = caller_open(API);
+    turn_for(5);
+    for (int i = 0; i < STRANGERS; i++)
+        cr_assert_eq(send(fds[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    while (stage.submitted == 0)
+        turn();
+    for (int i = 0; i < BAD; i++)
+        cr_assert_eq(send(refused[i], bad[i].request, strlen(bad[i].request), 0),
+                     (ssize_t)strlen(bad[i].request));
+    while (stage.submitted < STRANGERS / 2)
+        turn();
+    cr_assert_eq(answered_count(refused, BAD), 0, "a refusal passed those that came before");
+    for (int i = 0; i < BAD; i++) {
+        received_len = 0;
+        cr_assert_eq(receive(refused[i]), bad[i].status);
+        close(refused[i]);
+    }
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+}
+
+/* D9: nobody reads the answer, so the request leaves the queue. A DELETE goes on: its token may be
+ * that of a hold at another agent. */
+Test(connections, d9_a_caller_that_is_gone_leaves_the_queue, .init = stage_play,
+     .fini = stage_close)
+{
+    enum { STRANGERS = 20, GONE = 10 };
+    static const char get[] = "GET /locks/k HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const struct linger reset = {.l_onoff = 1};
+    int fds[STRANGERS], gone[GONE + 1];
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = caller_open(API);
+        turn_for(5);
+    }
+    for (int i = 0; i <= GONE; i++) {
+        gone[i] = caller_open(API);
+        turn_for(5);
+    }
+    stage.busy_ms = 5;
+    for (int i = 0; i < STRANGERS; i++)
+        cr_assert_eq(send(fds[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    while (stage.submitted == 0)
+        turn();
+    for (int i = 0; i <= GONE; i++) {
+        const char *request = i == GONE ? DELETE : i % 2 == 0 ? get : POST;
+        cr_assert_eq(send(gone[i], request, strlen(request), 0), (ssize_t)strlen(request));
+    }
+    turn();
+    for (int i = 0; i <= GONE; i++) {
+        setsockopt(gone[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        close(gone[i]);
+    }
+    cr_assert(until(stage.api->connections <= STRANGERS + 1));
+    cr_assert_lt(stage.submitted, STRANGERS, "they waited for their turn");
+    cr_assert(until(stage.submitted == STRANGERS + 1), "%zu", stage.submitted);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+}
+
 /* D9: a body that may be costly to read is read in its turn. */
 Test(connections, d9_a_body_is_read_in_its_turn, .init = stage_play, .fini = stage_close)
 {
