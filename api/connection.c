@@ -8,15 +8,15 @@
  *   writing    from the answer until its last byte is taken: WRITE_MS in total
  *   idle       between two requests of a kept-alive connection: IDLE_MS
  *
- * D9: a listener keeps KEPT_FREE connections free for callers that come. If fewer are free, it closes
- * idle connections, the longest idle first. It begins with those of a crowd: they were served as
- * strangers, or have asked again at once HURRIED times in a row. Then it closes the oldest
- * connection of another kind that has taken its SCARCE time. Holders and health checks pause between
- * their requests. Their connections are closed before SCARCE_IDLE_MS, or SCARCE_HOLDER_MS, only if
- * no other connection could be closed for SCARCE_ASK_MS, and a holder's last. SCARCE_ASK_MS is short: a crowd connects again as often as it is
- * closed, and it must pass through faster than a health check times out. Requests that wait or
- * stream have a bound of their own (connection_park), so a holder can always connect to release.
- */
+ * D9: a listener keeps KEPT_FREE connections free for callers that come. If fewer are free, it
+ * closes idle connections, the longest idle first. It begins with those of a crowd: they were
+ * served as strangers, or have asked again at once HURRIED times in a row. Then it closes the
+ * oldest connection of another kind that has taken its SCARCE time. Holders and health checks
+ * pause between their requests. Their connections are closed before SCARCE_IDLE_MS, or
+ * SCARCE_HOLDER_MS, only if no other connection could be closed for SCARCE_ASK_MS, and a
+ * holder's last. SCARCE_ASK_MS is short: a crowd connects again as often as it is closed, and it
+ * must pass through faster than a health check times out. Requests that wait or stream have a
+ * bound of their own (connection_park), so a holder can always connect to release. */
 #include "api/connection.h"
 
 #include <stdio.h>
@@ -211,10 +211,11 @@ void connection_is_silent(struct connection *connection)
 
 void connection_is_arriving(struct connection *connection)
 {
-    uint64_t now_ms = uv_now(connection->api->loop);
-    if (connection->answered_ms == 0)
+    bool is_first = connection->answered_ms == 0;
+    connection->paused_ms = is_first ? 0 : uv_now(connection->api->loop) - connection->answered_ms;
+    if (is_first)
         connection->hurried = HURRIED - 1; /* it has yet to show that it pauses */
-    else if (now_ms - connection->answered_ms >= HURRY_MS)
+    else if (connection->paused_ms >= HURRY_MS)
         connection->hurried = 0;
     else if (connection->hurried < HURRIED)
         connection->hurried++;
@@ -248,9 +249,10 @@ void connection_is_idle(struct connection *connection)
         keep_places_free(connection->listener);
 }
 
-bool connection_pauses(const struct connection *connection)
+bool connection_pauses(const struct connection *connection, uint64_t least_ms)
 {
-    return connection->answered_ms != 0 && connection->hurried < HURRIED;
+    return connection->answered_ms != 0 && connection->hurried < HURRIED &&
+           connection->paused_ms >= least_ms;
 }
 
 /* ---- waiting and streaming ------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ static bool is_a_holders(const struct connection *connection)
 }
 
 /* A refusal takes as long to write as another answer. */
-static enum MHD_Result refuse(struct connection *connection)
+static enum MHD_Result refuse_in_turn(struct connection *connection)
 {
     return strangers_turn_of(connection, SHARE_STRANGERS) == TURN_LATER
                ? MHD_YES
@@ -99,7 +99,7 @@ static enum MHD_Result run(struct connection *connection)
 {
     struct request *request = connection->request;
     if (request->refusal.problem != PROBLEM_NONE)
-        return refuse(connection);
+        return refuse_in_turn(connection);
     const struct operation *operation = request->operation;
     request->is_a_holders = operation->uses_core && is_a_holders(connection);
     enum turn turn = !operation->uses_core || request->is_a_holders
