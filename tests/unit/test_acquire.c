@@ -234,6 +234,23 @@ Test(acquire, r12_the_highest_number_wins_and_is_raised_where_it_is_not_stored)
     cr_assert_eq(valid_until_us(), 10000000 - 102000);
 }
 
+/* It granted with a smaller number and can not be asked to raise it. */
+Test(acquire, r12_a_master_that_went_down_stores_no_number)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    uint64_t p = rig.sent[OP_ACQUIRE].token.fence;
+    at_ms(1), reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_YES, .fence = p + 77});
+    reply(OP_ACQUIRE, 0x02, VOTE_YES);
+    master_is(1, EVENT_MASTER_DOWN, 0);
+    reply(OP_ACQUIRE, 0x04, VOTE_YES);
+    expect_send(OP_RAISE, 0x04);
+    at_ms(2), reply(OP_RAISE, 0x04, VOTE_YES);
+    at_ms(200);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+}
+
 Test(acquire, r12_no_grant_where_the_number_can_not_be_raised)
 {
     begin_five();

@@ -150,6 +150,23 @@ Test(reentry, r11_the_same_owner_counts_up_and_down)
     cr_assert_not(is_listed("k"));
 }
 
+static void acquire_without_label(uint32_t request, const char *key, struct text owner)
+{
+    step((struct event){.kind = EVENT_ACQUIRE,
+                        .acquire = {.request = request, .key = text(key), .owner = owner}});
+}
+
+Test(reentry, r11_an_owner_needs_no_label)
+{
+    begin_reentrant();
+    acquire_without_label(1, "k", my_owner);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    acquire_without_label(2, "k", my_owner);
+    expect_confirmed(2, ANSWER_REENTERED);
+}
+
 Test(reentry, r11_nobody_else)
 {
     begin_reentrant();

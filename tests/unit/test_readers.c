@@ -247,6 +247,18 @@ Test(readers, r18_a_writer_that_does_not_wait_is_refused_by_the_read_that_was_un
     expect_nothing();
 }
 
+/* The writer waits on, and a reader behind it would wait for it. */
+Test(readers, r18_a_reader_that_does_not_wait_is_refused_with_a_writer_that_does)
+{
+    begin_shared();
+    ask(1, MODE_WRITE, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    ask(2, MODE_READ, 0);
+    expect_nothing();
+    refuse(MODE_READ, 3);
+    expect_answer(2, ANSWER_LOCK_HELD);
+}
+
 Test(readers, r18_a_reader_is_beside_the_one_whose_grant_it_waited_for)
 {
     begin_shared();

@@ -1030,6 +1030,22 @@ Test(guard, another_run_is_a_new_epoch_unless_the_group_is_durable)
     cr_assert_eq(state(0, 0), GUARD_VOTES);
 }
 
+/* INFO is not allowed, so the server may be another run behind each new connection. */
+Test(guard, a_new_connection_is_a_new_epoch_if_the_run_is_not_known)
+{
+    rig.hides_run = true;
+    open_old_group(3, false);
+    lives(0, GUARD_MS + 1200);
+    cr_assert_eq(state(0, 0), GUARD_VOTES);
+    loses(0, 0);
+    greets(0, 0, /* same_connection= */ false);
+    cr_assert_eq(question(0, 0)->question, GUARD_ASK_RESTART);
+    returns(0, 0);
+    is_ready(0, 0);
+    cr_assert_eq(state(0, 0), GUARD_RUNS);
+    cr_assert_not(votes(0));
+}
+
 /* The server's replication id, and its second one ("": zeros). */
 static void has_replid(unsigned m, const char *replid, const char *second)
 {
