@@ -249,6 +249,24 @@ Test(loss, a_frozen_master_is_disconnected_after_a_second_and_blocks_nobody)
     server_remove(&two);
 }
 
+/* R3: something is in flight whenever silence is looked at, and each reply ends it. */
+Test(loss, a_slow_master_that_replies_is_not_silent, .timeout = 20)
+{
+    begin(&one, NULL);
+    struct send_item item = item_of("k", 1, BIG);
+    for (uint64_t from = uv_hrtime(); uv_hrtime() - from < 3000000000;) {
+        kill(one.pid, SIGSTOP);
+        uint32_t slot = rig_send(OP_READ, 1, &item, 1);
+        for (uint64_t sent = uv_hrtime(); uv_hrtime() - sent < 100000000;)
+            uv_run(&rig.loop, UV_RUN_ONCE);
+        kill(one.pid, SIGCONT);
+        RUN_UNTIL(reply_to(slot, 0), 2000);
+        cr_assert_eq(reply_to(slot, 0)->vote, VOTE_ABSENT);
+    }
+    cr_assert_eq(count_of(EVENT_MASTER_DOWN, 0), 0u);
+    end(&one);
+}
+
 Test(loss, an_idle_frozen_master_is_found_by_the_probe, .timeout = 20)
 {
     begin(&one, NULL);

@@ -26,6 +26,27 @@ Test(errors, script_flush_is_not_run_and_then_works)
     end(&one);
 }
 
+/* The server dies while it loads them: the next connection loads them, and again when asked. */
+Test(errors, scripts_are_loaded_again_after_a_connection_that_ended_meanwhile)
+{
+    begin(&one, NULL);
+    struct send_item item = item_of("k", 1, BIG);
+    ask(&one, "SCRIPT FLUSH");
+    uint32_t slot = rig_send(OP_READ, 1, &item, 1);
+    RUN_UNTIL(reply_to(slot, 0), 1000);
+    kill(one.pid, SIGSTOP);
+    for (unsigned turns = 0; turns < 5; turns++) /* SCRIPT LOAD is written */
+        uv_run(&rig.loop, UV_RUN_NOWAIT);
+    server_kill(&one);
+    RUN_UNTIL(!is_up(0), 1000);
+    server_run(&one, NULL);
+    server_control(&one);
+    RUN_UNTIL(is_up(0), 3000);
+    ask(&one, "SCRIPT FLUSH");
+    RUN_UNTIL(exchange(OP_READ, 0, item).vote == VOTE_ABSENT, 3000);
+    end(&one);
+}
+
 /* An error refuses, is counted, and leaves the master up. */
 static void assert_refused(enum op op, struct send_item item, enum redis_outcome outcome)
 {
