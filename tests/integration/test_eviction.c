@@ -47,8 +47,15 @@ Test(eviction, d5_4_masters_that_may_evict_have_no_vote_on_new_locks)
     expect(acquire(agent, "k", "ttl=20s"), 201, NULL);
     may_evict(0), may_evict(1);
     cr_assert(eventually_within(6000, voting(agent) == 1));
+    const int waiter = wire_request(agent, "POST", "/locks/held?ttl=20s&wait=20s", NULL);
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
     expect(release(agent, "held", token(granted)), 204, NULL);
+    const struct reply *next = wire_receive(waiter, PATIENCE_MS); /* it is handed on */
+    expect(next, 201, NULL);
+    cr_assert_eq(masters_with("lock:held"), 3);
+    expect(release(agent, "held", token(next)), 204, NULL);
     cr_assert_eq(masters_with("lock:held"), 0);
+    wire_close(waiter);
 }
 
 /* The opt-out: it is a fault that is shown, and nothing more. */

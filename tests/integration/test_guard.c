@@ -310,6 +310,22 @@ Test(guard, trust_ends_it)
     cr_assert(eventually(votes(agent) == 2));
 }
 
+/* The marker and the vote are those of an earlier run, and no agent has come since. */
+Test(guard, trust_looks_at_the_run_if_masters_are_not_durable)
+{
+    masters_start(3, MASTERS_DURABLE); /* a server that keeps its data, of a group that may not */
+    const struct agent_options options = {.group = NOT_DURABLE, .extra = SHORT, .not_ready = true};
+    struct agent *agent = agent_start(&options);
+    cr_assert(eventually_within(20000, votes(agent) == 3), "%s", get(agent, "/readyz")->body);
+    cr_assert_eq(agent_stop(agent), 0);
+    for (size_t i = 0; i < 3; i++)
+        restart(i);
+    struct outcome outcome = agent_run((const char *[]){"trust", agent->config, NULL});
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    cr_assert_null(strstr(outcome.out, "votes already"), "%s", outcome.out);
+    cr_assert_not_null(strstr(outcome.out, "trusted"), "%s", outcome.out);
+}
+
 /* Who may not ask for INFO can not tell one run from another. */
 Test(guard, without_info_every_reconnect_is_a_restart)
 {

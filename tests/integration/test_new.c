@@ -171,6 +171,23 @@ Test(new, it_stops_where_an_agent_comes_meanwhile)
     cr_assert_eq(masters_with("lockagent:votes"), 0u);
 }
 
+/* The agent reaches one of them alone: the others get no vote either. */
+Test(new, it_stops_where_an_agent_marks_one_master_meanwhile)
+{
+    masters_start_new(3, MASTERS_FORGETFUL);
+    const char *config = agent_config(&(struct agent_options){.extra = SHORT});
+    const char *of_one = agent_config(
+        &(struct agent_options){.masters = format("['%s']", master_url(1)), .extra = SHORT});
+    const struct outcome outcome = shell(
+        format("\"$0\" trust --new \"$1\" & p=$!; sleep 0.5; timeout -s KILL 8 \"$0\" -c %s & "
+               "wait $p; code=$?; kill $!; wait $!; exit $code",
+               of_one),
+        config);
+    expect_said(outcome, 1, "main: an agent came meanwhile; the group votes by itself in ");
+    cr_assert_eq(masters_with("lockagent:marker"), 1u);
+    cr_assert_eq(masters_with("lockagent:votes"), 0u);
+}
+
 Test(new, it_stops_where_a_master_forgets_meanwhile)
 {
     masters_start_new(3, MASTERS_FORGETFUL);
