@@ -51,6 +51,26 @@ Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
     end(&one);
 }
 
+static bool has_marker(void)
+{
+    return strcmp(ask(&one, "EXISTS lockagent:marker"), "1") == 0;
+}
+
+/* A master without memory refuses the question for its marker. It is asked again and again. */
+Test(redis_guard, a_refused_question_is_not_the_last_one)
+{
+    begin_guarded(/* durable= */ true, /* started= */ false);
+    RUN_UNTIL(view().votes, 4000);
+    ask(&one, "CONFIG SET maxmemory 1");
+    ask(&one, "FLUSHALL");
+    for (uint64_t from = uv_hrtime(); uv_hrtime() - from < 2500000000;)
+        uv_run(&rig.loop, UV_RUN_ONCE);
+    cr_assert_not(has_marker());
+    ask(&one, "CONFIG SET maxmemory 0");
+    RUN_UNTIL(has_marker(), 4000);
+    end(&one);
+}
+
 static unsigned place_of_reply(uint32_t slot)
 {
     unsigned i = 0;
