@@ -56,6 +56,17 @@ Test(redisson, a_handover_leaves_one_holder)
 }
 
 /* Whatever an agent asks, what Java has stays as it is. */
+/* R22: whether somebody listens is not known. */
+Test(redisson, a_release_is_told_if_listeners_may_not_be_counted)
+{
+    begin(&one, NULL);
+    exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG));
+    ask(&one, "ACL SETUSER default -pubsub");
+    cr_assert_eq(exchange(OP_RELEASE, 0, java_item("k", 1, 0)).vote, VOTE_YES);
+    cr_assert_not_null(strstr(ask(&one, "INFO commandstats"), "cmdstat_publish:calls=1,"));
+    end(&one);
+}
+
 Test(redisson, what_java_holds_is_left_alone)
 {
     begin(&one, NULL);
