@@ -14,9 +14,10 @@
  * oldest connection of another kind that has taken its SCARCE time. Holders and health checks
  * pause between their requests. Their connections are closed before SCARCE_IDLE_MS, or
  * SCARCE_HOLDER_MS, only if no other connection could be closed for SCARCE_ASK_MS, and a
- * holder's last. SCARCE_ASK_MS is short: a crowd connects again as often as it is closed, and it
- * must pass through faster than a health check times out. Requests that wait or stream have a
- * bound of their own (connection_park), so a holder can always connect to release. */
+ * holder's last. Then a quarter of the listener is freed: callers that pause may be so many that
+ * others would wait for seconds. SCARCE_ASK_MS is short: a crowd connects again as often as it is
+ * closed, and it must pass through faster than a health check times out. Requests that wait or
+ * stream have a bound of their own (connection_park), so a holder can always connect to release. */
 #include "api/connection.h"
 
 #include <stdio.h>
@@ -104,39 +105,51 @@ static const uint64_t scarce_ms[SLACKS] = {
     [SLACK_WRITING] = SCARCE_READ_MS,
 };
 
-static bool is_scarce(const struct listener *listener)
+static bool is_scarce(const struct listener *listener, size_t kept_free)
 {
-    return listener->connections - listener->giving_way + KEPT_FREE > listener->connections_max;
+    return listener->connections - listener->giving_way + kept_free > listener->connections_max;
 }
 
-/* The connection to close for others; NULL: all of them stay for now. */
-static struct connection *next_to_give_way(struct listener *listener, bool all_stay)
+/* True if for a while no connection could be closed for others. */
+static bool all_stay(struct listener *listener)
+{
+    uint64_t now_ms = uv_now(listener->api->loop);
+    if (listener->scarce_since_ms == 0)
+        listener->scarce_since_ms = now_ms;
+    return now_ms - listener->scarce_since_ms >= SCARCE_ASK_MS &&
+           now_ms - listener->gave_way_ms >= SCARCE_ASK_MS;
+}
+
+/* The connection that has taken more than its time; NULL: none. */
+static struct connection *first_late(struct listener *listener)
 {
     struct connection *connection = NULL;
     for (enum slack slack = 0; connection == NULL && slack < SLACKS; slack++)
         connection = oldest(listener, slack, scarce_ms[slack]);
-    if (connection == NULL && all_stay)
-        connection = oldest(listener, SLACK_IDLE, 0);
-    if (connection == NULL && all_stay)
-        connection = oldest(listener, SLACK_HOLDER, 0);
     return connection;
+}
+
+/* The longest idle first, and holders last. */
+static void close_idle(struct listener *listener)
+{
+    const size_t kept_free = KEPT_FREE + listener->connections_max / 4;
+    struct connection *connection;
+    for (enum slack slack = SLACK_IDLE; slack <= SLACK_HOLDER; slack++)
+        while (is_scarce(listener, kept_free) && (connection = oldest(listener, slack, 0)) != NULL)
+            give_way(connection);
 }
 
 static void keep_places_free(struct listener *listener)
 {
-    uint64_t now_ms = uv_now(listener->api->loop);
-    if (!is_scarce(listener))
-        listener->scarce_since_ms = now_ms;
-    bool all_stay = now_ms - listener->scarce_since_ms >= SCARCE_ASK_MS &&
-                    now_ms - listener->gave_way_ms >= SCARCE_ASK_MS;
-    while (is_scarce(listener)) {
-        struct connection *connection = next_to_give_way(listener, all_stay);
-        if (connection == NULL) {
-            sweep_within(listener->api, SCARCE_ASK_MS);
-            return;
-        }
+    struct connection *connection;
+    while (is_scarce(listener, KEPT_FREE) && (connection = first_late(listener)) != NULL)
         give_way(connection);
-    }
+    if (is_scarce(listener, KEPT_FREE) && all_stay(listener))
+        close_idle(listener);
+    if (is_scarce(listener, KEPT_FREE))
+        sweep_within(listener->api, SCARCE_ASK_MS);
+    else
+        listener->scarce_since_ms = 0;
 }
 
 void connection_slow_reader_gives_way(struct api *api)
@@ -259,8 +272,8 @@ bool connection_pauses(const struct connection *connection, uint64_t least_ms)
 
 void connection_unpark(struct connection *connection)
 {
-    connection->api->parked -= connection->request->parked;
-    connection->api->asking -= connection->request->asks;
+    connection->listener->parked -= connection->request->parked;
+    connection->listener->asking -= connection->request->asks;
     connection->request->parked = connection->request->asks = false;
 }
 
@@ -269,16 +282,15 @@ void connection_unpark(struct connection *connection)
  * to renew or to release. */
 bool connection_park(struct connection *connection, bool lasts)
 {
-    struct api *api = connection->api;
-    const uint32_t most = api->config->connections_max;
+    struct listener *listener = connection->listener;
     connection_unpark(connection);
-    if (lasts ? api->parked + KEPT_UNPARKED >= most
-              : api->parked + api->asking + KEPT_FOR_HOLDERS >= most)
+    if (lasts ? listener->parked + KEPT_UNPARKED >= listener->connections_max
+              : listener->parked + listener->asking + KEPT_FOR_HOLDERS >= listener->connections_max)
         return false;
     connection->request->parked = lasts;
     connection->request->asks = !lasts;
-    api->parked += lasts;
-    api->asking += !lasts;
+    listener->parked += lasts;
+    listener->asking += !lasts;
     return true;
 }
 

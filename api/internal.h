@@ -114,7 +114,7 @@ struct request {
     uint64_t body_came; /* bytes of the body, also those that are not kept */
     uint32_t number;    /* in the core while WORKING */
     bool suspended;
-    bool parked, asks;             /* counted in api->parked, or in api->asking */
+    bool parked, asks;             /* counted in its listener's `parked` or `asking` */
     bool has_turn;                 /* it has stood in line, and goes on */
     bool is_strangers;             /* its time is that of strangers (strangers.h) */
     bool is_a_holders;             /* it names a hold that this agent knows */
@@ -212,7 +212,9 @@ struct listener {
     struct list slack[SLACKS]; /* connections, in the order of their deadlines */
     size_t connections, connections_max, giving_way;
     uint64_t gave_way_ms; /* when a connection was last closed for others, on the loop's clock */
-    uint64_t scarce_since_ms; /* when enough connections were last free, on the loop's clock */
+    uint64_t scarce_since_ms; /* since when too few connections are free; 0: enough are */
+    size_t parked;            /* requests that wait for a lock, or stream */
+    size_t asking;            /* requests that ask for a lock once, or wait for a turn or a page */
     uv_poll_t poll;
 };
 
@@ -263,8 +265,6 @@ struct api {
 
     struct list *streams; /* buckets, by the slot of the lock */
     uint32_t stream_buckets, stream_count;
-    uint32_t parked; /* requests that wait for a lock, or stream */
-    uint32_t asking; /* requests that ask for a lock once, or wait for a page */
 
     struct share shares[SHARES]; /* of a turn of the loop (strangers.c) */
 

@@ -15,7 +15,7 @@
  *   every phase --request_completed--> IDLE
  *
  * libmicrohttpd calls the handler when the header is here, for every piece of the body, when all is
- * here, and again, in every run, until a response is queued or the connection is suspended. CHECKED
+ * here, and again, in every run, until a response is queued or the connection is suspended. ARRIVED
  * waits for one such further call: by then everything that arrived has been read, so that a caller
  * that has closed its sending side still gets its response. Only the last phases queue responses:
  * one queued earlier would cost the caller its connection.
@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "agent/base/text.h"
 #include "agent/core/core_assert.h"
 #include "agent/log.h"
 #include "api/answer.h"
@@ -75,16 +76,16 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     return parse_header(connection, method, version) ? MHD_YES : refuse_at_once(connection);
 }
 
-/* It names a hold that this agent knows. An Idempotency-Key names none but its own. */
+/* It names a hold that this agent knows. */
 static bool is_a_holders(const struct connection *connection)
 {
     const struct request *request = connection->request;
+    const struct core *core = connection->api->backend.core;
+    const struct text key = {request->key, request->key_len};
     if (request->method == METHOD_DELETE && request->idempotency != NULL)
-        return true;
+        return core_knows_secret(core, key, text_of(request->idempotency));
     bool has_token = request->method == METHOD_PUT || request->method == METHOD_DELETE;
-    return has_token && request->operation->uses_core &&
-           core_knows(connection->api->backend.core, (struct text){request->key, request->key_len},
-                      &request->params.token);
+    return has_token && core_knows(core, key, &request->params.token);
 }
 
 /* A refusal takes as long to write as another answer. */
@@ -119,15 +120,14 @@ static enum MHD_Result check(struct connection *connection)
     parse_end(connection);
     parse_whole(connection);
     connection->phase = PHASE_CHECKED;
-    bool is_refused = request->refusal.problem != PROBLEM_NONE;
-    return !is_refused && request->operation->uses_core ? MHD_YES : run(connection);
+    return run(connection);
 }
 
 static enum MHD_Result all_came(struct connection *connection)
 {
     connection_has_arrived(connection);
     connection->phase = PHASE_ARRIVED;
-    return check(connection);
+    return MHD_YES;
 }
 
 static enum MHD_Result write_answer(struct connection *connection)

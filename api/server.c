@@ -333,7 +333,10 @@ void api_reload(struct api *api, const struct config *config)
 
 bool api_has_callers(const struct api *api)
 {
-    return api->parked != 0;
+    bool any = false;
+    for (size_t i = 0; i < api->listener_count; i++)
+        any = any || api->listeners[i].parked > 0;
+    return any;
 }
 
 void api_drain(struct api *api)

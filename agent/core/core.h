@@ -422,8 +422,7 @@ size_t core_size(const struct core_config *config);
  * has checked it. */
 struct core *core_init(void *memory, const struct core_config *config);
 
-/* Replaces the policies (reload). Same count, and for each the same match, groups and algorithm:
- * asserted. */
+/* Replaces the policies (reload): as many, each with the same match, groups and algorithm. */
 void core_set_policies(struct core *core, const struct core_policy *policies, size_t count);
 
 /* Takes one event. First observes what has expired by `event->now`, and only then looks at the
@@ -440,8 +439,7 @@ bool core_awaits_flush(const struct core *core);
  * then at once. */
 struct instant core_next_deadline(const struct core *core);
 
-/* Asserts between two steps that the tables hold what state.h says of them: walks all that there
- * is. For tests. */
+/* For tests: asserts between two steps that the tables hold all that state.h says of them. */
 void core_check(const struct core *core);
 /* The part of it that needs no walk. */
 void core_check_counters(const struct core *core);
@@ -475,8 +473,10 @@ bool core_owes_quorum(const struct core *core);
 MUST_CHECK bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,
                                struct hold_view *ret_view);
 
-/* True if this agent knows a hold of the key by this token, also one that is lost. */
+/* True if this agent knows a hold of the key by this token, also one that is lost; or by the
+ * idempotency key (not empty) that it was acquired with, until a DELETE has named that. */
 MUST_CHECK bool core_knows(const struct core *core, struct text key, const struct token *token);
+MUST_CHECK bool core_knows_secret(const struct core *core, struct text key, struct text secret);
 
 /* Walks the valid holds of `key` at this agent. *cursor = 0 at first; nothing may come between. */
 MUST_CHECK bool core_next_hold_of(const struct core *core, struct text key, struct instant now,

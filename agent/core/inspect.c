@@ -5,6 +5,7 @@
 #include "core_assert.h"
 #include "key_table.h"
 #include "lease.h"
+#include "lock_index.h"
 #include "lock_table.h"
 #include "outbox.h"
 #include "state.h"
@@ -74,6 +75,17 @@ bool core_knows(const struct core *core, struct text key, const struct token *to
     CORE_ASSERT(core->effects == NULL);
     const struct key *found = key_find(core, key);
     return found != NULL && lock_by_token(core, found, token) != NULL;
+}
+
+bool core_knows_secret(const struct core *core, struct text key, struct text secret)
+{
+    CORE_ASSERT(core->effects == NULL && secret.len > 0);
+    const struct key *found = key_find(core, key);
+    struct secret wanted = {0};
+    secret_take(&wanted, secret);
+    const struct lock *lock =
+        found == NULL ? NULL : lock_index_next_secret(core, found, &wanted, /* after= */ NULL);
+    return lock != NULL && !lock->refuses;
 }
 
 bool core_awaits_flush(const struct core *core)
