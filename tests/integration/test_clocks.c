@@ -140,9 +140,9 @@ static int64_t valid_until_ms(const struct agent *agent, const char *key)
     return number(get(agent, format("/locks/%s", key)), "hold.valid_until_boottime_ms");
 }
 
-/* The agent learns of all these jumps after the last of them. It reads no clock while it is stopped,
- * and the readings that were under way are answered before the first jump: a server whose PING was
- * answered twice has looked at all of its connections in between. */
+/* The agent learns of all these jumps after the last of them. It reads no clock while it is
+ * stopped, and the readings that were under way are answered before the first jump: a server
+ * whose PING was answered twice has looked at all of its connections in between. */
 static void jump(struct agent *agent, size_t first, size_t count)
 {
     agent_signal(agent, SIGSTOP);

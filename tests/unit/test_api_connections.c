@@ -655,7 +655,7 @@ Test(connections, d9_a_crowd_makes_room_first, .init = few_connections, .fini = 
 Test(connections, d9_callers_that_pause_make_room_if_no_crowd_does, .init = few_connections,
      .fini = stage_close)
 {
-    enum { LIMIT = 128, CALLERS = LIMIT + 20, TRIES = 5, IDLE_LIMIT_MS = 1000 };
+    enum { LIMIT = 128, CALLERS = LIMIT + 20, TRIES = 15, IDLE_LIMIT_MS = 1000 };
     bool was_in_time = false;
     for (int try = 0; try < TRIES && !was_in_time; try++) {
         int fds[CALLERS];
@@ -730,7 +730,8 @@ Test(connections, d9_a_quiet_listener_closes_no_holder_at_once, .init = few_conn
     int late = caller_open(API);
     while (uv_now(&stage.loop) < came_ms + 40)
         turn();
-    cr_assert_eq(ended_count(fds, HOLDERS), 0);
+    if (uv_now(&stage.loop) < came_ms + 50) /* else this process stood still for too long */
+        cr_assert_eq(ended_count(fds, HOLDERS), 0);
     for (int i = 0; i < HOLDERS; i++)
         close(fds[i]);
     close(late);
