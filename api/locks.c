@@ -41,15 +41,17 @@ enum MHD_Result locks_acquire(struct connection *connection)
     const struct api *api = connection->api;
     const struct request *request = connection->request;
     const struct params *params = &request->params;
-    int64_t late_ms =
+    /* It may have been queued (strangers.c). A wait that is over is one of 1 ms still. */
+    int64_t queued_ms =
                 instant_us_between(request->came_at, api->backend.now(api->backend.arg)) / 1000,
-            wait_ms = params->wait_ms - late_ms; /* it may have stood in line */
+            late_ms = params->wait_ms == 0              ? 0
+                      : queued_ms < params->wait_ms - 1 ? queued_ms
+                                                        : params->wait_ms - 1;
     struct event event = {.kind = EVENT_ACQUIRE,
                           .acquire = {.key = key_of(request),
                                       .ttl_ms = params->ttl_ms,
-                                      .wait_ms = params->wait_ms == 0 ? 0
-                                                 : wait_ms > 1        ? wait_ms
-                                                                      : 1,
+                                      .wait_ms = params->wait_ms - late_ms,
+                                      .late_ms = late_ms,
                                       .max_hold_ms = params->max_hold_ms,
                                       .mode = params->mode,
                                       .renew = params->renew,

@@ -127,6 +127,7 @@ struct event_acquire {
     struct text key;
     uint32_t ttl_ms;     /* 0: the policy's */
     int64_t wait_ms;     /* 0: try once, as soon as there is a place for its round (R16) */
+    int64_t late_ms;     /* so much of the wait that was asked for is over, and not in wait_ms */
     int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
     enum mode mode;      /* MODE_READ: the policy's kind is KIND_RW */
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
@@ -134,8 +135,7 @@ struct event_acquire {
     bool bound;
     struct text label;
     struct text idempotency; /* a secret; empty: none. Not together with an owner, and not bound */
-    /* a secret; empty: none, and ignored where the policy is not reentrant */
-    struct text owner;
+    struct text owner;       /* a secret; empty: none. Ignored if the policy is not reentrant */
 };
 struct event_renew {
     uint32_t request;

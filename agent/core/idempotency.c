@@ -104,8 +104,8 @@ static void take_place(struct core *core, struct core_request *older, struct cor
  * restart, so the hash has no key. */
 uint64_t idempotency_hash(const struct event_acquire *event)
 {
-    const int64_t asked[] = {event->ttl_ms, event->wait_ms, event->max_hold_ms, event->renew,
-                             event->bound | event->mode << 1};
+    const int64_t asked[] = {event->ttl_ms, event->wait_ms + event->late_ms, event->max_hold_ms,
+                             event->renew, event->bound | event->mode << 1};
     return hash_bytes(0, hash_bytes(0, 0, event->label.at, event->label.len), asked, sizeof(asked));
 }
 

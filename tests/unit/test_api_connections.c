@@ -756,6 +756,31 @@ Test(connections, d9_room_that_was_made_is_counted_once, .init = few_connections
         cr_assert_eq(stage.api->listeners[i].giving_way, 0);
 }
 
+/* D9: a wait counts from the request's arrival. What was asked for is told as well (D3). */
+Test(connections, d9_a_wait_counts_from_the_arrival, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 10, WAIT_MS = 60000 };
+    int fds[STRANGERS], waiter = caller_open(API);
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    stage.busy_ms = 5;
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = caller_open(API);
+        turn_for(5);
+    }
+    for (int i = 0; i < STRANGERS; i++)
+        cr_assert_eq(send(fds[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
+    while (stage.submitted == 0)
+        turn();
+    cr_assert_eq(send(waiter, WAITING_POST, strlen(WAITING_POST), 0),
+                 (ssize_t)strlen(WAITING_POST));
+    cr_assert(until(stage.submitted == STRANGERS + 1));
+    cr_assert_gt(stage.last.acquire.late_ms, 5);
+    cr_assert_eq(stage.last.acquire.wait_ms + stage.last.acquire.late_ms, WAIT_MS);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    close(waiter);
+}
+
 /* D9: a request that is refused waits like the others: its answer costs as much. */
 Test(connections, d9_a_refusal_waits_for_its_turn, .init = stage_play, .fini = stage_close)
 {

@@ -279,6 +279,18 @@ Test(retry, d3_another_mode_is_another_request)
     expect_answer(3, ANSWER_IDEMPOTENCY_MISMATCH);
 }
 
+/* It was queued for some milliseconds: so much less is left to wait, of what was asked for. */
+Test(retry, d3_a_request_that_was_queued_is_the_same_request)
+{
+    begin_five();
+    hold("k");
+    acquire_as(1, "k", .wait_ms = 60000, .idempotency = first_key);
+    acquire_as(2, "k", .wait_ms = 59990, .late_ms = 10, .idempotency = first_key);
+    expect_answer(1, ANSWER_SUPERSEDED);
+    acquire_as(3, "k", .wait_ms = 59990, .idempotency = first_key);
+    expect_answer(3, ANSWER_IDEMPOTENCY_MISMATCH);
+}
+
 /* The answer was lost: the same request again gets the same hold, which is held once. */
 Test(retry, d3_gets_the_answer_again)
 {
