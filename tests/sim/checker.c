@@ -713,6 +713,8 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
         checker_taken_up(w, hold, request);
     if (answer->adopted)
         check_adopted(w, agent, request->hold, answer);
+    if (request->hold->agent != agent)
+        request->hold->count = 1; /* R11: it knows of one holder, whose release ends all shares */
     request->hold->agent = agent; /* also one that has adopted back what it had not missed yet */
     request->hold->incarnation = w->agents[agent].incarnation;
     report(w, agent, &answer->hold);
@@ -1217,13 +1219,16 @@ static bool frees(struct world *w, uint8_t master, uint8_t key, const uint8_t ra
 void checker_deleted(struct world *w, uint8_t master, const struct message *message,
                      const struct order *order, const uint8_t random[RANDOM_BYTES])
 {
-    const struct hold *hold = checker_find(w, random);
+    struct hold *hold = checker_find(w, random);
     uint8_t key = order->key;
     int64_t sent_at = message->sent_at;
-    /* R11: a small table forgets how many have a lost hold, and then the first of them ends it. */
+    /* R11: a small table forgets how many have a lost hold, and then the first of them ends it,
+     * whether or not it waits for the answer. */
     bool is_shared_out = hold != NULL && (hold->owner != 0 || hold->owner_before != 0);
-    if (is_shared_out && message->op == OP_RELEASE && may_have_forgotten(w, message->agent))
+    if (is_shared_out && message->op == OP_RELEASE && may_have_forgotten(w, message->agent)) {
+        hold->ended = hold->ended || !hold->tenures[message->agent].is_held;
         return;
+    }
     if (hold != NULL && hold->shared &&
         (!frees(w, master, key, random) || w->forgot_at >= hold->granted_at))
         return;
