@@ -224,11 +224,10 @@ void connection_is_silent(struct connection *connection)
 
 void connection_is_arriving(struct connection *connection)
 {
-    bool is_first = connection->answered_ms == 0;
-    connection->paused_ms = is_first ? 0 : uv_now(connection->api->loop) - connection->answered_ms;
-    if (is_first)
+    uint64_t now_ms = uv_now(connection->api->loop);
+    if (connection->answered_ms == 0)
         connection->hurried = HURRIED - 1; /* it has yet to show that it pauses */
-    else if (connection->paused_ms >= HURRY_MS)
+    else if (now_ms - connection->answered_ms >= HURRY_MS)
         connection->hurried = 0;
     else if (connection->hurried < HURRIED)
         connection->hurried++;
@@ -262,10 +261,9 @@ void connection_is_idle(struct connection *connection)
         keep_places_free(connection->listener);
 }
 
-bool connection_pauses(const struct connection *connection, uint64_t least_ms)
+bool connection_pauses(const struct connection *connection)
 {
-    return connection->answered_ms != 0 && connection->hurried < HURRIED &&
-           connection->paused_ms >= least_ms;
+    return connection->answered_ms != 0 && connection->hurried < HURRIED;
 }
 
 /* ---- waiting and streaming ------------------------------------------------------------------- */

@@ -19,9 +19,9 @@ void connection_is_writing(struct connection *connection);
 /* The response is written: the next request line has IDLE_MS. */
 void connection_is_idle(struct connection *connection);
 
-/* Returns true if an earlier request was answered and this one followed after a pause of at least
- * `least_ms`: the connection is not one of a crowd (D9). */
-bool connection_pauses(const struct connection *connection, uint64_t least_ms);
+/* Returns true if an earlier request was answered and this one followed after a pause: the
+ * connection is not one of a crowd (D9). */
+bool connection_pauses(const struct connection *connection);
 
 /* Counts the request among those that keep their connection: it waits or streams (`lasts`), or asks
  * for a lock or a page once. It is counted once. False when they are too many (D9). */

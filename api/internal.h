@@ -82,14 +82,6 @@ struct refusal {
 
 enum body_kind { BODY_NONE, BODY_FORM, BODY_JSON };
 
-/* The requests that wait for a share, in the order in which they are resumed. */
-enum rank {
-    RANK_RESUMED, /* resumed before, but the time of that turn was over */
-    RANK_PAUSED,  /* the caller pauses between its requests */
-    RANK_CROWD,   /* all others */
-    RANKS
-};
-
 struct request {
     struct link spare; /* api->spare_requests */
     struct instant came_at;
@@ -120,8 +112,6 @@ struct request {
     bool is_a_holders;             /* it names a hold that this agent knows */
     struct link in_line;           /* in a queue of api->shares or in api->rendering, */
     struct connection *connection; /* and then whose request it is */
-    enum rank rank;                /* in that queue */
-    uint64_t waits_since_ms;       /* in a queue of api->shares, on the loop's clock */
     unsigned status;               /* of the queued response; 0: none */
     struct instant answered_at;    /* of a stream: when it began */
     bool closes;                   /* the response is the last one of its connection */
@@ -177,7 +167,6 @@ struct connection {
     struct link ended;       /* api->half_closed */
     uint64_t deadline_ms;    /* on the loop's clock */
     uint64_t answered_ms;    /* the same; 0: not yet */
-    uint64_t paused_ms;      /* from an answer to the next request; 0: no answer yet */
     struct request *request; /* NULL while PHASE_IDLE */
     struct stream stream;
 };
@@ -231,13 +220,19 @@ enum share_kind {
     SHARE_STRANGERS, /* all else that no holder asked for */
     SHARES
 };
+/* The requests that wait for a share, in the order in which they are resumed. */
+enum rank {
+    RANK_RESUMED, /* resumed before, but the time of that turn was over */
+    RANK_PAUSED,  /* the caller pauses between its requests */
+    RANK_CROWD,   /* all others */
+    RANKS
+};
 struct share {
     struct list waiting[RANKS];
-    bool served;        /* a request went on in this turn */
-    unsigned picked;    /* requests of RANK_PAUSED and RANK_CROWD that were resumed */
-    uint64_t waited_ms; /* how long the crowd's last one waited; without a crowd: any */
-    unsigned at_once;   /* requests that are resumed in one run of libmicrohttpd */
-    uint64_t until_ns;  /* when the share of this turn ends */
+    bool served;       /* a request went on in this turn */
+    unsigned picked;   /* requests of RANK_PAUSED and RANK_CROWD that were resumed */
+    unsigned at_once;  /* requests that are resumed in one run of libmicrohttpd */
+    uint64_t until_ns; /* when the share of this turn ends */
 };
 
 struct api {

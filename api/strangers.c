@@ -8,9 +8,8 @@
  * connections may ask at once, and a renewal waits for the masters' answers no longer than
  * node_timeout. So strangers have a few milliseconds in each turn, and the loop reads from the
  * masters in between. Requests go on in the order of their arrival, but a caller that pauses
- * between its requests passes a crowd, if it pauses for longer than the crowd's requests wait. A
- * holder's request is not queued. Health checks have a share of their own, so that they wait for
- * no other request. */
+ * between its requests passes a crowd. A holder's request is not queued. Health checks have a
+ * share of their own, so that they wait for no other request. */
 #include "api/strangers.h"
 
 #include "api/answer.h"
@@ -26,14 +25,12 @@ static bool has_time(const struct share *share)
     return !share->served || uv_hrtime() < share->until_ns;
 }
 
-static void wait_in(struct share *share, enum rank rank, struct connection *connection)
+static void wait_in(struct list *list, struct connection *connection)
 {
     struct request *request = connection->request;
     request->suspended = true;
     request->connection = connection;
-    request->waits_since_ms = uv_now(connection->api->loop);
-    request->rank = rank;
-    list_append(&share->waiting[rank], &request->in_line);
+    list_append(list, &request->in_line);
     MHD_suspend_connection(connection->http);
 }
 
@@ -63,15 +60,6 @@ static bool is_empty_up_to(const struct share *share, enum rank last)
     for (enum rank rank = 0; rank <= last; rank++)
         none = none && is_empty(share, rank);
     return none;
-}
-
-/* Callers that pause are a crowd among themselves if no other one waits. */
-static void measure_wait(struct share *share, const struct link *in_line, uint64_t now_ms)
-{
-    const struct request *request = CONTAINER_OF(in_line, const struct request, in_line);
-    if (request->rank == RANK_CROWD ||
-        (request->rank == RANK_PAUSED && is_empty(share, RANK_CROWD)))
-        share->waited_ms = now_ms - request->waits_since_ms;
 }
 
 static void let_go_on(struct link *in_line)
@@ -117,10 +105,8 @@ bool strangers_next(struct api *api)
         struct link *next;
         reckon_at_once(share);
         for (unsigned i = 0; i < share->at_once && has_time(share); i++)
-            if ((next = pick(share)) != NULL) {
-                measure_wait(share, next, uv_now(api->loop));
+            if ((next = pick(share)) != NULL)
                 let_go_on(next);
-            }
         more = more || !is_empty_up_to(share, RANK_CROWD);
     }
     return more;
@@ -141,22 +127,20 @@ enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
     struct api *api = connection->api;
     struct share *share = &api->shares[kind];
     struct request *request = connection->request;
-    enum rank rank = request->has_turn                                 ? RANK_RESUMED
-                     : connection_pauses(connection, share->waited_ms) ? RANK_PAUSED
-                                                                       : RANK_CROWD;
+    enum rank rank = request->has_turn               ? RANK_RESUMED
+                     : connection_pauses(connection) ? RANK_PAUSED
+                                                     : RANK_CROWD;
     bool goes_first = connection->listener->is_admin || api->stopping,
          is_next = rank == RANK_RESUMED || is_empty_up_to(share, rank);
     request->has_turn = false;
     request->is_strangers |= kind == SHARE_STRANGERS;
-    if (is_empty_up_to(share, RANK_CROWD))
-        share->waited_ms = 0;
     if (goes_first || (is_next && has_time(share))) {
         share->served = true;
         return TURN_NOW;
     }
     if (!is_let_wait(connection))
         return kind == SHARE_CHECKS ? TURN_NOW : TURN_NEVER;
-    wait_in(share, rank, connection);
+    wait_in(&share->waiting[rank], connection);
     return TURN_LATER;
 }
 

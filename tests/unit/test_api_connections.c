@@ -519,51 +519,6 @@ static int answered_count(const int *fds, int count)
     return answered;
 }
 
-static int call_often(const char *request, size_t times)
-{
-    int fd = caller_open(API);
-    for (size_t i = 0; i < times; i++) {
-        received_len = 0;
-        caller_say(fd, request);
-        cr_assert_neq(receive(fd), -1);
-    }
-    return fd;
-}
-
-/* D9: callers that pause for less than their requests wait are a crowd too. */
-Test(connections, d9_a_longer_pause_passes_shorter_ones, .init = stage_play, .fini = stage_close)
-{
-    enum { CROWD = 40, PAUSE_MS = 15, CROWD_MS = 1000 };
-    int crowd[CROWD], probe = call_often(POST, 1);
-    uint64_t asks_at_ms[CROWD] = {0};
-    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
-    stage.busy_ms = 5; /* so each of the crowd waits for 200 ms */
-    for (int i = 0; i < CROWD; i++)
-        crowd[i] = caller_open(API);
-    size_t before = 0;
-    bool is_asked = false;
-    for (int64_t end = stage_ms() + CROWD_MS; answered_count(&probe, 1) == 0; turn()) {
-        uint64_t now_ms = uv_now(&stage.loop);
-        for (int i = 0; i < CROWD; i++) {
-            if (recv(crowd[i], received, sizeof(received), MSG_DONTWAIT) > 0)
-                asks_at_ms[i] = now_ms + PAUSE_MS;
-            if (asks_at_ms[i] <= now_ms) {
-                cr_assert_eq(send(crowd[i], POST, strlen(POST), 0), (ssize_t)strlen(POST));
-                asks_at_ms[i] = UINT64_MAX;
-            }
-        }
-        if (!is_asked && stage_ms() >= end) {
-            cr_assert_eq(send(probe, POST, strlen(POST), 0), (ssize_t)strlen(POST));
-            before = stage.submitted;
-            is_asked = true;
-        }
-    }
-    cr_assert_leq(stage.submitted, before + CROWD / 2, "it waited for shorter pauses");
-    for (int i = 0; i < CROWD; i++)
-        close(crowd[i]);
-    close(probe);
-}
-
 /* D9: of four requests that go on, one is of the crowd, however many callers pause. */
 Test(connections, d9_one_in_four_is_of_the_crowd, .init = stage_play, .fini = stage_close)
 {
@@ -614,6 +569,17 @@ static int ended_count(const int *fds, int count)
     for (int i = 0; i < count; i++)
         ended += has_ended(fds[i]);
     return ended;
+}
+
+static int call_often(const char *request, size_t times)
+{
+    int fd = caller_open(API);
+    for (size_t i = 0; i < times; i++) {
+        received_len = 0;
+        caller_say(fd, request);
+        cr_assert_neq(receive(fd), -1);
+    }
+    return fd;
 }
 
 /* D9: where places are few, the connections of a crowd are closed, and not one that has asked once
