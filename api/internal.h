@@ -28,8 +28,8 @@ enum {
     HURRY_MS = 10,            /* a request that follows an answer sooner is hurried */
     HURRIED = 2,              /* hurried requests in a row that make a connection one of a crowd */
     KEPT_FREE = 16,           /* connections of a listener that idle ones never take */
-    KEPT_UNPARKED = 64,       /* places that requests which wait or stream never fill, */
-    KEPT_FOR_HOLDERS = 32,    /* and places that no request fills that asks for a lock */
+    KEPT_UNPARKED = 64,       /* connections of a listener that waits and streams never take */
+    KEPT_FOR_HOLDERS = 32,    /* of these, the ones that requests for a lock never take */
     WRITE_STALL_S = 75,       /* a caller that does not read its answer */
     RENDERING_NAME = 640,
     ADMIN_CONNECTIONS = 128, /* of the admin listener's daemon */

@@ -420,6 +420,16 @@ static void stage_play(void)
     cr_assert_not_null(stage.api, "%s", stage.error);
 }
 
+enum { FEW_CONNECTIONS = 128 };
+
+/* A listener that is soon full. */
+static void stage_of_few(void)
+{
+    stage_open();
+    stage.config->connections_max = FEW_CONNECTIONS;
+    stage_start();
+}
+
 /* ---- callers ---- */
 
 enum { API, UNIX, ADMIN };

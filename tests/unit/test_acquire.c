@@ -234,7 +234,7 @@ Test(acquire, r12_the_highest_number_wins_and_is_raised_where_it_is_not_stored)
     cr_assert_eq(valid_until_us(), 10000000 - 102000);
 }
 
-/* It granted with a smaller number and can not be asked to raise it. */
+/* R12: it granted with a smaller number, and no raise reaches it. */
 Test(acquire, r12_a_master_that_went_down_stores_no_number)
 {
     begin_five();

@@ -55,8 +55,7 @@ Test(redisson, a_handover_leaves_one_holder)
     end(&one);
 }
 
-/* Whatever an agent asks, what Java has stays as it is. */
-/* R22: whether somebody listens is not known. */
+/* R22: the agent may not count the listeners. */
 Test(redisson, a_release_is_told_if_listeners_may_not_be_counted)
 {
     begin(&one, NULL);
