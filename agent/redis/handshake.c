@@ -77,7 +77,6 @@ static int ask_info(struct master *master, char *why, size_t why_size)
 {
     (void)why, (void)why_size;
     master->view.run_id[0] = master->view.version[0] = '\0';
-    health_forget(master);
     ASK(master, heard_step, "INFO", "server");
     ASK(master, heard_step, "INFO", "replication");
     ASK(master, heard_step, "INFO", "memory");
@@ -220,6 +219,7 @@ void handshake_begin(struct master *master)
     master->phase = PHASE_GREETING;
     master->greeting++;
     master->step = 0;
+    health_forget(master); /* another server may be there now (D5.4) */
     go_on(master);
 }
 

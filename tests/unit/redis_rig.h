@@ -108,7 +108,7 @@ static inline void server_kill(struct server *server)
 static inline void server_remove(struct server *server)
 {
     server_kill(server);
-    static const char *const files[] = {"s", "log", "dump.rdb", "password"};
+    static const char *const files[] = {"s", "log", "dump.rdb", "nodes.conf", "password"};
     char path[128];
     for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", server->dir, files[i]);

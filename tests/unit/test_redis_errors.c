@@ -325,3 +325,53 @@ Test(errors, r9_a_message_that_crosses_an_unsubscribe_is_passed_over)
     cr_assert_eq(redis_master(rig.redis, 0, 0).faults[REDIS_FAULT_SURPLUS], 0);
     end(&one);
 }
+
+/* R9: the loss of the subscriber's connection alone is told, so that those who wait look for
+ * themselves until the channel is subscribed to again. */
+Test(errors, r9_the_end_of_the_subscription_alone_is_told)
+{
+    const struct effect_watch watched = {.key = {"k", 1}};
+    begin(&one, NULL);
+    redis_watch(rig.redis, &watched);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 1, 3000);
+    ask(&one, "CLIENT KILL TYPE pubsub");
+    RUN_UNTIL(count_of(EVENT_UNSUBSCRIBED, 0) == 1, 3000);
+    cr_assert(is_up(0));
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 2, 3000);
+    end(&one);
+}
+
+/* D5.4: what the last server at an address was says nothing about the next one. */
+Test(errors, a_server_that_follows_a_cluster_node_is_up)
+{
+    static const char *const options[] = {"--cluster-enabled", "yes", NULL};
+    server_start(&one, options);
+    rig_configure();
+    rig_master(0, &one, false);
+    rig_start();
+    RUN_UNTIL(is_down_with(0, "Redis Cluster"), 3000);
+    server_kill(&one);
+    unlink(one.socket);
+    server_run(&one, NULL);
+    server_control(&one);
+    RUN_UNTIL(is_up(0), 8000);
+    end(&one);
+}
+
+/* D5.4: one server named twice is degraded, until only one of the two names leads there. */
+Test(errors, a_name_that_leads_nowhere_is_no_second_server)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, false);
+    rig_master(1, &one, true);
+    rig_start();
+    RUN_UNTIL(is_up(0) && is_up(1), 3000);
+    RUN_UNTIL(redis_master(rig.redis, 0, 0).degraded && redis_master(rig.redis, 0, 1).degraded,
+              4000);
+    cr_assert_not_null(strstr(redis_master(rig.redis, 0, 0).reason, "the same server as"));
+    ask(&one, "CONFIG SET port 0");
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+    RUN_UNTIL(is_up(0) && !is_up(1) && !redis_master(rig.redis, 0, 0).degraded, 8000);
+    end(&one);
+}
