@@ -2,7 +2,9 @@
  * lock, and the guard ends. And what makes a master degraded (D5.4). */
 #include "harness.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 TestSuite(guard, .init = world_open, .fini = world_close, .timeout = 60);
@@ -308,6 +310,26 @@ Test(guard, trust_ends_it)
     cr_assert_not_null(strstr(outcome.out, format("main: %s: votes already\n", master_url(2))),
                        "%s", outcome.out);
     cr_assert(eventually(votes(agent) == 2));
+}
+
+/* D5.3: a master that could not be told has said what it knows, and the next one is told that. */
+Test(guard, trust_tells_what_a_master_said_that_could_not_be_told)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "ttl=2s"), 201, NULL);
+    cr_assert_eq(agent_stop(agent), 0);
+    const unsigned long long top =
+        strtoull(master_do(2, "HGET lockagent:marker top")->str, NULL, 10) + 1000000;
+    master_do(
+        0, format("HSET lockagent:marker since %lld top %llu", (long long)time(NULL) * 1000, top));
+    master_do(0, "ACL SETUSER lockagent -hset"); /* its marker cannot be changed */
+    master_do(1, "FLUSHALL");
+    const struct outcome outcome = agent_run((const char *[]){"trust", agent->config, NULL});
+    cr_assert_neq(outcome.exit_status, 0, "%s", outcome.out);
+    cr_assert_not_null(strstr(outcome.out, format("main: %s: trusted: 2 other", master_url(1))),
+                       "%s", outcome.out);
+    cr_assert_eq(strtoull(master_do(1, "HGET lockagent:marker floor")->str, NULL, 10), top);
 }
 
 /* The marker and the vote are those of an earlier run, and no agent has come since. */

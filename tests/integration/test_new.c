@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(new, .init = world_open, .fini = world_close, .timeout = 60);
@@ -132,6 +133,25 @@ Test(new, it_stops_where_agents_have_been)
     cr_assert_eq(agent_stop(agent), 0);
     expect_said(trust_new(agent->config), 1, "main: agents have been here; ");
     cr_assert_eq(masters_with("lockagent:votes"), 0u);
+}
+
+/* D5.3: a master that votes does not wait for a guard. One votes, one is guarded for 3 s, and one
+ * is new: the first two are a quorum. */
+Test(new, it_says_when_a_quorum_votes)
+{
+    const struct agent_options options = {.not_ready = true, .extra = SHORT};
+    masters_start(3, MASTERS_FORGETFUL);
+    master_do(1, "FLUSHALL");
+    master_kill(2);
+    struct agent *agent = agent_start(&options);
+    cr_assert(eventually(master_do(1, "EXISTS lockagent:marker")->integer == 1));
+    agent_kill(agent);
+    master_start(2);
+    const struct outcome outcome = trust_new(agent_config(NULL)); /* max_ttl: 1m */
+    const char *says = "agents have been here; the group votes by itself in ", *found;
+    expect_said(outcome, 1, says);
+    found = strstr(outcome.out, says) + strlen(says);
+    cr_assert_leq(strtol(found, NULL, 10), 4, "%s", outcome.out);
 }
 
 /* One of the masters has its data still: it is no new group. */

@@ -69,6 +69,25 @@ Test(tls, life_of_a_lock)
     wire_close(waiter);
 }
 
+/* D5.8: a connection that stood and has ended is no failure of TLS. */
+Test(tls, the_end_of_a_connection_is_no_failure)
+{
+    masters_start_over_tls(1, "no");
+    struct agent *agent =
+        agent_start(&(struct agent_options){.group = format(OF_CA, world_path("ca.pem"))});
+    const char *master = strstr(master_url(0), "://") + 3;
+    const char *reconnects =
+        format("lockagent_master_reconnects_total{group=\"main\",master=\"%s\"}", master);
+    master_do(0, "CLIENT KILL TYPE normal SKIPME yes");
+    cr_assert(eventually(metric(agent, reconnects) == 1));
+    cr_assert(eventually(is_ready(agent)));
+    cr_assert_eq(
+        metric(agent, format("lockagent_master_tls_failures_total{group=\"main\",master=\"%s\","
+                             "fault=\"silent\"}",
+                             master)),
+        0);
+}
+
 /* More than a record of TLS in one turn, in both directions: the keys of all are in one batch. */
 Test(tls, many_at_once)
 {

@@ -71,6 +71,42 @@ Test(redis_guard, a_refused_question_is_not_the_last_one)
     end(&one);
 }
 
+/* D5.3: the question for the marker loads its script again, even if nothing else is asked. */
+Test(redis_guard, d5_3_a_flushed_script_is_loaded_for_the_marker_too)
+{
+    begin_guarded(/* durable= */ true, /* started= */ false);
+    RUN_UNTIL(view().votes, 4000);
+    ask(&one, "SCRIPT FLUSH");
+    ask(&one, "FLUSHALL");
+    RUN_UNTIL(has_marker(), 8000);
+    end(&one);
+}
+
+/* D5.3: the run of a server that does not tell its run id is known for as long as the connection
+ * stands. A pause is no restart. */
+Test(redis_guard, d5_3_a_busy_master_has_not_restarted)
+{
+    static const char *const options[] = {"--busy-reply-threshold", "50", NULL};
+    server_start(&one, options);
+    ask(&one, "ACL SETUSER default -info");
+    begin_guarded(/* durable= */ false, /* started= */ true);
+    RUN_UNTIL(view().votes, 4000);
+    const uint16_t epoch = last_of(EVENT_MASTER_UP, 0)->epoch;
+    redisContext *stuck = redisConnectUnix(one.socket);
+    redisAppendCommand(stuck, "EVAL %s 0", "while true do end");
+    int done = 0;
+    cr_assert_eq(redisBufferWrite(stuck, &done), REDIS_OK);
+    usleep(100000);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_REFUSED);
+    RUN_UNTIL(is_down_with(0, "busy"), 1000);
+    ask(&one, "SCRIPT KILL");
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert(view().votes, "%s", view().reason);
+    cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, epoch);
+    redisFree(stuck);
+    end(&one);
+}
+
 static unsigned place_of_reply(uint32_t slot)
 {
     unsigned i = 0;

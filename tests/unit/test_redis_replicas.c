@@ -71,6 +71,52 @@ Test(redis_replicas, what_too_few_have_is_no_vote)
     end_replicated();
 }
 
+/* R21: a read and a release that come behind an unreplicated write are answered as they are, and
+ * are not counted. */
+Test(redis_replicas, r21_only_votes_are_counted_as_unreplicated)
+{
+    begin_replicated(2);
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t acquire = rig_send(OP_ACQUIRE, 1, &item, 1), read = rig_send(OP_READ, 1, &item, 1),
+             release = rig_send(OP_RELEASE, 1, &item, 1);
+    RUN_UNTIL(reply_to(release, 0), 3000);
+    cr_assert_eq(reply_to(acquire, 0)->vote, VOTE_UNREPLICATED);
+    cr_assert_eq(reply_to(read, 0)->vote, VOTE_YES);
+    cr_assert_eq(reply_to(release, 0)->vote, VOTE_YES);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).unreplicated, 1u);
+    end_replicated();
+}
+
+static void be_late(uv_timer_t *timer)
+{
+    (void)timer;
+    usleep(30000);
+}
+
+/* R21: the loop's clock is 30 ms behind when the timer of the WAIT is set, so the timer comes too
+ * early. The reply is heard at the end of replicas.timeout all the same, and not with the end of
+ * the connection. */
+Test(redis_replicas, r21_a_timer_that_comes_early_is_set_again)
+{
+    begin_replicated(2);
+    rig.config->groups[0].replicas_timeout_ms = 300;
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes"); /* the time-out is that of a connection */
+    RUN_UNTIL(!is_up(0), 3000);
+    RUN_UNTIL(is_up(0), 3000);
+    uv_timer_start(&rig.clock, be_late, 1, 5);
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    while (ask(&one, "GET lock:k") == NULL)
+        uv_run(&rig.loop, UV_RUN_NOWAIT);
+    ask(&one, "PING"); /* so it has written its reply */
+    kill(one.pid, SIGSTOP);
+    RUN_UNTIL(reply_to(slot, 0), 5000);
+    kill(one.pid, SIGCONT);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_UNREPLICATED, "%s",
+                 vote_name(reply_to(slot, 0)->vote));
+    end_replicated();
+}
+
 /* What was kept back when the connection ends is unknown, once each. */
 Test(redis_replicas, the_end_of_the_connection_is_the_end_of_the_wait)
 {
