@@ -87,9 +87,13 @@ Test(redis_replicas, r21_only_votes_are_counted_as_unreplicated)
     end_replicated();
 }
 
-static void be_late(uv_timer_t *timer)
+static uint32_t late_slot;
+
+static void send_and_be_late(uv_timer_t *timer)
 {
-    (void)timer;
+    struct send_item item = item_of("k", 1, BIG);
+    late_slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    uv_timer_start(timer, nothing, 5, 5);
     usleep(30000);
 }
 
@@ -103,17 +107,15 @@ Test(redis_replicas, r21_a_timer_that_comes_early_is_set_again)
     ask(&one, "CLIENT KILL TYPE normal SKIPME yes"); /* the time-out is that of a connection */
     RUN_UNTIL(!is_up(0), 3000);
     RUN_UNTIL(is_up(0), 3000);
-    uv_timer_start(&rig.clock, be_late, 1, 5);
-    struct send_item item = item_of("k", 1, BIG);
-    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    uv_timer_start(&rig.clock, send_and_be_late, 5, 0);
     while (ask(&one, "GET lock:k") == NULL)
         uv_run(&rig.loop, UV_RUN_NOWAIT);
     ask(&one, "PING"); /* so it has written its reply */
     kill(one.pid, SIGSTOP);
-    RUN_UNTIL(reply_to(slot, 0), 5000);
+    RUN_UNTIL(reply_to(late_slot, 0), 5000);
     kill(one.pid, SIGCONT);
-    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_UNREPLICATED, "%s",
-                 vote_name(reply_to(slot, 0)->vote));
+    cr_assert_eq(reply_to(late_slot, 0)->vote, VOTE_UNREPLICATED, "%s",
+                 vote_name(reply_to(late_slot, 0)->vote));
     end_replicated();
 }
 
