@@ -20,7 +20,7 @@
  *
  * Masters that say nothing at all are away, and asking less brings none of them back: a round that
  * they cost changes nothing. */
-#include "admission.h"
+#include "internal.h"
 
 #include "core_assert.h"
 

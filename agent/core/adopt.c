@@ -2,7 +2,7 @@
  * caller goes to several agents (D3).
  *
  * A master counts only if its value has the random part and exactly the token's fencing number. No
- * key is created after the validity that it was created for (deadline.h), so a quorum of such
+ * key is created after the validity that it was created for (outbox.c), so a quorum of such
  * masters proves that nobody held the lock since. The same random part with another number proves
  * nothing, unless a quorum has it: a master that was not needed for the grant may not know the
  * number that it got. An adoption creates no key.
@@ -24,24 +24,9 @@
  *      it.
  * An adoption that fails may have written its name on some masters: they deny the owner before, and
  * the next PUT at any agent decides. */
-#include "adopt.h"
+#include "internal.h"
 
-#include "admission.h"
-#include "attempt.h"
 #include "core_assert.h"
-#include "deadline.h"
-#include "debt.h"
-#include "fence.h"
-#include "hold.h"
-#include "hold_end.h"
-#include "key_table.h"
-#include "lock_index.h"
-#include "lock_table.h"
-#include "lock_words.h"
-#include "outbox.h"
-#include "requests.h"
-#include "retire.h"
-#include "wait_queue.h"
 
 static struct lock *adoption_of(const struct core *core, const struct key *key,
                                 const struct token *token)

@@ -1,30 +1,263 @@
 /* What callers ask for, and what becomes of it as they leave: POST, PUT, DELETE, GET, and the
  * holds of the process before. */
-#include "calls.h"
+#include "internal.h"
 
-#include "admission.h"
-#include "adopt.h"
-#include "again.h"
-#include "attempt.h"
-#include "confirm.h"
-#include "contend.h"
 #include "core_assert.h"
-#include "debt.h"
-#include "hold_end.h"
-#include "idempotency.h"
-#include "key_table.h"
-#include "lock_index.h"
-#include "lock_table.h"
-#include "outbox.h"
-#include "policy.h"
-#include "read.h"
-#include "reentry.h"
-#include "release.h"
-#include "requests.h"
-#include "restore.h"
-#include "retire.h"
-#include "wait_queue.h"
-#include "watchdog.h"
+
+/* ---- a caller that has the lock already ---- */
+
+/* A POST of a caller that has the lock already, by its idempotency key or as its owner: it waits
+ * for a round of the hold (confirm.c). */
+
+enum { ROUNDS = 2 }; /* one that was out already, and the one that counts */
+
+static struct instant deadline_of(const struct core *core, const struct core_request *request)
+{
+    int64_t round_ms = core->groups[request->key->group].config.node_timeout_ms;
+    return request->wait_ms > 0 ? contend_deadline(request)
+                                : instant_after_ms(request->came_at, ROUNDS * round_ms);
+}
+
+/* Begins a round that confirms `lock`, which is held here, for a request of its holder. The request
+ * is answered `answer` (REPEATED or REENTERED) when a quorum has confirmed the lock.
+ * A repeat counts as an answer under way from when it comes. So the hold is not given back because
+ * the first answer did not arrive. */
+static void again_asked(struct core *core, struct lock *lock, struct core_request *request,
+                        enum answer answer)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD && request->state == REQUEST_BEGUN);
+    CORE_ASSERT(answer == ANSWER_REPEATED || answer == ANSWER_REENTERED);
+    request->again = answer;
+    request->held = lock;
+    lock->answers += answer == ANSWER_REPEATED;
+    if (answer == ANSWER_REPEATED ? MUTANT(REPEAT_FROM_MEMORY) : MUTANT(REENTRY_FROM_MEMORY)) {
+        lock->terms.count = (uint16_t)(lock->terms.count + (answer == ANSWER_REENTERED));
+        request->counted = true;
+        confirm_answered(core, lock, request, /* is_good= */ true);
+        return;
+    }
+    timers_set(&core->timers, timer_of_request(core, request), deadline_of(core, request));
+    watchdog_renew(core, lock, request);
+}
+
+/* If the owner of the request holds the key here, the request enters that hold, or is refused, and
+ * true is returned. */
+MUST_CHECK static bool again_enters(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_BEGUN);
+    struct lock *holder = reentry_hold(core, request);
+    if (holder == NULL)
+        return false;
+    if (reentry_is_upgrade(holder, request)) {
+        hold_doubted(core, holder);
+        reentry_refuses_upgrade(core, request);
+    } else {
+        again_asked(core, holder, request, ANSWER_REENTERED);
+    }
+    return true;
+}
+
+/* No earlier answer reached its caller, and the last request that could be answered has left. */
+static void give_back_untold(struct core *core, struct lock *lock)
+{
+    if (lock->answers == 0)
+        release_begun(core, lock, /* request= */ NULL, /* asked= */ false);
+}
+
+void again_time_over(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_RENEWING && confirm_is_wanted(request));
+    struct lock *lock = request->held;
+    confirm_answered(core, lock, request, /* is_good= */ false);
+    give_back_untold(core, lock);
+}
+
+/* The caller of the request goes away. The request is freed. */
+static void again_left(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_RENEWING && confirm_is_wanted(request));
+    struct lock *lock = request->held;
+    lock->answers -= request->again == ANSWER_REPEATED;
+    request_forget(core, request);
+    give_back_untold(core, lock);
+}
+
+/* ---- safe retry ---- */
+
+/* Safe retry (D3): a POST whose answer was lost is asked again with the same idempotency key, and
+ * is the same request.
+ *
+ *   what became of the first one              the second one
+ *   waits, or its round is out                takes its place; the first is answered `superseded`
+ *   has got the lock                          gets the same answer, as `repeated`, once a quorum
+ *                                             has confirmed the token (confirm.c)
+ *   has got the lock and lost it              `lock_lost`
+ *   nothing, or nobody was there to be told   is the first one
+ *   was released by DELETE                    `superseded`, for as long as a copy of it may
+ *                                             still be under way (wait_ms_max)
+ *
+ * A hold that was answered several times is given back only when none of the answers was delivered:
+ * `answers` counts those that have not failed. */
+
+static bool is_refused(const struct core *core, const struct lock *lock)
+{
+    return lock->refuses &&
+           (lock->state == LOCK_RELEASING || instant_before(core->now, lock->forget_at));
+}
+
+/* The one lock of the key that the secret still means: as the first request left it. */
+static struct lock *find_lock(const struct core *core, const struct key *key,
+                              const struct secret *secret)
+{
+    CORE_ASSERT(secret->len > 0);
+    struct lock *lock = NULL;
+    while ((lock = lock_index_next_secret(core, key, secret, lock)) != NULL) {
+        bool known = lock->state == LOCK_HELD || lock->state == LOCK_LOST ||
+                     is_refused(core, lock) ||
+                     (lock->state == LOCK_ENDED && lock->reason != REASON_NONE);
+        if (known && !MUTANT(REPEAT_CONTENDS))
+            return lock;
+    }
+    return NULL;
+}
+
+static struct core_request *find_in(const struct list *list, const struct secret *secret)
+{
+    for (struct link *at = list->head.next; at != &list->head; at = at->next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        if (secret_same(&request->words.idempotency, secret))
+            return request;
+    }
+    return NULL;
+}
+
+static struct core_request *find_request(const struct key *key, const struct secret *secret)
+{
+    CORE_ASSERT(secret->len > 0);
+    struct core_request *request = find_in(&key->contest->waiters, secret);
+    return request != NULL ? request : find_in(&key->contest->once, secret);
+}
+
+static void answer_from_lock(struct core *core, struct lock *lock, struct core_request *request)
+{
+    CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
+    if (is_refused(core, lock)) {
+        request_answer(core, request,
+                       (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
+    } else if (lock_words(lock)->asked != request->words.asked) {
+        request_answer(core, request,
+                       (struct effect_answer){.answer = ANSWER_IDEMPOTENCY_MISMATCH});
+    } else if (lock_is_held(core, lock)) {
+        again_asked(core, lock, request, ANSWER_REPEATED);
+    } else {
+        request_answer(core, request,
+                       (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
+    }
+}
+
+/* In the queue, and before the masters, the newer request stands where the older one stood. */
+static void take_place(struct core *core, struct core_request *older, struct core_request *newer)
+{
+    CORE_ASSERT(older->key == newer->key && newer->state == REQUEST_BEGUN);
+    newer->state = older->state;
+    newer->came = older->came;
+    newer->ticket = older->ticket;
+    newer->ticket_is_fresh = older->ticket_is_fresh;
+    list_insert(&older->link, &newer->link);
+    core->stats.waiters += newer->state == REQUEST_WAITING;
+    timers_set(&core->timers, timer_of_request(core, newer), contend_deadline(newer));
+    struct lock *attempt = request_attempt(older);
+    if (attempt != NULL)
+        attempt->errand->contender = newer->slot;
+    newer->attempt = attempt;
+    older->attempt = NULL;
+    request_answer(core, older,
+                   (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
+}
+
+/* D3: what must be the same when a request is asked again with its idempotency key; also after a
+ * restart, so the hash has no key. */
+static uint64_t idempotency_hash(const struct event_acquire *event)
+{
+    const int64_t asked[] = {event->ttl_ms, event->wait_ms + event->late_ms, event->max_hold_ms,
+                             event->renew, event->bound | event->mode << 1};
+    return hash_bytes(0, hash_bytes(0, 0, event->label.at, event->label.len), asked, sizeof(asked));
+}
+
+/* True when the request was asked before: it is answered, or has taken the place of the older
+ * one. */
+MUST_CHECK static bool idempotency_settles(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_BEGUN);
+    if (request->words.idempotency.len == 0)
+        return false;
+    struct lock *lock = find_lock(core, request->key, &request->words.idempotency);
+    struct core_request *older =
+        lock == NULL ? find_request(request->key, &request->words.idempotency) : NULL;
+    if (lock != NULL)
+        answer_from_lock(core, lock, request);
+    else if (older != NULL && older->words.asked != request->words.asked)
+        request_answer(core, request,
+                       (struct effect_answer){.answer = ANSWER_IDEMPOTENCY_MISMATCH});
+    else if (older != NULL)
+        take_place(core, older, request);
+    return lock != NULL || older != NULL;
+}
+
+/* True when an answer did not arrive, but another one has or may. */
+MUST_CHECK static bool idempotency_keeps(struct lock *lock)
+{
+    CORE_ASSERT(lock->state >= LOCK_HELD);
+    if (lock->answers <= 1 || MUTANT(REPEAT_UNCOUNTED))
+        return false;
+    lock->answers--;
+    return true;
+}
+
+/* A DELETE of a lock: the idempotency key that it was acquired with, if any, is refused from now
+ * on. */
+static void idempotency_use_up(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state != LOCK_FREE);
+    if (lock_words(lock)->idempotency.len == 0 || MUTANT(IDEMPOTENCY_NOT_USED_UP))
+        return;
+    lock->refuses = true;
+    /* remembered as lost or used up: from now on, for the whole time */
+    if (lock->state == LOCK_ENDED) {
+        lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
+        debt_settled(core, lock);
+    }
+}
+
+struct lock *idempotency_released(struct core *core, struct key *key, const struct secret *secret)
+{
+    CORE_ASSERT(secret->len > 0);
+    CORE_ASSERT(key->references > 0);
+    struct lock *lock = find_lock(core, key, secret);
+    if (lock != NULL) {
+        idempotency_use_up(core, lock);
+        return lock;
+    }
+    struct core_request *older = find_request(key, secret);
+    if (older != NULL) {
+        struct lock *attempt = request_attempt(older);
+        request_answer(core, older,
+                       (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
+        if (attempt != NULL)
+            attempt_abandoned(core, attempt);
+        contend_left(core, key);
+    }
+    struct lock *memory = lock_new(core, key, LOCK_RELEASING, MODE_WRITE);
+    if (memory == NULL)
+        return NULL;
+    lock_keep_words(core, memory, &(struct words){.idempotency = *secret});
+    lock_index_secret(core, memory);
+    memory->refuses = memory->stranger = memory->given_back = true;
+    debt_begun(core, memory, /* except= */ 0);
+    return memory;
+}
+
+/* ---- the calls ---- */
 
 /* As in Redisson: a caller that names a ttl gets a plain lease, one that names none the
  * watchdog; so does one that is bound. */
@@ -362,7 +595,7 @@ void call_undelivered(struct core *core, struct lock_ref ref)
 }
 
 /* A lease that no watchdog renews ends by itself: the journal need not know of it (see
- * restore.c). */
+ * watchdog.c). */
 void call_delivered(struct core *core, struct lock_ref ref)
 {
     struct lock *lock = lock_by_ref(core, ref);
@@ -378,4 +611,49 @@ void call_stuck(struct core *core, struct lock_ref ref)
     struct lock *lock = lock_by_ref(core, ref);
     if (lock != NULL && lock->state == LOCK_HELD)
         hold_lost(core, lock, REASON_STUCK);
+}
+
+/* ---- the end of the agent ---- */
+
+/* The end of the agent: it takes no new locks (EVENT_DRAIN), and then gives up or gives back
+ * those that it has (EVENT_END). */
+
+void drain_refuses(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(core->draining);
+    CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
+    struct key *key = request->key;
+    key_refer(core, key);
+    request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
+    contend_left(core, key);
+    key_release(core, key);
+}
+
+/* Each of those who wait may be the last one of its key, whose channel is then left: whom the
+ * effects have no room for is answered by its timer. */
+void drain_begun(struct core *core)
+{
+    core->draining = true;
+    for (uint32_t i = 0; i < core->requests_used; i++) {
+        struct core_request *request = &core->requests[i];
+        if ((request->state != REQUEST_WAITING && request->state != REQUEST_ONCE) ||
+            request_attempt(request) != NULL)
+            continue;
+        if (outbox_has_room(core))
+            drain_refuses(core, request);
+        else
+            timers_set(&core->timers, timer_of_request(core, request), core->now);
+    }
+}
+
+/* The holds are ended by their timers, as many a step as its effects can take. */
+void drain_ends(struct core *core, bool releases)
+{
+    core->draining = core->ending = true;
+    core->ending_releases = releases;
+    for (uint32_t i = 0; i < core->locks_used; i++) {
+        struct lock *lock = lock_at(core, i);
+        if (lock->state == LOCK_HELD || lock->state == LOCK_LOST)
+            timers_set(&core->timers, timer_of_lock(lock), core->now);
+    }
 }

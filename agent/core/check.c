@@ -1,12 +1,7 @@
 /* The invariants of the tables (state.h), executable: every broken one is a fault of this program.
  * For tests, which call it between two steps. */
-#include "confirm.h"
 #include "core_assert.h"
-#include "hold.h"
-#include "key_table.h"
-#include "lock_index.h"
-#include "lock_table.h"
-#include "lock_words.h"
+#include "internal.h"
 #include "state.h"
 
 /* What the walk finds, to be compared with what is counted as it happens. */

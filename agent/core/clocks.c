@@ -28,13 +28,9 @@
  * than it seems. An attempt is undone (R5) and asked again, its callers wait on; a renewal and an
  * adoption are asked again. Locks are many, so each is dealt with by its timer, which is due at
  * once. */
-#include "clocks.h"
+#include "internal.h"
 
 #include "core_assert.h"
-#include "deadline.h"
-#include "hold.h"
-#include "lease.h"
-#include "outbox.h"
 
 struct gain {
     int64_t least_us, most_us;

@@ -12,13 +12,10 @@
  *   ends the hold         410 `lock_lost`                what any other caller gets: it contends
  *
  * A request waits for the round as long as an acquire would: until its own deadline, or for two
- * rounds of an acquire if it does not wait (again.c). */
-#include "confirm.h"
+ * rounds of an acquire if it does not wait (calls.c). */
+#include "internal.h"
 
-#include "contend.h"
 #include "core_assert.h"
-#include "lease.h"
-#include "requests.h"
 
 static bool is_confirmed_by_round(const struct lock *lock, const struct core_request *request)
 {

@@ -1,22 +1,9 @@
 /* Who contends for a key (R9): one request at a time talks to the masters for all that queue
  * here. It is chosen anew as a request comes or leaves, as a hold here ends, and when it is time
- * to try again (wake.c). */
-#include "contend.h"
+ * to try again (order.c). */
+#include "internal.h"
 
-#include "admission.h"
-#include "attempt.h"
 #include "core_assert.h"
-#include "hold.h"
-#include "key_table.h"
-#include "outbox.h"
-#include "policy.h"
-#include "readers.h"
-#include "requests.h"
-#include "retire.h"
-#include "slot.h"
-#include "ticket.h"
-#include "wait_queue.h"
-#include "wake.h"
 
 /* Who talks to the masters next; NULL: nobody, or nobody before it has sat out. */
 static struct core_request *next_contender(const struct core *core, const struct key *key)
@@ -79,7 +66,8 @@ void contend_admitted(struct core *core)
         begin_round(core, key, key->contest->admission.cause);
 }
 
-void contend_next(struct core *core, struct key *key)
+/* The key is free as far as is known here: the next one of the queue, if any, tries. */
+static void contend_next(struct core *core, struct key *key)
 {
     contend(core, key, CAUSE_ARRIVAL);
 }

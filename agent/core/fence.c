@@ -14,7 +14,7 @@
  * vote on its key (VOTE_SPOILED): if it were followed, one master would move the numbers of all, up
  * to where they can not rise any more. The scripts refuse what they find, and the core what it is
  * told. */
-#include "fence.h"
+#include "internal.h"
 
 #include "core_assert.h"
 

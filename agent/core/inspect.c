@@ -1,13 +1,8 @@
 /* What the surroundings may look at between two steps. */
 #include "core.h"
 
-#include "admission.h"
 #include "core_assert.h"
-#include "key_table.h"
-#include "lease.h"
-#include "lock_index.h"
-#include "lock_table.h"
-#include "outbox.h"
+#include "internal.h"
 #include "state.h"
 
 struct entropy *core_entropy(struct core *core)

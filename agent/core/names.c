@@ -5,6 +5,36 @@
 
 #include "core_assert.h"
 
+/* ---- slots of one size ---- */
+
+/* The free list is in the slots themselves. */
+
+void *slots_take(struct slots *slots)
+{
+    CORE_ASSERT(slots->bytes >= sizeof(slots->free));
+    void *slot = slots->free;
+    if (slot != NULL) {
+        memcpy(&slots->free, slot, sizeof(slots->free));
+    } else {
+        CORE_ASSERT(slots->used < slots->count);
+        slot = slots->at + slots->used++ * slots->bytes;
+    }
+    slots->taken++;
+    return slot;
+}
+
+void slots_give(struct slots *slots, void *slot)
+{
+    CORE_ASSERT(slots->taken > 0 && (char *)slot >= slots->at);
+    size_t offset = (size_t)((char *)slot - slots->at);
+    CORE_ASSERT(offset < slots->used * slots->bytes && offset % slots->bytes == 0);
+    memcpy(slot, &slots->free, sizeof(slots->free));
+    slots->free = slot;
+    slots->taken--;
+}
+
+/* ---- names of keys ---- */
+
 size_t names_slot_bytes(unsigned size)
 {
     CORE_ASSERT(size < NAME_SIZES);

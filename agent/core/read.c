@@ -1,16 +1,9 @@
 /* Looking at a key without changing anything. What the masters reply is the answer. This agent's
  * hold is added to it unless so many masters reply otherwise that no quorum can have its key: it
  * may have been released at another agent, and granted there since. */
-#include "read.h"
+#include "internal.h"
 
-#include "admission.h"
 #include "core_assert.h"
-#include "hold.h"
-#include "key_table.h"
-#include "lease.h"
-#include "lock_table.h"
-#include "outbox.h"
-#include "requests.h"
 
 /* Held or free as an acquire would find it: free when a quorum has no key, held when so many have
  * one that no quorum is left. */

@@ -1,22 +1,9 @@
 /* Releases: what a DELETE asks for, of a lock that this agent holds or of one that it does not
  * know. Every release compares the token on the master (R10); what a master has not confirmed as
  * the round is decided stays owed (debt.c). */
-#include "release.h"
+#include "internal.h"
 
-#include "attempt.h"
-#include "confirm.h"
-#include "contend.h"
 #include "core_assert.h"
-#include "debt.h"
-#include "fence.h"
-#include "key_table.h"
-#include "lock_index.h"
-#include "lock_table.h"
-#include "outbox.h"
-#include "requests.h"
-#include "retire.h"
-#include "ticket.h"
-#include "wake.h"
 
 static bool is_definite(enum vote vote)
 {

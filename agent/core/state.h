@@ -31,7 +31,7 @@
  *   1. key->holds has the locks of the key that are ACQUIRING, RAISING, HELD or LOST: at most one
  *      of each permit (R20), and of the attempts at most one that is no hand-over. Where readers
  *      share the key they may be many: a writer stands in front of them, and only as long as it is
- *      an attempt itself (readers.c).
+ *      an attempt itself (key.c).
  *   2. A lock that is not free has its timer armed.
  *   3. Only HELD locks are reported as held, and only before valid_until: the timer of each fires
  *      before it is lost.
@@ -40,7 +40,7 @@
  *   6. The renewal of a lock is armed if and only if it is HELD, the watchdog is to renew it and no
  *      round is out.
  *   7. A lock that is not free is found by its token, unless it only remembers that an idempotency
- *      key is used up, and by its idempotency key, if it has one (lock_index.h).
+ *      key is used up, and by its idempotency key, if it has one (lock.c).
  *   8. A key stands in its group's line while, and only while, somebody wants a round for it that
  *      has no place yet; and of the attempts that are no hand-over each has one. So has each
  *      adoption and each read among the guests.
@@ -59,7 +59,6 @@
 #include "random.h"
 #include "request.h"
 #include "round.h"
-#include "slots.h"
 #include "terms.h"
 #include "timers.h"
 
@@ -74,7 +73,7 @@ enum {
 
 #define NO_REQUEST UINT32_MAX /* errand->contender: nobody */
 
-/* A chain of attempts, one after the other, each at another slot of a semaphore (slot.c). */
+/* A chain of attempts, one after the other, each at another slot of a semaphore (acquire.c). */
 struct search {
     slot_set tried;  /* lost to other holders since it began */
     slot_set open;   /* a quorum called them free as it refused the last attempt */
@@ -203,7 +202,7 @@ struct errand {
 
 /* The words that a lock was taken with, if any were given. */
 struct kept_words {
-    struct hash_link by_secret; /* lock_index.h */
+    struct hash_link by_secret; /* lock.c */
     struct lock *lock;
     struct words words;
 };
@@ -212,7 +211,7 @@ struct kept_words {
  * renewal finds nothing of it in the processor's caches: what that needs stands together, at the
  * end. */
 struct lock {
-    struct hash_link by_token; /* lock_index.h */
+    struct hash_link by_token; /* lock.c */
     /* in key->holds, or among the free, the ended, the remembered or the retired ones */
     struct link link;
     struct kept_words *words;    /* NULL: none */
@@ -282,7 +281,7 @@ struct core_master {
     uint16_t epoch;
     struct instant epoch_since; /* when this agent heard of it */
     struct clock_reading base;  /* the last one of its clock that came in time; heard 0: none */
-    struct clock_reading clock; /* the same, or the first one where that came late (deadline.h) */
+    struct clock_reading clock; /* the same, or the first one where that came late (outbox.c) */
     /* Its wall clock, minus this agent's clock, which nobody sets: the agent's wall clock may have
      * been set since (R12). */
     int64_t wall_ahead_us;

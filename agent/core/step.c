@@ -1,23 +1,189 @@
 /* The step: first what has expired, then the event (R14). */
 #include "core.h"
 
-#include "adopt.h"
-#include "again.h"
-#include "attempt.h"
-#include "calls.h"
-#include "contend.h"
 #include "core_assert.h"
-#include "debt.h"
-#include "drain.h"
-#include "events.h"
-#include "key_table.h"
-#include "lock_table.h"
-#include "outbox.h"
-#include "read.h"
-#include "release.h"
-#include "requests.h"
+#include "internal.h"
 #include "state.h"
-#include "watchdog.h"
+
+/* ---- what each event does ---- */
+
+/* Whatever was due by then has been observed before (R14). */
+
+static void replied(struct core *core, const struct event_reply *reply)
+{
+    CORE_ASSERT(reply->group < core->group_count && reply->master < LIMIT_MASTERS);
+    if (reply->vote != VOTE_UNKNOWN && reply->vote != VOTE_NOT_SENT)
+        core->groups[reply->group].masters[reply->master].heard_at = core->now;
+    if (reply->op == OP_WITHDRAW)
+        return; /* what was not withdrawn runs out */
+    if (reply->op == OP_READ) {
+        CORE_ASSERT(reply->ref.slot < core->requests_max);
+        struct core_request *request = &core->requests[reply->ref.slot];
+        if (request->state == REQUEST_READING && request->generation == reply->ref.generation)
+            read_reply(core, request, reply);
+        return;
+    }
+    struct lock *lock = lock_by_ref(core, reply->ref);
+    if (lock == NULL)
+        return;
+    if (reply->op == OP_HANDOVER) {
+        release_inherited(core, lock, reply);
+        if (lock->state == LOCK_FREE) /* it ended before, and has made room for its predecessor */
+            return;
+    }
+    struct event_reply judged = *reply;
+    bool grants = (reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER) && reply->vote == VOTE_YES;
+    bool is_none = lock->fencing && reply->fence == 0; /* no grant has that number (R12) */
+    if (grants && (is_none || fence_is_wild(core, lock->group, reply->fence)))
+        judged.vote = VOTE_SPOILED;
+    if (MUTANT(SLOTS_COUNTED) && reply->vote == VOTE_TAKEN &&
+        set_size((master_set)reply->taken) < lock->key->permits)
+        judged.vote = VOTE_YES, judged.fence = fence_proposal(core, lock->group);
+    reply = &judged;
+    lease_heard(core, lock, reply);
+    ticket_answered(core, lock, reply);
+    switch (lock->state) {
+    case LOCK_ACQUIRING:
+    case LOCK_RAISING:
+        attempt_reply(core, lock, reply);
+        if (lock->state == LOCK_HELD && lock->key->is_shared)
+            holds_make_way(core, lock->key, lock);
+        break;
+    case LOCK_ADOPTING:
+        adoption_reply(core, lock, reply);
+        break;
+    case LOCK_HELD:
+        watchdog_reply(core, lock, reply);
+        break;
+    case LOCK_RELEASING:
+    case LOCK_ENDED:
+        release_reply(core, lock, reply);
+        break;
+    case LOCK_LOST: /* it is too late for any reply */
+        break;
+    case LOCK_FREE:
+        CORE_ASSERT(!"lock_by_ref finds no free lock");
+    }
+}
+
+/* Those of one command. What finds no room among the effects is heard in the next step. */
+static bool all_replied(struct core *core, const struct event_reply *replies, uint16_t count)
+{
+    CORE_ASSERT(count <= LIMIT_BATCH && core->heard < count);
+    for (; core->heard < count; core->heard++) {
+        if (!outbox_has_room(core))
+            return false;
+        replied(core, &replies[core->heard]);
+    }
+    core->heard = 0;
+    return true;
+}
+
+static void master_changed(struct core *core, enum event_kind kind,
+                           const struct event_master *event)
+{
+    CORE_ASSERT(event->group < core->group_count);
+    struct group *group = &core->groups[event->group];
+    CORE_ASSERT(event->master < group->config.masters);
+    struct core_master *master = &group->masters[event->master];
+    if (kind == EVENT_FENCE_FLOOR) {
+        fence_learns_floor(core, event->group, event->floor);
+        return;
+    }
+    if (kind == EVENT_MASTER_DOWN) {
+        master->up = false;
+        group->up &= (master_set)~set_of(event->master);
+        return;
+    }
+    master->clock_known = true;
+    master->wall_ahead_us = core->wall_us + event->clock_offset_us - core->now.us;
+    if (kind == EVENT_MASTER_CLOCK)
+        clocks_heard(core, event->group, event->master, &event->reading);
+    if (kind == EVENT_MASTER_UP) {
+        CORE_ASSERT(event->epoch != 0);
+        master->up = true;
+        if (master->epoch != event->epoch)
+            master->epoch_since = core->now;
+        master->epoch = event->epoch;
+        group->up |= set_of(event->master);
+        debt_master_up(core, event->group, event->master);
+    }
+}
+
+static void channel_changed(struct core *core, enum event_kind kind,
+                            const struct event_channel *event)
+{
+    if (kind == EVENT_SUBSCRIBED)
+        wake_subscribed(core, event);
+    else if (kind == EVENT_UNSUBSCRIBED)
+        wake_unsubscribed(core, event);
+    else
+        wake_message(core, event);
+}
+
+/* False: the effects are full, and the rest of the replies is to be heard in the next step. */
+MUST_CHECK static bool event_take(struct core *core, const struct event *event)
+{
+    CORE_ASSERT(core->heard == 0 || event->kind == EVENT_REPLIES);
+    switch (event->kind) {
+    case EVENT_TIME:
+        watchdog_renews(core);
+        break;
+    case EVENT_FLUSH:
+        contend_admitted(core);
+        call_guests_admitted(core);
+        break;
+    case EVENT_ACQUIRE:
+        call_acquire(core, &event->acquire);
+        break;
+    case EVENT_RENEW:
+        call_renew(core, &event->renew);
+        break;
+    case EVENT_RELEASE:
+        call_release(core, &event->release);
+        break;
+    case EVENT_RESTORE:
+        call_restore(core, &event->restore);
+        break;
+    case EVENT_READ:
+        call_read(core, &event->read);
+        break;
+    case EVENT_CANCEL:
+        call_cancel(core, event->cancel.request);
+        break;
+    case EVENT_UNDELIVERED:
+        call_undelivered(core, event->undelivered.lock);
+        break;
+    case EVENT_DELIVERED:
+        call_delivered(core, event->delivered.lock);
+        break;
+    case EVENT_STUCK:
+        call_stuck(core, event->stuck.lock);
+        break;
+    case EVENT_REPLIES:
+        return all_replied(core, event->replies.at, event->replies.count);
+    case EVENT_MASTER_UP:
+    case EVENT_MASTER_DOWN:
+    case EVENT_MASTER_CLOCK:
+    case EVENT_FENCE_FLOOR:
+        master_changed(core, event->kind, &event->master);
+        break;
+    case EVENT_SUBSCRIBED:
+    case EVENT_UNSUBSCRIBED:
+    case EVENT_MESSAGE:
+        channel_changed(core, event->kind, &event->channel);
+        break;
+    case EVENT_DRAIN:
+        drain_begun(core);
+        break;
+    case EVENT_END:
+        drain_ends(core, event->end.release);
+        break;
+    }
+    return true;
+}
+
+/* ---- the step ---- */
 
 static void lock_is_due(struct core *core, struct lock *lock)
 {

@@ -1,19 +1,168 @@
 /* The watchdog of a hold: its renewal rounds (R7, R8), and those that a PUT asks for. A failed
  * renewal unlocks nothing. */
-#include "watchdog.h"
+#include "internal.h"
 
-#include "confirm.h"
 #include "core_assert.h"
-#include "hold.h"
-#include "hold_end.h"
-#include "lease.h"
-#include "outbox.h"
-#include "release.h"
-#include "requests.h"
+
+/* ---- the end of a hold ---- */
+
+/* The end of a hold that nobody asked to be released: it is lost, or taken by another agent, or
+ * this agent ends. A loss is said before the validity is over, and the keys stay until then
+ * (R7). */
+
+void hold_runs_out(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_LOST);
+    struct key *key = lock->key;
+    enum mode mode = lock->terms.mode;
+    key_refer(core, key);
+    debt_left_to_lease(core, lock);
+    contend_freed(core, key, mode);
+    key_release(core, key);
+}
+
+/* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity,
+ * or another agent has it by now, the lease runs out; and so it does with a lock_delay, which is
+ * there to keep the key taken after an unclean loss (R15). */
+static bool runs_out(const struct core *core, const struct lock *lock)
+{
+    CORE_ASSERT(lock->reason != REASON_NONE);
+    return lock->reason == REASON_MAX_HOLD || lock->reason == REASON_DRAINED ||
+           lock->reason == REASON_STUCK || lock->moved != 0 ||
+           (lock->lock_delay_ms > 0 && !MUTANT(LOCK_DELAY_DROPPED)) ||
+           (lock->adopted && !MUTANT(ADOPTED_RELEASED_EARLY)) ||
+           (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE));
+}
+
+void hold_over(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_LOST);
+    if (runs_out(core, lock)) {
+        hold_runs_out(core, lock);
+        return;
+    }
+    struct key *key = lock->key;
+    enum mode mode = lock->terms.mode;
+    key_refer(core, key);
+    debt_begun(core, lock, /* except= */ 0);
+    contend_freed(core, key, mode);
+    key_release(core, key);
+}
+
+/* C4: a PUT is told that the lock is lost only if so many masters deny the token that no quorum can
+ * have it. If the agent could not renew the hold in time, or masters have the token for another
+ * agent, a PUT may find it there. */
+static enum answer answer_to_puts(const struct core *core, const struct lock *lock,
+                                  enum reason reason)
+{
+    uint8_t total = core->groups[lock->group].config.masters,
+            denying = set_size(lock->denied & (master_set)~lock->elsewhere);
+    bool is_elsewhere =
+        reason_is_denial(reason) && lock->elsewhere != 0 && denying + lock->quorum <= total;
+    bool is_unknown = is_elsewhere || reason == REASON_QUORUM_LOST || reason == REASON_EXPIRED ||
+                      reason == REASON_STALLED || reason == REASON_CLOCK_STOPPED;
+    return is_unknown && !MUTANT(SILENCE_IS_LOSS) ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_LOCK_LOST;
+}
+
+/* Returns true if requests have entered the key's queue, which contend_again() has to be told. */
+static bool say_hold_lost(struct core *core, struct lock *lock, enum reason reason)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    CORE_ASSERT(reason != REASON_NONE);
+    lock->reason = reason;
+    lock->renewing = lock->claiming = false;
+    lock_set_state(core, lock, LOCK_LOST);
+    outbox_trace(
+        core,
+        (struct effect_trace){.kind = TRACE_LOST,
+                              .reason = reason,
+                              .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
+        lock);
+    outbox_hold(core, lock);
+    bool has_owners = confirm_hold_ended(core, lock, ANSWER_LOCK_LOST);
+    requests_answer(core, &lock->requests, answer_to_puts(core, lock, reason), reason);
+    return has_owners;
+}
+
+void hold_lost(struct core *core, struct lock *lock, enum reason reason)
+{
+    struct key *key = lock->key;
+    key_refer(core, key);
+    bool has_owners = say_hold_lost(core, lock, reason);
+    if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
+        timers_set(&core->timers, timer_of_lock(lock), lock->valid_until);
+    else
+        hold_over(core, lock);
+    if (has_owners)
+        contend_again(core, key);
+    key_release(core, key);
+}
+
+/* Masters deny the hold, for TAKEN, MOVED or GONE. Requests that wait here contend at once. */
+static void hold_taken(struct core *core, struct lock *lock, enum reason reason)
+{
+    CORE_ASSERT(reason_is_denial(reason));
+    struct key *key = lock->key;
+    key_refer(core, key);
+    bool has_owners = say_hold_lost(core, lock, reason);
+    if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
+        hold_runs_out(core, lock);
+    else
+        hold_over(core, lock);
+    if (has_owners)
+        contend_again(core, key);
+    key_release(core, key);
+}
+
+/* Readers may be many: each is ended by its timer. */
+static void outlive_readers(struct core *core, struct key *key)
+{
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        if (lock->terms.mode != MODE_READ || lock->state != LOCK_HELD)
+            continue;
+        lock->outlived = true;
+        timers_set(&core->timers, timer_of_lock(lock), core->now);
+    }
+}
+
+void holds_make_way(struct core *core, struct key *key, const struct lock *granted)
+{
+    CORE_ASSERT(granted->key == key);
+    struct lock *alone = key_obstacle(key, MODE_READ, granted->token.permit);
+    if (alone != NULL && alone != granted && !lock_is_attempt(alone)) {
+        if (alone->state == LOCK_HELD)
+            hold_taken(core, alone, REASON_TAKEN);
+        else
+            hold_runs_out(core, alone);
+    }
+    if (granted->terms.mode == MODE_WRITE && key->is_shared)
+        outlive_readers(core, key);
+}
+
+/* EVENT_END has come: ends the hold as it says. */
+static void hold_ended(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(core->ending);
+    CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
+    /* or was: its keys run out (D3) */
+    bool is_elsewhere = lock->state == LOCK_LOST && lock->adopted;
+    if ((core->ending_releases && !is_elsewhere) || MUTANT(DRAIN_RELEASES_LIVING)) {
+        release_begun(core, lock, /* request= */ NULL, /* asked= */ false);
+        return;
+    }
+    if (lock->state == LOCK_HELD)
+        hold_lost(core, lock, REASON_DRAINED);
+    if (lock->state == LOCK_LOST)
+        hold_over(core, lock);
+}
+
+/* ---- renewals ---- */
 
 enum { HEARING_SHARE = 4 /* of the time until a hold is lost */ };
 
-void watchdog_resumed(struct core *core, struct lock *lock)
+/* Arms a restored hold's timers: a watchdog's is renewed at once. */
+static void watchdog_resumed(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
     if (lock->terms.renew == RENEW_AGENT && !hold_reaches_max(lock))
@@ -328,4 +477,88 @@ void watchdog_renew(struct core *core, struct lock *lock, struct core_request *r
     begin_renewal(core, lock);
     if (round_verdict(&lock->round) != VERDICT_OPEN)
         decide_renewal(core, lock);
+}
+
+/* ---- the holds of the process before ---- */
+
+/* Holds of the process before this one, out of its journal: the same boot, and so the same clock.
+ *
+ *   valid still     it goes on as if nothing had happened: same token, number, validity and
+ *                   max_hold. The watchdog renews it at once, and that first renewal creates no key
+ *                   (R7): while nobody renewed it, it may have been taken.
+ *   valid still,    it goes on, but nobody renews it: the process ended between the grant and the
+ *   undelivered     mark that its answer was written. Most often nobody has its token, and renewed
+ *                   it would stand until max_hold. Yet the answer may have gone out a moment before
+ *                   the end, so its keys stay until the validity that it promised is over. A PUT
+ *                   shows that its caller lives. With an idempotency key the caller can ask again,
+ *                   and it is renewed as any other (D3).
+ *   over            its keys are released, as after any other end (R6).
+ *   over, not       it runs out where the policy has a lock_delay: the key is to stay taken for
+ *   released        that long (R15).
+ *   lost, and the   it runs out: what was reported lost is not held again, and inside a validity
+ *   validity not    that was reported no key is deleted but at its holder's wish. The same where it
+ *                   was adopted: then more may have been reported.
+ *
+ * Its connection has ended with that process, so a bound hold goes on as a plain lease: its caller
+ * may renew it or give it back by its token, and nobody does so instead. Until its validity is over
+ * the caller may be at work, and its keys stay.
+ *
+ * A journal that was cut short may name a hold twice: the second time it is known. */
+
+bool core_is_doubtful(const struct noted_hold *hold)
+{
+    return !hold->delivered && hold->terms.renew == RENEW_AGENT && hold->words.idempotency.len == 0;
+}
+
+static void take_noted(struct core *core, struct lock *lock, const struct noted_hold *noted)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_RELEASING);
+    lock->token = noted->token;
+    lock->terms = noted->terms;
+    lock_keep_words(core, lock, &noted->words);
+    lock->terms.max_hold_ms = lock_policy(core, lock)->max_hold_ms; /* a journal has none */
+    if (core_is_doubtful(noted))
+        lock->terms.renew = RENEW_CALLER;
+    if (MUTANT(RESTORE_COUNTS_ONE))
+        lock->terms.count = 1;
+    lock->asked_ttl_ms = lock->terms.ttl_ms;
+    policy_fit_lock_delay(core, lock);
+    lock->adopted = noted->adopted;
+    lock->delivered = noted->delivered;
+    lock->acquired_at = noted->acquired_at;
+    lock->valid_until = noted->valid_until;
+    lock->max_hold_until = noted->max_hold_until;
+    lock->lease_until = instant_max(noted->lease_until, core->now);
+    lock->written = set_first(lock_group(core, lock)->config.masters);
+    lock->unheard = MUTANT(RESTORE_REPAIRS) ? 0 : lock->written;
+}
+
+void restore_hold(struct core *core, struct key *key, const struct noted_hold *noted)
+{
+    CORE_ASSERT(noted->terms.ttl_ms > 0 && noted->terms.renew != RENEW_UNSET);
+    CORE_ASSERT(noted->terms.count >= 1 && !noted->terms.bound);
+    bool over = !instant_before(core->now, noted->valid_until);
+    bool known = lock_by_token(core, key, &noted->token) != NULL ||
+                 key_obstacle(key, noted->terms.mode, noted->token.permit) != NULL;
+    bool is_delayed = core->policies[key->policy].lock_delay_ms > 0 && !noted->released &&
+                      !MUTANT(RESTORE_ENDS_DELAY);
+    bool runs_out = over ? noted->adopted || is_delayed : noted->ended;
+    /* else the policy was of another kind: nothing that is asked now would find it */
+    bool is_of_kind = (noted->token.permit > 0) == (key->permits > 1) &&
+                      (noted->terms.mode == MODE_WRITE || key->is_shared);
+    if (known || runs_out || !is_of_kind)
+        return;
+    struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD, noted->terms.mode);
+    if (lock == NULL)
+        return; /* limits.locks is less than it was */
+    take_noted(core, lock, noted);
+    lock_index_token(core, lock);
+    lock_index_secret(core, lock);
+    if (over) {
+        lock->given_back = noted->released; /* else its holder may have it at another agent (D3) */
+        outbox_hold(core, lock);
+        debt_begun(core, lock, /* except= */ 0);
+    } else {
+        watchdog_resumed(core, lock);
+    }
 }

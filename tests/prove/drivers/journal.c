@@ -1,7 +1,7 @@
 /* A cell of the journal's file with any bytes in it, and a header with any bytes: what is not
  * refused is read.
  *
- * sources: agent/core/random.c agent/core/terms.c agent/core/secret.c agent/base/file.c
+ * sources: agent/core/random.c agent/core/terms.c agent/base/file.c
  * options: -eva-precision 2 -cpp-extra-args=-DVAGUE_LIBC
  *   -eva-slevel-function hash_bytes:3000,makes_sense:500,is_ours:100
  *   -eva-split-return-function is_ours:0,makes_sense:0 */

@@ -1,27 +1,311 @@
 /* One attempt at a lock: ask all masters at once (R1), number the grant (R12), check what validity
  * is left (R4), or undo (R5). */
-#include "attempt.h"
+#include "internal.h"
 
 #include <string.h>
 
-#include "admission.h"
 #include "core_assert.h"
-#include "deadline.h"
-#include "debt.h"
-#include "fence.h"
-#include "hold.h"
-#include "key_table.h"
-#include "lock_index.h"
-#include "lock_table.h"
-#include "lock_words.h"
-#include "outbox.h"
-#include "policy.h"
-#include "reentry.h"
-#include "requests.h"
-#include "slot.h"
-#include "ticket.h"
-#include "wait_queue.h"
-#include "wake.h"
+
+/* ---- the slots of a semaphore ---- */
+
+/* A semaphore has N slots, each of them an ordinary mutex with a name and a fence key of its own
+ * (R20). So it is exact over a quorum, and all that is known of locks holds for each slot.
+ *
+ *   search --draw a slot--> attempt --granted------------------------> held
+ *               ^              |
+ *               |          refused, and told which slots are taken there
+ *               |              v
+ *               '---yes-- is one left that may be free? --no--> as any lost attempt: wait, or 409
+ *
+ * An attempt names one slot, the same on all masters. If each master gave what it has free, or
+ * counted who is in, more than N would come in (R20).
+ *
+ * A key of a mutex is a semaphore with one slot that has no number: its search is one attempt. */
+
+static_assert(LIMIT_PERMITS == 8 * sizeof(slot_set), "all slots of a key fit in a set");
+
+static slot_set set_of_slot(uint8_t permit)
+{
+    CORE_ASSERT(permit <= LIMIT_PERMITS);
+    return permit == 0 ? 0 : (slot_set)1 << (permit - 1);
+}
+
+static uint8_t count_slots(slot_set slots)
+{
+    uint8_t count = 0;
+    for (; slots != 0; slots &= slots - 1)
+        count++;
+    return count;
+}
+
+static slot_set held_here(const struct key *key)
+{
+    slot_set held = 0;
+    for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
+        held |= set_of_slot(CONTAINER_OF(at, struct lock, link)->token.permit);
+    return held;
+}
+
+/* Those that may be free: of them those that a quorum called free, if there are any. */
+static slot_set candidates(const struct key *key)
+{
+    CORE_ASSERT(key->permits > 1);
+    const struct search *search = &key->contest->search;
+    slot_set all = ~(slot_set)0 >> (LIMIT_PERMITS - key->permits);
+    slot_set left = all & ~(held_here(key) | search->tried | search->closed);
+    return (left & search->open) != 0 ? left & search->open : left;
+}
+
+void slot_search_begun(struct core *core, struct key *key, enum cause cause)
+{
+    if (key->contest->admission.link.next == NULL)
+        key->contest->search = (struct search){0};
+    admission_awaited(core, key, cause);
+}
+
+/* The next attempt is the first one since then. */
+static bool slot_search_is_new(const struct key *key)
+{
+    return key->contest->search.tried == 0;
+}
+
+/* The slot that the next attempt asks for, as the permit of its token: by chance one of those that
+ * may be free. 0: the key is a mutex. */
+static uint8_t slot_draw(struct core *core, struct key *key)
+{
+    if (key->permits == 1)
+        return 0;
+    slot_set from = candidates(key);
+    if (from == 0) { /* the last one was taken here since: what was heard before says nothing */
+        key->contest->search = (struct search){0};
+        from = candidates(key);
+    }
+    CORE_ASSERT(from != 0);
+    for (int64_t skip = random_below(&core->random, count_slots(from)); skip > 0; skip--)
+        from &= from - 1;
+    return (uint8_t)(1 + __builtin_ctzll(from));
+}
+
+/* A master refused the attempt: `taken` are the slots of the key that it has no room in. */
+static void slot_heard(struct lock *lock, uint8_t master, slot_set taken)
+{
+    CORE_ASSERT(master < lock->round.total);
+    lock->errand->denials[master].taken = taken | set_of_slot(lock->token.permit);
+}
+
+/* What the masters that refused this attempt said of all slots replaces what was said before. */
+static void compare_refusals(const struct lock *lock, struct search *search)
+{
+    const struct round *round = &lock->round;
+    uint8_t refused = set_size(round->no);
+    search->open = search->closed = 0;
+    for (uint8_t permit = 1; permit <= lock->key->permits; permit++) {
+        slot_set slot = set_of_slot(permit);
+        uint8_t taken = 0;
+        for (uint8_t m = 0; m < round->total; m++)
+            taken = (uint8_t)(taken + (set_has(round->no, m) &&
+                                       (lock->errand->denials[m].taken & slot) != 0));
+        if (refused - taken >= round->quorum)
+            search->open |= slot;
+        if (round->total - taken < round->quorum)
+            search->closed |= slot;
+    }
+}
+
+/* An attempt was lost to another holder. False where no other slot can be free: that was the
+ * search, as it always is with a mutex. */
+MUST_CHECK static bool slot_refused(struct lock *lock)
+{
+    CORE_ASSERT(lock_is_attempt(lock));
+    if (lock->token.permit == 0 || lock->cause == CAUSE_HANDOVER)
+        return false;
+    struct search *search = &lock->key->contest->search;
+    search->tried |= set_of_slot(lock->token.permit);
+    compare_refusals(lock, search);
+    return candidates(lock->key) != 0 && !MUTANT(SEARCH_ENDS_EARLY);
+}
+
+/* How many attempts the search took that was just won; a mutex and a hand-over take one. */
+static uint8_t slot_attempts(const struct lock *lock)
+{
+    CORE_ASSERT(lock->key->contest != NULL);
+    bool is_found = lock->token.permit != 0 && lock->cause != CAUSE_HANDOVER;
+    return (uint8_t)(1 + (is_found ? count_slots(lock->key->contest->search.tried) : 0));
+}
+
+/* ---- the queue of a key ---- */
+
+/* The queue of a key (R9): requests in order of arrival, and what those are told that leave it
+ * without the lock.
+ *
+ *   waiters   want to wait. The first of them contends, and is handed the key by a holder here
+ *             that releases it.
+ *   once      want one answer now. They share the fate of the attempt that is under way, or cause
+ *             one. */
+
+struct effect_answer queue_refusal_of_hold(const struct core *core, const struct lock *holder,
+                                           enum answer answer)
+{
+    CORE_ASSERT(holder->state == LOCK_HELD || holder->state == LOCK_LOST);
+    struct instant until = instant_max(holder->valid_until, core->now);
+    return (struct effect_answer){
+        .answer = answer,
+        .retry_after_ms = instant_us_between(core->now, until) / 1000,
+        .holder = words_label(lock_words(holder)),
+        .mode = holder->terms.mode,
+        .readers = holder->terms.mode == MODE_READ ? readers_here(holder->key) : 0,
+    };
+}
+
+struct effect_answer queue_refusal_of_attempt(const struct core *core, const struct key *key,
+                                              enum answer answer)
+{
+    CORE_ASSERT(key->contest->last_holder_len <= LIMIT_LABEL_BYTES);
+    struct effect_answer refusal = {
+        .answer = answer,
+        .tally = key->contest->last_tally,
+        .retry_after_ms = key->contest->last_retry_ms,
+        .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->contest->last_guarded : 0,
+        .holder = {key->contest->last_holder, key->contest->last_holder_len},
+        .mode = key->contest->last_mode,
+        .readers = key->contest->last_readers,
+    };
+    if (refusal.retry_after_ms < 0 && core->stats.rounds[key->group].waiting > 0)
+        refusal.retry_after_ms = admission_wait_ms(core, key->group);
+    for (uint8_t m = 0; m < LIMIT_MASTERS; m++) {
+        struct instant until = core->groups[key->group].masters[m].guarded_until;
+        if (!set_has(refusal.guarded, m))
+            continue;
+        int64_t left_us = instant_us_between(core->now, instant_max(until, core->now));
+        refusal.guarded_ms[m] = until.us == INSTANT_NEVER.us || left_us / 1000 >= UINT32_MAX
+                                    ? UINT32_MAX
+                                    : (uint32_t)((left_us + 999) / 1000);
+    }
+    return refusal;
+}
+
+struct effect_answer queue_refusal_of_overload(const struct core *core, const struct key *key)
+{
+    return (struct effect_answer){.answer = ANSWER_OVERLOADED,
+                                  .retry_after_ms = admission_wait_ms(core, key->group)};
+}
+
+static void answer_once(struct core *core, struct key *key, const struct lock *holder)
+{
+    struct link *next;
+    struct list *once = &key->contest->once;
+    for (struct link *at = once->head.next; at != &once->head; at = next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        next = at->next;
+        bool fits = holder->terms.mode == MODE_READ && request->terms.mode == MODE_READ;
+        if (!fits && request->attempt == NULL)
+            request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
+    }
+}
+
+static void answer_failure(struct core *core, struct key *key, enum mode mode, bool waited)
+{
+    const struct core_request *first = request_first(&key->contest->waiters);
+    bool waits = waited || (first != NULL && first->terms.mode == MODE_WRITE);
+    struct effect_answer refusal = queue_refusal_of_attempt(core, key, key->contest->last_answer);
+    struct link *next;
+    struct list *once = &key->contest->once;
+    for (struct link *at = once->head.next; at != &once->head; at = next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        next = at->next;
+        if (readers_share_failure(request, mode, waits))
+            request_answer(core, request, refusal);
+    }
+}
+
+/* Who contends is answered by what comes of that. */
+static void refuse_while_draining(struct core *core, struct key *key)
+{
+    struct link *next;
+    struct list *waiters = &key->contest->waiters;
+    for (struct link *at = waiters->head.next; at != &waiters->head; at = next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        next = at->next;
+        if (request->attempt == NULL)
+            request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
+    }
+}
+
+/* R18: those of the other mode, or who come behind the readers that contended side by side. */
+static void let_others_contend(struct core *core, struct key *key)
+{
+    if (core->draining || !key_admits(key) || readers_next(key) == NULL)
+        return;
+    timers_clear(&core->timers, timer_of_key(core, key));
+    admission_awaited(core, key, CAUSE_ARRIVAL);
+}
+
+/* R18: a reader that waits was refused, so none begins beside those that are under way, and who
+ * stands in line for a place leaves it. */
+static void let_none_contend(struct core *core, struct key *key)
+{
+    key->contest->is_refused = key->contest->attempts > 0;
+    admission_left(core, key);
+}
+
+/* Who stood there for a place beside those that contend may have been answered with them. */
+static void leave_line(struct core *core, struct key *key)
+{
+    if (key->is_shared && (!key_admits(key) || readers_next(key) == NULL))
+        admission_left(core, key);
+}
+
+/* An attempt of this mode for `contender` has failed. */
+static void queue_attempt_failed(struct core *core, struct key *key, struct core_request *contender,
+                                 enum mode mode)
+{
+    CORE_ASSERT(contender != NULL && contender->key == key && contender->attempt == NULL);
+    key_refer(core, key);
+    bool waits = contender->state == REQUEST_WAITING;
+    if (!waits)
+        request_answer(core, contender,
+                       queue_refusal_of_attempt(core, key, key->contest->last_answer));
+    answer_failure(core, key, mode, waits);
+    if (core->draining)
+        refuse_while_draining(core, key);
+    const struct core_request *first = request_first(&key->contest->waiters);
+    bool is_refused = first != NULL && first->terms.mode == mode;
+    if (key->is_shared && is_refused && waits)
+        let_none_contend(core, key);
+    bool is_decided = !key->is_shared || (key->contest->attempts == 0 && key_admits(key));
+    if (is_refused && is_decided && !MUTANT(WAITER_FORGOTTEN))
+        wake_after_failure(core, key);
+    else if (key->is_shared && key->contest->attempts == 0 && !is_refused)
+        let_others_contend(core, key);
+    leave_line(core, key);
+    key_release(core, key);
+}
+
+/* Somebody wants the key, and nothing is under way or planned for it. */
+static bool is_neglected(const struct core *core, const struct key *key)
+{
+    const struct contest *contest = key->contest;
+    bool is_wanted = key_next_waiter(key) != NULL || !list_is_empty(&contest->once);
+    bool is_planned = list_is_empty(&contest->once) && key_has_retry(core, key);
+    return is_wanted && key_admits(key) && !is_planned && !core->draining;
+}
+
+void queue_attempt_won(struct core *core, struct key *key, const struct lock *lock)
+{
+    CORE_ASSERT(lock->key == key && lock->state == LOCK_HELD);
+    key->contest->back_off_ms = 0;
+    key->contest->channel.losses = 0;
+    const struct lock *holder = key->is_shared ? lock : key_exhausted(key);
+    if (holder != NULL)
+        answer_once(core, key, holder);
+    else if (is_neglected(core, key))
+        slot_search_begun(core, key, CAUSE_ARRIVAL); /* another permit may be free (R20) */
+    if (key->is_shared)
+        let_others_contend(core, key);
+    leave_line(core, key);
+}
+
+/* ---- the attempt ---- */
 
 enum {
     SMOOTHING = 8,

@@ -1,11 +1,195 @@
 /* The table of keys: a fixed array, a free list, one hash of names. Slots that were never used
  * are never touched, so that an idle agent stays small whatever its limits. */
-#include "key_table.h"
+#include "internal.h"
 
 #include <string.h>
 
 #include "core_assert.h"
-#include "policy.h"
+#include "random.h"
+
+/* ---- patterns ---- */
+
+/* `*` is any run of bytes, `?` any one byte. On a mismatch only the last `*` needs to be tried
+ * again, so this is O(n * m). */
+bool glob_matches(const char *pattern, struct text text)
+{
+    CORE_ASSERT(pattern != NULL && (text.at != NULL || text.len == 0));
+    const char *at = text.at, *end = text.at + text.len;
+    const char *star = NULL, *star_at = NULL;
+    while (at < end) {
+        if (*pattern == '*') {
+            star = pattern++;
+            star_at = at;
+        } else if (*pattern == '?' || *pattern == *at) {
+            pattern++;
+            at++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            at = ++star_at;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+/* ---- policies ---- */
+
+/* Which policy a key falls under, which group of masters it belongs to, and which leases are
+ * allowed. */
+
+uint16_t core_policy_of(const struct core *core, struct text key)
+{
+    CORE_ASSERT(core->policy_count >= 1);
+    for (size_t i = 0; i + 1 < core->policy_count; i++) {
+        if (glob_matches(core->policies[i].match, key))
+            return (uint16_t)i;
+    }
+    return (uint16_t)(core->policy_count - 1);
+}
+
+/* Rendezvous hashing (Thaler and Ravishankar): every agent ranks the groups by hash of (group's
+ * name, key) and takes the first, so that adding a group moves only the keys that it wins. The hash
+ * key is fixed: all agents must agree (A4). */
+static uint8_t policy_group(const struct core *core, uint16_t policy, struct text key)
+{
+    CORE_ASSERT(policy < core->policy_count);
+    const struct core_policy *terms = &core->policies[policy];
+    uint8_t best = terms->groups[0];
+    uint64_t best_rank = 0;
+    for (uint8_t i = 0; i < terms->group_count && terms->group_count > 1; i++) {
+        uint64_t rank = hash_bytes(core->groups[terms->groups[i]].name_hash, 0, key.at, key.len);
+        if (i == 0 || rank > best_rank) {
+            best = terms->groups[i];
+            best_rank = rank;
+        }
+    }
+    CORE_ASSERT(best < core->group_count);
+    return best;
+}
+
+uint8_t core_group_of(const struct core *core, struct text key)
+{
+    CORE_ASSERT(key.len >= 1);
+    return policy_group(core, core_policy_of(core, key), key);
+}
+
+static bool allows_ttl(const struct core *core, const struct key *key, uint32_t lock_delay_ms,
+                       uint32_t ttl_ms, enum renew renew, struct effect_answer *ret_refusal)
+{
+    uint32_t least = 4 * core->groups[key->group].config.node_timeout_ms; /* R1 */
+    if (least < TTL_MS_MIN)
+        least = TTL_MS_MIN;
+    if (renew == RENEW_AGENT && least < TTL_MS_MIN_AGENT)
+        least = TTL_MS_MIN_AGENT;
+    CORE_ASSERT(lock_delay_ms <= core->max_ttl_ms);
+    uint32_t most = core->max_ttl_ms - lock_delay_ms; /* R15 */
+    if (ttl_ms >= least && ttl_ms <= most)
+        return true;
+    *ret_refusal =
+        (struct effect_answer){.answer = ANSWER_BAD_TTL, .ttl_ms_min = least, .ttl_ms_max = most};
+    return false;
+}
+
+bool policy_allows_ttl(const struct core *core, const struct key *key, uint32_t ttl_ms,
+                       enum renew renew, struct effect_answer *ret_refusal)
+{
+    return allows_ttl(core, key, core->policies[key->policy].lock_delay_ms, ttl_ms, renew,
+                      ret_refusal);
+}
+
+bool policy_allows_ttl_of(const struct core *core, const struct lock *lock, uint32_t ttl_ms,
+                          enum renew renew, struct effect_answer *ret_refusal)
+{
+    return allows_ttl(core, lock->key, lock->lock_delay_ms, ttl_ms, renew, ret_refusal);
+}
+
+void policy_fit_lock_delay(const struct core *core, struct lock *lock)
+{
+    uint32_t room_ms =
+        core->max_ttl_ms > lock->terms.ttl_ms ? core->max_ttl_ms - lock->terms.ttl_ms : 0;
+    if (lock->lock_delay_ms > room_ms)
+        lock->lock_delay_ms = room_ms;
+}
+
+/* ---- readers and writers ---- */
+
+/* Keys that are read and written (R18). Those who wait here stand in one queue, whatever they want:
+ *
+ *   w r r r w    a writer contends alone, as of a mutex
+ *   r r r w r    the readers in front contend side by side, each with a lock and a round of its
+ *                own; who comes behind a writer waits for it
+ *
+ * Where one of those side by side is refused, no other begins, and who was refused not again, until
+ * all that contend are decided: then all pause. Otherwise more readers than there are places would
+ * take each other's for ever, and ask the masters without a pause.
+ *
+ * A key has one writer's attempt or hold, or any number of readers'. A writer that waits contends
+ * also while readers here hold the key: its attempt is refused, and leaves its ticket with the
+ * masters, so that no reader elsewhere passes it. There is no hand-over. A release and the attempts
+ * of the next ones go out together, in order, and the tickets decide. */
+
+/* The first of the list that does not contend yet, where all in front of it read; or a writer. */
+static struct core_request *first_idle(const struct list *list)
+{
+    for (struct link *at = list->head.next; at != &list->head; at = at->next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        if (MUTANT(READER_PASSES_HERE) && request->terms.mode == MODE_WRITE &&
+            at->next != &list->head)
+            continue;
+        if (request->attempt == NULL || request->terms.mode == MODE_WRITE)
+            return request;
+    }
+    return NULL;
+}
+
+struct core_request *readers_next(const struct key *key)
+{
+    CORE_ASSERT(key->is_shared);
+    const struct contest *contest = key->contest;
+    if (contest->is_refused)
+        return NULL;
+    struct core_request *next = first_idle(&contest->waiters);
+    bool waits = next != NULL;
+    if (!waits)
+        next = first_idle(&contest->once);
+    if (next == NULL || next->terms.mode == MODE_READ)
+        return next;
+    bool is_first = waits
+                        ? request_first(&contest->waiters) == next
+                        : list_is_empty(&contest->waiters) && request_first(&contest->once) == next;
+    return is_first && contest->attempts == 0 ? next : NULL;
+}
+
+bool readers_wait_on(const struct core *core, const struct key *key,
+                     const struct core_request *first)
+{
+    CORE_ASSERT(key->is_shared);
+    bool is_in_vain =
+        first == NULL || first->terms.mode == MODE_READ || !list_is_empty(&key->holds);
+    return is_in_vain && key_has_retry(core, key);
+}
+
+bool readers_share_failure(const struct core_request *once, enum mode mode, bool waits)
+{
+    CORE_ASSERT(once->state == REQUEST_ONCE);
+    bool may_differ = once->terms.mode == MODE_READ && mode == MODE_WRITE && !waits;
+    return once->attempt == NULL && !may_differ;
+}
+
+uint32_t readers_here(const struct key *key)
+{
+    uint32_t count = 0;
+    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
+        const struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        count += lock->terms.mode == MODE_READ && lock->state == LOCK_HELD;
+    }
+    return count;
+}
+
+/* ---- the table ---- */
 
 static uint64_t hash_of(const struct core *core, struct text name)
 {
