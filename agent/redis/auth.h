@@ -2,7 +2,7 @@
 #ifndef LOCKAGENT_REDIS_AUTH_H
 #define LOCKAGENT_REDIS_AUTH_H
 
-#include "agent/redis/resp.h"
+#include "agent/redis/asking.h"
 #include "config/config.h"
 
 /* Builds the AUTH of a connection to this master in `resp`: 1; 0 when none is needed; -1 and `why`

@@ -39,7 +39,6 @@ struct channel *channels_take(struct channels *channels, uint8_t group, enum loc
 const struct channel *channels_find(const struct channels *channels, uint8_t group,
                                     struct text name);
 
-struct text channel_name(const struct channel *channel);
 struct text channel_key(const struct channel *channel);
 
 /* Calls `act` with every channel of the group. Any channel may go, and others may come, while one

@@ -1,4 +1,4 @@
-/* The greeting of a master (handshake.h), as a table of steps.
+/* The greeting of a master, as a table of steps.
  *
  * Each step asks one or more commands and the next one starts when all of them have been
  * answered well. An error that passes by itself (LOADING, BUSY, ...) pauses the greeting, which
@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/redis/ask.h"
+#include "agent/redis/asking.h"
 #include "agent/redis/auth.h"
-#include "agent/redis/handshake.h"
-#include "agent/redis/health.h"
-#include "agent/redis/info.h"
-#include "agent/redis/marker.h"
+#include "agent/redis/internal.h"
+#include "agent/redis/replies.h"
 #include "agent/redis/scripts.h"
 
 enum { WORDS_MAX = 3 };

@@ -1,11 +1,11 @@
-/* Looks for what makes a master degraded (health.h). */
+/* Looks for what makes a master degraded. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "agent/redis/health.h"
-#include "agent/redis/info.h"
+#include "agent/redis/internal.h"
+#include "agent/redis/replies.h"
 
 enum {
     CLOCK_WARN_US = 1000000,

@@ -1,10 +1,9 @@
-/* Tells the guard what happens, and carries out what it decides (marker.h). */
+/* Tells the guard what happens, and carries out what it decides. */
 #include <stdio.h>
 #include <time.h>
 
-#include "agent/redis/ask.h"
 #include "agent/redis/asking.h"
-#include "agent/redis/marker.h"
+#include "agent/redis/internal.h"
 
 static struct guard *guard_of(const struct master *master)
 {

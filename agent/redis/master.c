@@ -1,8 +1,10 @@
-/* One master as the core and people see it, and its timer (master.h). */
+/* One master as the core and people see it, and its timer. */
+#include "agent/redis/internal.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/redis/master.h"
+#include "agent/core/core_assert.h"
 
 enum { BACKOFF_STEPS = 5 }; /* doublings from the first delay to the last */
 static_assert(BACKOFF_MS_MIN << BACKOFF_STEPS >= BACKOFF_MS_MAX,

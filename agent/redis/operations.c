@@ -1,13 +1,8 @@
-/* Sends the core's operations, and reports each item of each exactly once per master
- * (operations.h). */
-#include "agent/redis/operations.h"
+/* Sends the core's operations, and reports each item of each exactly once per master. */
 #include "agent/core/core_assert.h"
 #include "agent/redis/asking.h"
-#include "agent/redis/marker.h"
-#include "agent/redis/master.h"
+#include "agent/redis/internal.h"
 #include "agent/redis/replies.h"
-#include "agent/redis/service.h"
-#include "agent/redis/upkeep.h"
 
 /* ---- reports ---- */
 

@@ -1,12 +1,7 @@
-/* Takes one master from phase to phase (phases.h). */
+/* Takes one master from phase to phase. */
 #include <stdio.h>
 
-#include "agent/redis/handshake.h"
-#include "agent/redis/phases.h"
-#include "agent/redis/replication.h"
-#include "agent/redis/service.h"
-#include "agent/redis/subscriber.h"
-#include "agent/redis/upkeep.h"
+#include "agent/redis/internal.h"
 
 enum {
     SILENCE_MS_MIN = 1000, /* R3: max(this, 4 x node_timeout) without a reply ends a pipeline */

@@ -1,15 +1,152 @@
-/* One master's ordered stream of commands (pipeline.h).
+/* One master's ordered stream of commands.
  *
  * A reply belongs to the oldest command without one. Where there is none the master has broken the
  * protocol: the pipeline ends, for no later reply could be told from another's. However it ends,
  * every command is heard exactly once. */
+#include "agent/redis/internal.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "agent/core/core_assert.h"
-#include "agent/redis/pipeline.h"
-#include "agent/redis/reply_copy.h"
+#include "agent/redis/asking.h"
+#include "agent/redis/command.h"
+#include "agent/redis/reply_memory.h"
+#include "agent/redis/scripts.h"
+
+/* ---- the room ---- */
+
+static void stay_awake(uv_idle_t *idle)
+{
+    (void)idle; /* that it is active makes the loop look for events without sleeping */
+}
+
+void redis_wake(struct redis *redis)
+{
+    redis->work = true;
+    if (!redis->closing)
+        uv_idle_start(&redis->idle, stay_awake);
+}
+
+void redis_closed(struct redis *redis)
+{
+    CORE_ASSERT(redis->open > 0);
+    if (--redis->open == 0)
+        redis_wake(redis); /* it may have been what a stop waits for */
+}
+
+struct instant redis_now(void)
+{
+    return (struct instant){(int64_t)(uv_hrtime() / 1000)};
+}
+
+uint64_t redis_random(struct redis *redis)
+{
+    uint64_t x = redis->random += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* ---- commands ---- */
+
+/* Commands and their pool (command.h). */
+
+enum {
+    POOL_MAX = 1024, /* unused commands kept, of each size */
+    SPARES = 64,     /* commands kept for the time when memory is short: 3,200 locks in a turn */
+};
+
+static struct command *command_of_room(uint16_t room)
+{
+    return malloc(sizeof(struct command) + room * sizeof(struct lock_ref));
+}
+
+static struct command *take_from(struct command **list, uint32_t *count)
+{
+    struct command *command = *list;
+    if (command != NULL) {
+        *list = command->next;
+        --*count;
+    }
+    return command;
+}
+
+static void put_into(struct command **list, uint32_t *count, struct command *command)
+{
+    command->next = *list;
+    *list = command;
+    ++*count;
+}
+
+bool command_pool_fill(struct command_pool *pool)
+{
+    while (pool->spares < SPARES) {
+        struct command *spare = command_of_room(LIMIT_BATCH);
+        if (spare == NULL)
+            return false;
+        put_into(&pool->spare, &pool->spares, spare);
+    }
+    return true;
+}
+
+struct command *command_new(struct command_pool *pool, heard_fn *heard, uint16_t refs)
+{
+    bool single = refs <= 1;
+    uint16_t room = single ? 1 : LIMIT_BATCH;
+    struct command *command =
+        single ? take_from(&pool->single, &pool->singles) : take_from(&pool->batch, &pool->batches);
+    if (command == NULL)
+        command = command_of_room(room);
+    if (command == NULL) {
+        room = LIMIT_BATCH;
+        command = take_from(&pool->spare, &pool->spares);
+    }
+    if (command == NULL)
+        return NULL;
+    memset(command, 0, sizeof(*command));
+    command->heard = heard;
+    command->room = room;
+    command->count = refs;
+    command->sent_at_ns = uv_hrtime();
+    return command;
+}
+
+void command_release(struct command_pool *pool, struct command *command)
+{
+    CORE_ASSERT(command->references > 0);
+    if (--command->references > 0)
+        return;
+    bool single = command->room == 1;
+    if (!single && pool->spares < SPARES)
+        put_into(&pool->spare, &pool->spares, command);
+    else if ((single ? pool->singles : pool->batches) == POOL_MAX)
+        free(command);
+    else if (single)
+        put_into(&pool->single, &pool->singles, command);
+    else
+        put_into(&pool->batch, &pool->batches, command);
+}
+
+void command_free_list(struct command *command)
+{
+    while (command != NULL) {
+        struct command *next = command->next;
+        free(command);
+        command = next;
+    }
+}
+
+void command_pool_free(struct command_pool *pool)
+{
+    command_free_list(pool->single);
+    command_free_list(pool->batch);
+    command_free_list(pool->spare);
+}
+
+/* ---- the pipeline ---- */
 
 enum { RING_MIN = 64 };
 
@@ -219,4 +356,43 @@ void pipeline_turn(struct pipeline *pipeline)
         pipeline_end(pipeline, pipeline->condemned);
     else
         line_turn(&pipeline->line);
+}
+
+/* ---- commands of the room's own ---- */
+
+void ask_bytes(struct master *master, heard_fn *heard, struct text bytes)
+{
+    struct command_pool *pool = &master->redis->pool;
+    struct command *command = command_new(pool, heard, 0);
+    if (command == NULL) {
+        pipeline_condemn(master->pipeline, "out of memory");
+        return;
+    }
+    command->asked_at = redis_now();
+    command->greeting = master->greeting;
+    command->references++;
+    /* One that could not be sent is never heard: nothing must wait for it. */
+    if (!pipeline_append(master->pipeline, command, bytes, nothing_own()))
+        pipeline_condemn(master->pipeline, "out of memory");
+    command_release(pool, command);
+}
+
+void ask_words(struct master *master, heard_fn *heard, unsigned count, const char *const *words)
+{
+    struct resp *resp = &master->redis->resp;
+    resp_begin(resp);
+    for (unsigned i = 0; i < count; i++)
+        resp_text(resp, words[i]);
+    ask_bytes(master, heard, resp_end(resp));
+}
+
+void ask_scripts(struct master *master, heard_fn *heard)
+{
+    for (unsigned i = 0; i < SCRIPT_COUNT; i++)
+        ASK(master, heard, "SCRIPT", "LOAD", redis_scripts[i].text);
+}
+
+bool ask_has_loaded(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING && script_is_ours(reply->str);
 }

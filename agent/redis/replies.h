@@ -4,6 +4,7 @@
 #define LOCKAGENT_REDIS_REPLIES_H
 
 #include <hiredis/hiredis.h>
+#include <stddef.h>
 
 #include "agent/core/core.h"
 #include "agent/redis/outcomes.h"
@@ -62,5 +63,10 @@ struct event_channel message_read(const char *text);
 /* True where it is what Redisson publishes as a lock is released, to all (0) or to readers (1); it
  * says of nobody who waits (R22). */
 bool message_is_redissons(const char *text);
+
+/* Fields of the text that INFO answers with. */
+
+/* Copies the value of `name:`, cut to what fits; leaves `into` as it is where there is none. */
+void info_field(const char *info, const char *name, char *into, size_t size);
 
 #endif

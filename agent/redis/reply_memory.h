@@ -1,9 +1,10 @@
 /* Memory of the one reply that a line is reading. hiredis' parser takes each object of a reply from
  * it, and all of them are given back at once when the reply has been heard: so a reply of the usual
  * size costs no heap. A larger one spills over, for as long as it lasts. */
-#ifndef LOCKAGENT_REPLY_MEMORY_H
-#define LOCKAGENT_REPLY_MEMORY_H
+#ifndef LOCKAGENT_REDIS_REPLY_MEMORY_H
+#define LOCKAGENT_REDIS_REPLY_MEMORY_H
 
+#include <hiredis/hiredis.h>
 #include <hiredis/read.h>
 #include <stddef.h>
 
@@ -24,5 +25,11 @@ MUST_CHECK redisReader *reply_memory_reader(struct reply_memory *memory);
 
 /* Gives back all that was taken: no reply of before may be used any more. */
 void reply_memory_reset(struct reply_memory *memory);
+
+/* A reply that outlives its reading. */
+
+/* A copy in one piece of memory, the caller's to free(); NULL when out of memory. Replies have the
+ * types that RESP 2 knows, and are nested no deeper than the line lets them be (D5.2). */
+redisReply *reply_copy(const redisReply *reply);
 
 #endif

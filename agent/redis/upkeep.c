@@ -1,9 +1,148 @@
-/* Asks a READY master for what it must keep, and hears its answers (upkeep.h). */
-#include "agent/redis/upkeep.h"
-#include "agent/redis/ask.h"
-#include "agent/redis/health.h"
-#include "agent/redis/marker.h"
-#include "agent/redis/service.h"
+/* Asks a READY master for what it must keep, and hears its answers. */
+#include "agent/redis/internal.h"
+
+#include <string.h>
+
+/* ---- service to the core ---- */
+
+/* Where there is no marker that says so (D5.3): it is another server process than before, or one
+ * that does not say who it is. */
+static bool may_have_forgotten(const struct master *master)
+{
+    const char *run_id = master->view.run_id;
+    return master->epoch == 0 ||
+           (!master->was_ready && (!*run_id || strcmp(run_id, master->last_run_id) != 0));
+}
+
+void service_up(struct master *master)
+{
+    bool guards = master->group_config->guard;
+    if (!guards && may_have_forgotten(master))
+        master_new_epoch(master);
+    memcpy(master->last_run_id, master->view.run_id, sizeof(master->last_run_id));
+    master->phase = PHASE_READY;
+    master->was_ready = true;
+    master->reloading = false;
+    master->probe_ticks = 0;
+    master->noticed = 0;
+    if (guards)
+        marker_ready(master);
+    subscriber_wanted(master);
+    health_look(master->redis, master->group);
+}
+
+void service_down(struct master *master, const char *why)
+{
+    marker_away(master);
+    master_show_down(master, why);
+}
+
+/* The pipeline stays: what was sent before and what will be sent after keep their order (R5). */
+void service_pause(struct master *master, const char *why)
+{
+    master->phase = PHASE_PAUSED;
+    service_down(master, why);
+    if (master->phase == PHASE_PAUSED)
+        master_start_backoff(master);
+}
+
+/* OOM, READONLY, MISCONF and NOREPLICAS refuse some commands and leave the rest (D5.5); a key that
+ * the ACL does not allow is the affair of that key alone: if it took the master down, any caller
+ * could. */
+void service_refused(struct master *master, enum redis_outcome outcome, const char *text)
+{
+    bool unfit = outcome == REDIS_OUTCOME_LOADING || outcome == REDIS_OUTCOME_BUSY ||
+                 outcome == REDIS_OUTCOME_MASTERDOWN || outcome == REDIS_OUTCOME_NOAUTH ||
+                 (outcome == REDIS_OUTCOME_NOPERM && strstr(text, " run ") != NULL);
+    if (!unfit) {
+        master_notice(master, outcome, text);
+    } else if (master->phase == PHASE_READY) {
+        char says[160];
+        outcome_describe(outcome, text, says, sizeof(says));
+        service_pause(master, says);
+    }
+}
+
+/* ---- replicas ---- */
+
+/* How many replicas have it all; -1: the master does not say. */
+static int64_t count_of(struct master *master, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER)
+        return reply->integer;
+    if (reply->type == REDIS_REPLY_ERROR)
+        service_refused(master, outcome_of_error(reply->str), reply->str);
+    else
+        master_makes_no_sense(master, "WAIT");
+    return -1;
+}
+
+/* Where the connection has ended, so has all that was kept back for it. */
+static void heard_wait(struct master *master, const struct command *command,
+                       const redisReply *reply, bool sent)
+{
+    (void)command, (void)sent;
+    if (reply == NULL)
+        return;
+    struct pipeline *pipeline = master->pipeline;
+    bool enough = replicas_answered(&pipeline->replicas, count_of(master, reply));
+    pipeline_hear_kept(pipeline, enough);
+}
+
+static void heard_nudge(struct master *master, const struct command *command,
+                        const redisReply *reply, bool sent)
+{
+    (void)master, (void)command, (void)reply, (void)sent;
+}
+
+/* A server looks at such timeouts as it wakes: ten times a second, or when something comes in. Else
+ * it would keep all that is behind the WAIT for so much longer. */
+static void nudge(struct master *master)
+{
+    ASK(master, heard_nudge, "PING");
+}
+
+/* The loop's clock may be behind: then it is early. */
+void replication_time(struct master *master)
+{
+    struct replicas *replicas = &master->pipeline->replicas;
+    struct instant now = redis_now();
+    if (replicas_give_up(replicas, now)) {
+        nudge(master);
+        pipeline_hear_kept(master->pipeline, /* enough= */ false);
+    } else if (replicas->under_way) {
+        int64_t left_us = instant_us_between(now, replicas->until);
+        master_start_timer(master, (uint64_t)left_us / 1000 + 1);
+    }
+}
+
+void replication_turn(struct master *master)
+{
+    struct redis *redis = master->redis;
+    struct replicas *replicas = &master->pipeline->replicas;
+    uint32_t timeout_ms = replicas_asks(replicas, redis_now());
+    if (timeout_ms == 0)
+        return;
+    resp_begin(&redis->resp);
+    resp_text(&redis->resp, "WAIT");
+    resp_number(&redis->resp, replicas->ack);
+    resp_number(&redis->resp, timeout_ms);
+    struct text bytes = resp_end(&redis->resp);
+    struct command *command = command_new(&redis->pool, heard_wait, 0);
+    /* Without it nothing that was kept back would ever be heard. */
+    if (command == NULL) {
+        pipeline_condemn(master->pipeline, "out of memory");
+        return;
+    }
+    command->is_wait = true;
+    command->references = 1;
+    if (!pipeline_append(master->pipeline, command, bytes, nothing_own()))
+        pipeline_condemn(master->pipeline, "out of memory");
+    command_release(&redis->pool, command);
+    master_start_timer(master, timeout_ms);
+}
+
+/* ---- scripts, marker and probes ---- */
 
 static void heard_reload(struct master *master, const struct command *command,
                          const redisReply *reply, bool sent)

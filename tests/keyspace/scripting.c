@@ -11,6 +11,7 @@
 #include <lua.h>
 #include <lualib.h>
 
+#include "agent/redis/asking.h"
 #include "agent/redis/scripts.h"
 
 enum {

@@ -1,8 +1,7 @@
 /* Replies -> votes, to the letter: what nobody knows stays unknown, one bad item spoils no
  * other, no number wraps. */
 #include "agent/redis/asking.h"
-#include "agent/redis/master.h"
-#include "agent/redis/operations.h"
+#include "agent/redis/internal.h"
 #include "agent/redis/replies.h"
 #include "redis_rig.h"
 

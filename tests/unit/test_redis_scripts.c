@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "agent/core/guard.h"
+#include "agent/redis/asking.h"
 #include "agent/redis/scripts.h"
 #include "redis_rig.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/redis/channels.h"
-#include "agent/redis/resp.h"
+#include "agent/redis/asking.h"
 
 /* ---- commands ---- */
 

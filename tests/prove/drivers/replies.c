@@ -1,7 +1,7 @@
 /* What a script answers to one item: each form that a reply has, with any numbers and any texts of
  * 7 bytes, NUL bytes among them; lists have up to 7 elements.
  *
- * sources: agent/redis/replies.c agent/redis/outcomes.c
+ * sources: agent/redis/replies.c
  * options: -cpp-extra-args=-DVAGUE_LIBC -eva-auto-loop-unroll 16 -eva-slevel 30
  *   -eva-split-return-function utf8_decode:0:1:2:3:4
  *   -eva-slevel-function is_label:1000 */
