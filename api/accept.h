@@ -11,9 +11,6 @@ struct accept {
     int weight[MEDIA_NONE], exactness[MEDIA_NONE];
 };
 
-/* Takes one Accept header. */
-void accept_add(struct accept *accept, const char *header);
-
 /* The heavier medium; of equals the one that was named more exactly, then JSON. MEDIA_NONE when
  * neither is accepted. */
 enum media accept_choose(const struct accept *accept);

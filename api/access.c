@@ -4,7 +4,7 @@
  * loopback. Both show themselves: browsers send `Origin` with every call that could change
  * something, and say of every other one, such as that of an image, that it comes from another site
  * (`Sec-Fetch-Site`); and a name that was rebound to 127.0.0.1 is still in `Host`. */
-#include "api/access.h"
+#include "api/internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,10 +8,94 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/base/key.h"
 #include "agent/base/text.h"
 #include "agent/core/core_assert.h"
-#include "api/percent.h"
-#include "config/suggest.h"
+#include "config/internal.h"
+
+/* ---- percent-encoding ---- */
+
+/* Percent-encoding, as in URIs and forms. Nothing here forgives: what is not exactly right is
+ * refused by name. */
+
+static const char HEX[] = "0123456789ABCDEF";
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+const char *percent_decode(struct text raw, bool plus_is_blank, char *out, size_t size,
+                           size_t *ret_len)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < raw.len; i++) {
+        char c = raw.at[i];
+        if (c == '+' && plus_is_blank)
+            c = ' ';
+        if (c == '%') {
+            bool complete = i + 2 < raw.len;
+            int high = complete ? hex_value(raw.at[i + 1]) : -1;
+            int low = complete ? hex_value(raw.at[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return "has a % that two hexadecimal digits do not follow";
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        if (len >= size)
+            return "is too long";
+        out[len++] = c;
+    }
+    *ret_len = len;
+    return NULL;
+}
+
+static bool stands_for_itself(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("-._~/:@!$&'()*+,;=", c) != NULL);
+}
+
+size_t percent_encode(struct text text, char *out, size_t size)
+{
+    CORE_ASSERT(size > 3 * text.len);
+    char *end = out;
+    for (size_t i = 0; i < text.len; i++) {
+        if (stands_for_itself(text.at[i])) {
+            *end++ = text.at[i];
+            continue;
+        }
+        *end++ = '%';
+        *end++ = HEX[(unsigned char)text.at[i] >> 4];
+        *end++ = HEX[(unsigned char)text.at[i] & 15];
+    }
+    *end = '\0';
+    return (size_t)(end - out);
+}
+
+/* ---- keys ---- */
+
+/* Decodes the key of a lock; what is a key says agent/base/key.h. */
+
+const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_len)
+{
+    size_t len;
+    if (raw.len == 0)
+        return "is empty";
+    if (memchr(raw.at, '#', raw.len) != NULL || memchr(raw.at, ' ', raw.len) != NULL)
+        return "has a # or a blank that is not percent-encoded";
+    const char *fault = percent_decode(raw, /* plus_is_blank= */ false, key, LIMIT_KEY_BYTES, &len);
+    if (fault == NULL)
+        fault = key_fault((struct text){key, len});
+    if (fault == NULL)
+        *ret_len = len;
+    return fault;
+}
+
+/* ---- parameters ---- */
 
 enum { VALUE_BYTES = 256 }; /* longer than any value that is allowed */
 
@@ -216,8 +300,9 @@ static bool admit(struct params *params, struct text name, enum param *ret_param
     return true;
 }
 
-void params_take(struct params *params, const struct config *config, struct text name,
-                 struct text value)
+/* Takes one parameter; a bad one is remembered in `params`, and the first bad one stays. */
+static void params_take(struct params *params, const struct config *config, struct text name,
+                        struct text value)
 {
     enum param param;
     if (!admit(params, name, &param))

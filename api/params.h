@@ -4,7 +4,25 @@
 #define LOCKAGENT_API_PARAMS_H
 
 #include "agent/core/core.h"
+#include "agent/core/types.h"
 #include "config/config.h"
+
+/* Percent-encoding, as in URIs and forms. */
+
+/* Decodes `%XX` (and `+` as a blank, where `plus_is_blank`) into `out`. NULL and `*ret_len` set, or
+ * why not. */
+const char *percent_decode(struct text raw, bool plus_is_blank, char *out, size_t size,
+                           size_t *ret_len);
+
+/* Writes `text` as it may stand in the path of a URI, terminated; `size` must hold 3 * text.len +
+ * 1. Returns its length. */
+size_t percent_encode(struct text text, char *out, size_t size);
+
+/* The key of a lock, as it stands in a URI. */
+
+/* Decodes what follows `/locks/` in the raw request target (D3). NULL, and `key` and `*ret_len`
+ * set, or why it is no key: to be read behind "the key". */
+const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_len);
 
 #define PARAMS(X)                                                                                  \
     X(TTL, ttl, "a duration with its unit, above 0, such as 30s")                                  \
@@ -66,10 +84,6 @@ struct params {
 bool params_is_secret(struct text value);
 
 const char *param_name(enum param param);
-
-/* Takes one parameter; a bad one is remembered in `params`, and the first bad one stays. */
-void params_take(struct params *params, const struct config *config, struct text name,
-                 struct text value);
 
 /* Takes all of a query string or form body. */
 void params_take_form(struct params *params, const struct config *config, struct text form);

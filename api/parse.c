@@ -1,5 +1,5 @@
 /* What came, checked: the request's target, header and body. */
-#include "api/parse.h"
+#include "api/internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,11 +9,179 @@
 
 #include "agent/base/key.h"
 #include "agent/base/text.h"
-#include "api/access.h"
-#include "api/framing.h"
-#include "api/intake.h"
-#include "api/key.h"
-#include "api/routes.h"
+#include "api/accept.h"
+#include "api/params.h"
+
+/* ---- Accept ---- */
+
+/* Content negotiation between the two media of lock calls: JSON (and problem+json), and plain text
+ * for shells. */
+
+static const struct {
+    const char *name;
+    unsigned media; /* bit MEDIA_... */
+    int exactness;
+} ranges[] = {
+    {"application/json", 1U << MEDIA_JSON, 3},
+    {"application/problem+json", 1U << MEDIA_JSON, 3},
+    {"application/x-ndjson", 1U << MEDIA_JSON, 3},
+    {"text/plain", 1U << MEDIA_TEXT, 3},
+    {"application/*", 1U << MEDIA_JSON, 2},
+    {"text/*", 1U << MEDIA_TEXT, 2},
+    {"*/*", 1U << MEDIA_JSON | 1U << MEDIA_TEXT, 1},
+};
+
+static struct text trimmed(struct text text)
+{
+    while (text.len > 0 && (text.at[0] == ' ' || text.at[0] == '\t'))
+        text.at++, text.len--;
+    while (text.len > 0 && (text.at[text.len - 1] == ' ' || text.at[text.len - 1] == '\t'))
+        text.len--;
+    return text;
+}
+
+/* Cuts `*rest` at the first `mark`; returns what stood before it, without outer blanks. */
+static struct text next_part(struct text *rest, char mark)
+{
+    const char *end = memchr(rest->at, mark, rest->len);
+    struct text part = {rest->at, end == NULL ? rest->len : (size_t)(end - rest->at)};
+    size_t taken = part.len + (end != NULL);
+    rest->at += taken;
+    rest->len -= taken;
+    return trimmed(part);
+}
+
+/* `0`, `0.5`, `1.000`; anything else counts as 1, so that a slip never turns into a refusal. */
+static int weight_of(struct text q)
+{
+    if (q.len == 0 || q.at[0] != '0')
+        return 1000;
+    int weight = 0, scale = 100;
+    for (size_t i = 2; i < q.len && i < 5; i++, scale /= 10)
+        weight += q.at[i] >= '0' && q.at[i] <= '9' ? (q.at[i] - '0') * scale : 0;
+    return weight;
+}
+
+static void take_range(struct accept *accept, struct text range, int weight)
+{
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        if (range.len != strlen(ranges[i].name) ||
+            strncasecmp(range.at, ranges[i].name, range.len) != 0)
+            continue;
+        for (int m = 0; m < MEDIA_NONE; m++) {
+            bool better =
+                ranges[i].exactness > accept->exactness[m] ||
+                (ranges[i].exactness == accept->exactness[m] && weight > accept->weight[m]);
+            if ((ranges[i].media & 1U << m) == 0 || !better)
+                continue;
+            accept->exactness[m] = ranges[i].exactness;
+            accept->weight[m] = weight;
+        }
+    }
+}
+
+/* Takes one Accept header. */
+static void accept_add(struct accept *accept, const char *header)
+{
+    struct text rest = text_of(header);
+    accept->headers++;
+    while (rest.len > 0) {
+        struct text element = next_part(&rest, ',');
+        struct text range = next_part(&element, ';');
+        int weight = 1000;
+        while (element.len > 0) {
+            struct text parameter = next_part(&element, ';');
+            if (parameter.len > 2 && (parameter.at[0] | 0x20) == 'q' && parameter.at[1] == '=')
+                weight = weight_of((struct text){parameter.at + 2, parameter.len - 2});
+        }
+        take_range(accept, range, weight);
+    }
+}
+
+enum media accept_choose(const struct accept *accept)
+{
+    const int *weight = accept->weight, *exactness = accept->exactness;
+    if (accept->headers == 0)
+        return MEDIA_JSON;
+    if (weight[MEDIA_JSON] == 0 && weight[MEDIA_TEXT] == 0)
+        return MEDIA_NONE;
+    if (weight[MEDIA_JSON] != weight[MEDIA_TEXT])
+        return weight[MEDIA_JSON] > weight[MEDIA_TEXT] ? MEDIA_JSON : MEDIA_TEXT;
+    return exactness[MEDIA_JSON] >= exactness[MEDIA_TEXT] ? MEDIA_JSON : MEDIA_TEXT;
+}
+
+/* ---- header fields ---- */
+
+/* Picks the header fields that mean something here out of all that came. */
+
+static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    struct headers *headers = arg;
+    (void)kind;
+    if (value == NULL)
+        return MHD_YES;
+    if (strcasecmp(name, "Host") == 0) {
+        headers->host_doubled = headers->host != NULL;
+        headers->host = value;
+    } else if (strcasecmp(name, "Accept") == 0) {
+        accept_add(&headers->accept, value);
+    } else if (strcasecmp(name, "Lock-Token") == 0) {
+        headers->lock_token_doubled = headers->lock_token != NULL;
+        headers->lock_token = value;
+    } else if (strcasecmp(name, "Idempotency-Key") == 0) {
+        headers->idempotency_doubled = headers->idempotency != NULL;
+        headers->idempotency = value;
+    } else if (strcasecmp(name, "Authorization") == 0) {
+        headers->authorization_doubled = headers->authorization != NULL;
+        headers->authorization = value;
+    } else if (strcasecmp(name, "Origin") == 0) {
+        headers->origin = value;
+    } else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
+        /* Whatever another one of them says. */
+        headers->is_cross_site |= strcasecmp(value, "cross-site") == 0;
+    } else if (strcasecmp(name, "Content-Type") == 0) {
+        headers->content_type = value;
+    } else if (strcasecmp(name, "Content-Length") == 0) {
+        headers->content_length = value;
+    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        headers->transfer_encoding = value;
+    } else if (strcasecmp(name, "traceparent") == 0) {
+        headers->traceparent = value;
+    }
+    return MHD_YES;
+}
+
+/* Reads them all. */
+static void headers_read(struct MHD_Connection *http, struct headers *ret_headers)
+{
+    *ret_headers = (struct headers){0};
+    MHD_get_connection_values(http, MHD_HEADER_KIND, take_header, ret_headers);
+}
+
+static bool is_hex(const char *at, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!((at[i] >= '0' && at[i] <= '9') || (at[i] >= 'a' && at[i] <= 'f')))
+            return false;
+    return true;
+}
+
+/* Writes the trace id of a traceparent header that is well formed (W3C Trace Context), else "". */
+/* W3C Trace Context: `00-<32 hex>-<16 hex>-<2 hex>`, later versions may go on behind a dash. */
+static void headers_trace_id(const struct headers *headers, char trace_id[33])
+{
+    const char *value = headers->traceparent;
+    size_t len = value == NULL ? 0 : strlen(value);
+    bool fine = len >= 55 && value[2] == '-' && value[35] == '-' && value[52] == '-' &&
+                is_hex(value, 2) && is_hex(value + 3, 32) && is_hex(value + 36, 16) &&
+                is_hex(value + 53, 2) && memcmp(value, "ff", 2) != 0 &&
+                (len == 55 || (memcmp(value, "00", 2) != 0 && value[55] == '-'));
+    fine = fine && strspn(value + 3, "0") < 32 && strspn(value + 36, "0") < 16;
+    snprintf(trace_id, 33, "%.32s", fine ? value + 3 : "");
+}
+
+/* ---- the request ---- */
 
 /* The first thing that is wrong is what the caller hears of. */
 static void refuse(struct request *request, enum problem problem)

@@ -20,9 +20,9 @@
  * that has closed its sending side still gets its response. Only the last phases queue responses:
  * one queued earlier would cost the caller its connection.
  *
- * Strangers wait for their turn (strangers.h) before a large body is parsed, before their request
+ * Strangers wait for their turn (strangers.c) before a large body is parsed, before their request
  * is run or refused, and before the answer to a GET is written. */
-#include "api/request.h"
+#include "api/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,16 +32,51 @@
 #include "agent/base/text.h"
 #include "agent/core/core_assert.h"
 #include "agent/log.h"
-#include "api/answer.h"
-#include "api/connection.h"
-#include "api/exchange.h"
-#include "api/intake.h"
-#include "api/parse.h"
-#include "api/request_pool.h"
-#include "api/response.h"
-#include "api/route.h"
-#include "api/strangers.h"
-#include "api/streams.h"
+
+/* ---- requests that are kept ---- */
+
+/* The pool of requests. */
+
+void request_pool_start(struct api *api)
+{
+    list_init(&api->spare_requests);
+}
+
+void request_pool_free(struct api *api)
+{
+    struct link *spare;
+    while ((spare = list_first(&api->spare_requests)) != NULL) {
+        list_remove(spare);
+        free(CONTAINER_OF(spare, struct request, spare));
+    }
+}
+
+/* The connection begins a request: all of it is zero, but `kept`. False: out of memory. */
+MUST_CHECK static bool request_begin(struct connection *connection)
+{
+    struct api *api = connection->api;
+    CORE_ASSERT(connection->request == NULL);
+    struct link *spare = list_first(&api->spare_requests);
+    struct request *request =
+        spare != NULL ? CONTAINER_OF(spare, struct request, spare) : malloc(sizeof(*request));
+    if (request == NULL)
+        return false;
+    if (spare != NULL)
+        list_remove(spare);
+    memset(request, 0, offsetof(struct request, kept));
+    connection->request = request;
+    return true;
+}
+
+/* The connection has none any more. */
+static void request_end(struct connection *connection)
+{
+    CORE_ASSERT(connection->request != NULL);
+    list_append(&connection->api->spare_requests, &connection->request->spare);
+    connection->request = NULL;
+}
+
+/* ---- the life of a request ---- */
 
 /* ---- what comes ------------------------------------------------------------------------------ */
 

@@ -1,12 +1,9 @@
 /* Which path and method leads where. */
-#include "api/routes.h"
+#include "api/internal.h"
 
 #include <string.h>
 
 #include "agent/base/text.h"
-#include "api/locks.h"
-#include "api/pages.h"
-#include "api/status.h"
 
 #define P(name) (1U << PARAM_##name)
 

@@ -7,27 +7,198 @@
  *                 still more to do: the loop does not sleep (`again`)
  *
  * Running in the prepare phase gathers what a loop turn has brought: many answers, one run. */
+#include "api/internal.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/core/core_assert.h"
 #include "agent/log.h"
-#include "api/access.h"
-#include "api/exchange.h"
-#include "api/hangup.h"
-#include "api/listener.h"
 #include "api/openapi.h"
 #include "api/openapi_3_0.h"
-#include "api/pool.h"
-#include "api/rendering.h"
-#include "api/request.h"
-#include "api/response.h"
-#include "api/routes.h"
-#include "api/strangers.h"
-#include "api/streams.h"
+
+/* ---- callers that have hung up ---- */
+
+/* Which callers have hung up. libmicrohttpd does not look at a connection while it is suspended, so
+ * every connection is also registered, once, in an epoll instance of our own (edge-triggered:
+ * nothing has to be done per request). Its events are
+ *
+ *   the caller has closed its sending side   no more requests will come; a wait is given up
+ *   the connection is dead (reset)           nobody will read an answer */
+
+enum { EVENTS = 64 };
+
+/* False where the system has no descriptor to give. */
+static bool hangup_start(struct api *api)
+{
+    list_init(&api->half_closed);
+    api->gone_fd = epoll_create1(EPOLL_CLOEXEC);
+    return api->gone_fd >= 0;
+}
+
+static void hangup_free(struct api *api)
+{
+    if (api->gone_fd >= 0)
+        close(api->gone_fd);
+}
+
+/* Sees the connection's caller hang up from now on, until its descriptor is closed. */
+static void hangup_watch(struct connection *connection)
+{
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = connection};
+    /* Better no connection than a waiter that can not be seen leaving. */
+    if (epoll_ctl(connection->api->gone_fd, EPOLL_CTL_ADD, connection->fd, &event) != 0)
+        shutdown(connection->fd, SHUT_RDWR);
+}
+
+static void hung_up(struct connection *connection, uint32_t events)
+{
+    connection->peer_closed = true;
+    connection->peer_dead |= (events & (EPOLLHUP | EPOLLERR)) != 0;
+    if (connection->phase == PHASE_WORKING)
+        exchange_caller_gone(connection);
+    else if (connection->phase == PHASE_STREAMING)
+        stream_caller_gone(connection);
+    else if (connection->phase <= PHASE_BODY) /* bytes that came before may still be unread */
+        list_move(&connection->api->half_closed, &connection->ended);
+    else if (request_is_for_nobody(connection))
+        strangers_caller_gone(connection);
+}
+
+/* Looks which callers have hung up: the callback of `api->gone`. */
+static void hangup_look(uv_poll_t *poll, int status, int uv_events)
+{
+    struct api *api = poll->data;
+    struct epoll_event events[EVENTS];
+    (void)status, (void)uv_events;
+    int count = epoll_wait(api->gone_fd, events, EVENTS, 0);
+    for (int i = 0; i < count; i++)
+        hung_up(events[i].data.ptr, events[i].events);
+}
+
+/* Closes what has hung up and has nothing left to be answered; to be called after the daemons have
+ * run. */
+/* libmicrohttpd may have read the end of the stream together with the last request and then waits
+ * for an event that never comes: our own end of the stream makes one. */
+static void hangup_close_ended(struct api *api)
+{
+    struct link *ended;
+    while ((ended = list_first(&api->half_closed)) != NULL) {
+        const struct connection *connection = CONTAINER_OF(ended, struct connection, ended);
+        list_remove(ended);
+        if (connection->phase == PHASE_IDLE)
+            shutdown(connection->fd, SHUT_RDWR);
+    }
+}
+
+/* ---- the pool of connections ---- */
+
+/* The pool of connections, from accept to close; what has been closed is kept for the next one. */
+
+static struct connection *take_spare(struct api *api)
+{
+    struct link *spare = list_first(&api->spare);
+    if (spare == NULL)
+        return calloc(1, sizeof(struct connection));
+    list_remove(spare);
+    return CONTAINER_OF(spare, struct connection, all);
+}
+
+static void connection_opened(struct listener *listener, struct MHD_Connection *http,
+                              void **context)
+{
+    struct api *api = listener->api;
+    struct connection *connection = take_spare(api);
+    if (connection == NULL)
+        return; /* without a context the request line is refused */
+    *context = connection;
+    connection->api = api;
+    connection->listener = listener;
+    connection->http = http;
+    connection->fd = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    connection->phase = PHASE_IDLE;
+    connection->peer_closed = connection->peer_dead = connection->gives_way = false;
+    connection->answered_ms = 0;
+    list_move(&api->open, &connection->all);
+    listener->connections++;
+    connection_is_silent(connection);
+    hangup_watch(connection);
+    intake_watch(connection);
+    api->connections++;
+    metrics_http_connections(api->backend.metrics, (int64_t)api->connections);
+}
+
+static void connection_closed(struct listener *listener, struct connection *connection)
+{
+    struct api *api = listener->api;
+    void *context = connection;
+    /* libmicrohttpd 0.9.75 closes some whose memory is exhausted without that notification. */
+    if (connection->phase != PHASE_IDLE)
+        request_completed(listener, connection->http, &context, MHD_REQUEST_TERMINATED_WITH_ERROR);
+    CORE_ASSERT(connection->phase == PHASE_IDLE);
+    intake_forget(connection);
+    list_remove(&connection->timed);
+    list_remove(&connection->ended);
+    list_move(&api->spare, &connection->all);
+    listener->connections--;
+    listener->giving_way -= connection->gives_way;
+    api->connections--;
+    metrics_http_connections(api->backend.metrics, (int64_t)api->connections);
+    /* At its limit, libmicrohttpd accepts the next one only in its next run. */
+    listener_wants_run(listener);
+}
+
+/* A connection was opened or closed: libmicrohttpd's callback; `arg` is the listener. */
+static void pool_notified(void *arg, struct MHD_Connection *http, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        connection_opened(arg, http, context);
+    else if (*context != NULL)
+        connection_closed(arg, *context);
+}
+
+/* Answers what is in the core `draining`, ends the streams, and closes what is idle. */
+static void pool_stop(struct api *api)
+{
+    for (struct link *at = api->open.head.next; at != &api->open.head; at = at->next) {
+        struct connection *connection = CONTAINER_OF(at, struct connection, all);
+        if (connection->phase == PHASE_WORKING)
+            exchange_drained(connection);
+        else if (connection->phase == PHASE_STREAMING)
+            stream_stop(connection);
+        else if (connection->phase == PHASE_IDLE)
+            list_move(&api->half_closed, &connection->ended);
+    }
+}
+
+static bool pool_start(struct api *api)
+{
+    list_init(&api->open);
+    list_init(&api->spare);
+    request_pool_start(api);
+    return hangup_start(api);
+}
+
+/* All connections must be closed. */
+static void pool_free(struct api *api)
+{
+    CORE_ASSERT(list_is_empty(&api->open));
+    struct link *spare;
+    while ((spare = list_first(&api->spare)) != NULL) {
+        list_remove(spare);
+        free(CONTAINER_OF(spare, struct connection, all));
+    }
+    request_pool_free(api);
+    hangup_free(api);
+}
+
+/* ---- the server ---- */
 
 enum { RUNS = 4 /* per loop turn: more would keep Redis waiting */ };
 

@@ -1,4 +1,4 @@
-/* The queues of requests that no holder made (strangers.h).
+/* The queues of requests that no holder made.
  *
  *   a request is here --time is left, and no request is ahead of it--> goes on
  *      |                                                               ^
@@ -10,10 +10,7 @@
  * masters in between. Requests go on in the order of their arrival, but a caller that pauses
  * between its requests passes a crowd. A holder's request is not queued. Health checks have a
  * share of their own, so that they wait for no other request. */
-#include "api/strangers.h"
-
-#include "api/answer.h"
-#include "api/connection.h"
+#include "api/internal.h"
 
 enum { AT_ONCE_MAX = 16 }; /* that go on in one run of libmicrohttpd */
 /* In one turn of the loop. */

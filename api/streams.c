@@ -15,8 +15,8 @@
  * when the socket has room for it, with what is left of the validity then. So a caller that reads
  * slowly misses renewals that newer ones have overtaken, and nothing piles up. While there is
  * nothing to tell the connection is suspended; our own epoll instance still sees the caller leave
- * (hangup.c). */
-#include "api/streams.h"
+ * (server.c). */
+#include "api/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,8 +24,6 @@
 #include <sys/socket.h>
 
 #include "agent/log.h"
-#include "api/connection.h"
-#include "api/response.h"
 
 enum {
     STUCK_MS = 2000,    /* the caller does not read: a line waits for so long when the next comes */

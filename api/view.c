@@ -1,5 +1,5 @@
 /* Holds, votes and labels as callers read them, in JSON. */
-#include "api/view.h"
+#include "api/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

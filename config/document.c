@@ -1,18 +1,237 @@
 /* The first pass: a file becomes a tree of nodes that remember where they were written. YAML's
  * traps end here: anchors, tags, several documents, bytes that are not UTF-8 text, and sizes
  * without end. Doubled and unknown keys are the next pass's affair. */
-#include "config/document.h"
+#include "config/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <yaml.h>
 
 #include "agent/base/file.h"
+#include "agent/base/text.h"
 #include "agent/base/utf8.h"
 #include "agent/core/core_assert.h"
+
+/* ---- reports ---- */
+
+/* Collects what is wrong with a configuration, all of it at once and in the order of the file. */
+
+enum {
+    PATH_SHOWN = 200,
+    LIST = sizeof(((struct config_errors *)0)->list) / sizeof(struct config_error)
+};
+
+/* What comes from the environment or from flags has no line: it stands behind the file, in the
+ * order of its discovery. */
+static bool comes_before(struct config_place a, const struct config_error *b)
+{
+    int a_line = a.line ? a.line : INT_MAX, b_line = b->line ? b->line : INT_MAX;
+    return a_line != b_line ? a_line < b_line : a.column < b->column;
+}
+
+/* Opens a gap at the place's rank; NULL when the list is full of earlier ones. */
+static struct config_error *insert(struct config_errors *errors, struct config_place place)
+{
+    size_t kept = errors->count++;
+    if (kept > LIST)
+        kept = LIST;
+    size_t at = kept;
+    while (at > 0 && comes_before(place, &errors->list[at - 1]))
+        at--;
+    if (at == LIST)
+        return NULL;
+    size_t moved = (kept == LIST ? kept - 1 : kept) - at;
+    memmove(&errors->list[at + 1], &errors->list[at], moved * sizeof(errors->list[0]));
+    errors->list[at].line = place.line;
+    errors->list[at].column = place.column;
+    return &errors->list[at];
+}
+
+static size_t print_place(const struct config_report *report, struct config_place place, char *out,
+                          size_t size)
+{
+    if (place.origin != NULL)
+        return (size_t)snprintf(out, size, "%s: ", place.origin);
+    if (report->path == NULL)
+        return (size_t)snprintf(out, size, "configuration: ");
+    size_t len = strlen(report->path);
+    const char *tail = len > PATH_SHOWN ? report->path + len - PATH_SHOWN : report->path;
+    if (!place.line)
+        return (size_t)snprintf(out, size, "%s: ", tail);
+    return (size_t)snprintf(out, size, "%s:%d:%d: ", tail, place.line, place.column);
+}
+
+void config_report_add(struct config_report *report, struct config_place place, const char *key,
+                       const char *format, ...)
+{
+    struct config_error *error = insert(report->errors, place);
+    if (error == NULL)
+        return;
+    size_t size = sizeof(error->text);
+    size_t used = print_place(report, place, error->text, size);
+    if (key != NULL && used < size)
+        used += (size_t)snprintf(error->text + used, size - used, "%s: ", key);
+    if (used < size) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error->text + used, size - used, format, args);
+        va_end(args);
+    }
+    /* It may quote the name of a file, a variable or a flag, in which anything can stand, and be
+     * cut within a character: what a terminal can not take becomes a question mark. */
+    text_tame(error->text);
+    text_hide_passwords(error->text); /* a URL in the wrong place, or mistyped */
+}
+
+const char *config_quote(const char *text, bool is_url, char quoted[CONFIG_QUOTED])
+{
+    const char *shown = text, *scheme_end = strstr(text, "://"),
+               *at = is_url || scheme_end != NULL ? strrchr(text, '@') : NULL;
+    int scheme = 0;
+    if (at != NULL) {
+        shown = at;
+        scheme = scheme_end != NULL && scheme_end < at ? (int)(scheme_end + 3 - text) : 0;
+    }
+    enum { SHOWN = 60 };
+    size_t len = strlen(shown), cut = len > SHOWN ? SHOWN : len;
+    while (cut > 0 && cut < len && ((unsigned char)shown[cut] & 0xc0) == 0x80)
+        cut--;
+    snprintf(quoted, CONFIG_QUOTED, "`%.*s%s%.*s%s`", scheme > 9 ? 9 : scheme, text,
+             at != NULL ? "***" : "", (int)cut, shown, cut < len ? "..." : "");
+    return quoted;
+}
+
+/* ---- nodes ---- */
+
+/* The tree that a configuration is read from, and the memory that it lives in. */
+
+/* ---- memory ---- */
+
+struct config_chunk {
+    struct config_chunk *next;
+    size_t used, size;
+    max_align_t bytes[];
+};
+
+void *config_arena_take(struct config_arena *arena, size_t size)
+{
+    enum { CHUNK = 64 * 1024 };
+    size = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    struct config_chunk *chunk = arena->chunks;
+    if (chunk == NULL || chunk->size - chunk->used < size) {
+        size_t room = size > CHUNK ? size : CHUNK;
+        chunk = calloc(1, sizeof(*chunk) + room);
+        if (chunk == NULL)
+            return NULL;
+        chunk->size = room;
+        chunk->next = arena->chunks;
+        arena->chunks = chunk;
+    }
+    void *taken = (char *)chunk->bytes + chunk->used;
+    chunk->used += size;
+    return taken;
+}
+
+void config_arena_free(struct config_arena *arena)
+{
+    while (arena->chunks != NULL) {
+        struct config_chunk *next = arena->chunks->next;
+        /* A password may have stood in a URL. */
+        explicit_bzero(arena->chunks->bytes, arena->chunks->used);
+        free(arena->chunks);
+        arena->chunks = next;
+    }
+}
+
+/* ---- nodes ---- */
+
+/* Each is NULL when out of memory. A scalar is checked: where its bytes are no line of text, that
+ * is reported under `key` (NULL where the place says enough), and the node is BROKEN. */
+static struct config_node *config_node_new(struct config_arena *arena, enum config_node_kind kind,
+                                           struct config_place place)
+{
+    struct config_node *node = config_arena_take(arena, sizeof(*node));
+    if (node != NULL) {
+        node->kind = kind;
+        node->place = place;
+    }
+    return node;
+}
+
+static const char *scalar_fault(const char *text, size_t len)
+{
+    for (size_t i = 0, size; i < len; i += size) {
+        uint32_t code = 0;
+        size = utf8_decode(text + i, len - i, &code);
+        if (size == 0)
+            return "is not UTF-8";
+        if (utf8_is_control(code))
+            return "holds a control character or a line break";
+    }
+    return NULL;
+}
+
+struct config_node *config_node_scalar(struct config_report *report, struct config_arena *arena,
+                                       struct config_place place, const char *key, const char *text,
+                                       size_t len)
+{
+    struct config_node *node = config_node_new(arena, NODE_SCALAR, place);
+    char *copy = config_arena_take(arena, len + 1);
+    if (node == NULL || copy == NULL)
+        return NULL;
+    memcpy(copy, text, len);
+    node->text = copy;
+    const char *fault = scalar_fault(text, len);
+    if (fault != NULL) {
+        config_report_add(report, place, key, "the value %s; allowed: one line of text", fault);
+        node->kind = NODE_BROKEN;
+    }
+    return node;
+}
+
+void config_node_append(struct config_node *parent, struct config_node *child)
+{
+    if (parent->last != NULL)
+        parent->last->next = child;
+    else
+        parent->first = child;
+    parent->last = child;
+    if (parent->count++ % 2 == 0)
+        parent->last_key = child;
+}
+
+bool config_node_is_null(const struct config_node *node)
+{
+    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+    for (size_t i = 0;
+         node->kind == NODE_SCALAR && node->plain && i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(node->text, words[i]) == 0)
+            return true;
+    return false;
+}
+
+const char *config_node_kind_name(const struct config_node *node)
+{
+    switch (node->kind) {
+    case NODE_SCALAR:
+        return "a single value";
+    case NODE_LIST:
+        return "a list";
+    case NODE_MAP:
+        return "a mapping";
+    case NODE_BROKEN:
+        break;
+    }
+    return "broken";
+}
+
+/* ---- the document ---- */
 
 /* ---- the file's bytes ---- */
 

@@ -1,6 +1,6 @@
 /* The table of all configuration keys, in the order of the sample file; a section stands before its
  * keys. */
-#include "config/keys.h"
+#include "config/internal.h"
 
 #include <stdio.h>
 #include <string.h>

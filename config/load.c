@@ -1,21 +1,152 @@
 /* Loads a configuration: runs the passes, in this order; each goes on behind what it finds wrong.
  *
  *   document    bytes -> tree of nodes
- *   structure   tree -> settings, one per key that is set; here end unknown, doubled and misplaced
- *               keys
- *   sources     environment and flags -> settings
+ *   sources     tree -> settings, one per key that is set; here end unknown, doubled and misplaced
+ *               keys. Then environment and flags -> settings
  *   values      each setting into its field, over the defaults
  *   relations   what must hold between keys; defaults that depend on other keys
- *   changes     against what runs: keys that need a restart; of a reload alone */
+ *   changes     (here) against what runs: keys that need a restart; of a reload alone */
+#include "config/internal.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/changes.h"
-#include "config/document.h"
-#include "config/relations.h"
-#include "config/sources.h"
-#include "config/structure.h"
-#include "config/values.h"
+/* ---- changes ---- */
+
+/* What a running agent can not take without a restart. */
+
+struct comparison {
+    const struct config *running, *next;
+    struct config_loading *loading; /* of `next` */
+};
+
+/* `policies[].retry.min` -> `policies[].retry` -> `policies[]` -> `policies` -> false. */
+static bool go_outwards(char *path)
+{
+    char *end = strrchr(path, '.');
+    if (end == NULL)
+        end = strrchr(path, '[');
+    if (end != NULL)
+        *end = '\0';
+    return end != NULL;
+}
+
+/* Where the key is written; else what it would stand in: the nearest section around it that is
+ * written. */
+static struct config_place place_around(const struct comparison *comparison, const char *path,
+                                        size_t index)
+{
+    char around[CONFIG_PATH];
+    snprintf(around, sizeof(around), "%s", path);
+    do {
+        const struct config_key *key = config_key_find(around);
+        size_t here = config_key_scope(key) == SCOPE_AGENT ? 0 : index;
+        const struct config_setting *setting =
+            config_setting_find(comparison->loading, around, here);
+        if (setting != NULL)
+            return setting->place;
+    } while (go_outwards(around));
+    return comparison->loading->root_place;
+}
+
+static void report_changed(struct comparison *comparison, struct config_place place,
+                           const char *path, const char *what)
+{
+    config_report_add(&comparison->loading->report, place, path, "%s; that needs a restart", what);
+}
+
+/* Order is fair where kind is rw (R18): where nobody has written it, it follows, and kind alone has
+ * changed. */
+static bool follows_from_kind(const struct comparison *comparison, const struct config_key *key,
+                              size_t index)
+{
+    return strcmp(key->path, "policies[].order") == 0 &&
+           comparison->running->policies[index].core.kind !=
+               comparison->next->policies[index].core.kind &&
+           !config_is_set(comparison->loading, key->path, index);
+}
+
+/* R22: the same grants, numbered somewhere else, would not rise. */
+static bool moves_numbers(const struct comparison *comparison, const struct config_key *key,
+                          size_t index)
+{
+    return strcmp(key->path, "policies[].fencing") == 0 &&
+           (comparison->running->policies[index].core.fencing == FENCING_REDISSON ||
+            comparison->next->policies[index].core.fencing == FENCING_REDISSON);
+}
+
+static void compare_key(struct comparison *comparison, const struct config_key *key, size_t index)
+{
+    char path[CONFIG_PATH];
+    if (config_key_is_section(key) ||
+        (key->flags & KEY_RELOADABLE && !moves_numbers(comparison, key, index)))
+        return;
+    /* `group` and `groups` are two spellings of one field: spoken of once, under the one that
+     * fits. */
+    if (key->type == TYPE_GROUPS &&
+        (key->max == 1) != (comparison->next->policies[index].core.group_count == 1))
+        return;
+    if (follows_from_kind(comparison, key, index))
+        return;
+    if (!config_value_same(key, comparison->running, comparison->next, index))
+        report_changed(comparison, place_around(comparison, key->path, index),
+                       config_key_path(key, comparison->next, index, path), "has changed");
+}
+
+static void compare_scope(struct comparison *comparison, enum config_scope scope, size_t index)
+{
+    for (size_t i = 0; i < config_key_count; i++)
+        if (config_key_scope(&config_keys[i]) == scope)
+            compare_key(comparison, &config_keys[i], index);
+}
+
+static void report_missing_groups(struct comparison *comparison, const struct config *in,
+                                  const struct config *other, const char *what)
+{
+    const struct config_key *key = config_key_find("redis.groups.<name>");
+    char path[CONFIG_PATH];
+    for (size_t i = 0; i < in->group_count; i++)
+        if (config_group_find(other, in->groups[i].name) < 0)
+            report_changed(comparison,
+                           in == comparison->next ? comparison->loading->group_places[i]
+                                                  : place_around(comparison, "redis.groups", 0),
+                           config_key_path(key, in, i, path), what);
+}
+
+/* Groups are known by their number everywhere, so the order counts as well. */
+static void compare_groups(struct comparison *comparison)
+{
+    const struct config *running = comparison->running, *next = comparison->next;
+    report_missing_groups(comparison, running, next, "has been removed");
+    report_missing_groups(comparison, next, running, "has been added");
+    if (comparison->loading->report.errors->count > 0 || running->group_count != next->group_count)
+        return;
+    for (size_t i = 0; i < next->group_count; i++) {
+        if (strcmp(running->groups[i].name, next->groups[i].name) != 0) {
+            report_changed(comparison, place_around(comparison, "redis.groups", 0), "redis.groups",
+                           "the order of the groups has changed");
+            return;
+        }
+        compare_scope(comparison, SCOPE_GROUP, i);
+    }
+}
+
+/* Reports every key that differs from `running` and is not reloadable. The loading must be free of
+ * errors. */
+static void config_changes_check(struct config_loading *loading, const struct config *running)
+{
+    struct comparison comparison = {running, loading->config, loading};
+    compare_groups(&comparison);
+    compare_scope(&comparison, SCOPE_AGENT, 0);
+    if (running->policy_count != loading->config->policy_count)
+        report_changed(&comparison, place_around(&comparison, "policies", 0), "policies",
+                       "their number has changed");
+    else
+        for (size_t i = 0; i < running->policy_count; i++)
+            compare_scope(&comparison, SCOPE_POLICY, i);
+}
+
+/* ---- loading ---- */
 
 /* In the order of their discovery, so that flags have the last word, and a bad value in the file is
  * told although the environment overrides it. */

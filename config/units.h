@@ -2,7 +2,7 @@
 #ifndef LOCKAGENT_CONFIG_UNITS_H
 #define LOCKAGENT_CONFIG_UNITS_H
 
-#include "config/keys.h"
+#include "config/internal.h"
 
 /* Reads a number of `type` (DURATION in ms, SIZE in bytes, PERCENT in parts per million, MODE,
  * COUNT). NULL and `*ret_number` set; else why not, to be read behind the text itself. */

@@ -1,11 +1,10 @@
 /* Fuzzes the decoding of keys against a second reading of D3 that shares no code with it. */
-#include "api/key.h"
+#include "api/params.h"
 
 #include <jansson.h>
 
 #include "agent/base/text.h"
-#include "api/percent.h"
-#include "api/view.h"
+#include "api/internal.h"
 #include "tests/fuzz/fuzz.h"
 
 static int hex(char c)

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "agent/base/text.h"
-#include "api/routes.h"
+#include "api/internal.h"
 #include "tests/fuzz/fuzz.h"
 
 static struct config config = {.wait_ms_max = 300000};

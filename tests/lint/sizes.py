@@ -4,7 +4,7 @@ import sys
 
 import sources
 
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 60
 
 

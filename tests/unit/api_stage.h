@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "agent/log.h"
-#include "api/routes.h"
+#include "api/internal.h"
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* no program needs all of it */
 

@@ -3,8 +3,7 @@
 #include "tests/unit/api_stage.h"
 
 #include "agent/base/text.h"
-#include "api/answer.h"
-#include "api/html.h"
+#include "api/internal.h"
 
 TestSuite(api, .timeout = 60);
 

@@ -3,7 +3,7 @@
 #include "tests/unit/api_stage.h"
 
 #include "agent/base/text.h"
-#include "api/key.h"
+#include "api/params.h"
 
 TestSuite(requests, .timeout = 60);
 

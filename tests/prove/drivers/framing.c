@@ -4,7 +4,7 @@
  * sources: api/framing.c
  * left: api/framing.c: out of bounds read. assert \valid_read(walk->seen_to + i);
  * options: -cpp-extra-args=-DVAGUE_LIBC -eva-auto-loop-unroll 16 -eva-slevel 30 */
-#include "api/framing.h"
+#include "api/internal.h"
 #include "tests/prove/prove.h"
 
 enum { HEADER = 64, FIELDS = 3 };

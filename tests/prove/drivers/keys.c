@@ -2,13 +2,13 @@
  * memory ends: not one byte behind them is read. The memory that is decoded into has been
  * written before, as that of a request has.
  *
- * sources: agent/base/key.c agent/base/text.c api/key.c api/percent.c
+ * sources: agent/base/key.c agent/base/text.c api/params.c
  * options: -eva-precision 2 -eva-slevel 5000
  *   -eva-split-return-function utf8_decode:0:1:2:3:4,percent_decode:0 */
 #include "agent/base/key.h"
 #include "agent/base/text.h"
 #include "agent/base/utf8.h"
-#include "api/key.h"
+#include "api/params.h"
 #include "tests/prove/prove.h"
 
 enum { SHORT = 5 };

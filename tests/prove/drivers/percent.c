@@ -2,9 +2,9 @@
  * that is written into: not one byte behind either is touched. Long ones are up to LONG bytes, into
  * memory of up to LONG bytes.
  *
- * sources: api/percent.c
+ * sources: api/params.c
  * options: -eva-precision 2 -eva-split-limit 100 */
-#include "api/percent.h"
+#include "api/params.h"
 #include "tests/prove/prove.h"
 
 enum { SHORT = 5, LONG = 4096 };
