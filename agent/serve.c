@@ -368,8 +368,8 @@ static uint64_t place_of_key(void *arg, struct text key)
     const struct core *core = loop_core(agent->loop);
     const struct config_policy *policy = &agent->config->policies[core_policy_of(core, key)];
     const struct config_group *group = &agent->config->groups[core_group_of(core, key)];
-    uint64_t rules = policy->core.kind == KIND_RW ? 2 : policy->core.permits > 1;
-    rules |= (uint64_t)policy->core.format << 4 | (uint64_t)policy->core.algorithm << 2;
+    uint64_t rules = policy->kind == KIND_RW ? 2 : policy->core.permits > 1;
+    rules |= (uint64_t)policy->format << 4 | (uint64_t)policy->core.algorithm << 2;
     uint64_t place =
         add_to_place(hash_bytes(rules, policy->core.fencing, key.at, key.len), policy->prefix);
     for (size_t i = 0; i < group->master_count; i++)

@@ -136,7 +136,7 @@ enum MHD_Result locks_acquire(struct connection *connection)
         return refuse_parameter(connection, "owner",
                                 "parameter owner: allowed where the key's policy is reentrant, "
                                 "which this one's is not");
-    if (params->mode == MODE_READ && policy_of(api, request)->kind != KIND_RW)
+    if (params->mode == MODE_READ && policy_of(api, request)->form != FORM_SHARED)
         return refuse_parameter(connection, "mode",
                                 "parameter mode: read came; allowed where the key's policy is of "
                                 "kind rw, which this one's is not; here: write");

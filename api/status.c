@@ -237,9 +237,9 @@ static void add_wait_row(struct status *status, const struct wait_view *wait)
         &api->config->policies[core_policy_of(api->backend.core, wait->key)].core;
     add_key_cell(page, wait->key);
     add_label_cell(page, wait->label);
-    add_text_cell(page, text_of(policy->permits > 1       ? "any slot"
-                                : policy->kind == KIND_RW ? mode_name(wait->mode)
-                                                          : "exclusive"));
+    add_text_cell(page, text_of(policy->permits > 1           ? "any slot"
+                                : policy->form == FORM_SHARED ? mode_name(wait->mode)
+                                                              : "exclusive"));
     add_span_cell(page, instant_us_between(wait->since, status->now) / 1000);
     buffer_add_text(page, "\n");
 }

@@ -14,7 +14,7 @@ int64_t view_valid_for_ms(const struct hold_view *hold, struct instant now)
 
 bool view_is_shared(const struct api *api, uint16_t policy)
 {
-    return api->config->policies[policy].core.kind == KIND_RW;
+    return api->config->policies[policy].core.form == FORM_SHARED;
 }
 
 static int64_t max_hold_ms(const struct hold_view *hold)

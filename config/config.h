@@ -60,8 +60,18 @@ struct config_group {
     enum eviction eviction;          /* whether one that may evict keys has a vote (D5.4) */
 };
 
+/* Who may hold a key together: nobody; or any number of readers, and a writer alone (R17). */
+enum lock_kind { KIND_MUTEX, KIND_RW };
+enum turn_order { ORDER_ANY, ORDER_FAIR };
+/* How masters store a lock: as agents do, or as Redisson's RLock does, shared with it (R22). */
+enum lock_format { FORMAT_REDLOCK, FORMAT_REDISSON };
+
 struct config_policy {
     struct core_policy core;
+    /* What core.form, and permits, are made of. */
+    enum lock_kind kind;
+    enum turn_order order;
+    enum lock_format format;
     char prefix[128];
 };
 

@@ -187,18 +187,18 @@ const struct config_key config_keys[] = {
      .prose = "How long masters remember the last fencing token after a key's last grant; after "
               "its last renewal, for three quarters of it at least. At least twice "
               "limits.max_ttl (which is also the default where it is more)."},
-    {.path = "policies[].kind", .type = TYPE_CHOICE, POLICY(core.kind), .preset = "mutex",
+    {.path = "policies[].kind", .type = TYPE_CHOICE, POLICY(kind), .preset = "mutex",
      .min = KIND_MUTEX, .words = {"mutex", "rw"},
      .prose = "What the locks are: mutex, which one caller holds, or rw, which one caller writes "
               "or any number read. Those who wait are served in the order in which they came, "
               "whatever they want: a reader passes no writer that waits, and a writer no reader; "
               "so order is fair with rw. Every agent must use the same."},
-    {.path = "policies[].format", .type = TYPE_CHOICE, POLICY(core.format), .preset = "redlock",
+    {.path = "policies[].format", .type = TYPE_CHOICE, POLICY(format), .preset = "redlock",
      .min = FORMAT_REDLOCK, .words = {"redlock", "redisson"},
      .prose = "How masters store a lock: redlock, as agents and other Redlock clients do, or "
               "redisson, as RLock of Redisson does, to share locks with Java services. Not beside "
               "kind: rw, order: fair or permits. Every agent must use the same."},
-    {.path = "policies[].order", .type = TYPE_CHOICE, POLICY(core.order), .preset = "any",
+    {.path = "policies[].order", .type = TYPE_CHOICE, POLICY(order), .preset = "any",
      .min = ORDER_ANY, .words = {"any", "fair"},
      .prose = "Who is next of those who wait at different agents: any, which is the fastest, or "
               "fair, the one who came first. Those who wait at one agent are served in order in "

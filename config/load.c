@@ -61,8 +61,7 @@ static bool follows_from_kind(const struct comparison *comparison, const struct 
                               size_t index)
 {
     return strcmp(key->path, "policies[].order") == 0 &&
-           comparison->running->policies[index].core.kind !=
-               comparison->next->policies[index].core.kind &&
+           comparison->running->policies[index].kind != comparison->next->policies[index].kind &&
            !config_is_set(comparison->loading, key->path, index);
 }
 

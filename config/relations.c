@@ -331,50 +331,6 @@ static void check_algorithm(struct config_loading *loading, size_t index)
     }
 }
 
-/* R20: what a semaphore can not be. */
-static void check_permits(struct config_loading *loading, size_t index)
-{
-    static const char permits[] = "policies[].permits";
-    const struct core_policy *policy = &loading->config->policies[index].core;
-    char path[CONFIG_PATH];
-    config_path_of(loading, permits, index, path);
-    struct config_place place = config_place_of(loading, permits, index, (struct config_place){0});
-    if (policy->permits == 1 || config_is_bad(loading, permits, index))
-        return;
-    if (policy->kind == KIND_RW)
-        config_report_add(&loading->report, place, path,
-                          "`%u` can not stand beside kind: rw; allowed: kind: mutex, or one permit",
-                          (unsigned)policy->permits);
-    else if (policy->order == ORDER_FAIR)
-        config_report_add(
-            &loading->report, place, path,
-            "`%u` can not stand beside order: fair; allowed: order: any, or one permit",
-            (unsigned)policy->permits);
-    if (policy->reentrant)
-        config_report_add(&loading->report, place, path,
-                          "`%u` can not stand beside reentrant; allowed: reentrant: off, or one "
-                          "permit",
-                          (unsigned)policy->permits);
-}
-
-/* R18: tickets are what keeps readers and writers from passing each other. */
-static void check_kind(struct config_loading *loading, size_t index)
-{
-    struct core_policy *policy = &loading->config->policies[index].core;
-    char path[CONFIG_PATH];
-    if (policy->kind != KIND_RW || policy->order == ORDER_FAIR)
-        return;
-    if (!config_is_set(loading, "policies[].order", index))
-        policy->order = ORDER_FAIR;
-    else if (!config_is_bad(loading, "policies[].order", index))
-        config_report_add(
-            &loading->report,
-            config_place_of(loading, "policies[].order", index, (struct config_place){0}),
-            config_path_of(loading, "policies[].order", index, path),
-            "`any` can not stand beside kind: rw; allowed: fair, which it is where it is left "
-            "away");
-}
-
 static void refuse_key(struct config_loading *loading, size_t index, const char *key,
                        const char *why)
 {
@@ -385,30 +341,96 @@ static void refuse_key(struct config_loading *loading, size_t index, const char 
                           config_path_of(loading, key, index, path), "%s", why);
 }
 
-/* R22: Redisson knows neither readers, nor tickets, nor slots of ours, and numbers one master. */
-static void check_format(struct config_loading *loading, size_t index)
+/* R18: tickets keep readers and writers from passing each other, so order is fair. */
+static void default_order(struct config_loading *loading, size_t index)
 {
-    static const char format[] = "policies[].format", fencing[] = "policies[].fencing";
-    const struct core_policy *policy = &loading->config->policies[index].core;
-    bool redisson = policy->format == FORMAT_REDISSON;
-    if (redisson && policy->kind == KIND_RW)
-        refuse_key(loading, index, format,
-                   "`redisson` can not stand beside kind: rw; allowed: kind: mutex, or format: "
-                   "redlock");
-    else if (redisson && policy->order == ORDER_FAIR)
-        refuse_key(loading, index, format,
-                   "`redisson` can not stand beside order: fair; allowed: order: any, or format: "
-                   "redlock");
-    if (redisson && policy->permits > 1)
-        refuse_key(
-            loading, index, format,
-            "`redisson` can not stand beside permits; allowed: one permit, or format: redlock");
-    if (policy->fencing != FENCING_REDISSON)
+    struct config_policy *policy = &loading->config->policies[index];
+    if (policy->kind == KIND_RW && !config_is_set(loading, "policies[].order", index))
+        policy->order = ORDER_FAIR;
+}
+
+enum trait {
+    TRAIT_RW = 1,
+    TRAIT_ANY = 2,
+    TRAIT_FAIR = 4, /* of a mutex or a semaphore */
+    TRAIT_PERMITS = 8,
+    TRAIT_REENTRANT = 16,
+    TRAIT_REDISSON = 32,
+};
+
+static unsigned traits_of(const struct config_policy *policy)
+{
+    bool is_rw = policy->kind == KIND_RW, is_fair = policy->order == ORDER_FAIR;
+    return (is_rw ? TRAIT_RW : 0u) | (is_fair ? 0u : TRAIT_ANY) |
+           (is_fair && !is_rw ? TRAIT_FAIR : 0u) | (policy->core.permits > 1 ? TRAIT_PERMITS : 0u) |
+           (policy->core.reentrant ? TRAIT_REENTRANT : 0u) |
+           (policy->format == FORMAT_REDISSON ? TRAIT_REDISSON : 0u);
+}
+
+/* What a policy can not be at once: a semaphore has slots of order any (R20), who reads and writes
+ * shows tickets (R18), and Redisson knows neither readers, nor tickets, nor slots of ours (R22). */
+static const struct conflict {
+    enum trait trait, beside;
+    const char *key; /* that is refused */
+    const char *why;
+} conflicts[] = {
+    {TRAIT_PERMITS, TRAIT_RW, "policies[].permits",
+     "can not stand beside kind: rw; allowed: kind: mutex, or one permit"},
+    {TRAIT_PERMITS, TRAIT_FAIR, "policies[].permits",
+     "can not stand beside order: fair; allowed: order: any, or one permit"},
+    {TRAIT_PERMITS, TRAIT_REENTRANT, "policies[].permits",
+     "can not stand beside reentrant; allowed: reentrant: off, or one permit"},
+    {TRAIT_ANY, TRAIT_RW, "policies[].order",
+     "can not stand beside kind: rw; allowed: fair, which it is where it is left away"},
+    {TRAIT_REDISSON, TRAIT_RW, "policies[].format",
+     "can not stand beside kind: rw; allowed: kind: mutex, or format: redlock"},
+    {TRAIT_REDISSON, TRAIT_FAIR, "policies[].format",
+     "can not stand beside order: fair; allowed: order: any, or format: redlock"},
+    {TRAIT_REDISSON, TRAIT_PERMITS, "policies[].format",
+     "can not stand beside permits; allowed: one permit, or format: redlock"},
+};
+
+/* The value of the key that a conflict refuses. */
+static void print_trait(char value[24], const struct config_policy *policy, enum trait trait)
+{
+    if (trait == TRAIT_PERMITS)
+        snprintf(value, 24, "%u", (unsigned)policy->core.permits);
+    else
+        snprintf(value, 24, "%s", trait == TRAIT_ANY ? "any" : "redisson");
+}
+
+static void check_form(struct config_loading *loading, size_t index)
+{
+    struct config_policy *policy = &loading->config->policies[index];
+    char why[160], value[24];
+    default_order(loading, index);
+    unsigned traits = traits_of(policy);
+    for (size_t i = 0; i < sizeof(conflicts) / sizeof(conflicts[0]); i++) {
+        const struct conflict *conflict = &conflicts[i];
+        if (!(traits & conflict->trait) || !(traits & conflict->beside))
+            continue;
+        print_trait(value, policy, conflict->trait);
+        snprintf(why, sizeof(why), "`%s` %s", value, conflict->why);
+        refuse_key(loading, index, conflict->key, why);
+    }
+    policy->core.form = traits & TRAIT_REDISSON  ? FORM_REDISSON
+                        : traits & TRAIT_RW      ? FORM_SHARED
+                        : traits & TRAIT_PERMITS ? FORM_SLOTS
+                        : traits & TRAIT_FAIR    ? FORM_FAIR
+                                                 : FORM_PLAIN;
+}
+
+/* R22: the numbers of Redisson are those of one master. */
+static void check_fencing(struct config_loading *loading, size_t index)
+{
+    static const char fencing[] = "policies[].fencing";
+    const struct config_policy *policy = &loading->config->policies[index];
+    if (policy->core.fencing != FENCING_REDISSON)
         return;
-    if (!redisson)
+    if (policy->format != FORMAT_REDISSON)
         refuse_key(loading, index, fencing,
                    "`redisson` needs format: redisson; allowed: on, off, or that format");
-    if (policy->algorithm != ALGORITHM_SINGLE)
+    if (policy->core.algorithm != ALGORITHM_SINGLE)
         refuse_key(loading, index, fencing,
                    "`redisson` needs algorithm: single; allowed: on, off, or one master");
 }
@@ -422,9 +444,8 @@ static void check_policy(struct config_loading *loading, size_t index, struct co
     check_fence_retention(loading, index);
     check_retry(loading, index);
     check_algorithm(loading, index);
-    check_permits(loading, index);
-    check_kind(loading, index);
-    check_format(loading, index);
+    check_form(loading, index);
+    check_fencing(loading, index);
 }
 
 /* Checks every policy, and adds the last one for `*` where there is none. The groups must be known

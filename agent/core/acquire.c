@@ -49,7 +49,7 @@ static slot_set held_here(const struct key *key)
 /* Those that may be free: of them those that a quorum called free, if there are any. */
 static slot_set candidates(const struct key *key)
 {
-    CORE_ASSERT(key->permits > 1);
+    CORE_ASSERT(key->form == FORM_SLOTS);
     const struct search *search = &key->contest->search;
     slot_set all = ~(slot_set)0 >> (LIMIT_PERMITS - key->permits);
     slot_set left = all & ~(held_here(key) | search->tried | search->closed);
@@ -73,7 +73,7 @@ static bool slot_search_is_new(const struct key *key)
  * may be free. 0: the key is a mutex. */
 static uint8_t slot_draw(struct core *core, struct key *key)
 {
-    if (key->permits == 1)
+    if (key->form != FORM_SLOTS)
         return 0;
     slot_set from = candidates(key);
     if (from == 0) { /* the last one was taken here since: what was heard before says nothing */
@@ -251,7 +251,7 @@ static void let_none_contend(struct core *core, struct key *key)
 /* Who stood there for a place beside those that contend may have been answered with them. */
 static void leave_line(struct core *core, struct key *key)
 {
-    if (key->is_shared && (!key_admits(key) || readers_next(key) == NULL))
+    if (key->form == FORM_SHARED && (!key_admits(key) || readers_next(key) == NULL))
         admission_left(core, key);
 }
 
@@ -270,12 +270,12 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
         refuse_while_draining(core, key);
     const struct core_request *first = request_first(&key->contest->waiters);
     bool is_refused = first != NULL && first->terms.mode == mode;
-    if (key->is_shared && is_refused && waits)
+    if (key->form == FORM_SHARED && is_refused && waits)
         let_none_contend(core, key);
-    bool is_decided = !key->is_shared || (key->contest->attempts == 0 && key_admits(key));
+    bool is_decided = key->form != FORM_SHARED || (key->contest->attempts == 0 && key_admits(key));
     if (is_refused && is_decided && !MUTANT(WAITER_FORGOTTEN))
         wake_after_failure(core, key);
-    else if (key->is_shared && key->contest->attempts == 0 && !is_refused)
+    else if (key->form == FORM_SHARED && key->contest->attempts == 0 && !is_refused)
         let_others_contend(core, key);
     leave_line(core, key);
     key_release(core, key);
@@ -295,12 +295,12 @@ void queue_attempt_won(struct core *core, struct key *key, const struct lock *lo
     CORE_ASSERT(lock->key == key && lock->state == LOCK_HELD);
     key->contest->back_off_ms = 0;
     key->contest->channel.losses = 0;
-    const struct lock *holder = key->is_shared ? lock : key_exhausted(key);
+    const struct lock *holder = key->form == FORM_SHARED ? lock : key_exhausted(key);
     if (holder != NULL)
         answer_once(core, key, holder);
     else if (is_neglected(core, key))
         slot_search_begun(core, key, CAUSE_ARRIVAL); /* another permit may be free (R20) */
-    if (key->is_shared)
+    if (key->form == FORM_SHARED)
         let_others_contend(core, key);
     leave_line(core, key);
 }
@@ -388,7 +388,7 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
     if (goes_on)
         admission_awaited(core, key, cause);
-    else if (key->permits == 1 || !key_is_contended(key))
+    else if (key->form != FORM_SLOTS || !key_is_contended(key))
         queue_attempt_failed(core, key, contender, mode);
 }
 

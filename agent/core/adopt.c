@@ -42,7 +42,7 @@ static struct lock *adoption_of(const struct core *core, const struct key *key,
 /* Returns true if no master has said whether the token is a read's or a write's (R17). */
 static bool is_mode_unknown(const struct lock *lock)
 {
-    return lock->key->is_shared && lock->round.yes == 0 && !MUTANT(ADOPT_UNHEARD_WRITES);
+    return lock->key->form == FORM_SHARED && lock->round.yes == 0 && !MUTANT(ADOPT_UNHEARD_WRITES);
 }
 
 /* The masters were asked before the key was granted here, so the token was released since. A read
@@ -130,7 +130,7 @@ static void adoption_won(struct core *core, struct lock *lock)
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
         /* R22: what others take has no number */
-        answer.continuous = lock->fencing && lock_policy(core, lock)->format == FORMAT_REDLOCK;
+        answer.continuous = lock->fencing && lock->key->form != FORM_REDISSON;
         request_answer(core, request, answer);
     }
     queue_attempt_won(core, key, lock); /* who contended here learns that the key is held */
@@ -291,7 +291,7 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
         lock->errand->strange |= set_of(reply->master);
     if (reply->vote == VOTE_MISNUMBERED)
         fence_heard_other(lock, reply->master, reply->fence);
-    if (reply->vote == VOTE_YES && lock->key->is_shared)
+    if (reply->vote == VOTE_YES && lock->key->form == FORM_SHARED)
         take_from_entry(core, lock, reply);
     decide_adoption(core, lock);
 }

@@ -373,7 +373,7 @@ static bool is_misnumbered(const struct core *core, const struct key *key,
 /* A semaphore's tokens name a slot, a mutex's name none (R20): no grant has the other shape. */
 static bool is_shapeless(const struct key *key, const struct token *token)
 {
-    return (token->permit > 0) != (key->permits > 1);
+    return (token->permit > 0) != (key->form == FORM_SLOTS);
 }
 
 /* R16: true if the request asks the masters later, behind others. */

@@ -44,7 +44,8 @@ static void check_holds(const struct lock *lock)
     CORE_ASSERT(!lock->is_guest || lock->state == LOCK_ADOPTING);
     CORE_ASSERT(lock->has_place ==
                 (lock->is_guest || (lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER)));
-    CORE_ASSERT(!lock_occupies_key(lock->state) || (lock->token.permit > 0) == (key->permits > 1));
+    CORE_ASSERT(!lock_occupies_key(lock->state) ||
+                (lock->token.permit > 0) == (key->form == FORM_SLOTS));
 }
 
 /* Invariant 6. */
@@ -173,7 +174,7 @@ static void check_settled(const struct list *settled)
 static void check_cared_for(const struct core *core, const struct key *key)
 {
     const struct contest *contest = key->contest;
-    bool is_taken = key->is_shared
+    bool is_taken = key->form == FORM_SHARED
                         ? key_obstacle(key, MODE_READ, 0) != NULL || contest->attempts > 0
                         : !key_admits(key);
     bool is_idle = !is_taken && contest->admission.link.next == NULL;
@@ -207,14 +208,15 @@ static void check_occupants(const struct key *key)
     for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         const struct lock *lock = CONTAINER_OF(at, struct lock, link);
         CORE_ASSERT(lock->key == key);
-        CORE_ASSERT(key->is_shared ? lock->terms.mode == MODE_READ || at == key->holds.head.next
-                                   : key_obstacle(key, MODE_WRITE, lock->token.permit) == lock);
-        CORE_ASSERT((lock->token.permit > 0) == (key->permits > 1));
+        CORE_ASSERT(key->form == FORM_SHARED
+                        ? lock->terms.mode == MODE_READ || at == key->holds.head.next
+                        : key_obstacle(key, MODE_WRITE, lock->token.permit) == lock);
+        CORE_ASSERT((lock->token.permit > 0) == (key->form == FORM_SLOTS));
         attempts += lock_is_attempt(lock);
         contending += lock->has_place;
     }
     CORE_ASSERT(attempts == (key->contest == NULL ? 0 : key->contest->attempts));
-    CORE_ASSERT(contending <= 1 || key->is_shared);
+    CORE_ASSERT(contending <= 1 || key->form == FORM_SHARED);
 }
 
 /* Returns its references: invariant 5, together with their sum. */

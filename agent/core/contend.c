@@ -8,7 +8,7 @@
 /* Who talks to the masters next; NULL: nobody, or nobody before it has sat out. */
 static struct core_request *next_contender(const struct core *core, const struct key *key)
 {
-    if (key->is_shared)
+    if (key->form == FORM_SHARED)
         return readers_next(key);
     struct core_request *waiter = key_next_waiter(key);
     return waiter != NULL && !wake_sits_out(core, key) ? waiter
@@ -38,7 +38,8 @@ static void begin_round(struct core *core, struct key *key, enum cause cause)
     else if (wake_sits_out(core, key) && key_next_waiter(key) != NULL)
         wake_after_sitting_out(core, key);
     bool is_begun = key->contest->attempts > under_way;
-    if (key->is_shared && is_begun && key_admits(key) && next_contender(core, key) != NULL)
+    if (key->form == FORM_SHARED && is_begun && key_admits(key) &&
+        next_contender(core, key) != NULL)
         admission_awaited(core, key, cause); /* readers contend side by side (R18) */
     key_release(core, key);
 }
@@ -215,7 +216,7 @@ void contend_left(struct core *core, struct key *key)
         timers_clear(&core->timers, timer_of_key(core, key));
     if (next_contender(core, key) == NULL && !MUTANT(PLACE_IN_LINE_KEPT))
         admission_left(core, key);
-    if (key_admits(key) && (!key_has_retry(core, key) || ticket_is_stale(core, key)))
+    if (key_admits(key) && (!key_has_retry(core, key) || ticket_is_stale(key)))
         contend_next(core, key);
 }
 

@@ -43,20 +43,19 @@ struct core_policy {
     uint32_t lock_delay_ms;    /* masters keep a key for so much longer than its ttl (R15) */
     int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
     int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
-    /* FENCING_REDISSON: ALGORITHM_SINGLE and FORMAT_REDISSON */
+    /* FENCING_REDISSON: ALGORITHM_SINGLE and FORM_REDISSON */
     enum fencing fencing;
     uint32_t fence_retention_ms; /* what a fence key gets at a grant (R12) */
-    /* how many hold a key at once, each in a slot of its own (R20): 1, a mutex, to LIMIT_PERMITS;
-     * the same on every agent (A4); more than 1 neither reentrant nor of order fair */
+    /* the same on every agent (A4) */
+    enum form form;
+    /* FORM_SLOTS: how many hold a key at once, each in a slot of its own (R20), 2 to LIMIT_PERMITS;
+     * the same on every agent (A4). Of the other forms 1 */
     uint32_t permits;
-    bool reentrant; /* the same owner, asking again at this agent, has the lock once more (R11) */
+    /* the same owner, asking again here, has the lock once more (R11); not of FORM_SLOTS */
+    bool reentrant;
     /* jittered back-off between the attempts of a waiter: doubles from min to max */
     uint32_t retry_min_ms;
     uint32_t retry_max_ms;
-    enum turn_order order; /* of those who wait at different agents; the same on every agent (A4) */
-    enum lock_kind kind;   /* the same on every agent (A4); KIND_RW: order is fair (R18) */
-    /* the same on every agent (A4); FORMAT_REDISSON: a mutex of order any */
-    enum lock_format format;
     /* releases in a row that hand the key on here while other agents wait for it */
     uint32_t handover_max;
 };
@@ -129,7 +128,7 @@ struct event_acquire {
     int64_t wait_ms;     /* 0: try once, as soon as there is a place for its round (R16) */
     int64_t late_ms;     /* so much of the wait that was asked for is over, and not in wait_ms */
     int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
-    enum mode mode;      /* MODE_READ: the policy's kind is KIND_RW */
+    enum mode mode;      /* MODE_READ: of FORM_SHARED alone */
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
     /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
     bool bound;
@@ -188,7 +187,7 @@ struct event_reply {
     slot_set taken;     /* HELD, FOREIGN, and YES of READ, of a semaphore: its slots that are */
     bool is_own;        /* YES of READ: the key is that of the hold that was named */
     /* YES of HANDOVER: agents subscribed to the key there, this one counted; HELD: the same where a
-     * message does not tell it (FORMAT_REDISSON); 0: not told */
+     * message does not tell it (FORM_REDISSON); 0: not told */
     uint32_t agents;
 };
 struct event_channel {
@@ -254,7 +253,7 @@ struct ticket {
     /* not told to any master yet: becomes one more than the last one there, if it is not above
      * it */
     bool fresh;
-    enum mode mode; /* KIND_RW: of the one who waits */
+    enum mode mode; /* FORM_SHARED: of the one who waits */
 };
 
 /* One lock within a command. */
@@ -280,16 +279,15 @@ struct send_item {
     uint16_t policy;
     bool fencing;    /* keep the fence key (and number the grant); RENEW: now and then */
     uint8_t permits; /* of the key; 1: it is a mutex. Which of them is in the token (R20) */
-    bool fair;       /* order fair: ACQUIRE, HANDOVER, RELEASE, WITHDRAW come with the ticket */
-    enum lock_format format; /* of its policy */
-    bool shared;             /* KIND_RW: an entry beside others (R17), */
-    enum mode mode; /* and its mode; of ADOPT, and of a RELEASE `numbered`, as far as is known */
-    struct ticket ticket; /* WITHDRAW: whose it is that is taken off, alone */
+    enum form form;  /* of its policy */
+    /* FORM_SHARED; of ADOPT, and of a RELEASE `numbered`, as far as is known */
+    enum mode mode;
+    /* form_is_fair(), of ACQUIRE, HANDOVER, RELEASE. WITHDRAW: its agent's ticket is taken off */
+    struct ticket ticket;
 };
 /* One command, the same bytes for every master named. Only ACQUIRE, RENEW, REPAIR and RELEASE carry
- * more than one item; those of one ACQUIRE or RELEASE are all of order any, or all of order fair,
- * and all of mutexes, of semaphores or of KIND_RW; and all of one format. Replies to
- * WITHDRAW may be left away. */
+ * more than one item. Those of one ACQUIRE or RELEASE are all of one form. Replies to WITHDRAW may
+ * be left away. */
 struct effect_send {
     enum op op;
     uint8_t group;
@@ -376,8 +374,9 @@ struct effect_answer {
     /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
     bool continuous;
     uint32_t ttl_ms_min, ttl_ms_max; /* BAD_TTL: what is allowed */
-    bool local;      /* STATE: this agent holds it. KIND_RW: never, see core_next_hold_of() */
-    slot_set denied; /* STATE: holds here that no quorum has: KIND_RW 1 << mode, else of the slot */
+    bool local; /* STATE: this agent holds it. FORM_SHARED: never, see core_next_hold_of() */
+    /* STATE: holds here that no quorum has. FORM_SHARED: 1 << mode, else of the slot */
+    slot_set denied;
     enum key_state state;               /* STATE: held only where all its permits are taken, */
     uint8_t taken;                      /* of which so many are */
     const struct master_state *masters; /* STATE: tally.total of them */

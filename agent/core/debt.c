@@ -122,7 +122,7 @@ static void end_owing(struct core *core, struct lock *lock, master_set owed)
     lock->forget_at =
         instant_after_ms(core->now, lock->refuses ? used_up_ms(core) : REMEMBER_LOST_MS);
     /* an entry is named by its label as well (R17) */
-    if (lock->reason == REASON_NONE && lock->words != NULL && !lock->key->is_shared)
+    if (lock->reason == REASON_NONE && lock->words != NULL && lock->key->form != FORM_SHARED)
         lock->words->words.label_len = 0;
     lock_end(core, lock);
     debt_add(core, lock, owed);

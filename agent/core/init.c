@@ -148,9 +148,8 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
         CORE_ASSERT(policies[i].lock_delay_ms < core->max_ttl_ms);
         CORE_ASSERT(policies[i].fence_retention_ms > 0);
         CORE_ASSERT(policies[i].permits >= 1 && policies[i].permits <= LIMIT_PERMITS);
-        CORE_ASSERT(policies[i].permits == 1 ||
-                    (!policies[i].reentrant && policies[i].order == ORDER_ANY));
-        CORE_ASSERT(policies[i].kind == KIND_MUTEX || policies[i].order == ORDER_FAIR); /* R18 */
+        CORE_ASSERT((policies[i].permits > 1) == (policies[i].form == FORM_SLOTS));
+        CORE_ASSERT(policies[i].form != FORM_SLOTS || !policies[i].reentrant);
         CORE_ASSERT(policies[i].group_count >= 1 && policies[i].group_count <= LIMIT_GROUPS);
         core->policies[i] = policies[i];
     }

@@ -1,5 +1,5 @@
-/* What the files of the core offer each other: a section for each file, from the bottom up. What the
- * core remembers is in state.h. Private to agent/core. */
+/* What the files of the core offer each other: a section for each file, from the bottom up.
+ * Private to agent/core. What the core remembers is in state.h. */
 #ifndef LOCKAGENT_CORE_INTERNAL_H
 #define LOCKAGENT_CORE_INTERNAL_H
 
@@ -291,7 +291,7 @@ void ticket_forgotten(struct lock *lock);
 /* Nobody waits here any more. */
 void ticket_withdrawn(struct core *core, struct key *key);
 /* True when the masters were told of one who does not wait any more. */
-bool ticket_is_stale(const struct core *core, const struct key *key);
+bool ticket_is_stale(const struct key *key);
 
 /* ---- order.c: when a contender tries again (R9) ---- */
 

@@ -147,7 +147,7 @@ static struct core_request *first_idle(const struct list *list)
 
 struct core_request *readers_next(const struct key *key)
 {
-    CORE_ASSERT(key->is_shared);
+    CORE_ASSERT(key->form == FORM_SHARED);
     const struct contest *contest = key->contest;
     if (contest->is_refused)
         return NULL;
@@ -166,7 +166,7 @@ struct core_request *readers_next(const struct key *key)
 bool readers_wait_on(const struct core *core, const struct key *key,
                      const struct core_request *first)
 {
-    CORE_ASSERT(key->is_shared);
+    CORE_ASSERT(key->form == FORM_SHARED);
     bool is_in_vain =
         first == NULL || first->terms.mode == MODE_READ || !list_is_empty(&key->holds);
     return is_in_vain && key_has_retry(core, key);
@@ -296,7 +296,7 @@ struct key *key_get(struct core *core, struct text name)
     key->policy = core_policy_of(core, name);
     key->group = policy_group(core, key->policy, name);
     key->permits = (uint8_t)core->policies[key->policy].permits;
-    key->is_shared = core->policies[key->policy].kind == KIND_RW;
+    key->form = core->policies[key->policy].form;
     list_init(&key->holds);
     hash_add(&core->keys_by_name, &key->by_name, key->hash);
     return key;
@@ -331,8 +331,9 @@ bool key_admits(const struct key *key)
 {
     if (list_is_empty(&key->holds))
         return true;
-    return key->is_shared ? first_alone(key) == NULL && key->contest->attempts < LIMIT_READS
-                          : has_permit_left(key);
+    return key->form == FORM_SHARED
+               ? first_alone(key) == NULL && key->contest->attempts < LIMIT_READS
+               : has_permit_left(key);
 }
 
 bool key_is_contended(const struct key *key)
@@ -358,7 +359,7 @@ struct lock *key_holder(const struct key *key)
 
 struct lock *key_exhausted(const struct key *key)
 {
-    if (key->is_shared)
+    if (key->form == FORM_SHARED)
         return key_holder(key);
     uint32_t count = 0;
     struct lock *first = NULL;
@@ -396,7 +397,7 @@ static struct lock *lock_at_permit(const struct key *key, uint8_t permit)
 
 struct lock *key_obstacle(const struct key *key, enum mode mode, uint8_t permit)
 {
-    if (key->is_shared && mode == MODE_READ)
+    if (key->form == FORM_SHARED && mode == MODE_READ)
         return first_alone(key);
     return lock_at_permit(key, permit);
 }

@@ -127,7 +127,7 @@ static struct lock *take_slot(struct core *core)
 struct lock *lock_new(struct core *core, struct key *key, enum lock_state state, enum mode mode)
 {
     CORE_ASSERT(state != LOCK_FREE && state != LOCK_ENDED);
-    CORE_ASSERT(key->references > 0 && (mode == MODE_WRITE || key->is_shared));
+    CORE_ASSERT(key->references > 0 && (mode == MODE_WRITE || key->form == FORM_SHARED));
     if (core->locks_under_way >= core->locks_max)
         return NULL;
     struct lock *lock = take_slot(core);
@@ -257,8 +257,8 @@ static void occupy(struct lock *lock)
     struct key *key = lock->key;
     bool reads = lock->terms.mode == MODE_READ;
     CORE_ASSERT(key_obstacle(key, MODE_READ, lock->token.permit) == NULL);
-    CORE_ASSERT(!reads || key->is_shared);
-    if (reads || list_is_empty(&key->holds) || !key->is_shared)
+    CORE_ASSERT(!reads || key->form == FORM_SHARED);
+    if (reads || list_is_empty(&key->holds) || key->form != FORM_SHARED)
         list_append(&key->holds, &lock->link);
     else
         list_insert(list_first(&key->holds), &lock->link);

@@ -40,16 +40,16 @@
 
 /* ---- tickets ---- */
 
-static bool ticket_is_wanted(const struct core *core, const struct key *key)
+static bool ticket_is_wanted(const struct key *key)
 {
-    return core->policies[key->policy].order == ORDER_FAIR;
+    return form_is_fair(key->form);
 }
 
 void ticket_given(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_WAITING);
     struct key *key = request->key;
-    if (!ticket_is_wanted(core, key))
+    if (!ticket_is_wanted(key))
         return;
     request->ticket = fence_agreed_time(core, key->group);
     bool first = request_first(&key->contest->waiters) == request;
@@ -136,7 +136,7 @@ void ticket_granted(struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_ACQUIRING || lock->state == LOCK_RAISING);
     struct key *key = lock->key;
     /* its release takes off what others keep still; but readers hold it for long, beside others */
-    if (!key->is_shared)
+    if (key->form != FORM_SHARED)
         key->contest->tickets.behind = 0;
     else if (lock->errand->ticket_is_kept)
         key->contest->tickets.behind = lock->errand->ticket_at;
@@ -149,7 +149,8 @@ void ticket_released(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_RELEASING);
     struct key *key = lock->key;
     const struct core_request *next = request_first(&key->contest->waiters);
-    lock->errand->ticket_is_left = key->is_shared && next != NULL && next->attempt != NULL;
+    lock->errand->ticket_is_left =
+        key->form == FORM_SHARED && next != NULL && next->attempt != NULL;
     if (next == NULL || next->ticket == 0 || next->ticket_is_fresh ||
         key->contest->tickets.unreachable || MUTANT(TICKET_AFTER_RELEASE))
         return;
@@ -182,11 +183,11 @@ void ticket_attempt_failed(struct core *core, struct lock *lock, enum answer ans
     ticket_withdrawn(core, key);
 }
 
-bool ticket_is_stale(const struct core *core, const struct key *key)
+bool ticket_is_stale(const struct key *key)
 {
     const struct core_request *first = request_first(&key->contest->waiters);
     return key->contest->tickets.behind != 0 && first != NULL &&
-           first->ticket != key->contest->tickets.shown && ticket_is_wanted(core, key);
+           first->ticket != key->contest->tickets.shown && ticket_is_wanted(key);
 }
 
 /* ---- the next try of a contender ---- */
@@ -355,7 +356,7 @@ static void turn_ended_elsewhere(const struct core *core, struct key *key)
 static void try_after_message(struct core *core, struct key *key)
 {
     CORE_ASSERT(!list_is_empty(&key->contest->waiters));
-    bool alone = key->contest->channel.agents <= 1 || ticket_is_wanted(core, key);
+    bool alone = key->contest->channel.agents <= 1 || ticket_is_wanted(key);
     turn_ended_elsewhere(core, key);
     key->contest->back_off_ms = 0;
     try_in(core, key, alone ? 0 : message_delay_us(core, key), CAUSE_MESSAGE);
@@ -376,7 +377,7 @@ static void try_after_back_off(struct core *core, struct key *key)
         key->contest->back_off_ms = longest_ms;
     int64_t most_us = (int64_t)key->contest->back_off_ms * 1000;
     int64_t delay_us = most_us / 2 + random_below(&core->random, most_us / 2 + 1);
-    if (ticket_is_wanted(core, key) && delay_us > TICKET_MS * 1000 / 3)
+    if (ticket_is_wanted(key) && delay_us > TICKET_MS * 1000 / 3)
         delay_us = TICKET_MS * 1000 / 3; /* each attempt shows the ticket again */
     enum cause cause = CAUSE_BACK_OFF;
     if (key->contest->last_retry_ms >= 0 && key->contest->last_retry_ms * 1000 < delay_us) {
@@ -437,7 +438,7 @@ static struct key *watched_key(struct core *core, const struct event_channel *ev
 /* Beside a hand-over another permit may be asked for (R20). Readers that contend are waited for. */
 static bool may_try(const struct key *key)
 {
-    return key_admits(key) && (!key->is_shared || key->contest->attempts == 0);
+    return key_admits(key) && (key->form != FORM_SHARED || key->contest->attempts == 0);
 }
 
 void wake_subscribed(struct core *core, const struct event_channel *event)
@@ -466,7 +467,7 @@ void wake_unsubscribed(struct core *core, const struct event_channel *event)
 static bool hear_release(const struct core *core, struct key *key,
                          const struct event_channel *event)
 {
-    bool is_semaphore = key->permits > 1;
+    bool is_semaphore = key->form == FORM_SLOTS;
     if (MUTANT(MESSAGE_UNHEARD) || (event->permit > 0) != is_semaphore ||
         event->permit > key->permits)
         return false; /* what another kind, or more permits, have there (A4) */
@@ -495,7 +496,7 @@ void wake_message(struct core *core, const struct event_channel *event)
         return;
     if (is_told)
         try_after_message(core, key);
-    else if (key->permits == 1 && set_has(key->contest->last_refused_by, event->master) &&
+    else if (key->form != FORM_SLOTS && set_has(key->contest->last_refused_by, event->master) &&
              may_be_free(core, key) && !MUTANT(CONTENDER_WAITED_FOR))
         try_within_retry_max(core, key);
 }
@@ -521,7 +522,7 @@ static void end_turn(const struct core *core, struct key *key, uint32_t others)
  * if it is another agent's turn. */
 struct core_request *wake_heir(struct core *core, struct key *key)
 {
-    if (key->is_shared)
+    if (key->form == FORM_SHARED)
         return NULL; /* R18 */
     CORE_ASSERT(key_holder(key) != NULL);
     const struct group *group = &core->groups[key->group];
@@ -535,7 +536,7 @@ struct core_request *wake_heir(struct core *core, struct key *key)
     const struct contest *contest = key->contest;
     uint32_t agents = contest->channel.agents,
              others = agents - (contest->channel.watched && agents > 0);
-    if (!ticket_is_wanted(core, key) && contest->handovers >= most && others > 0) {
+    if (!ticket_is_wanted(key) && contest->handovers >= most && others > 0) {
         end_turn(core, key, others);
         return NULL;
     }

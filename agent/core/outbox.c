@@ -207,11 +207,9 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .permits = lock->key->permits,
         .fencing = lock->fencing && (op != OP_RENEW || fence_key_is_due(core, lock)),
     };
-    item.shared = lock->key->is_shared;
+    item.form = lock->key->form;
     item.mode = lock->terms.mode;
-    item.format = lock_policy(core, lock)->format;
-    item.fair = lock_policy(core, lock)->order == ORDER_FAIR;
-    if (item.fair)
+    if (form_is_fair(item.form))
         item.ticket = ticket_of(core, lock, op);
     if (op == OP_HANDOVER) {
         item.previous = lock->errand->previous;
@@ -285,8 +283,7 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
                  .key = key_text(request->key),
                  .policy = request->key->policy,
                  .permits = request->key->permits,
-                 .format = core->policies[request->key->policy].format,
-                 .shared = request->key->is_shared,
+                 .form = request->key->form,
              });
 }
 
@@ -298,8 +295,7 @@ void outbox_withdraw(struct core *core, struct key *key, master_set masters)
     put_item(core, key->group,
              &(struct send_item){.key = key_text(key),
                                  .policy = key->policy,
-                                 .fair = true,
-                                 .shared = key->is_shared,
+                                 .form = key->form,
                                  .ticket.agent = core->agent});
 }
 
@@ -349,10 +345,7 @@ static struct batch *batch_for(struct core *core, const struct key *key,
         struct batch_kind *other = &core->batches[at].kind;
         if (other->op == kind->op && other->group == kind->group &&
             other->masters == kind->masters &&
-            (other->fair == kind->fair || MUTANT(BATCH_MIXES_ORDERS)) &&
-            (other->permits == kind->permits || MUTANT(BATCH_MIXES_PERMITS)) &&
-            (other->shared == kind->shared || MUTANT(BATCH_MIXES_KINDS)) &&
-            (other->format == kind->format || MUTANT(BATCH_MIXES_FORMATS)))
+            (other->form == kind->form || MUTANT(BATCH_MIXES_FORMS)))
             return &core->batches[at];
     }
     if (core->batch_count == BATCHES)
@@ -363,15 +356,20 @@ static struct batch *batch_for(struct core *core, const struct key *key,
     return begun;
 }
 
+/* A fair lock and a slot are plain locks to all but attempts and releases. */
+static enum form form_of_batch(enum form form, enum op op)
+{
+    bool is_plain = form == FORM_FAIR || form == FORM_SLOTS;
+    return is_plain && op != OP_ACQUIRE && op != OP_RELEASE ? FORM_PLAIN : form;
+}
+
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters)
 {
     CORE_ASSERT(masters != 0);
-    bool has_forms = op == OP_ACQUIRE || op == OP_RELEASE;
-    struct batch_kind kind = {.op = op, .group = lock->group, .masters = masters};
-    kind.fair = has_forms && lock_policy(core, lock)->order == ORDER_FAIR;
-    kind.permits = has_forms && lock->token.permit > 0;
-    kind.shared = lock->key->is_shared;
-    kind.format = lock_policy(core, lock)->format;
+    struct batch_kind kind = {.op = op,
+                              .group = lock->group,
+                              .masters = masters,
+                              .form = form_of_batch(lock->key->form, op)};
     struct batch *batch = batch_for(core, lock->key, &kind);
     CORE_ASSERT(batch->count < LIMIT_BATCH);
     batch->items[batch->count++] = item_of(core, lock, op);

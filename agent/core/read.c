@@ -72,17 +72,17 @@ static bool may_have_key(const struct core_request *request)
     return total - others >= request->round.quorum;
 }
 
-/* True if no quorum has the key of this hold. A semaphore's slot is free there. A key of KIND_RW is
- * free, or is held in the other mode. */
+/* True if no quorum has the key of this hold. A semaphore's slot is free there. A key of
+ * FORM_SHARED is free, or is held in the other mode. */
 static bool is_denied(const struct core_request *request, const struct lock *lock)
 {
     uint8_t denials = 0, total = request->round.total;
-    uint8_t slot = request->key->is_shared ? 0 : (uint8_t)(lock->token.permit - 1);
+    uint8_t slot = request->key->form == FORM_SHARED ? 0 : (uint8_t)(lock->token.permit - 1);
     for (uint8_t m = 0; m < total; m++) {
         const struct master_state *state = &request->states[m];
         bool has_key = state->vote == VOTE_YES || state->vote == VOTE_FOREIGN,
              is_slot_free = has_key && (state->taken >> slot & 1) == 0,
-             is_other_mode = request->key->is_shared && has_key &&
+             is_other_mode = request->key->form == FORM_SHARED && has_key &&
                              (state->vote == VOTE_FOREIGN || state->mode != lock->terms.mode);
         denials =
             (uint8_t)(denials + (state->vote == VOTE_ABSENT || is_slot_free || is_other_mode));
@@ -95,15 +95,15 @@ static slot_set denied_of(struct core *core, const struct core_request *request)
 {
     slot_set denied = 0;
     struct key *key = request->key;
-    if (!key->is_shared && key->permits == 1)
+    if (key->form != FORM_SHARED && key->form != FORM_SLOTS)
         return 0;
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         const struct lock *lock = CONTAINER_OF(at, struct lock, link);
         bool is_older = instant_before(lock->acquired_at, request->round.started);
         if (!is_older || !lock_is_held(core, lock) || !is_denied(request, lock))
             continue;
-        denied |=
-            (slot_set)1 << (key->is_shared ? (unsigned)lock->terms.mode : lock->token.permit - 1u);
+        denied |= (slot_set)1 << (key->form == FORM_SHARED ? (unsigned)lock->terms.mode
+                                                           : lock->token.permit - 1u);
         hold_doubted(core, lock);
     }
     return denied;
@@ -143,8 +143,8 @@ static void name_own(struct core *core, struct core_request *request)
 {
     const struct key *key = request->key;
     const struct lock *holder = key_holder(key);
-    request->has_own =
-        !key->is_shared && key->permits == 1 && holder != NULL && lock_is_held(core, holder);
+    request->has_own = key->form != FORM_SHARED && key->form != FORM_SLOTS && holder != NULL &&
+                       lock_is_held(core, holder);
     if (request->has_own)
         request->own = lock_ref(holder);
 }
@@ -182,7 +182,7 @@ void read_reply(struct core *core, struct core_request *request, const struct ev
     request->states[reply->master] =
         (struct master_state){.vote = reply->vote,
                               .pttl_ms = reply->pttl_ms,
-                              .taken = request->key->permits == 1 ? 1 : reply->taken,
+                              .taken = request->key->form != FORM_SLOTS ? 1 : reply->taken,
                               .mode = reply->mode,
                               .readers = reply->readers};
     if (reply->vote == VOTE_YES && reply->is_own)

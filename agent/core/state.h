@@ -142,8 +142,8 @@ struct key {
     uint64_t batch;      /* the last one that names it, by number (outbox.c) */
     uint16_t len, policy;
     uint8_t group, permits;
-    bool is_shared; /* its policy is of KIND_RW */
-    bool is_left;   /* it is among those that somebody has left */
+    enum form form : 8; /* of its policy */
+    bool is_left;       /* it is among those that somebody has left */
 };
 
 enum lock_state {
@@ -312,10 +312,7 @@ struct batch {
         enum op op;
         uint8_t group;
         master_set masters;
-        bool fair;    /* of a command that may come with tickets */
-        bool permits; /* of one that is another one for semaphores (R20) */
-        bool shared;  /* of entries of readers and writers (R17) */
-        enum lock_format format;
+        enum form form; /* as far as the operation differs by it */
     } kind;
     uint8_t count;
     struct send_item items[LIMIT_BATCH];

@@ -46,7 +46,7 @@ static void replied(struct core *core, const struct event_reply *reply)
     case LOCK_ACQUIRING:
     case LOCK_RAISING:
         attempt_reply(core, lock, reply);
-        if (lock->state == LOCK_HELD && lock->key->is_shared)
+        if (lock->state == LOCK_HELD && lock->key->form == FORM_SHARED)
             holds_make_way(core, lock->key, lock);
         break;
     case LOCK_ADOPTING:

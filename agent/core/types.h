@@ -108,14 +108,24 @@ struct lock_ref {
 
 enum algorithm { ALGORITHM_REDLOCK, ALGORITHM_MULTILOCK, ALGORITHM_SINGLE };
 enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
-enum turn_order { ORDER_ANY, ORDER_FAIR };
-/* Who may hold a key together: nobody; or any number of readers, and a writer alone (R17). */
-enum lock_kind { KIND_MUTEX, KIND_RW };
-/* How masters store it: as agents do, or as Redisson's RLock does, shared with it (R22). */
-enum lock_format { FORMAT_REDLOCK, FORMAT_REDISSON };
+/* What the keys of a policy are, and by which scripts masters are asked for them. */
+enum form {
+    FORM_PLAIN,    /* a mutex; which of the waiting agents is next is left to chance */
+    FORM_FAIR,     /* a mutex of order fair (R9) */
+    FORM_SLOTS,    /* a semaphore of several permits (R20) */
+    FORM_SHARED,   /* any number of readers, or one writer (R17); of order fair (R18) */
+    FORM_REDISSON, /* a mutex that is stored as Redisson's RLock is, and shared with it (R22) */
+    FORM_COUNT
+};
 /* FENCING_REDISSON: by the numbers of Redisson's RFencedLock (R22). */
 enum fencing { FENCING_OFF, FENCING_ON, FENCING_REDISSON };
 enum mode { MODE_WRITE, MODE_READ }; /* a mutex is written */
+
+/* Those who wait at different agents are served by tickets (R9). */
+static inline bool form_is_fair(enum form form)
+{
+    return form == FORM_FAIR || form == FORM_SHARED;
+}
 
 /* What a master can be asked. Every item of a send effect gets exactly one reply per master
  * named. */

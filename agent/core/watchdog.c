@@ -136,7 +136,7 @@ void holds_make_way(struct core *core, struct key *key, const struct lock *grant
         else
             hold_runs_out(core, alone);
     }
-    if (granted->terms.mode == MODE_WRITE && key->is_shared)
+    if (granted->terms.mode == MODE_WRITE && key->form == FORM_SHARED)
         outlive_readers(core, key);
 }
 
@@ -544,8 +544,8 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
                       !MUTANT(RESTORE_ENDS_DELAY);
     bool runs_out = over ? noted->adopted || is_delayed : noted->ended;
     /* else the policy was of another kind: nothing that is asked now would find it */
-    bool is_of_kind = (noted->token.permit > 0) == (key->permits > 1) &&
-                      (noted->terms.mode == MODE_WRITE || key->is_shared);
+    bool is_of_kind = (noted->token.permit > 0) == (key->form == FORM_SLOTS) &&
+                      (noted->terms.mode == MODE_WRITE || key->form == FORM_SHARED);
     if (known || runs_out || !is_of_kind)
         return;
     struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD, noted->terms.mode);

@@ -138,37 +138,93 @@ void resp_wipe(struct resp *resp)
 
 /* ---- questions ---- */
 
-/* How an operation is asked: by which script, and with which arguments for each item. */
+/* By which script an operation is asked for; SCRIPT_COUNT: it is never asked for. A fair lock and a
+ * slot are plain locks to most operations. In order fair an attempt shows the agent's ticket, and a
+ * release takes off what is left of it, or puts it back (R9). A refused attempt at a slot tells of
+ * the others, a release of any slot goes to the channel of the key, and a read sees all (R20). */
+static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
+    [FORM_PLAIN] = {[OP_ACQUIRE] = SCRIPT_ACQUIRE,
+                    [OP_HANDOVER] = SCRIPT_ACQUIRE,
+                    [OP_RAISE] = SCRIPT_RAISE,
+                    [OP_RENEW] = SCRIPT_EXTEND,
+                    [OP_REPAIR] = SCRIPT_EXTEND,
+                    [OP_ADOPT] = SCRIPT_EXTEND,
+                    [OP_RELEASE] = SCRIPT_RELEASE,
+                    [OP_READ] = SCRIPT_READ,
+                    [OP_WITHDRAW] = SCRIPT_COUNT},
+    [FORM_FAIR] = {[OP_ACQUIRE] = SCRIPT_ACQUIRE_FAIR,
+                   [OP_HANDOVER] = SCRIPT_ACQUIRE_FAIR,
+                   [OP_RAISE] = SCRIPT_RAISE,
+                   [OP_RENEW] = SCRIPT_EXTEND,
+                   [OP_REPAIR] = SCRIPT_EXTEND,
+                   [OP_ADOPT] = SCRIPT_EXTEND,
+                   [OP_RELEASE] = SCRIPT_RELEASE_FAIR,
+                   [OP_READ] = SCRIPT_READ,
+                   [OP_WITHDRAW] = SCRIPT_WITHDRAW_FAIR},
+    [FORM_SLOTS] = {[OP_ACQUIRE] = SCRIPT_ACQUIRE_SLOTS,
+                    [OP_HANDOVER] = SCRIPT_ACQUIRE_SLOTS,
+                    [OP_RAISE] = SCRIPT_RAISE,
+                    [OP_RENEW] = SCRIPT_EXTEND,
+                    [OP_REPAIR] = SCRIPT_EXTEND,
+                    [OP_ADOPT] = SCRIPT_EXTEND,
+                    [OP_RELEASE] = SCRIPT_RELEASE_SLOTS,
+                    [OP_READ] = SCRIPT_LOOK_SLOTS,
+                    [OP_WITHDRAW] = SCRIPT_COUNT},
+    [FORM_SHARED] = {[OP_ACQUIRE] = SCRIPT_ACQUIRE_RW,
+                     [OP_HANDOVER] = SCRIPT_COUNT,
+                     [OP_RAISE] = SCRIPT_RAISE_RW,
+                     [OP_RENEW] = SCRIPT_EXTEND_RW,
+                     [OP_REPAIR] = SCRIPT_EXTEND_RW,
+                     [OP_ADOPT] = SCRIPT_EXTEND_RW,
+                     [OP_RELEASE] = SCRIPT_RELEASE_RW,
+                     [OP_READ] = SCRIPT_READ_RW,
+                     [OP_WITHDRAW] = SCRIPT_WITHDRAW_RW},
+    [FORM_REDISSON] = {[OP_ACQUIRE] = SCRIPT_ACQUIRE_REDISSON,
+                       [OP_HANDOVER] = SCRIPT_ACQUIRE_REDISSON,
+                       [OP_RAISE] = SCRIPT_RAISE_REDISSON,
+                       [OP_RENEW] = SCRIPT_EXTEND_REDISSON,
+                       [OP_REPAIR] = SCRIPT_EXTEND_REDISSON,
+                       [OP_ADOPT] = SCRIPT_EXTEND_REDISSON,
+                       [OP_RELEASE] = SCRIPT_RELEASE_REDISSON,
+                       [OP_READ] = SCRIPT_READ_REDISSON,
+                       [OP_WITHDRAW] = SCRIPT_COUNT},
+};
+
+/* With which arguments for each item it is asked for. */
 struct asking {
     const char *mode; /* the first argument, where one script serves several operations */
-    /* shared: of entries of readers and writers (R17); redisson: of locks of that format (R22).
-     * SCRIPT_COUNT: they are never asked that */
-    enum script_id script, shared, redisson;
     bool label, ttl, number;
     bool creates;  /* a deadline for each item, and the master's clock behind them (R5) */
     bool previous; /* then the token that is replaced */
+    bool tickets;  /* of those who wait, if the order is fair (R9) */
     /* Its last keys where the group is guarded (D5.3). */
     bool vote, marker;
 };
 
 static const struct asking askings[OP_COUNT] = {
-    [OP_ACQUIRE] = {NULL, SCRIPT_ACQUIRE, SCRIPT_ACQUIRE_RW, SCRIPT_ACQUIRE_REDISSON, .label = true,
-                    .ttl = true, .number = true, .creates = true, .vote = true, .marker = true},
-    [OP_HANDOVER] = {NULL, SCRIPT_ACQUIRE, SCRIPT_COUNT, SCRIPT_ACQUIRE_REDISSON, .label = true,
-                     .ttl = true, .number = true, .creates = true, .previous = true, .vote = true,
+    [OP_ACQUIRE] = {.label = true,
+                    .ttl = true,
+                    .number = true,
+                    .creates = true,
+                    .tickets = true,
+                    .vote = true,
+                    .marker = true},
+    [OP_HANDOVER] = {.label = true,
+                     .ttl = true,
+                     .number = true,
+                     .creates = true,
+                     .tickets = true,
+                     .previous = true,
+                     .vote = true,
                      .marker = true},
-    [OP_RAISE] = {NULL, SCRIPT_RAISE, SCRIPT_RAISE_RW, SCRIPT_RAISE_REDISSON, .number = true,
-                  .marker = true},
-    [OP_RENEW] = {"renew", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .ttl = true,
-                  .number = true, .marker = true},
-    [OP_REPAIR] = {"repair", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .label = true,
-                   .ttl = true, .number = true, .creates = true, .marker = true},
-    [OP_ADOPT] = {"adopt", SCRIPT_EXTEND, SCRIPT_EXTEND_RW, SCRIPT_EXTEND_REDISSON, .ttl = true,
-                  .number = true, .vote = true, .marker = true},
-    [OP_RELEASE] = {NULL, SCRIPT_RELEASE, SCRIPT_RELEASE_RW, SCRIPT_RELEASE_REDISSON,
-                    .number = true, .vote = true},
-    [OP_READ] = {NULL, SCRIPT_READ, SCRIPT_READ_RW, SCRIPT_READ_REDISSON, .label = false},
-    [OP_WITHDRAW] = {NULL, SCRIPT_WITHDRAW_FAIR, SCRIPT_WITHDRAW_RW, SCRIPT_COUNT, .label = false},
+    [OP_RAISE] = {.number = true, .marker = true},
+    [OP_RENEW] = {"renew", .ttl = true, .number = true, .marker = true},
+    [OP_REPAIR] = {"repair", .label = true, .ttl = true, .number = true, .creates = true,
+                   .marker = true},
+    [OP_ADOPT] = {"adopt", .ttl = true, .number = true, .vote = true, .marker = true},
+    [OP_RELEASE] = {.number = true, .tickets = true, .vote = true},
+    [OP_READ] = {NULL, .label = false},
+    [OP_WITHDRAW] = {.tickets = true},
 };
 
 enum { AGENT_DIGITS = 8, OWNER_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1 };
@@ -232,50 +288,20 @@ static bool uses_vote(enum op op, const struct send_item *items, unsigned count)
     return askings[op].vote && is_asked;
 }
 
-/* Order fair: attempts show the agent's ticket, releases take off what is left of it, or put it
- * back (R9). */
-static bool shows_ticket(enum op op, const struct send_item *item)
-{
-    return item->fair && (op == OP_ACQUIRE || op == OP_HANDOVER);
-}
-
 static bool uses_tickets(enum op op, const struct send_item *item)
 {
-    return shows_ticket(op, item) || (item->fair && (op == OP_RELEASE || op == OP_WITHDRAW));
+    return askings[op].tickets && form_is_fair(item->form);
 }
 
-static enum script_id fair_script(enum op op)
+static bool is_attempt(enum op op)
 {
-    return op == OP_RELEASE    ? SCRIPT_RELEASE_FAIR
-           : op == OP_WITHDRAW ? SCRIPT_WITHDRAW_FAIR
-                               : SCRIPT_ACQUIRE_FAIR;
-}
-
-/* R20: an attempt at a slot that is refused tells of the others; releases of all slots go to the
- * channel of their key; who looks sees all. To everything else a slot is an ordinary lock. */
-static enum script_id slots_script(enum op op)
-{
-    return op == OP_RELEASE ? SCRIPT_RELEASE_SLOTS
-           : op == OP_READ  ? SCRIPT_LOOK_SLOTS
-                            : SCRIPT_ACQUIRE_SLOTS;
-}
-
-static bool uses_slots(enum op op, const struct send_item *item)
-{
-    return item->permits > 1 &&
-           (op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_RELEASE || op == OP_READ);
+    return op == OP_ACQUIRE || op == OP_HANDOVER;
 }
 
 static enum script_id script_of(enum op op, const struct send_item *item)
 {
-    bool redisson = item->format == FORMAT_REDISSON;
-    CORE_ASSERT(!uses_slots(op, item) || !item->fair);
-    CORE_ASSERT(!redisson || !(item->shared || item->fair || item->permits > 1));
-    return item->shared             ? askings[op].shared
-           : redisson               ? askings[op].redisson
-           : uses_tickets(op, item) ? fair_script(op)
-           : uses_slots(op, item)   ? slots_script(op)
-                                    : askings[op].script;
+    CORE_ASSERT(item->form < FORM_COUNT && scripts[item->form][op] != SCRIPT_COUNT);
+    return scripts[item->form][op];
 }
 
 static void add_agent(struct resp *resp, uint64_t agent)
@@ -348,7 +374,7 @@ static void add_retention(struct resp *resp, const struct core_policy *policy, b
 static void add_lock_keys(struct resp *resp, const struct config *config, enum op op,
                           const struct send_item *item)
 {
-    bool looks_at_all = op == OP_READ && uses_slots(op, item);
+    bool looks_at_all = op == OP_READ && item->form == FORM_SLOTS;
     if (!looks_at_all)
         add_key(resp, config, "", item);
     for (uint8_t permit = 1; looks_at_all && permit <= item->permits; permit++)
@@ -386,7 +412,7 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         owner(resp, &item->token, item->agent, /* any_agent= */ true);
     if (op == OP_READ || op == OP_WITHDRAW)
         return;
-    if (item->shared)
+    if (item->form == FORM_SHARED)
         add_entry(resp, item);
     else if (op == OP_RELEASE)
         owner(resp, &item->token, item->agent, item->asked);
@@ -401,7 +427,7 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         resp_number(resp, item->ttl_ms);
     if (op != OP_RELEASE)
         add_retention(resp, &policy->core, item->fencing);
-    if (op == OP_RELEASE && item->shared)
+    if (op == OP_RELEASE && item->form == FORM_SHARED)
         resp_number(resp, item->asked);
     if (op == OP_RELEASE && !compares_number(item))
         resp_text(resp, item->asked ? "*" : "");
@@ -414,11 +440,11 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         resp_number(resp, item->ticket.number);
         resp_number(resp, item->ticket.ttl_ms);
     }
-    if (shows_ticket(op, item))
+    if (is_attempt(op) && form_is_fair(item->form))
         resp_number(resp, item->ticket.fresh);
-    if (uses_slots(op, item) && op != OP_RELEASE)
+    if (is_attempt(op) && item->form == FORM_SLOTS)
         resp_number(resp, item->permits);
-    else if (item->shared && op == OP_RELEASE)
+    if (op == OP_RELEASE && item->form == FORM_SHARED)
         resp_text(resp, mode_letter(item->ticket.mode));
     if (asking->previous)
         owner(resp, &item->previous, item->previous_agent, item->asked);
@@ -456,7 +482,7 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
 
 bool asking_names_vote(const struct config *config, uint8_t group, enum op op)
 {
-    return (op == OP_ACQUIRE || op == OP_HANDOVER) && config->groups[group].guard;
+    return is_attempt(op) && config->groups[group].guard;
 }
 
 struct proposals asking_proposals(const struct config *config, const struct send_item *items,

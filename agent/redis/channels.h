@@ -9,7 +9,7 @@ enum { CHANNEL_BUCKETS = 4096, CHANNEL_PREFIX_BYTES = 127 };
 struct channel {
     struct channel *next;
     uint8_t group;
-    enum lock_format format;
+    enum form form;
     uint16_t prefix_len, key_len, len; /* of name: in front of the key; the key; all of it */
     uint32_t walk;                     /* the last one that came by */
     char name[];
@@ -27,12 +27,12 @@ void channels_init(struct channels *channels, const uint64_t hash_key[2]);
 
 /* The channel of a key under its policy's prefix (at most CHANNEL_PREFIX_BYTES), which is not there
  * yet. The table owns it. NULL when out of memory. */
-const struct channel *channels_add(struct channels *channels, uint8_t group,
-                                   enum lock_format format, const char *prefix, struct text key);
+const struct channel *channels_add(struct channels *channels, uint8_t group, enum form form,
+                                   const char *prefix, struct text key);
 
 /* Takes the channel of a key out of the table: the caller frees it. NULL: there was no memory for
  * it. */
-struct channel *channels_take(struct channels *channels, uint8_t group, enum lock_format format,
+struct channel *channels_take(struct channels *channels, uint8_t group, enum form form,
                               const char *prefix, struct text key);
 
 /* NULL where there is none of that name. */

@@ -46,12 +46,12 @@ struct name_parts {
     size_t prefix_len, len; /* as of a channel */
 };
 
-static struct name_parts parts_of(enum lock_format format, const char *prefix, struct text key)
+static struct name_parts parts_of(enum form form, const char *prefix, struct text key)
 {
-    bool braces = format == FORMAT_REDISSON && asking_adds_braces(prefix, key);
-    const char *begin = format == FORMAT_REDLOCK ? "lockagent:channel:"
-                        : braces                 ? "redisson_lock__channel:{"
-                                                 : "redisson_lock__channel:";
+    bool braces = form == FORM_REDISSON && asking_adds_braces(prefix, key);
+    const char *begin = form != FORM_REDISSON ? "lockagent:channel:"
+                        : braces              ? "redisson_lock__channel:{"
+                                              : "redisson_lock__channel:";
     size_t prefix_len = strlen(begin) + strlen(prefix), len = prefix_len + key.len + braces;
     CORE_ASSERT(len <= NAME_BYTES);
     return (struct name_parts){begin, prefix, key, braces, prefix_len, len};
@@ -77,15 +77,15 @@ struct text channel_key(const struct channel *channel)
     return (struct text){channel->name + channel->prefix_len, channel->key_len};
 }
 
-const struct channel *channels_add(struct channels *channels, uint8_t group,
-                                   enum lock_format format, const char *prefix, struct text key)
+const struct channel *channels_add(struct channels *channels, uint8_t group, enum form form,
+                                   const char *prefix, struct text key)
 {
-    struct name_parts parts = parts_of(format, prefix, key);
+    struct name_parts parts = parts_of(form, prefix, key);
     struct channel *channel = calloc(1, sizeof(*channel) + parts.len);
     if (channel == NULL)
         return NULL;
     channel->group = group;
-    channel->format = format;
+    channel->form = form;
     channel->key_len = (uint16_t)key.len;
     channel->prefix_len = (uint16_t)parts.prefix_len;
     channel->len = (uint16_t)parts.len;
@@ -98,11 +98,11 @@ const struct channel *channels_add(struct channels *channels, uint8_t group,
     return channel;
 }
 
-struct channel *channels_take(struct channels *channels, uint8_t group, enum lock_format format,
+struct channel *channels_take(struct channels *channels, uint8_t group, enum form form,
                               const char *prefix, struct text key)
 {
     char bytes[NAME_BYTES];
-    struct name_parts parts = parts_of(format, prefix, key);
+    struct name_parts parts = parts_of(form, prefix, key);
     write_name(&parts, bytes);
     struct text name = {bytes, parts.len};
     struct channel **at = &channels->buckets[bucket_index(channels, group, name)];
@@ -298,7 +298,7 @@ static bool pays(uint32_t *owed)
 /* R22: whatever else is said where Redisson's instances listen is no release. */
 static void hear_message(struct master *master, const struct channel *channel, const char *text)
 {
-    if (channel->format == FORMAT_REDLOCK)
+    if (channel->form != FORM_REDISSON)
         tell_of_channel(master, EVENT_MESSAGE, channel, message_read(text));
     else if (message_is_redissons(text))
         tell_of_channel(master, EVENT_MESSAGE, channel, (struct event_channel){0});
@@ -487,8 +487,8 @@ static const struct config_policy *watched_policy(const struct redis *redis,
 void redis_watch(struct redis *redis, const struct effect_watch *watch)
 {
     const struct config_policy *policy = watched_policy(redis, watch);
-    const struct channel *channel = channels_add(&redis->channels, watch->group,
-                                                 policy->core.format, policy->prefix, watch->key);
+    const struct channel *channel =
+        channels_add(&redis->channels, watch->group, policy->core.form, policy->prefix, watch->key);
     if (channel == NULL) {
         master_lacks_memory(redis->by_group[watch->group], "a key is not watched: out of memory");
         return;
@@ -505,7 +505,7 @@ void redis_watch(struct redis *redis, const struct effect_watch *watch)
 void redis_unwatch(struct redis *redis, const struct effect_watch *watch)
 {
     const struct config_policy *policy = watched_policy(redis, watch);
-    struct channel *channel = channels_take(&redis->channels, watch->group, policy->core.format,
+    struct channel *channel = channels_take(&redis->channels, watch->group, policy->core.form,
                                             policy->prefix, watch->key);
     if (channel == NULL)
         return;

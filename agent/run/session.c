@@ -478,7 +478,7 @@ int run_session(const struct run_options *options, struct config *config)
         run_say(options->key, "such keys are the agent's own where no prefix is configured");
         return RUN_EXIT_FAILED;
     }
-    if (options->reads && session.policy->core.kind != KIND_RW) {
+    if (options->reads && session.policy->core.form != FORM_SHARED) {
         run_say(options->key, "--read; allowed where the key's policy is of kind rw");
         return RUN_EXIT_FAILED;
     }

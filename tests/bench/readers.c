@@ -38,8 +38,7 @@ static struct send_item new_read(uint32_t ttl_ms)
         .policy = (uint16_t)(config.policy_count - 1),
         .fencing = true,
         .permits = 1,
-        .fair = true,
-        .shared = true,
+        .form = FORM_SHARED,
         .mode = MODE_READ,
     };
     struct timespec now;

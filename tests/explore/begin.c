@@ -78,9 +78,11 @@ static void configure_core(void)
                                  .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,
-                                 .order = o->fair ? ORDER_FAIR : ORDER_ANY,
-                                 .kind = o->rw ? KIND_RW : KIND_MUTEX,
-                                 .format = o->redisson ? FORMAT_REDISSON : FORMAT_REDLOCK,
+                                 .form = o->rw            ? FORM_SHARED
+                                         : o->redisson    ? FORM_REDISSON
+                                         : o->permits > 1 ? FORM_SLOTS
+                                         : o->fair        ? FORM_FAIR
+                                                          : FORM_PLAIN,
                                  .handover_max = o->handover_max};
     world.policies[0] = policy;
     world.groups[0] = (struct core_group){

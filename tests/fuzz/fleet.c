@@ -817,7 +817,7 @@ void fleet_start(const struct core_config *config, unsigned agents, fleet_answer
         (struct options){.masters = config->groups[0].masters,
                          .keys = (uint8_t)(SIM_KEYS / config->policies[0].permits),
                          .permits = (uint8_t)config->policies[0].permits,
-                         .rw = config->policies[0].kind == KIND_RW};
+                         .rw = config->policies[0].form == FORM_SHARED};
     master_name_places(&fleet.world.options);
     if (fleet.world.scripting == NULL)
         FUZZ_CHECK(master_load(&fleet.world, NULL) == NULL, "the scripts do not compile");
@@ -835,7 +835,7 @@ void fleet_start(const struct core_config *config, unsigned agents, fleet_answer
         FUZZ_CHECK(member->core != NULL, "no memory");
         memset(member->core, 0, size);
         /* it names the agent on its tickets */
-        own.seed += config->policies[0].order == ORDER_FAIR ? agent : 0;
+        own.seed += form_is_fair(config->policies[0].form) ? agent : 0;
         FUZZ_CHECK(core_init(member->core, &own) == member->core, "the core stands elsewhere");
         memset(member->asked, 0, sizeof(member->asked));
         member->asked_count = 0;

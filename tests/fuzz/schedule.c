@@ -70,7 +70,7 @@ static void acquire(struct fuzz_bytes *bytes, unsigned agent, uint32_t number)
                     .ttl_ms = how & 16 ? (uint32_t)fuzz_number(bytes, 2) : 0,
                     .wait_ms = waits & 1 ? waits * 20 : 0,
                     .max_hold_ms = how & 32 ? (int64_t)fuzz_number(bytes, 2) + 1 : 0,
-                    .mode = policy.kind == KIND_RW && waits & 4 ? MODE_READ : MODE_WRITE,
+                    .mode = policy.form == FORM_SHARED && waits & 4 ? MODE_READ : MODE_WRITE,
                     .renew = (enum renew)(how / 64 % 3),
                     .label = {label, how & 8 ? 6 : 0}}};
     if (waits & 2)
@@ -147,26 +147,27 @@ static void start(struct fuzz_bytes *bytes)
     bool rw = of_keys == 1, semaphores = of_keys > 1;
     group = (struct core_group){
         .masters = (uint8_t)(1 + kind % 5), .node_timeout_ms = 50, .drift_ppm = 10000};
-    policy =
-        (struct core_policy){.match = "*",
-                             .group_count = 1,
-                             .algorithm = kind & 64            ? ALGORITHM_MULTILOCK
-                                          : group.masters == 1 ? ALGORITHM_SINGLE
-                                                               : ALGORITHM_REDLOCK,
-                             .renew = kind & 32 ? RENEW_CALLER : RENEW_AGENT,
-                             .ttl_ms = 1500,
-                             .max_hold_ms = 8000,
-                             .bound_max_hold_ms = 9000,
-                             .lock_delay_ms = kind & 8 ? 300 : 0,
-                             .reentrant = !semaphores,
-                             .fencing = (kind & 128) == 0,
-                             .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
-                             .kind = rw ? KIND_RW : KIND_MUTEX,
-                             .permits = semaphores ? 2 : 1,
-                             .retry_min_ms = 20,
-                             .retry_max_ms = 250,
-                             .order = rw || (kind & 16 && !semaphores) ? ORDER_FAIR : ORDER_ANY,
-                             .handover_max = 2};
+    policy = (struct core_policy){.match = "*",
+                                  .group_count = 1,
+                                  .algorithm = kind & 64            ? ALGORITHM_MULTILOCK
+                                               : group.masters == 1 ? ALGORITHM_SINGLE
+                                                                    : ALGORITHM_REDLOCK,
+                                  .renew = kind & 32 ? RENEW_CALLER : RENEW_AGENT,
+                                  .ttl_ms = 1500,
+                                  .max_hold_ms = 8000,
+                                  .bound_max_hold_ms = 9000,
+                                  .lock_delay_ms = kind & 8 ? 300 : 0,
+                                  .reentrant = !semaphores,
+                                  .fencing = (kind & 128) == 0,
+                                  .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
+                                  .permits = semaphores ? 2 : 1,
+                                  .retry_min_ms = 20,
+                                  .retry_max_ms = 250,
+                                  .form = rw           ? FORM_SHARED
+                                          : semaphores ? FORM_SLOTS
+                                          : kind & 16  ? FORM_FAIR
+                                                       : FORM_PLAIN,
+                                  .handover_max = 2};
     struct core_config config = {.groups = &group,
                                  .group_count = 1,
                                  .group_names = names,

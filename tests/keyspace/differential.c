@@ -604,9 +604,10 @@ static void ask_operation(void)
         item->token.fence = number();
         item->ttl_ms = duration() + (prng_percent(&d.prng, 95) ? 1 : 0);
         item->left_ms = prng_percent(&d.prng, 50) ? duration() : 10800000;
-        item->fair = fair;
-        item->shared = shared;
-        item->format = redisson ? FORMAT_REDISSON : FORMAT_REDLOCK;
+        item->form = shared     ? FORM_SHARED
+                     : redisson ? FORM_REDISSON
+                     : fair     ? FORM_FAIR
+                                : FORM_PLAIN;
         item->permits = 1;
         item->mode = prng_percent(&d.prng, 60) ? MODE_READ : MODE_WRITE;
         item->asked = prng_percent(&d.prng, 50);

@@ -109,7 +109,7 @@ static void say_send(struct world *w, uint8_t agent, const struct effect_send *s
         world_say(w, "  a%u -> %s to %03x: %.*s %s ttl %u ref %u/%u/%u", agent, op_name(send->op),
                   send->masters, (int)item->key.len, item->key.at, token, item->ttl_ms,
                   item->ref.slot, item->ref.generation, item->ref.round);
-        if (item->fair)
+        if (form_is_fair(item->form) && send->op != OP_READ)
             world_say(w, "    ticket of %04x, %llu%s, for %u ms",
                       (unsigned)(item->ticket.agent >> 48), (unsigned long long)item->ticket.number,
                       item->ticket.fresh ? " or more" : "", item->ticket.ttl_ms);

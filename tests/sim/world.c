@@ -272,6 +272,15 @@ static void happen(struct world *w, const struct happening *h)
     }
 }
 
+static enum form form_of(unsigned permits, bool fair, bool rw, bool redisson)
+{
+    return rw            ? FORM_SHARED
+           : redisson    ? FORM_REDISSON
+           : permits > 1 ? FORM_SLOTS
+           : fair        ? FORM_FAIR
+                         : FORM_PLAIN;
+}
+
 /* Each key has a policy of its own. */
 static void give_kind(struct world *w, uint8_t key)
 {
@@ -280,9 +289,7 @@ static void give_kind(struct world *w, uint8_t key)
     snprintf(policy->match, sizeof policy->match, "k%u", key);
     policy->permits = kind->permits;
     policy->reentrant = policy->reentrant && kind->permits == 1;
-    policy->order = kind->fair ? ORDER_FAIR : ORDER_ANY;
-    policy->kind = kind->rw ? KIND_RW : KIND_MUTEX;
-    policy->format = kind->redisson ? FORMAT_REDISSON : FORMAT_REDLOCK;
+    policy->form = form_of(kind->permits, kind->fair, kind->rw, kind->redisson);
 }
 
 /* All groups have the same masters, and all policies the same terms: what a key falls under changes
@@ -305,9 +312,7 @@ static void configure_core(struct world *w)
                                  .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,
-                                 .order = o->fair ? ORDER_FAIR : ORDER_ANY,
-                                 .kind = o->rw ? KIND_RW : KIND_MUTEX,
-                                 .format = o->redisson ? FORMAT_REDISSON : FORMAT_REDLOCK,
+                                 .form = form_of(o->permits, o->fair, o->rw, o->redisson),
                                  .handover_max = o->handover_max};
     for (uint8_t g = 0; g < o->groups; g++) {
         policy.groups[g] = g;

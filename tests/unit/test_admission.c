@@ -597,8 +597,7 @@ static unsigned refuse_all(void)
 static void expect_pause(uint32_t places)
 {
     prepare(5);
-    rig.policy.kind = KIND_RW;
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_SHARED;
     rig.config.rounds_min = rig.config.rounds_max = places;
     begin();
     for (uint32_t i = 1; i <= 4; i++)

@@ -173,7 +173,7 @@ Test(again, r9_an_owner_takes_the_ticket_of_the_one_that_it_stands_before)
 {
     prepare(5);
     rig.policy.reentrant = true;
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_FAIR;
     begin();
     struct token token = hold_with("k", (struct event_acquire){.ttl_ms = 10000, .owner = MY_OWNER});
     at_ms(1000), enter(1, 5000);

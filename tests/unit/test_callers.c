@@ -266,8 +266,7 @@ static void release_by(uint32_t request, const char *key, struct text idempotenc
 Test(retry, d3_another_mode_is_another_request)
 {
     prepare(5);
-    rig.policy.kind = KIND_RW;
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_SHARED;
     begin();
     acquire_as(1, "k", .ttl_ms = 10000, .mode = MODE_READ, .idempotency = first_key);
     expect_send(OP_ACQUIRE, ALL);

@@ -841,8 +841,8 @@ Test(config, the_policies_that_the_sample_file_shows_are_good)
     cr_expect_str_eq(config.policies[1].core.match, "slots/*");
     cr_expect_eq(config.policies[1].core.permits, 8);
     cr_expect_str_eq(config.policies[2].core.match, "reports/*");
-    cr_expect_eq(config.policies[2].core.kind, KIND_RW);
-    cr_expect_eq(config.policies[2].core.order, ORDER_FAIR);
+    cr_expect_eq(config.policies[2].core.form, FORM_SHARED);
+    cr_expect_eq(config.policies[2].order, ORDER_FAIR);
     free(file);
 }
 

@@ -6,7 +6,7 @@ enum { MASTER_US = 1000 };
 static void begin_fair_of(uint8_t masters)
 {
     prepare(masters);
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_FAIR;
     rig.policy.handover_max = 16;
     rig.policy.retry_min_ms = rig.policy.retry_max_ms = 60000;
     begin();
@@ -33,7 +33,7 @@ static struct ticket *shown(enum op op)
 static void expect_undone_with_ticket(enum op op, master_set masters)
 {
     expect_send(OP_RELEASE, masters);
-    cr_assert(rig.sent[OP_RELEASE].fair);
+    cr_assert(form_is_fair(rig.sent[OP_RELEASE].form));
     cr_assert_eq(shown(OP_RELEASE)->agent, shown(op)->agent);
     cr_assert_eq(shown(OP_RELEASE)->number, shown(op)->number);
     cr_assert_eq(shown(OP_RELEASE)->ttl_ms, TICKET_MS);
@@ -148,7 +148,7 @@ Test(fair, r9_an_attempt_for_nobody_leaves_no_ticket)
 Test(fair, r9_a_release_keeps_the_place_of_the_next_one_here)
 {
     prepare(5);
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_FAIR;
     rig.policy.handover_max = 0;
     begin();
     struct token token = hold("k");
@@ -417,7 +417,7 @@ Test(fair, r9_a_strangers_release_takes_no_ticket_off)
     struct token token = {.fence = 7};
     release(62, "k", token);
     expect_send(OP_RELEASE, ALL);
-    cr_assert(rig.sent[OP_RELEASE].fair && rig.sent[OP_RELEASE].ticket.agent == 0);
+    cr_assert(form_is_fair(rig.sent[OP_RELEASE].form) && rig.sent[OP_RELEASE].ticket.agent == 0);
 }
 
 Test(fair, releases_of_both_orders_go_in_commands_of_their_own)

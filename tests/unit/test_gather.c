@@ -127,7 +127,7 @@ Test(gather, r5_what_goes_out_alone_overtakes_nothing)
 Test(gather, r9_a_withdrawal_does_not_overtake_the_ticket_that_it_takes_off)
 {
     prepare(5);
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_FAIR;
     begin();
     acquire_as(1, "k", .wait_ms = 60000);
     expect_send(OP_ACQUIRE, ALL);
@@ -148,7 +148,7 @@ Test(gather, those_of_other_masters_or_of_order_fair_go_apart)
     prepare(5);
     policies[1] = policies[0] = rig.policy;
     snprintf(policies[0].match, sizeof policies[0].match, "fair-*");
-    policies[0].order = ORDER_FAIR;
+    policies[0].form = FORM_FAIR;
     rig.config.policies = policies;
     rig.config.policy_count = 2;
     begin();

@@ -6,8 +6,7 @@ enum { FIRST = 0x07, LATE = 0x18 }; /* a quorum of five, and the others */
 static void prepare_shared(void)
 {
     prepare(5);
-    rig.policy.kind = KIND_RW;
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_SHARED;
     rig.policy.retry_min_ms = rig.policy.retry_max_ms = 2000;
     rig.config.requests_max = rig.config.locks_max = 2 * LIMIT_READS;
     rig.config.waiters_max = 2 * LIMIT_READS;
@@ -517,8 +516,7 @@ static uint32_t in_line(void)
 Test(readers, r9_a_reader_that_was_refused_asks_again_after_a_pause_whoever_stands_in_line)
 {
     prepare(5);
-    rig.policy.kind = KIND_RW;
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_SHARED;
     rig.policy.retry_min_ms = rig.policy.retry_max_ms = 1000;
     rig.config.rounds_min = rig.config.rounds_max = 1;
     begin();
@@ -542,8 +540,7 @@ Test(readers, r16_a_write_that_is_adopted_takes_its_key_out_of_the_line)
 {
     struct token written = {.random = {1}, .fence = PROPOSAL};
     prepare(5);
-    rig.policy.kind = KIND_RW;
-    rig.policy.order = ORDER_FAIR;
+    rig.policy.form = FORM_SHARED;
     begin_with_one_place();
     ask(1, MODE_READ, 60000);
     cr_assert_eq(in_line(), 1);

@@ -344,7 +344,9 @@ Test(errors, r9_the_end_of_the_subscription_alone_is_told)
 /* D5.4: what the last server at an address was says nothing about the next one. */
 Test(errors, a_server_that_follows_a_cluster_node_is_up)
 {
-    static const char *const options[] = {"--cluster-enabled", "yes", NULL};
+    char bus[8]; /* Redis would take the port above by 10,000, and there may be none */
+    const char *const options[] = {"--cluster-enabled", "yes", "--cluster-port", bus, NULL};
+    snprintf(bus, sizeof(bus), "%d", free_port());
     server_start(&one, options);
     rig_configure();
     rig_master(0, &one, false);

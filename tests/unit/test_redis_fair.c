@@ -14,7 +14,7 @@ static struct server one;
 static struct send_item attempt(uint8_t token, uint64_t agent, uint64_t came)
 {
     struct send_item item = item_of("k", token, BIG);
-    item.fair = true;
+    item.form = FORM_FAIR;
     item.ticket = (struct ticket){.agent = agent, .number = BIG + came, .ttl_ms = TICKET_TTL_MS};
     return item;
 }

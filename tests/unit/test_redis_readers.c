@@ -10,7 +10,7 @@ static struct server one;
 static struct send_item entry(uint8_t token, enum mode mode, uint64_t fence)
 {
     struct send_item item = item_of("k", token, fence);
-    item.shared = item.fair = true;
+    item.form = FORM_SHARED;
     item.mode = mode;
     item.ticket = (struct ticket){.agent = token, .mode = mode};
     return item;
@@ -195,6 +195,7 @@ Test(readers_scripts, r20_a_look_tells_the_shortest_lease)
     begin(&one, NULL);
     for (uint8_t first = 1; first <= 3; first += 2) {
         struct send_item held = item_of("k", ANNA, BIG);
+        held.form = FORM_SLOTS;
         held.permits = 3;
         ask(&one, "FLUSHALL");
         held.token.permit = first, held.ttl_ms = 10000;
@@ -344,7 +345,7 @@ Test(readers_scripts, r22_a_hash_whose_expiry_is_refused_is_taken_back)
 {
     begin(&one, NULL);
     struct send_item item = item_of("k", ANNA, BIG);
-    item.format = FORMAT_REDISSON;
+    item.form = FORM_REDISSON;
     ask(&one, "ACL SETUSER default -pexpire");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_REFUSED);
     cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
@@ -359,6 +360,7 @@ Test(readers_scripts, r20_a_refusal_says_which_slots_are_taken)
 {
     begin(&one, NULL);
     struct send_item held = item_of("k", ANNA, BIG), asks = item_of("k", BERT, BIG);
+    held.form = asks.form = FORM_SLOTS;
     held.permits = asks.permits = 3;
     for (uint8_t permit = 1; permit <= 3; permit += 2) {
         held.token.permit = permit;
@@ -380,6 +382,7 @@ Test(readers_scripts, r20_the_message_of_a_release_names_its_slot)
     redisSetTimeout(line, (struct timeval){.tv_sec = 3});
     freeReplyObject(redisCommand(line, "SUBSCRIBE lockagent:channel:lock:k"));
     struct send_item item = item_of("k", ANNA, BIG);
+    item.form = FORM_SLOTS;
     item.permits = 3;
     item.token.permit = 2;
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_YES);

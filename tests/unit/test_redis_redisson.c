@@ -8,7 +8,7 @@ static struct server one;
 static struct send_item java_item(const char *key, uint8_t token, uint64_t fence)
 {
     struct send_item item = item_of(key, token, fence);
-    item.format = FORMAT_REDISSON;
+    item.form = FORM_REDISSON;
     item.permits = 1;
     return item;
 }

@@ -498,9 +498,7 @@ static struct send_item of_kind(unsigned kind, uint8_t token)
     struct send_item item = item_of("k", token, BIG);
     item.permits = kind == 2 ? 3 : 1;
     item.token.permit = kind == 2;
-    item.fair = kind == 1 || kind == 3;
-    item.shared = kind == 3;
-    item.format = kind == 4 ? FORMAT_REDISSON : FORMAT_REDLOCK;
+    item.form = (enum form)kind;
     item.ticket.agent = 7;
     return item;
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/redis/channels.h"
 #include "agent/redis/asking.h"
+#include "agent/redis/channels.h"
 
 /* ---- commands ---- */
 
@@ -87,14 +87,14 @@ static struct text text_of(const char *text)
 Test(redis_tables, a_channel_is_found_by_group_and_name)
 {
     channels_init(&channels, hash_key);
-    const struct channel *one = channels_add(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("k"));
-    const struct channel *other = channels_add(&channels, 1, FORMAT_REDLOCK, "lock:", text_of("k"));
+    const struct channel *one = channels_add(&channels, 0, FORM_PLAIN, "lock:", text_of("k"));
+    const struct channel *other = channels_add(&channels, 1, FORM_PLAIN, "lock:", text_of("k"));
     cr_assert_eq(channel_key(one).len, 1);
     cr_assert_eq(channels_find(&channels, 0, text_of("lockagent:channel:lock:k")), one);
     cr_assert_eq(channels_find(&channels, 1, text_of("lockagent:channel:lock:k")), other);
     cr_assert_null(channels_find(&channels, 2, text_of("lockagent:channel:lock:k")));
     cr_assert_null(channels_find(&channels, 0, text_of("lockagent:channel:lock:")));
-    struct channel *taken = channels_take(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("k"));
+    struct channel *taken = channels_take(&channels, 0, FORM_PLAIN, "lock:", text_of("k"));
     cr_assert_eq(taken, one);
     free(taken);
     cr_assert_null(channels_find(&channels, 0, text_of("lockagent:channel:lock:k")));
@@ -106,9 +106,9 @@ Test(redis_tables, a_channel_is_found_by_group_and_name)
 Test(redis_tables, a_channel_that_was_never_added_is_not_taken)
 {
     channels_init(&channels, hash_key);
-    channels_add(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("k"));
-    cr_assert_null(channels_take(&channels, 0, FORMAT_REDLOCK, "lock:", text_of("l")));
-    cr_assert_null(channels_take(&channels, 1, FORMAT_REDLOCK, "lock:", text_of("k")));
+    channels_add(&channels, 0, FORM_PLAIN, "lock:", text_of("k"));
+    cr_assert_null(channels_take(&channels, 0, FORM_PLAIN, "lock:", text_of("l")));
+    cr_assert_null(channels_take(&channels, 1, FORM_PLAIN, "lock:", text_of("k")));
     cr_assert_eq(channels.watched[0], 1);
     channels_free(&channels);
 }
@@ -119,7 +119,7 @@ static void act(void *arg, const struct channel *channel)
     cr_assert_eq(arg, &channels);
     cr_assert_eq(channel->group, 3);
     if (acted++ % 2 == 0)
-        free(channels_take(&channels, 3, FORMAT_REDLOCK, "lock:", channel_key(channel)));
+        free(channels_take(&channels, 3, FORM_PLAIN, "lock:", channel_key(channel)));
 }
 
 Test(redis_tables, a_walk_comes_by_each_channel_once_though_they_go_meanwhile)
@@ -129,7 +129,7 @@ Test(redis_tables, a_walk_comes_by_each_channel_once_though_they_go_meanwhile)
     for (unsigned i = 0; i < COUNT; i++) {
         char key[16];
         snprintf(key, sizeof(key), "k%u", i);
-        channels_add(&channels, i % 2 == 0 ? 3 : 4, FORMAT_REDLOCK, "lock:", text_of(key));
+        channels_add(&channels, i % 2 == 0 ? 3 : 4, FORM_PLAIN, "lock:", text_of(key));
     }
     channels_walk(&channels, 3, act, &channels);
     cr_assert_eq(acted, COUNT / 2);
@@ -151,7 +151,7 @@ Test(redis_tables, the_secret_decides_where_a_channel_is)
         snprintf(key, sizeof(key), "k%u", i);
         for (unsigned secret = 0; secret < 2; secret++) {
             channels_init(&channels, (uint64_t[]){secret, 7});
-            channels_add(&channels, 0, FORMAT_REDLOCK, "lock:", text_of(key));
+            channels_add(&channels, 0, FORM_PLAIN, "lock:", text_of(key));
             while (channels.buckets[place[secret]] == NULL)
                 place[secret]++;
             channels_free(&channels);

@@ -19,7 +19,7 @@ static struct send_item handover(uint8_t token, uint8_t previous)
 
 static struct send_item fair(struct send_item item)
 {
-    item.fair = true;
+    item.form = FORM_FAIR;
     item.ticket = (struct ticket){.agent = 0xa};
     return item;
 }
@@ -99,9 +99,10 @@ static struct send_item strangers(unsigned format, bool numbered)
     struct send_item item = item_of("k", 1, BIG);
     item.asked = true;
     item.numbered = item.fencing = numbered;
-    item.format = format == 3 ? FORMAT_REDISSON : FORMAT_REDLOCK;
-    item.shared = format == 2;
-    return format == 1 || format == 2 ? fair(item) : item;
+    if (format == 1 || format == 2)
+        item = fair(item);
+    item.form = format == 3 ? FORM_REDISSON : format == 2 ? FORM_SHARED : item.form;
+    return item;
 }
 
 /* D3.4: the agent that has the hold may create a forgotten key anew, before it hears of a release

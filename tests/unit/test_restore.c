@@ -511,6 +511,7 @@ Test(restore, d8_a_hold_of_a_key_that_is_of_another_kind_now_is_refused)
     restore(slot), restore(read);
     cr_assert(!is_listed("k"), "of a mutex");
     prepare(5);
+    rig.policy.form = FORM_SLOTS;
     rig.policy.permits = 2;
     rig.config.journal = true;
     begin();

@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "agent/core/internal.h"
 #include "agent/core/hash_table.h"
+#include "agent/core/internal.h"
 #include "agent/core/names.h"
 #include "agent/core/random.h"
 #include "agent/core/round.h"

@@ -6,6 +6,7 @@ enum { FIRST = 0x07 }; /* a quorum of five */
 static void begin_with(uint32_t permits)
 {
     prepare(5);
+    rig.policy.form = FORM_SLOTS;
     rig.policy.permits = permits;
     rig.policy.handover_max = 4;
     begin();
@@ -424,6 +425,7 @@ Test(slots, r20_a_key_is_held_where_all_its_slots_are)
 Test(slots, r20_who_does_not_wait_is_asked_for_at_once_also_where_a_retry_is_planned)
 {
     prepare(5);
+    rig.policy.form = FORM_SLOTS;
     rig.policy.permits = 3;
     rig.group.node_timeout_ms = 500;
     rig.config.rounds_min = rig.config.rounds_max = 1;
@@ -468,6 +470,7 @@ Test(slots, r20_a_search_ends_as_its_agent_drains)
 Test(slots, r20_who_is_handed_a_slot_no_more_stands_in_line_for_another)
 {
     prepare(5);
+    rig.policy.form = FORM_SLOTS;
     rig.policy.permits = 2;
     rig.policy.handover_max = 4;
     rig.config.rounds_min = rig.config.rounds_max = 1;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/redis/replies.h"
 #include "agent/redis/asking.h"
+#include "agent/redis/replies.h"
 #include "agent/redis/scripts.h"
 #include "new_script.h"
 #include "tests/keyspace/scripting.h"
