@@ -12,16 +12,16 @@
  *   health.c       what makes a master degraded (D5.4)
  *   marker.c       carries out the guard: markers, epochs, until when a master has no vote (D5.3)
  *   master.c       one master: what the core and people are told of it, its timer and back-off
- *   pipeline.c     commands, and one master's ordered stream of them, each heard exactly once
+ *   pipeline.c     one master's ordered stream of commands, each heard exactly once
  *   line.c         one socket, written once a turn, read within bounds
  *   tls.c          TLS over a socket, our certificates and the master's
  *
  * A file calls those below it. Upwards leads what was handed in: the calls of a pipeline and of a
  * line, the function that hears a command, the end of a greeting, the callback of a timer.
  *
- * Without a loop are resp_scan.c (where a reply ends, and whether it may be read at all), auth.c,
- * and those that the simulator runs too: asking.c (effects -> bytes), replies.c (replies -> votes).
- * trust.c and blocking.c stand apart. */
+ * Without a loop are resp_scan.c (where a reply ends, and whether it may be read at all),
+ * command.c, auth.c, and those that the simulator runs too: asking.c (effects -> bytes) and
+ * replies.c (replies -> votes). trust.c and blocking.c stand apart. */
 #ifndef LOCKAGENT_REDIS_INTERNAL_H
 #define LOCKAGENT_REDIS_INTERNAL_H
 

@@ -332,6 +332,27 @@ Test(guard, trust_tells_what_a_master_said_that_could_not_be_told)
     cr_assert_eq(strtoull(master_do(1, "HGET lockagent:marker floor")->str, NULL, 10), top);
 }
 
+/* D5.3: a master whose marker holds a number that was never granted is no witness. */
+Test(guard, trust_counts_no_master_with_a_spoiled_number)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "ttl=2s"), 201, NULL);
+    cr_assert_eq(agent_stop(agent), 0);
+    master_do(0, "HSET lockagent:marker top 8000000000000000");
+    master_do(1, "FLUSHALL");
+    const struct outcome outcome = agent_run((const char *[]){"trust", agent->config, NULL});
+    cr_assert_neq(outcome.exit_status, 0, "%s", outcome.out);
+    cr_assert_not_null(
+        strstr(outcome.out,
+               format("main: %s: not trusted: its marker holds a number", master_url(0))),
+        "%s", outcome.out);
+    cr_assert_not_null(strstr(outcome.out, format("main: %s: trusted on a guess: 1 other masters "
+                                                  "remembered, 2 are needed\n",
+                                                  master_url(1))),
+                       "%s", outcome.out);
+}
+
 /* The marker and the vote are those of an earlier run, and no agent has come since. */
 Test(guard, trust_looks_at_the_run_if_masters_are_not_durable)
 {

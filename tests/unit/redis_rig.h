@@ -152,7 +152,7 @@ struct record {
     int64_t pttl_ms;
     char holder[LIMIT_LABEL_BYTES + 1];
     enum mode mode;
-    uint32_t readers;
+    uint32_t readers, agents;
     slot_set taken;
     uint16_t epoch;
     int64_t clock_offset_us;
@@ -203,6 +203,7 @@ static inline void take_reply(const struct event_reply *reply)
     record->pttl_ms = reply->pttl_ms;
     record->mode = reply->mode;
     record->readers = reply->readers;
+    record->agents = reply->agents;
     record->taken = reply->taken;
     cr_assert_leq(reply->holder.len, LIMIT_LABEL_BYTES);
     if (reply->holder.len)

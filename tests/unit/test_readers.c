@@ -258,6 +258,24 @@ Test(readers, r18_a_reader_that_does_not_wait_is_refused_with_a_writer_that_does
     expect_answer(2, ANSWER_LOCK_HELD);
 }
 
+/* The masters of a quorum count differently: there are as many readers as the least count says. */
+Test(readers, r17_a_refusal_tells_the_least_count_of_readers)
+{
+    static const uint32_t counts[] = {4, 2, 3};
+    begin_shared();
+    ask(1, MODE_WRITE, 0);
+    expect_send(OP_ACQUIRE, ALL);
+    for (unsigned m = 0; m < 3; m++)
+        reply_with(OP_ACQUIRE, (master_set)(1u << m),
+                   (struct event_reply){.vote = VOTE_TAKEN,
+                                        .pttl_ms = 30000,
+                                        .mode = MODE_READ,
+                                        .readers = counts[m],
+                                        .holder = text("other")});
+    expect_answer(1, ANSWER_LOCK_HELD);
+    cr_assert_eq(rig.answer.readers, 2);
+}
+
 Test(readers, r18_a_reader_is_beside_the_one_whose_grant_it_waited_for)
 {
     begin_shared();

@@ -211,6 +211,33 @@ Test(loss, a_lost_connection_alone_keeps_the_epoch)
 }
 
 /* R3: silence ends a connection; nothing else waits for it. */
+static unsigned times_read(struct server *server)
+{
+    const char *says = strstr(ask(server, "INFO commandstats"), "cmdstat_time:calls=");
+    return says == NULL ? 0 : (unsigned)strtoul(says + strlen("cmdstat_time:calls="), NULL, 10);
+}
+
+/* R14: as one connection of a group ends, the clocks of all its masters are read at once, and not
+ * only a second after they were read last. */
+Test(loss, r14_the_end_of_one_connection_has_all_clocks_read)
+{
+    server_start(&one, NULL);
+    server_start(&two, NULL);
+    rig_configure();
+    rig_master(0, &one, false);
+    rig_master(1, &two, false);
+    rig_start();
+    RUN_UNTIL(is_up(0) && is_up(1), 3000);
+    const unsigned before = times_read(&two);
+    RUN_UNTIL(times_read(&two) > before, 3000); /* the next one is due in a second */
+    const unsigned regular = times_read(&two);
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+    RUN_UNTIL(times_read(&two) > regular, 700);
+    rig_stop();
+    server_remove(&one);
+    server_remove(&two);
+}
+
 Test(loss, a_frozen_master_is_disconnected_after_a_second_and_blocks_nobody)
 {
     server_start(&one, NULL);

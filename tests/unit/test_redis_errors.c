@@ -348,10 +348,16 @@ Test(errors, a_server_that_follows_a_cluster_node_is_up)
     const char *const options[] = {"--cluster-enabled", "yes", "--cluster-port", bus, NULL};
     snprintf(bus, sizeof(bus), "%d", free_port());
     server_start(&one, options);
+    server_kill(&one);
+    unlink(one.socket);
     rig_configure();
     rig_master(0, &one, false);
     rig_start();
-    RUN_UNTIL(is_down_with(0, "Redis Cluster"), 3000);
+    RUN_UNTIL(is_down_with(0, "connect"), 3000);
+    server_run(&one, options);
+    server_control(&one);
+    RUN_UNTIL(is_down_with(0, "Redis Cluster"), 5000);
+    cr_assert(state_was_told("Redis Cluster"), "it is down for another reason than before");
     server_kill(&one);
     unlink(one.socket);
     server_run(&one, NULL);
@@ -375,5 +381,20 @@ Test(errors, a_name_that_leads_nowhere_is_no_second_server)
     ask(&one, "CONFIG SET port 0");
     ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
     RUN_UNTIL(is_up(0) && !is_up(1) && !redis_master(rig.redis, 0, 0).degraded, 8000);
+    end(&one);
+}
+
+/* D5.4: a master that may evict keys is asked for no new lock. It still hands on what is held. */
+Test(errors, d5_4_a_master_that_may_evict_hands_on)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    ask(&one, "CONFIG SET maxmemory 100mb");
+    ask(&one, "CONFIG SET maxmemory-policy allkeys-lru");
+    RUN_UNTIL(strstr(redis_master(rig.redis, 0, 0).reason, "may evict"), 8000);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("l", 2, BIG)).vote, VOTE_GUARDED);
+    struct send_item next = item_of("k", 3, BIG + 9);
+    memset(next.previous.random, 1, RANDOM_BYTES);
+    cr_assert_eq(exchange(OP_HANDOVER, 0, next).vote, VOTE_YES);
     end(&one);
 }

@@ -51,6 +51,20 @@ Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
     end(&one);
 }
 
+/* D5.5: so is one without memory for its marker. */
+Test(redis_guard, d5_5_a_master_without_memory_serves_holders)
+{
+    server_start(&one, NULL);
+    ask(&one, "CONFIG SET maxmemory 1");
+    begin_guarded(/* durable= */ false, /* started= */ true);
+    cr_assert(strstr(view().reason, "its marker can not be written"), "%s", view().reason);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_NOT_SENT);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
+    ask(&one, "CONFIG SET maxmemory 0");
+    RUN_UNTIL(view().votes, 5000);
+    end(&one);
+}
+
 static bool has_marker(void)
 {
     return strcmp(ask(&one, "EXISTS lockagent:marker"), "1") == 0;
@@ -184,6 +198,23 @@ Test(redis_guard, r5_no_client_is_killed_in_another_run_of_the_server)
     server_run(&one, NULL);
     server_control(&one);
     RUN_UNTIL(is_up(0), 5000);
+    cr_assert_not(was_asked_to_kill());
+    end(&one);
+}
+
+/* A server that does not tell its run id may be another one. */
+Test(redis_guard, r5_no_client_is_killed_where_the_run_is_not_known)
+{
+    static const char *const options[] = {"--user", "default", "on",    "nopass", "~*",
+                                          "&*",     "+@all",   "-info", NULL};
+    begin(&one, options);
+    leave_in_flight();
+    server_kill(&one);
+    unlink(one.socket);
+    server_run(&one, options);
+    server_control(&one);
+    RUN_UNTIL(is_up(0), 5000);
+    ask(&one, "ACL SETUSER default +info");
     cr_assert_not(was_asked_to_kill());
     end(&one);
 }

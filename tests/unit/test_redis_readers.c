@@ -84,6 +84,23 @@ Test(readers_scripts, c4_a_token_is_missing_beside_a_reader_and_denied_by_a_writ
     end(&one);
 }
 
+/* D3.3: a release that an agent sends of itself, and that comes late, does not take out what another
+ * agent has adopted since. Its holder's does. */
+Test(readers_scripts, d3_3_a_late_release_of_its_own_spares_what_was_adopted)
+{
+    begin(&one, NULL);
+    cr_assert_eq(reads(ANNA).vote, VOTE_YES);
+    struct send_item late = entry(ANNA, MODE_READ, BIG), adopted = late;
+    adopted.agent = 0xb2;
+    cr_assert_eq(exchange(OP_ADOPT, 0, adopted).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_RELEASE, 0, late).vote, VOTE_ABSENT);
+    cr_assert_eq(ask_number(&one, "ZCARD", "lock:k"), 1);
+    late.asked = true;
+    cr_assert_eq(exchange(OP_RELEASE, 0, late).vote, VOTE_YES);
+    cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    end(&one);
+}
+
 /* So an adoption, which asks for exactly the number, proves that nobody wrote in between. */
 Test(readers_scripts, r19_reads_leave_the_number_as_it_is_and_a_write_raises_it)
 {
@@ -355,21 +372,25 @@ Test(readers_scripts, r22_a_hash_whose_expiry_is_refused_is_taken_back)
     end(&one);
 }
 
-/* R20: so that a search tries no slot that is taken. */
+/* R20: so that a search tries no slot that is taken, and waits for the first one that ends. */
 Test(readers_scripts, r20_a_refusal_says_which_slots_are_taken)
 {
     begin(&one, NULL);
     struct send_item held = item_of("k", ANNA, BIG), asks = item_of("k", BERT, BIG);
     held.form = asks.form = FORM_SLOTS;
     held.permits = asks.permits = 3;
+    held.token.permit = 1, held.ttl_ms = 20000;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
+    held.token.permit = 3, held.ttl_ms = 10000;
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
     for (uint8_t permit = 1; permit <= 3; permit += 2) {
-        held.token.permit = permit;
-        cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
+        asks.token.permit = permit;
+        struct record refused = exchange(OP_ACQUIRE, 0, asks);
+        cr_assert_eq(refused.vote, VOTE_TAKEN);
+        cr_assert_eq(refused.taken, 1 << 0 | 1 << 2);
+        cr_assert(refused.pttl_ms > 8000 && refused.pttl_ms <= 10000, "%lld",
+                  (long long)refused.pttl_ms);
     }
-    asks.token.permit = 3;
-    struct record refused = exchange(OP_ACQUIRE, 0, asks);
-    cr_assert_eq(refused.vote, VOTE_TAKEN);
-    cr_assert_eq(refused.taken, 1 << 0 | 1 << 2);
     end(&one);
 }
 

@@ -66,6 +66,26 @@ Test(redisson, a_release_is_told_if_listeners_may_not_be_counted)
     end(&one);
 }
 
+/* R22: a refusal says how many instances listen for the release, this one counted (R9). */
+Test(redisson, r22_a_refusal_tells_how_many_listen)
+{
+    begin(&one, NULL);
+    ask(&one, "HSET lock:k " JAVA " 1");
+    ask(&one, "PEXPIRE lock:k 5000");
+    redisContext *listeners[2];
+    for (unsigned i = 0; i < 2; i++) {
+        listeners[i] = redisConnectUnix(one.socket);
+        cr_assert(listeners[i] && !listeners[i]->err);
+        freeReplyObject(redisCommand(listeners[i], "SUBSCRIBE redisson_lock__channel:{lock:k}"));
+    }
+    const struct record refused = exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG));
+    cr_assert_eq(refused.vote, VOTE_TAKEN);
+    cr_assert_eq(refused.agents, 2);
+    for (unsigned i = 0; i < 2; i++)
+        redisFree(listeners[i]);
+    end(&one);
+}
+
 Test(redisson, what_java_holds_is_left_alone)
 {
     begin(&one, NULL);

@@ -103,6 +103,28 @@ Test(redis_tables, a_channel_is_found_by_group_and_name)
 }
 
 /* There was no memory to add it. */
+/* R22: as Redisson calls it: in braces, unless the name has one, in the prefix or behind it. */
+Test(redis_tables, r22_a_channel_of_redisson_has_its_braces)
+{
+    static const struct {
+        const char *prefix, *key, *name;
+    } names[] = {
+        {"lock:", "k", "redisson_lock__channel:{lock:k}"},
+        {"{lock}:", "k", "redisson_lock__channel:{lock}:k"},
+        {"lock:", "a{b}", "redisson_lock__channel:lock:a{b}"},
+    };
+    channels_init(&channels, hash_key);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct text key = text_of(names[i].key);
+        const struct channel *channel =
+            channels_add(&channels, 0, FORM_REDISSON, names[i].prefix, key);
+        cr_assert_eq(channel->len, strlen(names[i].name));
+        cr_assert_arr_eq(channel->name, names[i].name, channel->len);
+        free(channels_take(&channels, 0, FORM_REDISSON, names[i].prefix, key));
+    }
+    channels_free(&channels);
+}
+
 Test(redis_tables, a_channel_that_was_never_added_is_not_taken)
 {
     channels_init(&channels, hash_key);
