@@ -359,6 +359,29 @@ Test(shares, d9_a_wait_that_was_queued_is_counted_once, .init = stage_play, .fin
     cr_assert(until(count_asking() == 0), "%zu", count_asking());
 }
 
+/* D9: requests for a lock, with those that wait, never take the last 32 connections. */
+Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fini = stage_close)
+{
+    enum { WAITING = 64, ASKING = FEW_CONNECTIONS - WAITING - 32 };
+    int waiting[WAITING], asking[ASKING], late, holder;
+    stage.answers_at_once = false;
+    open_all(waiting, WAITING);
+    say_together(waiting, WAITING, WAITING_POST);
+    open_all(asking, ASKING);
+    say_together(asking, ASKING, POST);
+    cr_assert(until(stage.pending_count == WAITING + ASKING));
+    late = caller_open(API);
+    caller_say(late, POST);
+    expect_status(late, 429);
+    holder = caller_open(API);
+    caller_say(holder, DELETE);
+    cr_assert(until(stage.pending_count == WAITING + ASKING + 1), "a DELETE is let in");
+    close_all(waiting, WAITING);
+    close_all(asking, ASKING);
+    close(late);
+    close(holder);
+}
+
 /* ---- connections make room ---- */
 
 /* D9: where connections are few, those of a crowd are closed, and not one that has asked once and
