@@ -234,6 +234,22 @@ Test(tls, our_files)
                    "tls: key_file: is not the key of the certificate in cert_file", "files");
 }
 
+/* The log gives no hint of a port for TLS: the master spoke TLS. */
+Test(tls, a_master_that_ends_after_its_handshake)
+{
+    masters_start_over_tls(1, "no");
+    const int port = tls_flood_start(FLOOD_NOTHING, world_path("master.pem"), key_of("master"));
+    struct agent *agent =
+        agent_start(&(struct agent_options){.masters = format("['rediss://127.0.0.1:%d']", port),
+                                            .group = format(OF_CA, world_path("ca.pem")),
+                                            .not_ready = true});
+    cr_assert(eventually(agent_logged(agent, "master", "\"state\":\"down\"") > 0));
+    cr_assert_eq(agent_logged(agent, "master", "a port for TLS"), 0u, "%s",
+                 read_whole_file(agent->log));
+    agent_kill(agent);
+    tls_flood_stop();
+}
+
 /* A master that sends records without data, as fast as it can, costs nobody a lock: each is a turn
  * of the loop. */
 static void flooded(enum flood flood)

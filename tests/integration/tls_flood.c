@@ -38,7 +38,7 @@ static void *flood(void *arg)
     SSL *ssl = SSL_new(server.context);
     SSL_set_fd(ssl, client);
     if (SSL_accept(ssl) == 1)
-        while (!atomic_load(&server.stop) && send_record(ssl))
+        while (server.flood != FLOOD_NOTHING && !atomic_load(&server.stop) && send_record(ssl))
             atomic_fetch_add(&server.records, 1);
     SSL_free(ssl);
     close(client);
@@ -69,7 +69,7 @@ int tls_flood_start(enum flood kind, const char *certificate, const char *key)
     signal(SIGPIPE, SIG_IGN);
     server.flood = kind;
     server.context = SSL_CTX_new(TLS_server_method());
-    const int version = kind == FLOOD_KEY_UPDATES ? TLS1_3_VERSION : TLS1_2_VERSION;
+    const int version = kind == FLOOD_HELLO_REQUESTS ? TLS1_2_VERSION : TLS1_3_VERSION;
     cr_assert(SSL_CTX_set_min_proto_version(server.context, version) == 1 &&
               SSL_CTX_set_max_proto_version(server.context, version) == 1 &&
               SSL_CTX_use_certificate_chain_file(server.context, certificate) == 1 &&

@@ -84,8 +84,8 @@ Test(readers_scripts, c4_a_token_is_missing_beside_a_reader_and_denied_by_a_writ
     end(&one);
 }
 
-/* D3.3: a release that an agent sends of itself, and that comes late, does not take out what another
- * agent has adopted since. Its holder's does. */
+/* D3.3: a late release that an agent sent of itself spares what another agent has adopted since. A
+ * release that the holder asked for does not. */
 Test(readers_scripts, d3_3_a_late_release_of_its_own_spares_what_was_adopted)
 {
     begin(&one, NULL);
