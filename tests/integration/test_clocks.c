@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 TestSuite(clocks, .init = world_open, .fini = world_close, .timeout = 60);
@@ -159,6 +160,28 @@ static void lost_by_a_jump(struct agent *agent, struct watch *watch)
     cr_assert_not_null(strstr(watch->bytes, "\"reason\":\"clock_stopped\""), "%s", watch->bytes);
     cr_assert_null(strstr(watch->bytes, "\"event\":\"renewed\""), "%s", watch->bytes);
     cr_assert(eventually(lost_by_clocks(agent) == 1));
+}
+
+/* D5.3, R12: masters that forgot are told a guess of the numbers. It is made by the clock that most
+ * masters agree on, and this agent's is ten minutes ahead of it. */
+Test(clocks, d5_3_a_guess_is_made_by_the_agreed_clock)
+{
+    enum { BEHIND_S = 600 };
+    masters_start_with_clocks(3);
+    for (size_t i = 0; i < 3; i++) {
+        master_clock(i, -BEHIND_S * 1000);
+        master_do(i, "FLUSHALL");
+    }
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "limits: {max_ttl: 2s}\n", .not_ready = true});
+    cr_assert(eventually_within(
+        20000, metric(agent, "lockagent_group_masters_voting{group=\"main\"}") == 3));
+    for (size_t i = 0; i < 3; i++) {
+        const long long floor_s =
+            strtoll(master_do(i, "HGET lockagent:marker floor")->str, NULL, 10) / 1000000;
+        const long long ahead_s = floor_s - ((long long)time(NULL) - BEHIND_S);
+        cr_assert(ahead_s > -60 && ahead_s < 60, "the floor is %lld s ahead", ahead_s);
+    }
 }
 
 Test(clocks, r14_what_masters_that_jump_have_ended_is_lost_within_a_second)
