@@ -422,6 +422,18 @@ Test(metrics, numbers_survive_being_printed)
     expect("lockagent_releases_total{policy=\"jobs/*\"}", "9223372036854775807");
 }
 
+/* R16: a hand-over takes no round of the group. */
+Test(metrics, a_handover_is_no_round)
+{
+    trace((struct effect_trace){
+        .kind = TRACE_ATTEMPT, .answer = ANSWER_GRANTED, .cause = CAUSE_ARRIVAL, .queued_us = 1});
+    trace((struct effect_trace){
+        .kind = TRACE_ATTEMPT, .answer = ANSWER_GRANTED, .cause = CAUSE_HANDOVER, .queued_us = 1});
+    render();
+    expect("lockagent_group_rounds_total{group=\"main\"}", "1");
+    expect("lockagent_acquire_causes_total{policy=\"jobs/*\",cause=\"handover\"}", "1");
+}
+
 Test(metrics, what_the_core_traces_is_counted)
 {
     trace((struct effect_trace){.kind = TRACE_ATTEMPT,
