@@ -303,6 +303,19 @@ Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_releas
     end(&one);
 }
 
+/* D3.4: nor if it deletes the key. */
+Test(numbers, d3_a_master_that_has_followed_another_deletes_and_does_not_know)
+{
+    char known[100];
+    begin(&one, NULL);
+    vote_with_replid(known);
+    ask(&one, "SET lockagent:slot:0:lock:k " A40 AGENT "7:me PX 10000");
+    follow_another();
+    cr_assert(release_is_guarded(SCRIPT_RELEASE));
+    cr_assert_eq(ask_number(&one, "EXISTS", "lockagent:slot:0:lock:k"), 0);
+    end(&one);
+}
+
 /* D3.4: a hand-over on a master without a vote says so, also where nobody knows for how long. */
 Test(numbers, d3_a_hand_over_without_a_vote_says_so)
 {
