@@ -198,6 +198,23 @@ Test(streams, lost_is_said_in_time)
     expect(get(agent, "/locks/k?watch"), 404, "not_held");
 }
 
+/* D3.6: a lock that another holder has is valid no more, whatever validity was reported before. */
+Test(streams, d3_6_what_another_holder_has_is_not_valid)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "ttl=9s&renew=agent"), 201, NULL);
+    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
+    expect_event(watch, "held");
+    for (size_t i = 0; i < 3; i++)
+        master_do(i, "SET lock:k %s:000000b2:7:thief PX 60000", repeat("ab", 20));
+    const json_t *line = skip_renewals(watch);
+    cr_assert_str_eq(text(line, "event"), "lost");
+    cr_assert_str_eq(text(line, "reason"), "taken");
+    cr_assert_eq(count(line, "valid_for_ms"), 0);
+    cr_assert(is_over(watch));
+}
+
 /* A lease that its caller lets run out: the agent words the line, and looks at the clock, while
  * there is still time. On a machine that is too busy for that it may be late, and says so; but
  * never because it was meant to. */

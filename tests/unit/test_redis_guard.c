@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "redis_rig.h"
 
@@ -62,6 +63,17 @@ Test(redis_guard, d5_5_a_master_without_memory_serves_holders)
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
     ask(&one, "CONFIG SET maxmemory 0");
     RUN_UNTIL(view().votes, 5000);
+    end(&one);
+}
+
+/* D5.3: a guard that seems to have begun in the future began before a clock was set right. It lasts
+ * no longer for that. */
+Test(redis_guard, d5_3_a_guard_from_the_future_ends_in_time)
+{
+    begin_guarded(/* durable= */ false, /* started= */ false);
+    RUN_UNTIL(view().guarded_ms > 0, 3000);
+    ask(&one, "HSET lockagent:marker since %lld", ((long long)time(NULL) + 3600) * 1000);
+    RUN_UNTIL(view().votes, 8000);
     end(&one);
 }
 
