@@ -26,6 +26,6 @@ expect() { # expect GATE CODE FAILED: what it ends with where that gate fails
     fi
 }
 expect none 0 0
-for gate in test lint explore kubernetes coverage load; do # first and last of each lane
+for gate in test lint sim kubernetes coverage load; do # first and last of each lane
     expect "$gate" 1 1
 done
