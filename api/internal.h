@@ -1,5 +1,5 @@
-/* What the room's modules share, and nothing that they do: listeners, connections, the request that
- * a connection carries, and the room's limits. */
+/* What the files of the room share: its limits, listeners, connections and the request that a
+ * connection carries; then a section for each file. Private to api. */
 #ifndef LOCKAGENT_API_INTERNAL_H
 #define LOCKAGENT_API_INTERNAL_H
 
@@ -355,15 +355,13 @@ void connection_slow_reader_gives_way(struct api *api);
 /* Resumes the suspended connection, and asks for a run in which libmicrohttpd goes on with it. */
 void connection_resume(struct connection *connection);
 
-/* ---- response.c: bytes for libmicrohttpd ---- */
-
-/* ---- what is sent: NULL stands for out of memory ---- */
+/* ---- response.c: what is sent; NULL stands for out of memory ---- */
 
 /* Adds what every response has, and the content type unless it is NULL. */
 struct MHD_Response *response_typed(struct MHD_Response *response, const char *content_type);
 struct MHD_Response *response_copied(const char *bytes, size_t len, const char *content_type);
 
-/* ---- sending: each queues a response; MHD_NO closes the connection ---- */
+/* ---- response.c: sending; each queues a response, and MHD_NO closes the connection ---- */
 
 /* Consumes `response`; NULL: MHD_NO. */
 enum MHD_Result response_queue(struct connection *connection, unsigned status,
@@ -478,9 +476,9 @@ void strangers_stop(struct api *api);
 
 /* ---- rendering.c: pages that take long to render ---- */
 
-/* Pages that take long to render: lists, the status page, metrics. Together they have a quarter of
- * the agent's time, on all listeners, whoever asks for them. While that is used up a page is shared
- * if it is younger than SHARED_MS, and else waited for. */
+/* Lists, the status page and metrics. Together they have a quarter of the agent's time, on all
+ * listeners, whoever asks for them. While that is used up a page is shared if it is younger than
+ * SHARED_MS. Otherwise the connection waits. */
 
 /* Renders the page that the request asks for; its response is of rendering_response(). NULL: out of
  * memory. */
@@ -531,16 +529,6 @@ enum MHD_Result watch_begin(struct connection *connection);
 
 /* MHD_NO closes the connection. */
 enum MHD_Result status_page(struct connection *connection);
-
-/* ---- status.c: tables ---- */
-
-/* A status page as it is written. */
-struct status {
-    const struct api *api;
-    struct buffer page;
-    struct instant now;
-    struct text filter; /* of keys only those are shown that have it in them; empty: all */
-};
 
 /* ---- status.c: text in HTML ---- */
 
@@ -645,9 +633,5 @@ void request_completed(void *arg, struct MHD_Connection *http, void **context,
 void request_pool_start(struct api *api);
 /* No connection may have one. */
 void request_pool_free(struct api *api);
-
-/* ---- server.c: callers that have hung up ---- */
-
-/* ---- server.c: the pool of connections ---- */
 
 #endif

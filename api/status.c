@@ -10,9 +10,15 @@
 #include "agent/version.h"
 #include "api/page.h"
 
-/* ---- text in HTML ---- */
+/* A status page as it is written. */
+struct status {
+    const struct api *api;
+    struct buffer page;
+    struct instant now;
+    struct text filter; /* of keys only those are shown that have it in them; empty: all */
+};
 
-/* Text as it stands in HTML. */
+/* ---- text in HTML ---- */
 
 static const char *entity_of(char byte)
 {

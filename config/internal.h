@@ -261,10 +261,4 @@ void config_structure_read(struct config_loading *loading);
 /* Checks all of them, those of policies too. */
 void config_relations_check(struct config_loading *loading);
 
-/* ---- relations.c: policies ---- */
-
-/* ---- print.c ---- */
-
-/* ---- load.c: changes ---- */
-
 #endif

@@ -79,7 +79,7 @@ uint64_t redis_random(struct redis *redis);
 
 /* ---- pipeline.c: the ordered stream of commands of a master ---- */
 
-/* One master's ordered stream of commands: what was asked, in order, and its end.
+/* What was asked, in order, and its end.
  *
  * Invariants
  *   1. Every command appended is heard exactly once, in order, at the latest when it ends. A WAIT
@@ -248,7 +248,7 @@ struct master {
     int64_t doubtful_client_id; /* of one that ended with commands in flight (R5); 0: none */
 };
 
-/* ---- what the core and people are told ---- */
+/* ---- master.c: what the core and people are told ---- */
 
 /* The core's event of that kind about this master: MASTER_UP, MASTER_DOWN or MASTER_CLOCK. */
 void master_tell_core(struct master *master, enum event_kind kind);
@@ -285,7 +285,7 @@ void master_makes_no_sense(struct master *master, const char *asked);
  * People are told once per pipeline; `what` says of what. */
 void master_lacks_memory(struct master *master, const char *what);
 
-/* ---- the guard's word on it, in any group ---- */
+/* ---- master.c: the guard's word on it, in any group ---- */
 
 /* GUARD_VOTES where the group has no guard, or the master is not READY. */
 enum guard_state master_guard_state(const struct master *master);
@@ -296,7 +296,7 @@ bool master_is_unfit(const struct master *master);
 /* For how long it has no vote; 0: it has one, or the same; -1: not known for how long. */
 int64_t master_guarded_ms(const struct master *master);
 
-/* ---- the timer ---- */
+/* ---- master.c: the timer ---- */
 
 /* Not while the room stops. */
 void master_start_timer(struct master *master, uint64_t ms);
@@ -326,9 +326,8 @@ bool ask_has_loaded(const redisReply *reply);
 
 /* ---- marker.c: the guard (D5.3) ---- */
 
-/* Carries out the guard (D5.3): what agent/core/guard.c decides becomes scripts on the masters,
- * epochs of the core, and states. For groups that have a guard alone, but where it says
- * otherwise. */
+/* What agent/core/guard.c decides becomes scripts on the masters, epochs of the core, and states.
+ * For groups that have a guard, unless a function says `any group`. */
 
 /* Any group. What hears the answers of READY masters to what the guard asks is
  * redis->marker_heard. */
@@ -379,12 +378,10 @@ void health_look(struct redis *redis, uint8_t group);
 
 /* ---- subscriber.c: where releases are heard of (R9) ---- */
 
-/* The subscriber's connection of a master (R9): where releases of watched keys are heard of.
- *
- * It is opened when the first key of its group is watched and closed when none has been for a
- * while, beside the pipeline and only while that one is READY. What it says has no fixed order, so
- * what may come is counted: a message is always awaited where a channel is watched, any other word
- * only as often as it was asked for.
+/* The subscriber's connection of a master. It is opened when the first key of its group is watched,
+ * and closed when none has been for a while, beside the pipeline and only while that one is READY.
+ * What it says has no fixed order, so what may come is counted: a message is always awaited where a
+ * channel is watched, any other word only as often as it was asked for.
  *
  *   CLOSED --a key is watched--> OPENING --connected--> AUTH, SUBSCRIBE of all that is watched
  *      ^                            |                          |
@@ -469,7 +466,5 @@ void phases_tick(struct master *master);
 
 /* Ends all that is open of it, now or as soon as libuv lets go. Idempotent. */
 void phases_stop(struct master *master);
-
-/* ---- redis.c: the turn of the loop ---- */
 
 #endif
