@@ -194,6 +194,7 @@ Test(adoption, a_journal_keeps_the_agents_name)
     const struct reply *granted = acquire(first, "k", "ttl=10s&renew=agent");
     expect(granted, 201, NULL);
     const char *before = owner_of("k");
+    expect(get(first, "/livez"), 200, NULL); /* that the grant was written is noted by now (D8.3) */
     agent_kill(first);
     agent_restart(first);
     const int64_t until = valid_until(first, "k");
