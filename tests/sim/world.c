@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    ARENA_BYTES = 64 << 20,
+    ARENA_BYTES = 128 << 20,
     PROBE_AFTER_US = 3000000,
     TOLD_MS_MAX = 12000, /* the guard guesses after 10 s */
     SETTLED_AFTER_US = 2500000,
