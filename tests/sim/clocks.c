@@ -6,7 +6,7 @@
  *              1 s and a round trip, or later if answers are late or connections died: until so
  *              many masters have told their clocks in time that the hold's validity shows it
  *
- * Such an event concerns the holds that were asked for before it. For each of them it opens the
+ * Such an event concerns the holds whose attempt was sent before it. For each of them it opens the
  * time in which it need not be noticed yet. From then on a window is what its agent reports, and
  * two of them at once are a violation as ever.
  *
@@ -98,19 +98,22 @@ bool clocks_may_shorten(const struct hold *hold, int64_t us)
     return hold->shaken_us > 0 && us <= hold->shaken_us + SHORTENED_US;
 }
 
+static void gain(struct world *w, struct hold *hold, uint8_t m, int64_t us)
+{
+    struct gained *gained = &hold->gained[m];
+    gained->noticed_us = noticed_us(w, hold, m);
+    gained->us += us;
+    gained->at = w->now;
+}
+
 /* The masters have gained `us`. */
 static void shake(struct world *w, struct hold *hold, uint16_t masters, int64_t us)
 {
     hold->shaken_at = w->now;
     hold->shaken_us += us;
-    for (uint8_t m = 0; m < w->options.masters; m++) {
-        struct gained *gained = &hold->gained[m];
-        if ((masters >> m & 1) == 0)
-            continue;
-        gained->noticed_us = noticed_us(w, hold, m);
-        gained->us += us;
-        gained->at = w->now;
-    }
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        if ((masters >> m & 1) != 0)
+            gain(w, hold, m, us);
 }
 
 /* What is noticed at any master makes the rounds void that were sent before. */
@@ -138,24 +141,53 @@ static uint16_t all_masters(const struct world *w)
     return (uint16_t)((1u << w->options.masters) - 1);
 }
 
-/* Its agent may have noticed since then what happened before it asked, and takes that off too. */
+void clocks_asked(struct world *w, uint8_t agent, const struct message *message)
+{
+    for (size_t i = 0; i < message->count; i++) {
+        struct attempt *attempt = world_allocate(w, sizeof *attempt);
+        memcpy(attempt->random, message->orders[i].token.random, RANDOM_BYTES);
+        attempt->sent_at = w->now;
+        for (uint8_t m = 0; m < w->options.masters; m++)
+            attempt->gained_us[m] = w->masters[m].gained_us;
+        attempt->next = w->agents[agent].attempts;
+        w->agents[agent].attempts = attempt;
+    }
+}
+
+/* Returns the first command that carried the token of the hold. */
+static const struct attempt *attempt_of(struct world *w, const struct hold *hold)
+{
+    const struct attempt *first = NULL, *attempt = w->agents[hold->agent].attempts;
+    for (; attempt != NULL; attempt = attempt->next)
+        if (memcmp(attempt->random, hold->token.random, RANDOM_BYTES) == 0)
+            first = attempt;
+    if (first == NULL)
+        checker_fail(w, "C4 k%u: a%u granted a token that it asked no master for", hold->key,
+                     hold->agent);
+    return first;
+}
+
+/* A lease is as long as it seems if its master jumped before the command came. Its agent may
+ * notice such a jump later, and takes it off too. */
 void clocks_granted(struct world *w, struct hold *hold)
 {
     const struct agent *agent = &w->agents[hold->agent];
-    int64_t asked_at = hold->asked.asked_at;
+    if (agent->gained_us == 0 && w->jumped_us == 0)
+        return;
+    const struct attempt *attempt = attempt_of(w, hold);
+    if (attempt == NULL)
+        return;
+    int64_t sent_at = attempt->sent_at;
     if (agent->gained_us > 0 &&
-        (agent->gone_on_at > asked_at || !was_read_since(w, hold->agent, agent->gone_on_at))) {
-        shake(w, hold, agent->gone_on_at > asked_at ? all_masters(w) : 0, agent->gained_us);
+        (agent->gone_on_at > sent_at || !was_read_since(w, hold->agent, agent->gone_on_at))) {
+        shake(w, hold, agent->gone_on_at > sent_at ? all_masters(w) : 0, agent->gained_us);
         hold->shaken_at = agent->gone_on_at;
     }
     if (w->jumped_us > 0 &&
-        (w->jumped_at > asked_at || !was_read_since(w, hold->agent, w->jumped_at))) {
-        uint16_t jumped = 0;
-        for (uint8_t m = 0; m < w->options.masters; m++) {
-            if (w->masters[m].jumped_at > asked_at)
-                jumped |= (uint16_t)(1u << m);
-        }
-        shake(w, hold, jumped, w->jumped_us);
+        (w->jumped_at > sent_at || !was_read_since(w, hold->agent, w->jumped_at))) {
+        shake(w, hold, 0, w->jumped_us);
+        for (uint8_t m = 0; m < w->options.masters; m++)
+            gain(w, hold, m, w->masters[m].gained_us - attempt->gained_us[m]);
         hold->shaken_at = w->jumped_at > agent->gone_on_at ? w->jumped_at : agent->gone_on_at;
     }
     for (uint8_t m = 0; m < w->options.masters; m++)
@@ -233,6 +265,7 @@ void clocks_jump(struct world *w, uint8_t master, int64_t us)
 void clocks_stepped(struct world *w, uint8_t master, int64_t us)
 {
     w->masters[master].jumped_at = w->jumped_at = w->now;
+    w->masters[master].gained_us += us;
     w->jumped_us += us;
     for (uint8_t a = 0; a < w->options.agents; a++)
         shake_all(w, a, (uint16_t)(1u << master), us);

@@ -566,6 +566,7 @@ static void set_up(struct world *w, uint64_t seed)
         agent->wall_us = prng_between(&w->prng, -w->options.wall_us, w->options.wall_us);
         agent->stalled = agent->alive = agent->paused = false;
         agent->paused_us = agent->gone_on_at = agent->gained_us = 0;
+        agent->attempts = NULL;
         memset(agent->clock_read_at, 0, sizeof agent->clock_read_at);
         agent->incarnation = 0;
         agent->stalled_last = 0;

@@ -369,6 +369,7 @@ struct master {
     int64_t rate_ppm, wall_us, jumped_us;
     int64_t stepped_at; /* its clock, last; 0: it has not */
     int64_t jumped_at;  /* the same, forward */
+    int64_t gained_us;  /* by all jumps forward */
     bool paused, down;
     bool promoted;            /* it was a replica before it comes up */
     uint32_t boot, histories; /* histories: replication ids that it has had (R21) */
@@ -510,6 +511,14 @@ struct hold {
     uint16_t next_in_bucket;
 };
 
+/* A token that an agent asked masters for. */
+struct attempt {
+    uint8_t random[RANDOM_BYTES];
+    int64_t sent_at;                /* the first command that carried it */
+    int64_t gained_us[SIM_MASTERS]; /* by the masters' clocks until then */
+    struct attempt *next;           /* the one before */
+};
+
 struct journalled {
     bool used;
     uint8_t key; /* the place */
@@ -545,6 +554,7 @@ struct agent {
     /* when it went on last, after how long; 0: it was never paused */
     int64_t gone_on_at, gained_us;
     int64_t clock_read_at[SIM_MASTERS]; /* when it asked for the last answer that came in time */
+    struct attempt *attempts;           /* the last one first */
     int64_t timer_at;                   /* INT64_MAX: not armed */
     bool in_turn;                       /* it writes at the end of a turn that goes on */
     int64_t stalled_last;               /* real time at which the last stall ended */
@@ -775,7 +785,9 @@ void clocks_stepped(struct world *w, uint8_t master, int64_t us);
 bool clocks_are_behind(const struct world *w, uint8_t agent, int64_t asked_at);
 /* R14: a gain may be noticed while what the agent was asked then is under way, which is void. */
 bool clocks_may_void(const struct world *w, uint8_t agent, int64_t asked_at);
-/* A hold begins; its request may be older than what shook the clocks. */
+/* Notes the tokens for which the agent asks masters. */
+void clocks_asked(struct world *w, uint8_t agent, const struct message *message);
+/* A hold begins. Its attempt may be older than the event that shook the clocks. */
 void clocks_granted(struct world *w, struct hold *hold);
 /* C1: a clock has stepped, and this hold's agent need not have noticed it yet. */
 bool clocks_excuse(struct world *w, const struct hold *hold);
