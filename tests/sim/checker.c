@@ -1340,9 +1340,7 @@ void checker_store(struct world *w, struct hold *hold)
                    (hold->mode == MODE_WRITE && hold->token.fence <= w->registers[hold->key].read);
     if (is_late && !w->switches.register_accepts_all) {
         w->figures.writes_rejected++;
-        /* others may have had the key between the release and what undid it (C12) */
-        bool is_first = !hold->came_back;
-        if (is_first && !hold->ended && hold->window_until > w->now && hold->shaken_us == 0)
+        if (!hold->came_back && !hold->ended && hold->window_until > w->now && hold->shaken_us == 0)
             checker_fail(w, "C3 k%u: the register rejects its living holder", hold->key);
         return;
     }

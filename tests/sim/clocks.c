@@ -194,12 +194,15 @@ void clocks_granted(struct world *w, struct hold *hold)
         hold->gained[m].at = hold->shaken_at;
 }
 
-/* What was sent after all gains were noticed counts from after them. Nothing is left of them. */
+/* A renewal that was sent after all gains were noticed counts from after them. They leave nothing
+ * behind, unless another holder had the key before they were noticed: the hold goes on with the
+ * smaller number. */
 void clocks_renewed(const struct world *w, uint8_t agent, struct hold *hold)
 {
     if (hold->shaken_us == 0 || hold->shared || agent != hold->agent ||
         hold->renewal_at < hold->shaken_at || !was_read_since(w, agent, hold->shaken_at))
         return;
+    hold->came_back |= w->fence_last[hold->key] > hold->token.fence;
     hold->shaken_us = hold->shaken_at = 0;
     hold->shaken_on = 0;
     memset(hold->gained, 0, sizeof hold->gained);

@@ -482,8 +482,10 @@ struct hold {
     uint32_t secret_before;
     /* the incarnation of its agent that has refused this key since its release; 0: none */
     uint32_t used_up;
-    bool crossed;   /* a repair was on its way as a release elsewhere found no key there (R7) */
-    bool came_back; /* it was released, and renewed after it: a master forgot meanwhile (C12) */
+    bool crossed; /* a repair was on its way as a release elsewhere found no key there (R7) */
+    /* It was renewed after another holder may have had the key: a master forgot its release (C12),
+     * or a clock had stepped (A1, A3). */
+    bool came_back;
     /* and its release was answered: 204, 202, or that it is nobody's any more (D3.7) */
     bool released;
     int64_t released_from, released_at; /* when that was asked for, and answered */
