@@ -968,7 +968,7 @@ void line_after_step(struct world *w, uint8_t agent, const struct event *event);
 /* And as what was sent is written. */
 void line_after_flush(struct world *w, uint8_t agent);
 
-/* checker.c: the promises, checked from the outside */
+/* checker.c, answers.c, holds.c: the promises, checked from the outside */
 void checker_reset(struct world *w);
 void checker_fail(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);

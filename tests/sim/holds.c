@@ -1,0 +1,282 @@
+/* The holds that callers know, and the windows in which agents report them (C1, C5, C9, C17). */
+#include "checker.h"
+
+#include <string.h>
+
+/* ---- holds ----------------------------------------------------------------------------------- */
+
+static uint16_t *bucket(struct world *w, const uint8_t random[RANDOM_BYTES])
+{
+    uint32_t hash;
+    memcpy(&hash, random, sizeof hash);
+    return &w->buckets[hash % SIM_HOLD_BUCKETS];
+}
+
+struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES])
+{
+    for (uint16_t i = *bucket(w, random); i != 0; i = w->holds[i].next_in_bucket)
+        if (memcmp(w->holds[i].token.random, random, RANDOM_BYTES) == 0)
+            return &w->holds[i];
+    return NULL;
+}
+
+struct hold *hold_new(struct world *w, uint8_t agent, uint8_t key, const struct token *token)
+{
+    if (w->hold_count == SIM_HOLDS) {
+        checker_fail(w, "sim: too many holds in one run");
+        return NULL;
+    }
+    uint16_t *first = bucket(w, token->random);
+    struct hold *hold = &w->holds[w->hold_count];
+    *hold = (struct hold){
+        .token = *token, .key = key, .agent = agent, .granted_at = w->now, .window_from = w->now};
+    hold->incarnation = w->agents[agent].incarnation;
+    hold->next_in_bucket = *first;
+    *first = w->hold_count++;
+    return hold;
+}
+
+/* ---- what agents report ---------------------------------------------------------------------- */
+
+void hold_drop(struct world *w, uint8_t agent, struct hold *hold)
+{
+    struct hold **at = &w->agents[agent].held[hold->key];
+    while (*at != NULL && *at != hold)
+        at = &(*at)->tenures[agent].next;
+    if (*at != NULL)
+        *at = hold->tenures[agent].next;
+    hold->tenures[agent].is_held = false;
+    hold->tenures[agent].next = NULL;
+}
+
+/* R11: the hold has ended, and its owner, who asked for it once more, may contend only now. */
+void hold_left_owner(struct world *w, uint8_t agent, const struct hold *hold)
+{
+    for (size_t i = 0; i < SIM_REQUESTS && hold->owner != 0; i++) {
+        struct request *request = w->agents[agent].open[i];
+        if (request != NULL && request->kind == EVENT_ACQUIRE && request->key == hold->key &&
+            request->owner == hold->owner)
+            request->queued = ++w->arrivals;
+    }
+}
+
+void checker_drop_all(struct world *w, uint8_t agent)
+{
+    for (uint8_t key = 0; key < SIM_KEYS; key++)
+        while (w->agents[agent].held[key] != NULL)
+            hold_drop(w, agent, w->agents[agent].held[key]);
+}
+
+/* At a mutex it takes the place of another one. */
+void hold_put(struct world *w, uint8_t agent, struct hold *hold)
+{
+    struct hold **first = &w->agents[agent].held[hold->key];
+    hold_drop(w, agent, hold);
+    while (!options_kind(&w->options, hold->key).rw && *first != NULL)
+        hold_drop(w, agent, *first);
+    hold->tenures[agent].next = *first;
+    hold->tenures[agent].is_held = true;
+    *first = hold;
+}
+
+void hold_begin_tenure(struct world *w, uint8_t agent, struct hold *hold,
+                       const struct effect_answer *answer)
+{
+    hold_drop(w, agent, hold);
+    hold->tenures[agent] = (struct tenure){
+        .lock = answer->lock, .lock_is_known = true, .max_hold_until = answer->hold.max_hold_until};
+    hold_put(w, agent, hold);
+}
+
+/* The hold that a trace tells of; NULL: none that this agent reports. */
+struct hold *hold_traced(struct world *w, uint8_t agent, uint8_t key,
+                         const struct effect_trace *trace)
+{
+    struct hold *hold = w->agents[agent].held[key], *unknown = NULL;
+    bool is_shared = options_kind(&w->options, key).rw;
+    for (; hold != NULL && is_shared; hold = hold->tenures[agent].next) {
+        const struct tenure *tenure = &hold->tenures[agent];
+        if (tenure->lock_is_known && tenure->lock.slot == trace->lock.slot &&
+            tenure->lock.generation == trace->lock.generation)
+            return hold;
+        if (!tenure->lock_is_known && hold->token.fence == trace->fence)
+            unknown = hold;
+    }
+    return is_shared ? unknown : hold;
+}
+
+/* ---- C1: windows ----------------------------------------------------------------------------- */
+
+void hold_check_alone(struct world *w, struct hold *hold)
+{
+    struct hold **windows = w->windows[hold->key];
+    struct key_kind kind = options_kind(&w->options, hold->key);
+    uint16_t kept = 0;
+    bool known = false;
+    for (uint16_t i = 0; i < w->window_count[hold->key]; i++) {
+        struct hold *other = windows[i];
+        if (other->ended || other->window_until <= w->now)
+            continue;
+        windows[kept++] = other;
+        known = known || other == hold;
+        bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
+        bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold);
+        if (other != hold && !hold->ended && !both_read && !excused)
+            checker_fail(w,
+                         "%s k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
+                         "is held too",
+                         kind.rw            ? "C14"
+                         : kind.permits > 1 ? "C15"
+                                            : "C1",
+                         hold->key, other->token.random[0], other->token.random[1], other->agent,
+                         (long long)(other->window_until - w->now), hold->token.random[0],
+                         hold->token.random[1], hold->agent);
+    }
+    if (!known && kept < SIM_OPEN_WINDOWS)
+        windows[kept++] = hold;
+    w->window_count[hold->key] = kept;
+}
+
+static void check_view(struct world *w, uint8_t agent, struct hold *hold,
+                       const struct hold_view *view)
+{
+    struct instant now = agent_clock(w, agent);
+    const struct tenure *tenure = &hold->tenures[agent];
+    if (!instant_before(now, view->valid_until))
+        checker_fail(w, "C5 a%u reports k%u held %lld us after its validity", agent, hold->key,
+                     (long long)instant_us_between(view->valid_until, now));
+    if (tenure->lost)
+        checker_fail(w, "C5 a%u reports k%u held after it said lost", agent, hold->key);
+    if (view->token.fence != hold->token.fence || view->mode != hold->mode)
+        checker_fail(w, "C9 a%u changed the number or the mode of k%u", agent, hold->key);
+    if (instant_before(view->max_hold_until, view->valid_until) ||
+        view->max_hold_until.us != tenure->max_hold_until.us)
+        checker_fail(w, "C9 a%u: k%u goes beyond its max_hold", agent, hold->key);
+    int64_t back_us = instant_us_between(view->valid_until, tenure->valid_until);
+    if (back_us > 0 && !clocks_may_shorten(hold, back_us))
+        checker_fail(w, "C9 a%u shortened the validity of k%u by %lld us", agent, hold->key,
+                     (long long)back_us);
+}
+
+/* R7: but for keys that it lost by its holder's wish, or on a master that forgot. */
+static void check_confirmed(struct world *w, uint8_t agent, struct hold *hold,
+                            const struct hold_view *view)
+{
+    hold->known = hold->known || view->confirmed == w->options.masters;
+    if (hold->ended || w->switches.broken != ASSUME_ALL || w->forgot_at >= hold->asked.begun_at ||
+        clocks_excuse(w, hold))
+        return;
+    unsigned has = master_count_holding(w, hold->key, hold->token.random);
+    if (view->confirmed > has + clocks_unnoticed(w, hold))
+        checker_fail(w, "C5 a%u lists k%u as confirmed by %u masters, and %u have its key", agent,
+                     hold->key, view->confirmed, has);
+}
+
+/* R21. What a master has forgotten since its round began, its replicas have forgotten too. */
+static void check_replicated(struct world *w, const struct hold *hold)
+{
+    int64_t round_us = (int64_t)w->options.ttl_ms_max * 1000;
+    if (w->options.ack == 0 || hold->ended ||
+        (w->forgot_at >= 0 && w->forgot_at >= w->now - round_us))
+        return;
+    unsigned has = replica_count_holding(w, hold->key, hold->token.random, hold->window_until);
+    if (has < w->options.ack)
+        checker_fail(w, "C17 k%u is valid for %lld us more, for so long %u replicas have it",
+                     hold->key, (long long)(hold->window_until - w->now), has);
+}
+
+void checker_voted(struct world *w, const struct order *order)
+{
+    int64_t guard_us = (int64_t)w->config.max_ttl_ms * 990;
+    bool is_promoted = w->options.replicas > 0 && w->promoted_at >= 0;
+    if (is_promoted && w->now < w->promoted_at + guard_us)
+        checker_fail(w, "C17 k%u is granted %lld us after a replica was promoted", order->key,
+                     (long long)(w->now - w->promoted_at));
+}
+
+/* A1, A3: a clock has stepped since the hold was asked for, so its window is what its agent reports
+ * now. */
+static void report_shaken(struct world *w, uint8_t agent, struct hold *hold,
+                          const struct hold_view *view)
+{
+    hold->tenures[agent].valid_until = view->valid_until;
+    hold->window_until = agent_real_us(w, agent, view->valid_until);
+    hold_check_alone(w, hold);
+}
+
+void hold_report(struct world *w, uint8_t agent, const struct hold_view *view)
+{
+    struct hold *hold = checker_find(w, view->token.random);
+    if (hold == NULL || !hold->tenures[agent].is_held) {
+        checker_fail(w, "C4 a%u reports a hold that it was never granted", agent);
+        return;
+    }
+    check_view(w, agent, hold, view);
+    hold->ttl_ms = view->ttl_ms;
+    check_confirmed(w, agent, hold, view);
+    if (hold->shaken_us > 0) {
+        report_shaken(w, agent, hold, view);
+        return;
+    }
+    if (!instant_before(hold->tenures[agent].valid_until, view->valid_until))
+        return;
+    hold->tenures[agent].valid_until = view->valid_until;
+    int64_t until = agent_real_us(w, agent, view->valid_until);
+    if (until <= hold->window_until)
+        return;
+    if (hold->window_until < w->now)
+        hold->window_from = w->now;
+    hold->window_until = until;
+    hold_check_alone(w, hold);
+    check_replicated(w, hold);
+}
+
+void checker_java(struct world *w, struct hold *hold)
+{
+    hold_check_alone(w, hold);
+}
+
+/* What had not ended is the same hold as before, and binds its agent as before. */
+void checker_restored(struct world *w, uint8_t agent, uint8_t key,
+                      const struct noted_hold *restored)
+{
+    struct hold *hold = checker_find(w, restored->token.random);
+    bool resumes = !restored->ended && instant_before(agent_clock(w, agent), restored->valid_until);
+    if (hold == NULL || !resumes)
+        return;
+    struct tenure *tenure = &hold->tenures[agent];
+    tenure->lock_is_known = false;
+    if (tenure->lost)
+        checker_fail(w, "C5 a%u finds k%u held, which it had said to be lost", agent, key);
+    if (tenure->valid_until.us != restored->valid_until.us)
+        checker_fail(w, "C5 a%u finds another validity of k%u than it had reported", agent, key);
+    if (hold->agent == agent) { /* else it was adopted elsewhere meanwhile */
+        hold->incarnation = w->agents[agent].incarnation;
+        hold->doubtful = true;
+        hold->bound = false;
+        hold->count = restored->terms.count;
+    }
+    hold_put(w, agent, hold);
+    w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
+    w->figures.restored++;
+}
+
+void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
+{
+    const struct hold *hold = leaving->hold;
+    *(leaving->stuck ? &w->figures.stuck : &w->figures.unbound) += 1;
+    if (hold->tenures[agent].is_held && hold->owner == 0 && (hold->ended || leaving->stuck))
+        checker_fail(w, "C6 a%u holds k%u on, and the caller that it was bound to %s", agent,
+                     hold->key, leaving->stuck ? "does not read" : "is gone");
+}
+
+/* C1: what was given up is told to be held again, so it binds everybody again. Where it is asked
+ * for as its release at another agent is under way, either may come last. */
+void checker_taken_up(struct world *w, struct hold *hold, const struct request *request)
+{
+    if (hold->elsewhere && !answers_came_after_release(hold, request))
+        return;
+    hold->came_back |= hold->released;
+    hold->ended = hold->released = hold->elsewhere = false;
+    hold_check_alone(w, hold);
+}
