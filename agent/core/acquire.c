@@ -81,7 +81,7 @@ static uint8_t slot_draw(struct core *core, struct key *key)
         from = candidates(key);
     }
     CORE_ASSERT(from != 0);
-    for (int64_t skip = random_below(&core->random, count_slots(from)); skip > 0; skip--)
+    for (int64_t skip = chance_below(core, CHANCE_SLOT, count_slots(from)); skip > 0; skip--)
         from &= from - 1;
     return (uint8_t)(1 + __builtin_ctzll(from));
 }

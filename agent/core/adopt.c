@@ -160,8 +160,6 @@ static void take_from_lost(struct core *core, struct lock *lock, const struct lo
     lock->terms = lost->terms;
     lock_keep_words(core, lock, lock_words(lost));
     lock->terms.bound = false; /* its connection has ended, or its caller has left it */
-    lock->refuses = lost->refuses;
-    lock->forget_at = lost->forget_at;
     lock->reason = lost->reason;
     lock->moved = lost->moved;
 }

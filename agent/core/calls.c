@@ -99,21 +99,17 @@ static void again_left(struct core *core, struct core_request *request)
  * A hold that was answered several times is given back only when none of the answers was delivered:
  * `answers` counts those that have not failed. */
 
-static bool is_refused(const struct core *core, const struct lock *lock)
-{
-    return lock->refuses &&
-           (lock->state == LOCK_RELEASING || instant_before(core->now, lock->forget_at));
-}
-
-/* The one lock of the key that the secret still means: as the first request left it. */
+/* Returns the one lock of the key that the secret still means, as the first request left it, or
+ * NULL. A DELETE that is repeated means the release, too. */
 static struct lock *find_lock(const struct core *core, const struct key *key,
-                              const struct secret *secret)
+                              const struct secret *secret, bool is_used_up)
 {
     CORE_ASSERT(secret->len > 0);
     struct lock *lock = NULL;
     while ((lock = lock_index_next_secret(core, key, secret, lock)) != NULL) {
+        bool is_over = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED;
         bool known = lock->state == LOCK_HELD || lock->state == LOCK_LOST ||
-                     is_refused(core, lock) ||
+                     (is_over && is_used_up) ||
                      (lock->state == LOCK_ENDED && lock->reason != REASON_NONE);
         if (known && !MUTANT(REPEAT_CONTENDS))
             return lock;
@@ -141,10 +137,7 @@ static struct core_request *find_request(const struct key *key, const struct sec
 static void answer_from_lock(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
-    if (is_refused(core, lock)) {
-        request_answer(core, request,
-                       (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
-    } else if (lock_words(lock)->asked != request->words.asked) {
+    if (lock_words(lock)->asked != request->words.asked) {
         request_answer(core, request,
                        (struct effect_answer){.answer = ANSWER_IDEMPOTENCY_MISMATCH});
     } else if (lock_is_held(core, lock)) {
@@ -153,6 +146,12 @@ static void answer_from_lock(struct core *core, struct lock *lock, struct core_r
         request_answer(core, request,
                        (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
     }
+}
+
+static void answer_superseded(struct core *core, struct core_request *request)
+{
+    request_answer(core, request,
+                   (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
 }
 
 /* In the queue, and before the masters, the newer request stands where the older one stood. */
@@ -171,8 +170,7 @@ static void take_place(struct core *core, struct core_request *older, struct cor
         attempt->errand->contender = newer->slot;
     newer->attempt = attempt;
     older->attempt = NULL;
-    request_answer(core, older,
-                   (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
+    answer_superseded(core, older);
 }
 
 /* D3: what must be the same when a request is asked again with its idempotency key; also after a
@@ -189,11 +187,15 @@ static uint64_t idempotency_hash(const struct event_acquire *event)
 MUST_CHECK static bool idempotency_settles(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_BEGUN);
-    if (request->words.idempotency.len == 0)
+    const struct secret *secret = &request->words.idempotency;
+    if (secret->len == 0)
         return false;
-    struct lock *lock = find_lock(core, request->key, &request->words.idempotency);
-    struct core_request *older =
-        lock == NULL ? find_request(request->key, &request->words.idempotency) : NULL;
+    if (used_up_has(core, request->key, secret)) {
+        answer_superseded(core, request);
+        return true;
+    }
+    struct lock *lock = find_lock(core, request->key, secret, /* is_used_up= */ false);
+    struct core_request *older = lock == NULL ? find_request(request->key, secret) : NULL;
     if (lock != NULL)
         answer_from_lock(core, lock, request);
     else if (older != NULL && older->words.asked != request->words.asked)
@@ -214,47 +216,10 @@ MUST_CHECK static bool idempotency_keeps(struct lock *lock)
     return true;
 }
 
-/* A DELETE of a lock: the idempotency key that it was acquired with, if any, is refused from now
- * on. */
-static void idempotency_use_up(struct core *core, struct lock *lock)
+static void use_up(struct core *core, const struct key *key, const struct secret *secret)
 {
-    CORE_ASSERT(lock->state != LOCK_FREE);
-    if (lock_words(lock)->idempotency.len == 0 || MUTANT(IDEMPOTENCY_NOT_USED_UP))
-        return;
-    lock->refuses = true;
-    /* remembered as lost or used up: from now on, for the whole time */
-    if (lock->state == LOCK_ENDED) {
-        lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
-        debt_settled(core, lock);
-    }
-}
-
-struct lock *idempotency_released(struct core *core, struct key *key, const struct secret *secret)
-{
-    CORE_ASSERT(secret->len > 0);
-    CORE_ASSERT(key->references > 0);
-    struct lock *lock = find_lock(core, key, secret);
-    if (lock != NULL) {
-        idempotency_use_up(core, lock);
-        return lock;
-    }
-    struct core_request *older = find_request(key, secret);
-    if (older != NULL) {
-        struct lock *attempt = request_attempt(older);
-        request_answer(core, older,
-                       (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
-        if (attempt != NULL)
-            attempt_abandoned(core, attempt);
-        contend_left(core, key);
-    }
-    struct lock *memory = lock_new(core, key, LOCK_RELEASING, MODE_WRITE);
-    if (memory == NULL)
-        return NULL;
-    lock_keep_words(core, memory, &(struct words){.idempotency = *secret});
-    lock_index_secret(core, memory);
-    memory->refuses = memory->stranger = memory->given_back = true;
-    debt_begun(core, memory, /* except= */ 0);
-    return memory;
+    if (secret->len > 0 && !MUTANT(IDEMPOTENCY_NOT_USED_UP))
+        used_up_add(core, key, secret);
 }
 
 /* ---- the calls ---- */
@@ -485,18 +450,31 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
     }
 }
 
-static void release_by_idempotency(struct core *core, struct key *key, struct core_request *request,
-                                   struct text text)
+/* Ends a request that waits or asks the masters, and its attempt. */
+static void supersede(struct core *core, struct core_request *request)
 {
-    CORE_ASSERT(text.len > 0);
-    CORE_ASSERT(request->key == key);
-    struct secret secret = {0};
-    secret_take(&secret, text);
-    struct lock *lock = idempotency_released(core, key, &secret);
-    if (lock == NULL)
-        request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
-    else
+    struct key *key = request->key;
+    struct lock *attempt = request_attempt(request);
+    answer_superseded(core, request);
+    if (attempt != NULL)
+        attempt_abandoned(core, attempt);
+    contend_left(core, key);
+}
+
+static void release_by_idempotency(struct core *core, struct core_request *request,
+                                   const struct secret *secret)
+{
+    CORE_ASSERT(secret->len > 0);
+    struct key *key = request->key;
+    struct lock *lock = find_lock(core, key, secret, used_up_has(core, key, secret));
+    struct core_request *older = lock == NULL ? find_request(key, secret) : NULL;
+    use_up(core, key, secret);
+    if (older != NULL)
+        supersede(core, older);
+    if (lock != NULL)
         release_known(core, lock, request);
+    else
+        request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
 }
 
 void call_release(struct core *core, const struct event_release *event)
@@ -504,12 +482,14 @@ void call_release(struct core *core, const struct event_release *event)
     struct key *key = key_get(core, event->key);
     struct core_request *request = request_new(core, event->request, key);
     if (event->idempotency.len > 0) {
-        release_by_idempotency(core, key, request, event->idempotency);
+        struct secret secret = {0};
+        secret_take(&secret, event->idempotency);
+        release_by_idempotency(core, request, &secret);
         return;
     }
     struct lock *lock = lock_by_token(core, key, &event->token);
     if (lock != NULL) {
-        idempotency_use_up(core, lock);
+        use_up(core, key, &lock_words(lock)->idempotency);
         release_known(core, lock, request);
     } else if (is_shapeless(key, &event->token)) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});

@@ -61,11 +61,8 @@ static void check_names(const struct core *core, const struct lock *lock)
 {
     const struct secret *secret = &lock_words(lock)->idempotency;
     const struct lock *at = NULL;
-    CORE_ASSERT(hash_has(&lock->by_token) || (lock->state == LOCK_ENDED && lock->stranger));
-    if (hash_has(&lock->by_token)) {
-        while ((at = lock_index_next(core, lock->key, &lock->token, at)) != lock)
-            CORE_ASSERT(at != NULL);
-    }
+    while ((at = lock_index_next(core, lock->key, &lock->token, at)) != lock)
+        CORE_ASSERT(at != NULL);
     CORE_ASSERT(secret->len == 0 || hash_has(&lock->words->by_secret));
     at = NULL;
     while (secret->len > 0 && (at = lock_index_next_secret(core, lock->key, secret, at)) != lock)
@@ -322,5 +319,6 @@ void core_check(const struct core *core)
     check_ended(&core->locks_remembered, /* owe= */ false);
     check_heap(&core->timers);
     check_heap(&core->renewals);
+    used_up_check(core);
     check_counts(core, &found);
 }

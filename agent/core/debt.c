@@ -100,8 +100,7 @@ void debt_settled(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ENDED);
     CORE_ASSERT((lock->owed & ~lock->written) == 0);
-    bool remembered = (lock->reason != REASON_NONE || lock->refuses) &&
-                      instant_before(core->now, lock->forget_at);
+    bool remembered = lock->reason != REASON_NONE && instant_before(core->now, lock->forget_at);
     if (lock->owed == 0 && !remembered) {
         lock_free(core, lock);
         return;
@@ -119,8 +118,7 @@ void debt_settled(struct core *core, struct lock *lock)
 static void end_owing(struct core *core, struct lock *lock, master_set owed)
 {
     CORE_ASSERT(lock->owed == 0);
-    lock->forget_at =
-        instant_after_ms(core->now, lock->refuses ? used_up_ms(core) : REMEMBER_LOST_MS);
+    lock->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
     /* an entry is named by its label as well (R17) */
     if (lock->reason == REASON_NONE && lock->words != NULL && lock->key->form != FORM_SHARED)
         lock->words->words.label_len = 0;

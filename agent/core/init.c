@@ -86,11 +86,13 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         names.sizes[size] = place_slots(&layout, keys, names_slot_bytes(size));
     struct slots contests = place_slots(&layout, keys, sizeof(struct contest)),
                  errands = place_slots(&layout, locks, errand_bytes_for(config)),
-                 words = place_slots(&layout, locks, sizeof(struct kept_words));
+                 words = place_slots(&layout, locks, sizeof(struct kept_words)),
+                 used_up = place_slots(&layout, config->locks_max, sizeof(struct used_up));
     struct core_request *request_table =
         place(&layout, config->requests_max, sizeof(struct core_request));
     struct hash_table by_name = place_hash(&layout, keys), by_token = place_hash(&layout, locks),
-                      by_secret = place_hash(&layout, locks);
+                      by_secret = place_hash(&layout, locks),
+                      used_up_by_secret = place_hash(&layout, config->locks_max);
     struct timers timers = place_timers(&layout, locks + keys + config->requests_max),
                   renewals = place_timers(&layout, locks);
     if (core != NULL) {
@@ -98,6 +100,7 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         core->keys = key_table, core->keys_size = keys;
         core->names = names;
         core->contests = contests, core->errands = errands, core->words = words;
+        core->used_up = used_up, core->used_up_by_secret = used_up_by_secret;
         core->requests = request_table;
         core->keys_by_name = by_name;
         core->locks_by_token = by_token, core->locks_by_secret = by_secret;
@@ -139,6 +142,16 @@ static uint64_t agent_name(uint64_t seed)
     return random_next(&random) | 1;
 }
 
+static void seed_chances(struct core *core, uint64_t seed)
+{
+    struct random random;
+    random_seed(&random, seed);
+    core->hash_key[0] = random_next(&random);
+    core->hash_key[1] = random_next(&random);
+    for (size_t i = 0; i < CHANCES; i++)
+        random_seed(&core->chances[i], random_next(&random));
+}
+
 void core_set_policies(struct core *core, const struct core_policy *policies, size_t count)
 {
     CORE_ASSERT(count >= 1 && count <= LIMIT_POLICIES);
@@ -177,9 +190,7 @@ struct core *core_init(void *memory, const struct core_config *config)
             hash_bytes(0, 0, config->group_names[i], strlen(config->group_names[i]));
         init_admission(core, (uint8_t)i);
     }
-    random_seed(&core->random, config->seed);
-    core->hash_key[0] = random_next(&core->random);
-    core->hash_key[1] = random_next(&core->random);
+    seed_chances(core, config->seed);
     core->agent = agent_name(config->seed);
     core->owner = config->agent & ~(uint32_t)OWNER_ADOPTED;
     list_init(&core->settled);
@@ -187,6 +198,7 @@ struct core *core_init(void *memory, const struct core_config *config)
     list_init(&core->locks_retired);
     list_init(&core->locks_ended);
     list_init(&core->locks_remembered);
+    list_init(&core->used_up_order);
     core_set_policies(core, config->policies, config->policy_count);
     return core;
 }

@@ -80,7 +80,7 @@ bool core_knows_secret(const struct core *core, struct text key, struct text sec
     secret_take(&wanted, secret);
     const struct lock *lock =
         found == NULL ? NULL : lock_index_next_secret(core, found, &wanted, /* after= */ NULL);
-    return lock != NULL && !lock->refuses;
+    return lock != NULL && !used_up_has(core, found, &wanted);
 }
 
 bool core_awaits_flush(const struct core *core)

@@ -175,6 +175,16 @@ MUST_CHECK struct lock *lock_index_next_secret(const struct core *core, const st
                                                const struct secret *secret,
                                                const struct lock *after);
 
+/* ---- used_up.c: idempotency keys that a DELETE has used up (D3.5) ---- */
+
+/* Returns true if a copy of the POST of `key` with that idempotency key is to be refused. */
+MUST_CHECK bool used_up_has(const struct core *core, const struct key *key,
+                            const struct secret *secret);
+/* Refuses copies from now on, for as long as one may wait. */
+void used_up_add(struct core *core, const struct key *key, const struct secret *secret);
+/* Asserts what core_check() asserts, for this table. */
+void used_up_check(const struct core *core);
+
 /* ---- lock.c: what the caller of a lock gave beside its terms ---- */
 
 /* Those of the lock; empty where none was given. */
@@ -231,6 +241,8 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
 /* True when those that do not deny the token within its lease are fewer than a quorum: somebody
  * else released or took it. */
 bool lease_is_taken(const struct core *core, const struct lock *lock);
+/* Returns the masters that said so as they were asked last. */
+master_set lease_word(const struct core *core, const struct lock *lock, enum word word);
 /* Why a hold that is taken has ended here: TAKEN, MOVED or GONE. */
 enum reason lease_reason(const struct core *core, const struct lock *lock);
 /* The masters on which a renewal may create the key. */
@@ -543,13 +555,6 @@ void drain_begun(struct core *core);
 void drain_refuses(struct core *core, struct core_request *request);
 /* EVENT_END: every hold is lost, or `releases`. */
 void drain_ends(struct core *core, bool releases);
-
-/* ---- calls.c: safe retry (D3) ---- */
-
-/* A DELETE by idempotency key: from now on that is refused. The lock to be released, or what
- * remembers that there is none (ENDED); NULL when the table is full. */
-MUST_CHECK struct lock *idempotency_released(struct core *core, struct key *key,
-                                             const struct secret *secret);
 
 /* ---- calls.c: a POST of a caller that has the lock already (D3.5, R11) ---- */
 

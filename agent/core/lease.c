@@ -25,16 +25,15 @@
  * And while any master denies within its lease nothing of that kind is repaired: a definite *no*
  * without a quorum against it may be the beginning of just such a release. When it was gone:
  *
- *   it confirmed the token      the end of that lease, as above
- *   in another epoch            when this agent heard of the new one. But where so many forgot that
- *                               the others are no quorum, nothing could ever be proved, and the
- *                               guard keeps everybody else away meanwhile: there it is repaired at
- *                               once, but not a hold out of a journal which no quorum has confirmed
- *                               since
- *   it never did, but was       when it said that no key is there: until then the key may stand
- *   sent what creates the key   there still. So are all masters of a hold that was adopted, or
- *   and has not said no to it   restored: others have sent that
- *   else                        it never had one, and is repaired at once */
+ *   RUN_OUT     the end of the lease that the master confirmed, as above
+ *   FORGOTTEN   the moment at which this agent saw the new epoch of the master. If so many masters
+ *               forgot that the others are no quorum, nothing could ever be proved. The guard keeps
+ *               all other holders away meanwhile. So the key is repaired at once, unless the hold
+ *               comes out of a journal and no quorum has confirmed it since
+ *   MISSING     the moment at which the master said that no key is there
+ *   UNHEARD     the key may be there still: no repair. So are all masters of a hold that was
+ *               adopted or restored: another agent, or process, has sent what creates the key
+ *   UNSENT      there was none: the key is repaired at once */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -49,10 +48,33 @@ static bool is_of_this_epoch(const struct core *core, const struct lock *lock, u
            (lock->masters[m].confirmed == epoch || MUTANT(EPOCH_IGNORED));
 }
 
+/* The key of a lock at one master. */
+enum standing {
+    UNSENT,  /* Nothing that creates it was sent, or the master has answered that it did not. */
+    UNHEARD, /* Something that creates it was sent, and the master has not said what came of it. */
+    RUNNING, /* The master confirmed the token, and that lease may not be over. */
+    RUN_OUT, /* That lease is over. */
+    FORGOTTEN, /* The master confirmed the token in another epoch. */
+    MISSING,   /* The master said that no key is there, and no lease of before is left. */
+};
+
 static bool can_run(const struct core *core, const struct lock *lock, uint8_t m)
 {
     return is_of_this_epoch(core, lock, m) &&
            (instant_before(core->now, lock->masters[m].ends) || MUTANT(DENIED_FOREVER));
+}
+
+static enum standing standing_of(const struct core *core, const struct lock *lock, uint8_t m)
+{
+    const struct lock_master *master = &lock->masters[m];
+    CORE_ASSERT(master->confirmed == 0 || master->ends.us != 0);
+    if (can_run(core, lock, m))
+        return RUNNING;
+    if (set_has(lock->unheard, m))
+        return UNHEARD;
+    if (master->confirmed != 0)
+        return is_of_this_epoch(core, lock, m) ? RUN_OUT : FORGOTTEN;
+    return master->ends.us == 0 ? UNSENT : MISSING;
 }
 
 static int64_t drift_us(const struct core *core, const struct lock *lock, int64_t lease_us)
@@ -61,17 +83,46 @@ static int64_t drift_us(const struct core *core, const struct lock *lock, int64_
     return lease_us * core->groups[lock->group].config.drift_ppm / 1000000 + DRIFT_FIXED_MS * 1000;
 }
 
-static bool is_denial(enum vote vote)
+/* Returns WORD_NONE for a vote that says nothing of the token. */
+static enum word word_of(enum vote vote)
 {
     CORE_ASSERT(vote < VOTE_COUNT);
-    return vote == VOTE_ABSENT || vote == VOTE_TAKEN || vote == VOTE_MOVED || vote == VOTE_FOREIGN;
+    switch (vote) {
+    case VOTE_YES:
+    case VOTE_REPAIRED:
+        return WORD_YES;
+    case VOTE_ABSENT:
+        return WORD_ABSENT;
+    case VOTE_TAKEN:
+    case VOTE_FOREIGN:
+        return WORD_OTHER;
+    case VOTE_MOVED:
+        return WORD_ELSEWHERE;
+    default:
+        return WORD_NONE;
+    }
+}
+
+static bool is_denial(enum word word)
+{
+    CORE_ASSERT(word <= WORD_ELSEWHERE);
+    return word >= WORD_ABSENT;
+}
+
+master_set lease_word(const struct core *core, const struct lock *lock, enum word word)
+{
+    CORE_ASSERT(word <= WORD_ELSEWHERE);
+    master_set set = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
+        set |= lock->masters[m].word == word ? set_of(m) : 0;
+    return set;
 }
 
 /* It says that what was sent has not created the key. */
 static bool has_written_nothing(enum vote vote)
 {
-    return is_denial(vote) || vote == VOTE_GUARDED || vote == VOTE_SPOILED || vote == VOTE_LATE ||
-           vote == VOTE_REFUSED || vote == VOTE_NOT_SENT;
+    return is_denial(word_of(vote)) || vote == VOTE_GUARDED || vote == VOTE_SPOILED ||
+           vote == VOTE_LATE || vote == VOTE_REFUSED || vote == VOTE_NOT_SENT;
 }
 
 /* Nothing shortens: what it confirmed before, in this epoch, may be longer. */
@@ -93,9 +144,6 @@ static void confirmed(const struct core *core, struct lock *lock, enum op op, ui
         ends = instant_max(ends, lock->masters[m].ends);
     }
     lock->masters[m].confirmed = core->groups[lock->group].masters[m].epoch;
-    lock->denied &= (master_set)~set_of(m);
-    lock->others &= (master_set)~set_of(m);
-    lock->elsewhere &= (master_set)~set_of(m);
     lock->unheard &= (master_set)~set_of(m);
     lock->masters[m].ends = ends;
     CORE_ASSERT(!instant_before(ends, early));
@@ -106,7 +154,6 @@ static void confirmed(const struct core *core, struct lock *lock, enum op op, ui
  * of before is left. */
 static void denied(const struct core *core, struct lock *lock, enum op op, uint8_t m)
 {
-    lock->denied |= set_of(m);
     if (op_creates(op) || !set_has(lock->unheard, m))
         return;
     lock->unheard &= (master_set)~set_of(m);
@@ -127,16 +174,6 @@ static void moved(const struct core *core, struct lock *lock, uint8_t m)
     lock->unheard |= set_of(m);
 }
 
-static void note_denial(struct lock *lock, uint8_t m, enum vote vote)
-{
-    lock->others &= (master_set)~set_of(m);
-    lock->elsewhere &= (master_set)~set_of(m);
-    if (vote == VOTE_TAKEN || vote == VOTE_FOREIGN)
-        lock->others |= set_of(m);
-    else if (vote == VOTE_MOVED)
-        lock->elsewhere |= set_of(m);
-}
-
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->master < core->groups[lock->group].config.masters);
@@ -154,21 +191,23 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     lock->round.heard |= set_of(m);
     if (reply->vote == VOTE_REPAIRED || reply->vote == VOTE_ABSENT)
         lock->mending |= set_of(m);
-    if ((reply->vote == VOTE_YES && reply->op != OP_RAISE) || reply->vote == VOTE_REPAIRED)
+    enum word word = word_of(reply->vote);
+    if (word == WORD_NONE || (word == WORD_YES && reply->op == OP_RAISE))
+        return;
+    if (word == WORD_YES)
         confirmed(core, lock, reply->op, m);
-    else if (is_denial(reply->vote))
+    else
         denied(core, lock, reply->op, m);
-    if (is_denial(reply->vote))
-        note_denial(lock, m, reply->vote);
-    if (reply->vote == VOTE_MOVED)
+    if (word == WORD_ELSEWHERE)
         moved(core, lock, m);
+    lock->masters[m].word = word;
 }
 
 static master_set denying(const struct core *core, const struct lock *lock)
 {
     master_set set = 0;
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
-        set |= set_has(lock->denied, m) && can_run(core, lock, m) ? set_of(m) : 0;
+        set |= is_denial(lock->masters[m].word) && can_run(core, lock, m) ? set_of(m) : 0;
     return set;
 }
 
@@ -185,9 +224,9 @@ bool lease_is_taken(const struct core *core, const struct lock *lock)
 enum reason lease_reason(const struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lease_is_taken(core, lock));
-    if ((denying(core, lock) & lock->others) != 0)
+    if ((denying(core, lock) & lease_word(core, lock, WORD_OTHER)) != 0)
         return REASON_TAKEN;
-    return lock->elsewhere != 0 ? REASON_MOVED : REASON_GONE;
+    return lease_word(core, lock, WORD_ELSEWHERE) != 0 ? REASON_MOVED : REASON_GONE;
 }
 
 /* A round that is sent from then on, and won, proves that no release took the key of `m`.
@@ -237,16 +276,16 @@ master_set lease_repairable(const struct core *core, const struct lock *lock)
     bool is_provable = core->groups[lock->group].config.masters - set_size(forgot) >= lock->quorum;
     /* while this process has had it: else it may have been released before */
     bool is_won = lock->won_from.us != 0;
-    bool denied = denying(core, lock) != 0 && !MUTANT(REPAIR_TOO_EARLY);
+    bool is_denied = denying(core, lock) != 0 && !MUTANT(REPAIR_TOO_EARLY);
     master_set set = 0;
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
-        bool unheard = set_has(lock->unheard, m);
-        bool never = lock->masters[m].ends.us == 0 && !unheard;
-        bool over =
-            !can_run(core, lock, m) && !unheard && !denied &&
-            (is_proved_since(core, lock, m) || (set_has(forgot, m) && !is_provable && is_won));
-        bool early = MUTANT(REPAIR_TOO_EARLY) && set_has(lock->denied, m);
-        set |= never || over || early ? set_of(m) : 0;
+        enum standing standing = standing_of(core, lock, m);
+        bool is_over = standing == RUN_OUT || standing == FORGOTTEN || standing == MISSING;
+        bool is_safe =
+            is_proved_since(core, lock, m) || (standing == FORGOTTEN && !is_provable && is_won);
+        bool is_early = MUTANT(REPAIR_TOO_EARLY) && is_denial(lock->masters[m].word);
+        if (standing == UNSENT || (is_over && is_safe && !is_denied) || is_early)
+            set |= set_of(m);
     }
     return set;
 }
@@ -260,7 +299,7 @@ static struct instant lease_mends_at(const struct core *core, const struct lock 
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
         if (!set_has(lock->mending, m))
             continue;
-        if (!set_has(lock->denied, m) ||
+        if (!is_denial(lock->masters[m].word) ||
             (!can_run(core, lock, m) && is_proved_since(core, lock, m)))
             at = core->now;
         else if (!can_run(core, lock, m))
@@ -277,7 +316,7 @@ uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct
         struct instant early =
             instant_after_ms(lock->masters[m].ends, -(int64_t)lock->masters[m].early_ms);
         bool runs = is_of_this_epoch(core, lock, m) && instant_before(now, early) &&
-                    !set_has(lock->denied, m);
+                    !is_denial(lock->masters[m].word);
         count = (uint8_t)(count + (runs || (MUTANT(CONFIRMED_COUNTS_DENIAL) &&
                                             lock->masters[m].confirmed != 0)));
     }
@@ -443,7 +482,7 @@ static int64_t longest_retry_us(const struct lock *lock)
 int64_t hold_retry_us(struct core *core, const struct lock *lock)
 {
     int64_t delay_us = longest_retry_us(lock);
-    return delay_us / 2 + random_below(&core->random, delay_us / 2);
+    return delay_us / 2 + chance_below(core, CHANCE_RETRY, delay_us / 2);
 }
 
 /* This leaves a lease alone that its caller renews. Otherwise refused callers would extend it
@@ -481,8 +520,9 @@ void hold_plan_renewal(struct core *core, struct lock *lock, struct instant from
     if (lock->terms.renew != RENEW_AGENT || hold_reaches_max(lock))
         return;
     int64_t period_us = renewal_period_us(lock);
-    struct instant at = instant_after_us(from, period_us - hold_slack_us(lock) -
-                                                   random_below(&core->random, period_us / SPREAD));
+    struct instant at =
+        instant_after_us(from, period_us - hold_slack_us(lock) -
+                                   chance_below(core, CHANCE_RENEWAL, period_us / SPREAD));
     timers_set(&core->renewals, timer_of_lock(lock), instant_max(at, core->now));
     hold_mend_soon(core, lock);
 }

@@ -334,11 +334,12 @@ static int64_t message_delay_us(struct core *core, const struct key *key)
     CORE_ASSERT(agents > 0);
     int64_t spread = spread_us(core, key);
     if (!key->contest->channel.in_line || MUTANT(TURNS_BY_CHANCE))
-        return random_below(&core->random, spread + 1);
+        return chance_below(core, CHANCE_MESSAGE, spread + 1);
     int64_t round_trip_us = spread / agents; /* less for who loses again and again */
     if (MUTANT(LINE_REVERSED))
         ahead = agents - ahead;
-    return line_us(round_trip_us, ahead) + random_below(&core->random, round_trip_us / 2 + 1);
+    return line_us(round_trip_us, ahead) +
+           chance_below(core, CHANCE_MESSAGE, round_trip_us / 2 + 1);
 }
 
 /* Unless it was the one of this agent. Who is ahead may have left as well. */
@@ -376,7 +377,7 @@ static void try_after_back_off(struct core *core, struct key *key)
     if (key->contest->back_off_ms > longest_ms)
         key->contest->back_off_ms = longest_ms;
     int64_t most_us = (int64_t)key->contest->back_off_ms * 1000;
-    int64_t delay_us = most_us / 2 + random_below(&core->random, most_us / 2 + 1);
+    int64_t delay_us = most_us / 2 + chance_below(core, CHANCE_BACK_OFF, most_us / 2 + 1);
     if (ticket_is_wanted(key) && delay_us > TICKET_MS * 1000 / 3)
         delay_us = TICKET_MS * 1000 / 3; /* each attempt shows the ticket again */
     enum cause cause = CAUSE_BACK_OFF;
@@ -399,7 +400,8 @@ static bool may_be_free(const struct core *core, const struct key *key)
 static void try_within_retry_max(struct core *core, struct key *key)
 {
     int64_t most_us = (int64_t)core->policies[key->policy].retry_max_ms * 1000;
-    try_in(core, key, most_us / 2 + random_below(&core->random, most_us / 2 + 1), CAUSE_BACK_OFF);
+    try_in(core, key, most_us / 2 + chance_below(core, CHANCE_BACK_OFF, most_us / 2 + 1),
+           CAUSE_BACK_OFF);
 }
 
 void wake_begin_attempt(struct key *key)

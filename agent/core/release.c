@@ -42,8 +42,6 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     if (lock->stranger && verdict == VERDICT_WON)
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
     requests_answer_round(core, lock, answer);
-    if (lock->refuses)
-        lock->forget_at = instant_after_ms(core->now, used_up_ms(core));
     lock->errand->is_proved = lock->stranger && verdict == VERDICT_WON;
     if (!lock->errand->is_proved)
         pay_misnumbered(core, lock);

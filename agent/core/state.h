@@ -11,7 +11,6 @@
  *   free --out of the journal-----------> HELD      [restore_hold]
  *   free --the same, validity over------> RELEASING [restore_hold]         ENDED at once
  *   free --DELETE, unknown here---------> RELEASING [release_of_stranger]
- *   free --DELETE by idempotency key----> RELEASING [idempotency_released] ENDED at once
  *   ACQUIRING --quorum, numbers differ--> RAISING   [attempt_numbered]
  *   ACQUIRING, RAISING --quorum---------> HELD      [attempt_granted]
  *   ACQUIRING, RAISING --failed, gone---> ENDED     [attempt_failed, attempt_abandoned] undone (R5)
@@ -39,8 +38,8 @@
  *   5. A key exists while it has a lock or a request, and no longer.
  *   6. The renewal of a lock is armed if and only if it is HELD, the watchdog is to renew it and no
  *      round is out.
- *   7. A lock that is not free is found by its token, unless it only remembers that an idempotency
- *      key is used up, and by its idempotency key, if it has one (lock.c).
+ *   7. A lock that is not free is found by its token, and by its idempotency key, if it has one
+ *      (lock.c).
  *   8. A key stands in its group's line while, and only while, somebody wants a round for it that
  *      has no place yet; and of the attempts that are no hand-over each has one. So has each
  *      adoption and each read among the guests.
@@ -65,10 +64,9 @@
 enum {
     /* for so long a lost lock's token is answered lock_lost instead of not_held */
     REMEMBER_LOST_MS = 60 * 1000,
-    USED_UP_MS_MIN = 1000, /* an idempotency key is refused for at least so long after its DELETE */
-    OWED_RETRY_MS = 500,   /* a master that refused a release is asked again */
-    DRIFT_FIXED_MS = 2,    /* of the drift, beside its rate (R4) */
-    BATCHES = 8,           /* commands that are gathered side by side */
+    OWED_RETRY_MS = 500, /* a master that refused a release is asked again */
+    DRIFT_FIXED_MS = 2,  /* of the drift, beside its rate (R4) */
+    BATCHES = 8,         /* commands that are gathered side by side */
 };
 
 #define NO_REQUEST UINT32_MAX /* errand->contender: nobody */
@@ -157,12 +155,22 @@ enum lock_state {
     LOCK_ENDED
 };
 
+/* What a master said of a lock's token as it was asked last. */
+enum word {
+    WORD_NONE,      /* nothing yet */
+    WORD_YES,       /* The token is there. */
+    WORD_ABSENT,    /* No key is there. */
+    WORD_OTHER,     /* Another holder's key is there. */
+    WORD_ELSEWHERE, /* The token is there, for another agent. */
+};
+
 /* What is known of a lock at one master. */
 struct lock_master {
     /* by then the key there is gone for certain, if it was not renewed (lease.c), */
     struct instant ends;
     uint32_t early_ms;  /* and it may be over so long before */
     uint16_t confirmed; /* the epoch in which it confirmed the token; 0: never */
+    enum word word : 8;
 };
 
 /* What a lock needs that is no hold: one that is to be granted, adopted, released, or paid off. */
@@ -251,7 +259,6 @@ struct lock {
     bool noted : 1; /* the journal knows of it */
     /* a caller has shown its token, or was handed it in an answer that was written wholly */
     bool delivered : 1;
-    bool refuses : 1;  /* its idempotency key is used up: until forget_at */
     bool outlived : 1; /* HELD, and reads: a quorum has let somebody write since */
     /* A master's clock gained on ours since the round that is out was sent: it is asked again. */
     bool is_void : 1;
@@ -263,14 +270,20 @@ struct lock {
     master_set owed; /* have not confirmed the release (R6) */
     /* HELD: have said in this round, later: ever, that another agent owns the token */
     master_set moved;
-    master_set denied;    /* said, when they were asked last, that the token is not there */
-    master_set others;    /* Masters of `denied` that have another holder's key in its place. */
-    master_set elsewhere; /* Masters of `denied` that have the token, for another agent. */
     /* said in this round that no key was there, or have it anew: a further round can make them
      * count */
     master_set mending;
     struct round round;
     struct lock_master masters[]; /* as many as the largest group has */
+};
+
+/* An idempotency key that a DELETE has used up (D3.5, used_up.c). */
+struct used_up {
+    struct hash_link by_secret;
+    struct link link;  /* in core->used_up_order */
+    uint64_t key_hash; /* of the key's name; it is keyed, so callers cannot choose it */
+    struct secret secret;
+    struct instant until;
 };
 
 struct core_master {
@@ -318,6 +331,16 @@ struct batch {
     struct send_item items[LIMIT_BATCH];
 };
 
+/* What is left to chance. Each has a stream of its own, so that a draw for one moves no other. */
+enum chance {
+    CHANCE_SLOT,     /* the slot of a semaphore that is tried (R20) */
+    CHANCE_RENEWAL,  /* when a hold is renewed (R8) */
+    CHANCE_RETRY,    /* when a failed renewal is tried again */
+    CHANCE_MESSAGE,  /* when an attempt follows a published release (R9) */
+    CHANCE_BACK_OFF, /* when one follows a refusal */
+    CHANCES,
+};
+
 /* The bit that tells the names of an agent apart: of holds that it granted, of those it adopted. */
 enum { OWNER_ADOPTED = 1 };
 
@@ -340,7 +363,7 @@ struct core {
     bool draining;
     bool ending, ending_releases;
     bool journal;
-    struct random random;
+    struct random chances[CHANCES];
     struct entropy entropy;
     uint64_t hash_key[2];
     uint64_t agent; /* names this agent among those who hold tickets; never 0 */
@@ -373,6 +396,9 @@ struct core {
     uint8_t *locks; /* of lock_bytes each: lock_at() */
     size_t lock_bytes;
     struct slots errands, words;
+    struct slots used_up; /* struct used_up */
+    struct hash_table used_up_by_secret;
+    struct list used_up_order;       /* the oldest first */
     uint32_t locks_used, locks_size; /* slots ever used; slots there are */
     uint32_t locks_under_way, ended_max, ended_count;
     struct list locks_free, locks_retired; /* retired: freed in this step */
@@ -403,6 +429,11 @@ static inline uint32_t timer_of_request(const struct core *core, const struct co
 {
     return core->locks_size + core->keys_size + request->slot;
 }
+/* Returns a random number below `bound`. */
+static inline int64_t chance_below(struct core *core, enum chance chance, int64_t bound)
+{
+    return random_below(&core->chances[chance], bound);
+}
 /* The contender's next attempt has its time. */
 static inline bool key_has_retry(const struct core *core, const struct key *key)
 {
@@ -425,11 +456,6 @@ static inline bool lock_is_attempt(const struct lock *lock)
 static inline uint32_t lock_lease_ms(const struct lock *lock)
 {
     return lock->asked_ttl_ms + lock->lock_delay_ms;
-}
-/* D3: for so long a copy of a request whose idempotency key is used up may still come. */
-static inline int64_t used_up_ms(const struct core *core)
-{
-    return core->wait_ms_max > USED_UP_MS_MIN ? core->wait_ms_max : USED_UP_MS_MIN;
 }
 static inline struct group *lock_group(struct core *core, const struct lock *lock)
 {

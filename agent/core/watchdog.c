@@ -56,9 +56,10 @@ static enum answer answer_to_puts(const struct core *core, const struct lock *lo
                                   enum reason reason)
 {
     uint8_t total = core->groups[lock->group].config.masters,
-            denying = set_size(lock->denied & (master_set)~lock->elsewhere);
-    bool is_elsewhere =
-        reason_is_denial(reason) && lock->elsewhere != 0 && denying + lock->quorum <= total;
+            denying =
+                set_size(lease_word(core, lock, WORD_ABSENT) | lease_word(core, lock, WORD_OTHER));
+    bool is_elsewhere = reason_is_denial(reason) && lease_word(core, lock, WORD_ELSEWHERE) != 0 &&
+                        denying + lock->quorum <= total;
     bool is_unknown = is_elsewhere || reason == REASON_QUORUM_LOST || reason == REASON_EXPIRED ||
                       reason == REASON_STALLED || reason == REASON_CLOCK_STOPPED;
     return is_unknown && !MUTANT(SILENCE_IS_LOSS) ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_LOCK_LOST;

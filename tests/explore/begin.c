@@ -139,7 +139,7 @@ void scene_boot(uint8_t index)
     struct agent *agent = &world.agents[index];
     struct prng prng = {1 + index + SIM_AGENTS * (uint64_t)agent->incarnation};
     prng.state = prng_next(&prng);
-    world.prng = prng;
+    agent->chance = prng;
     agent_boot(&world, index);
     struct entropy *entropy = core_entropy(agent->core);
     prng_fill(&prng, entropy->bytes, sizeof entropy->bytes);
@@ -174,7 +174,7 @@ void scene_begin(const struct script *script)
         abort();
     memset(&scene, 0, sizeof scene);
     scene.script = script;
-    w->prng.state = 1;
+    w->writes.state = 1;
     w->now = w->healed_at = STARTS_US;
     w->healed = false;
     w->order = w->steps = w->arrivals = w->secrets = 0;

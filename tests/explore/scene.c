@@ -180,9 +180,11 @@ void scene_settle(void)
     scratch_used = 0;
     masters_share();
     follow();
-    for (uint8_t a = 0; a < world.options.agents; a++)
+    for (uint8_t a = 0; a < world.options.agents; a++) {
         world.agents[a].timer_at = INT64_MAX;
-    world.prng.state = 1;
+        world.agents[a].chance.state = 1;
+    }
+    world.writes.state = 1;
 }
 
 /* ---- clocks ---- */

@@ -481,7 +481,7 @@ static void step(unsigned agent, struct event *event)
     for (unsigned turns = 0; !taken; turns++) {
         struct entropy *entropy = core_entropy(member->core);
         if (entropy->left < ENTROPY_BYTES / 2) {
-            prng_fill(&fleet.world.prng, entropy->bytes, ENTROPY_BYTES);
+            prng_fill(&fleet.world.writes, entropy->bytes, ENTROPY_BYTES);
             entropy->left = ENTROPY_BYTES;
         }
         event->now = fleet_now();
@@ -812,7 +812,7 @@ void fleet_start(const struct core_config *config, unsigned agents, fleet_answer
     fleet.answered = answered;
     fleet.epoch_us += fleet.world.now + 1000000;
     fleet.world.now = 0;
-    fleet.world.prng.state = 1;
+    fleet.world.writes.state = 1;
     fleet.world.options =
         (struct options){.masters = config->groups[0].masters,
                          .keys = (uint8_t)(SIM_KEYS / config->policies[0].permits),

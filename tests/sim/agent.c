@@ -37,7 +37,7 @@ static void arm_timer(struct world *w, uint8_t index)
     int64_t at = agent_real_us(w, index, deadline) + 1;
     if (at <= w->now)
         at = w->now + 1;
-    at += prng_between(&w->prng, 0, TIMER_JITTER_US);
+    at += prng_between(&agent->chance, 0, TIMER_JITTER_US);
     if (at >= agent->timer_at)
         return;
     agent->timer_at = at;
@@ -76,7 +76,7 @@ void agent_boot(struct world *w, uint8_t index)
     struct agent *agent = &w->agents[index];
     if (agent->alive)
         return;
-    w->config.seed = prng_next(&w->prng);
+    w->config.seed = prng_next(&agent->chance);
     if (agent->name == 0 || !w->options.journal)
         agent->name = 1 + index + SIM_AGENTS * agent->incarnation;
     w->config.agent = agent->name;
@@ -104,7 +104,7 @@ void agent_boot(struct world *w, uint8_t index)
     world_say(w, "a%u boots", index);
     marking_boot(w, index);
     for (uint8_t m = 0; m < w->options.masters; m++)
-        world_plan_in(w, prng_between(&w->prng, 100, 20000),
+        world_plan_in(w, prng_between(&agent->links[m], 100, 20000),
                       (struct happening){.kind = HAPPEN_CONNECT,
                                          .agent = index,
                                          .master = m,
@@ -206,7 +206,8 @@ struct written {
 /* The process is stopped after the core's decision and before the answer is written. */
 static void freeze(struct world *w, uint8_t index, struct written *written)
 {
-    int64_t us = prng_between(&w->prng, 1000, 1500 * (int64_t)w->options.ttl_ms_max);
+    int64_t us =
+        prng_between(&w->agents[index].chance, 1000, 1500 * (int64_t)w->options.ttl_ms_max);
     world_say(w, "a%u is stopped for %lld us before it writes the answer", index, (long long)us);
     agent_stall(w, index, us);
     world_plan_in(w, 0, (struct happening){.kind = HAPPEN_WRITE, .agent = index, .what = written});
@@ -282,7 +283,7 @@ static void answer(struct world *w, uint8_t index, const struct effect_answer *a
     if (w->violation[0] != '\0')
         return;
     bool promises = request->granted || answered->answer == ANSWER_RENEWED;
-    if (promises && prng_in_10000(&w->prng, w->options.frozen_writes)) {
+    if (promises && prng_in_10000(&agent->chance, w->options.frozen_writes)) {
         struct written *written = world_allocate(w, sizeof *written);
         *written = (struct written){request, *answered};
         freeze(w, index, written);
@@ -355,7 +356,7 @@ static void refill_entropy(struct world *w, uint8_t index)
 {
     struct entropy *entropy = core_entropy(w->agents[index].core);
     if (entropy->left < ENTROPY_BYTES / 2) {
-        prng_fill(&w->prng, entropy->bytes + entropy->left, ENTROPY_BYTES / 2);
+        prng_fill(&w->agents[index].chance, entropy->bytes + entropy->left, ENTROPY_BYTES / 2);
         entropy->left += ENTROPY_BYTES / 2;
     }
 }
@@ -416,7 +417,7 @@ void agent_step(struct world *w, uint8_t index, struct event *event)
         write_gathered(w, index);
     } else if (core_awaits_flush(agent->core) && !agent->in_turn) {
         agent->in_turn = true;
-        world_plan_in(w, prng_between(&w->prng, 0, w->options.turn_us_max),
+        world_plan_in(w, prng_between(&agent->chance, 0, w->options.turn_us_max),
                       (struct happening){.kind = HAPPEN_FLUSH, .agent = index});
     }
     if (w->violation[0] == '\0')

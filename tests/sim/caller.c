@@ -37,11 +37,11 @@ static void act_in(struct world *w, struct caller *caller, int64_t us)
 void caller_start(struct world *w, uint8_t index)
 {
     struct caller *caller = caller_of(w, index);
-    *caller =
-        (struct caller){.index = index, .agent = (uint8_t)prng_below(&w->prng, w->options.agents)};
+    *caller = (struct caller){.index = index, .chance = prng_stream(w->seed, STREAM_CALLER, index)};
+    caller->agent = (uint8_t)prng_below(&caller->chance, w->options.agents);
     if (index >= w->caller_count)
         w->caller_count = (size_t)index + 1;
-    act_in(w, caller, prng_between(&w->prng, 20000, 300000));
+    act_in(w, caller, prng_between(&caller->chance, 20000, 300000));
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -77,40 +77,44 @@ static void send(struct world *w, struct request *request)
     send_in(w, request, 10);
 }
 
-static uint32_t draw_ttl(struct world *w)
+static uint32_t draw_ttl(const struct world *w, struct caller *caller)
 {
-    return (uint32_t)prng_between(&w->prng, 1000, w->options.ttl_ms_max);
+    return (uint32_t)prng_between(&caller->chance, 1000, w->options.ttl_ms_max);
 }
 
 static void ask_for_lock(struct world *w, struct caller *caller)
 {
     const struct options *o = &w->options;
     struct request *request = new_request(w, caller->index, caller->agent, EVENT_ACQUIRE,
-                                          (uint8_t)prng_below(&w->prng, o->keys));
-    request->bad_ttl = prng_percent(&w->prng, o->bad_ttls);
-    bool names_none = !request->bad_ttl && prng_percent(&w->prng, 30);
+                                          (uint8_t)prng_below(&caller->chance, o->keys));
+    request->bad_ttl = prng_percent(&caller->chance, o->bad_ttls);
+    bool names_none = !request->bad_ttl && prng_percent(&caller->chance, 30);
     request->ttl_ms = request->bad_ttl                           ? w->config.max_ttl_ms + 1
                       : names_none && o->ttl_ms <= o->ttl_ms_max ? 0
-                                                                 : draw_ttl(w);
-    request->wait_ms = prng_percent(&w->prng, o->waits) ? prng_between(&w->prng, 10, 6000) : 0;
-    request->renew = (enum renew)prng_below(&w->prng, 3);
-    request->max_hold_ms = prng_percent(&w->prng, 80) ? 0 : prng_between(&w->prng, 1000, 10000);
-    request->loses_answer = prng_percent(&w->prng, o->loses_answers);
-    if (options_kind(o, request->key).rw && prng_percent(&w->prng, o->readers))
+                                                                 : draw_ttl(w, caller);
+    request->wait_ms =
+        prng_percent(&caller->chance, o->waits) ? prng_between(&caller->chance, 10, 6000) : 0;
+    request->renew = (enum renew)prng_below(&caller->chance, 3);
+    request->max_hold_ms =
+        prng_percent(&caller->chance, 80) ? 0 : prng_between(&caller->chance, 1000, 10000);
+    request->loses_answer = prng_percent(&caller->chance, o->loses_answers);
+    if (options_kind(o, request->key).rw && prng_percent(&caller->chance, o->readers))
         request->mode = MODE_READ;
-    request->bound = prng_percent(&w->prng, o->binds);
+    request->bound = prng_percent(&caller->chance, o->binds);
     if (request->bound && request->renew == RENEW_CALLER)
         request->renew = RENEW_UNSET;
-    if (prng_percent(&w->prng, o->owns) && options_kind(o, request->key).permits == 1)
-        request->owner = (uint8_t)prng_between(&w->prng, 1, SIM_OWNERS);
-    else if (!request->bound && prng_percent(&w->prng, o->repeats))
+    if (prng_percent(&caller->chance, o->owns) && options_kind(o, request->key).permits == 1)
+        request->owner = (uint8_t)prng_between(&caller->chance, 1, SIM_OWNERS);
+    else if (!request->bound && prng_percent(&caller->chance, o->repeats))
         request->secret = ++w->secrets;
     send(w, request);
-    if (prng_percent(&w->prng, o->cancels)) /* its patience ends before the answer, perhaps */
-        world_plan_in(
-            w, prng_between(&w->prng, 10, request->wait_ms == 0 ? 100000 : request->wait_ms * 1000),
-            (struct happening){
-                .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
+    if (prng_percent(&caller->chance,
+                     o->cancels)) /* its patience ends before the answer, perhaps */
+        world_plan_in(w,
+                      prng_between(&caller->chance, 10,
+                                   request->wait_ms == 0 ? 100000 : request->wait_ms * 1000),
+                      (struct happening){
+                          .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
 }
 
 static struct request *request_with_token(struct world *w, struct caller *caller, uint8_t agent,
@@ -127,40 +131,40 @@ static struct request *request_with_token(struct world *w, struct caller *caller
 }
 
 /* D3: callers behind one address that spreads them over agents. */
-static uint8_t next_agent(struct world *w, const struct caller *caller)
+static uint8_t next_agent(struct world *w, struct caller *caller)
 {
     struct hold *hold = caller->hold;
-    if (!w->switches.roaming || w->healed || !prng_percent(&w->prng, 50))
+    if (!w->switches.roaming || w->healed || !prng_percent(&caller->chance, 50))
         return caller->agent;
     hold->shared = true;
-    return (uint8_t)prng_below(&w->prng, w->options.agents);
+    return (uint8_t)prng_below(&caller->chance, w->options.agents);
 }
 
 /* The same PUT at two agents at once. */
-static void renew_twice(struct world *w, const struct caller *caller, const struct request *asked)
+static void renew_twice(struct world *w, struct caller *caller, const struct request *asked)
 {
     struct request *request =
-        new_request(w, CALLER_NOBODY, (uint8_t)prng_below(&w->prng, w->options.agents), EVENT_RENEW,
-                    asked->key);
+        new_request(w, CALLER_NOBODY, (uint8_t)prng_below(&caller->chance, w->options.agents),
+                    EVENT_RENEW, asked->key);
     request->token = asked->token;
     request->hold = caller->hold;
     request->ttl_ms = asked->ttl_ms;
     request->renew = asked->renew;
-    send_in(w, request, prng_between(&w->prng, 10, 5000));
+    send_in(w, request, prng_between(&caller->chance, 10, 5000));
 }
 
 static void renew(struct world *w, struct caller *caller)
 {
     struct request *request =
         request_with_token(w, caller, next_agent(w, caller), EVENT_RENEW, caller->hold);
-    if (prng_percent(&w->prng, w->options.shortens))
-        request->ttl_ms = (uint32_t)prng_between(&w->prng, 1000, SHORT_TTL_MS_MAX);
-    else if (prng_percent(&w->prng, 40))
-        request->ttl_ms = draw_ttl(w);
-    if (prng_percent(&w->prng, 20))
-        request->renew = prng_percent(&w->prng, 50) ? RENEW_AGENT : RENEW_CALLER;
+    if (prng_percent(&caller->chance, w->options.shortens))
+        request->ttl_ms = (uint32_t)prng_between(&caller->chance, 1000, SHORT_TTL_MS_MAX);
+    else if (prng_percent(&caller->chance, 40))
+        request->ttl_ms = draw_ttl(w, caller);
+    if (prng_percent(&caller->chance, 20))
+        request->renew = prng_percent(&caller->chance, 50) ? RENEW_AGENT : RENEW_CALLER;
     send(w, request);
-    if (request->agent != caller->agent && prng_percent(&w->prng, 20))
+    if (request->agent != caller->agent && prng_percent(&caller->chance, 20))
         renew_twice(w, caller, request);
 }
 
@@ -181,13 +185,13 @@ static struct request *ask_again(struct world *w, uint8_t caller, const struct r
 
 /* D3: the answer did not come, so it asks again. Seldom it asks for something else, and is told
  * so. */
-static void repeat(struct world *w, const struct caller *caller, const struct request *asked)
+static void repeat(struct world *w, struct caller *caller, const struct request *asked)
 {
     struct request *request = ask_again(w, caller->index, asked);
-    if (prng_percent(&w->prng, 5))
+    if (prng_percent(&caller->chance, 5))
         request->max_hold_ms += 1000;
-    request->loses_answer = prng_percent(&w->prng, w->options.loses_answers);
-    send_in(w, request, prng_between(&w->prng, 10, 30000));
+    request->loses_answer = prng_percent(&caller->chance, w->options.loses_answers);
+    send_in(w, request, prng_between(&caller->chance, 10, 30000));
 }
 
 static bool is_at_home(const struct world *w, const struct hold *hold, uint8_t agent)
@@ -207,29 +211,29 @@ static void done_with(struct world *w, struct hold *hold, uint8_t agent)
 }
 
 /* A copy of the request that took it comes in late: nobody wants it any more. */
-static void send_copy(struct world *w, struct hold *hold)
+static void send_copy(struct world *w, struct caller *caller, struct hold *hold)
 {
-    if (hold->secret == 0 || w->healed || !prng_percent(&w->prng, w->options.copies))
+    if (hold->secret == 0 || w->healed || !prng_percent(&caller->chance, w->options.copies))
         return;
     struct request *copy = ask_again(w, CALLER_NOBODY, &hold->asked);
     copy->copy = true;
     copy->hold = hold;
-    send_in(w, copy, prng_between(&w->prng, 10, 3000000));
+    send_in(w, copy, prng_between(&caller->chance, 10, 3000000));
 }
 
 static void release(struct world *w, struct caller *caller, uint8_t agent)
 {
     struct hold *hold = caller->hold;
     struct request *request = request_with_token(w, caller, agent, EVENT_RELEASE, hold);
-    if (hold->secret != 0 && is_at_home(w, hold, agent) && prng_percent(&w->prng, 30)) {
+    if (hold->secret != 0 && is_at_home(w, hold, agent) && prng_percent(&caller->chance, 30)) {
         request->secret = hold->secret;
         request->by_secret = true;
     }
     done_with(w, hold, agent);
-    send_copy(w, hold);
+    send_copy(w, caller, hold);
     send(w, request);
-    if (prng_percent(&w->prng, w->options.cancels) && !w->healed)
-        world_plan_in(w, prng_between(&w->prng, 10, 5000),
+    if (prng_percent(&caller->chance, w->options.cancels) && !w->healed)
+        world_plan_in(w, prng_between(&caller->chance, 10, 5000),
                       (struct happening){
                           .kind = HAPPEN_CALLER, .agent = caller->index, .number = caller->turn});
 }
@@ -237,7 +241,7 @@ static void release(struct world *w, struct caller *caller, uint8_t agent)
 static void read_key(struct world *w, struct caller *caller)
 {
     send(w, new_request(w, caller->index, caller->agent, EVENT_READ,
-                        (uint8_t)prng_below(&w->prng, w->options.keys)));
+                        (uint8_t)prng_below(&caller->chance, w->options.keys)));
 }
 
 /* Some token that must not work: one bit off, renewed after its release, or (at an agent that does
@@ -248,10 +252,10 @@ static bool bother(struct world *w, struct caller *caller)
     if (w->hold_count <= 1)
         return false;
     uint16_t recent = (uint16_t)(w->hold_count - 1 < 6 ? w->hold_count - 1 : 6);
-    struct hold *hold = &w->holds[w->hold_count - 1 - prng_below(&w->prng, recent)];
-    bool renews = prng_percent(&w->prng, 50);
-    bool at_home = prng_percent(&w->prng, 70);
-    uint8_t agent = at_home ? hold->agent : (uint8_t)prng_below(&w->prng, w->options.agents);
+    struct hold *hold = &w->holds[w->hold_count - 1 - prng_below(&caller->chance, recent)];
+    bool renews = prng_percent(&caller->chance, 50);
+    bool at_home = prng_percent(&caller->chance, 70);
+    uint8_t agent = at_home ? hold->agent : (uint8_t)prng_below(&caller->chance, w->options.agents);
     bool known = hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
     struct request *request =
         new_request(w, caller->index, agent, renews ? EVENT_RENEW : EVENT_RELEASE, hold->key);
@@ -261,16 +265,16 @@ static bool bother(struct world *w, struct caller *caller)
     request->hold = hold;
     if (!hold->released) {
         if ((renews || w->switches.roaming) && !known && w->options.fencing &&
-            prng_percent(&w->prng, 50)) {
-            bool larger = prng_percent(&w->prng, 50);
+            prng_percent(&caller->chance, 50)) {
+            bool larger = prng_percent(&caller->chance, 50);
             /* a lower one may be what a master gave the token that was not raised, and one that is
              * larger by little what one gave it that was asked too late to be counted: such a
              * master deletes (R12) */
             larger = larger || !renews;
             request->token.fence += larger ? LARGER : (uint64_t)-1;
         } else {
-            uint8_t bit = (uint8_t)(1u << prng_below(&w->prng, 8));
-            uint8_t *byte = &request->token.random[prng_below(&w->prng, RANDOM_BYTES)];
+            uint8_t bit = (uint8_t)(1u << prng_below(&caller->chance, 8));
+            uint8_t *byte = &request->token.random[prng_below(&caller->chance, RANDOM_BYTES)];
             *byte = (uint8_t)(*byte ^ bit);
             request->hold = NULL;
         }
@@ -288,16 +292,16 @@ static void forget(struct world *w, struct caller *caller)
     caller->hold = NULL;
     caller->state = w->healed ? CALLER_GONE : CALLER_IDLE;
     if (caller->state == CALLER_IDLE)
-        act_in(w, caller, prng_between(&w->prng, 100, w->options.think_us_max));
+        act_in(w, caller, prng_between(&caller->chance, 100, w->options.think_us_max));
 }
 
 static void hold_on(struct world *w, struct caller *caller)
 {
     caller->state = CALLER_HOLDING;
-    int64_t most = prng_percent(&w->prng, 50) ? 50000 : (int64_t)w->options.ttl_ms_max * 500;
+    int64_t most = prng_percent(&caller->chance, 50) ? 50000 : (int64_t)w->options.ttl_ms_max * 500;
     bool many = w->options.fair || w->switches.many_wait;
     int64_t longest = w->healed && many ? PROBE_HOLD_US : w->healed ? 1000 : most;
-    act_in(w, caller, prng_between(&w->prng, 10, longest));
+    act_in(w, caller, prng_between(&caller->chance, 10, longest));
 }
 
 /* A token that somebody left behind, at an agent that may have restarted since. */
@@ -315,14 +319,14 @@ static struct hold *find_abandoned(struct world *w, const struct caller *caller)
 static void act_idle(struct world *w, struct caller *caller)
 {
     const struct options *o = &w->options;
-    struct hold *found = prng_percent(&w->prng, 20) ? find_abandoned(w, caller) : NULL;
+    struct hold *found = prng_percent(&caller->chance, 20) ? find_abandoned(w, caller) : NULL;
     if (found != NULL) {
         found->users = 1;
         caller->hold = found;
         renew(w, caller);
-    } else if (prng_percent(&w->prng, o->reads)) {
+    } else if (prng_percent(&caller->chance, o->reads)) {
         read_key(w, caller);
-    } else if (!prng_percent(&w->prng, o->bothers) || !bother(w, caller)) {
+    } else if (!prng_percent(&caller->chance, o->bothers) || !bother(w, caller)) {
         ask_for_lock(w, caller);
     }
 }
@@ -336,7 +340,7 @@ static void leave(struct world *w, struct caller *caller, bool stuck)
     world_say(w, stuck ? "c%u does not read" : "c%u leaves", caller->index);
     if (!stuck)
         done_with(w, hold, hold->agent);
-    world_plan_in(w, prng_between(&w->prng, 10, 5000),
+    world_plan_in(w, prng_between(&caller->chance, 10, 5000),
                   (struct happening){.kind = HAPPEN_LEAVE, .agent = hold->agent, .what = leaving});
     stuck ? hold_on(w, caller) : forget(w, caller);
 }
@@ -345,24 +349,24 @@ static void act_holding(struct world *w, struct caller *caller)
 {
     bool bound = caller->hold->bound && is_at_home(w, caller->hold, caller->agent);
     const struct options *o = &w->options;
-    if (bound && prng_percent(&w->prng, 50)) {
-        leave(w, caller, /* stuck= */ !w->healed && prng_percent(&w->prng, o->sticks));
+    if (bound && prng_percent(&caller->chance, 50)) {
+        leave(w, caller, /* stuck= */ !w->healed && prng_percent(&caller->chance, o->sticks));
     } else if (w->healed) {
         release(w, caller, caller->agent);
-    } else if (prng_percent(&w->prng, o->renews)) {
+    } else if (prng_percent(&caller->chance, o->renews)) {
         renew(w, caller);
     } else if (caller->hold->incarnation != w->agents[caller->agent].incarnation &&
-               prng_percent(&w->prng, 60)) {
+               prng_percent(&caller->chance, 60)) {
         renew(w, caller); /* its agent restarted, and is asked to go on */
-    } else if (prng_percent(&w->prng, o->bothers) && bother(w, caller)) {
+    } else if (prng_percent(&caller->chance, o->bothers) && bother(w, caller)) {
         return;
-    } else if (prng_percent(&w->prng, o->reads)) {
+    } else if (prng_percent(&caller->chance, o->reads)) {
         read_key(w, caller);
-    } else if (prng_percent(&w->prng, o->vanishes)) {
+    } else if (prng_percent(&caller->chance, o->vanishes)) {
         world_say(w, "c%u vanishes", caller->index);
         forget(w, caller);
-    } else if (prng_percent(&w->prng, o->goes_elsewhere)) {
-        release(w, caller, (uint8_t)prng_below(&w->prng, o->agents));
+    } else if (prng_percent(&caller->chance, o->goes_elsewhere)) {
+        release(w, caller, (uint8_t)prng_below(&caller->chance, o->agents));
     } else {
         release(w, caller, caller->agent);
     }
@@ -377,18 +381,19 @@ static void hang_up(struct world *w, struct caller *caller)
     world_say(w, "c%u hangs up", caller->index);
     caller->request = NULL;
     world_plan_in(
-        w, may_repeat ? prng_between(&w->prng, 10, 30000) : 10,
+        w, may_repeat ? prng_between(&caller->chance, 10, 30000) : 10,
         (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
-    if (may_repeat && prng_percent(&w->prng, 70)) {
+    if (may_repeat && prng_percent(&caller->chance, 70)) {
         repeat(w, caller, request);
         return;
     }
-    if (may_repeat && prng_percent(&w->prng, 50)) { /* a release of what it may have been granted */
+    if (may_repeat &&
+        prng_percent(&caller->chance, 50)) { /* a release of what it may have been granted */
         struct request *end =
             new_request(w, CALLER_NOBODY, request->agent, EVENT_RELEASE, request->key);
         end->secret = request->secret;
         end->by_secret = true;
-        send_in(w, end, prng_between(&w->prng, 10, 30000));
+        send_in(w, end, prng_between(&caller->chance, 10, 30000));
     }
     forget(w, caller);
 }
@@ -422,14 +427,14 @@ static void probe(struct world *w, struct caller *caller)
     request->ttl_ms = w->options.ttl_ms_max;
     request->wait_ms = PROBE_WAIT_MS;
     bool shares = options_kind(&w->options, caller->key).rw;
-    if (shares && prng_percent(&w->prng, w->options.readers))
+    if (shares && prng_percent(&caller->chance, w->options.readers))
         request->mode = MODE_READ;
     if (shares && !w->switches.few_rounds)
         stand_in_line(w, caller);
     send(w, request);
     if (caller->hopeless || caller->leaves) {
         act_in(w, caller,
-               caller->hopeless ? HOPELESS_LOOK_US : prng_between(&w->prng, 10, LEAVES_US));
+               caller->hopeless ? HOPELESS_LOOK_US : prng_between(&caller->chance, 10, LEAVES_US));
         return;
     }
     world_plan(w, (struct happening){.at = caller->due_at,
@@ -504,9 +509,9 @@ static void granted(struct world *w, struct caller *caller, struct request *requ
     if (request->loses_answer && !w->healed) {
         not_received(hold);
         world_plan_in(
-            w, prng_between(&w->prng, 10, 20000),
+            w, prng_between(&caller->chance, 10, 20000),
             (struct happening){.kind = HAPPEN_CANCEL, .agent = request->agent, .what = request});
-        if (request->secret != 0 && prng_percent(&w->prng, 80))
+        if (request->secret != 0 && prng_percent(&caller->chance, 80))
             repeat(w, caller, request);
         else
             forget(w, caller);
@@ -559,7 +564,7 @@ static uint32_t turned_away_most(const struct world *w)
 
 static void probe_later(struct world *w, struct caller *caller)
 {
-    int64_t us = prng_between(&w->prng, 10000, 2 * TURNED_AWAY_US);
+    int64_t us = prng_between(&caller->chance, 10000, 2 * TURNED_AWAY_US);
     caller->due_at += us;
     caller->state = CALLER_IDLE;
     act_in(w, caller, us);
@@ -630,7 +635,7 @@ void caller_wind_down(struct world *w)
     for (size_t i = 0; i < w->caller_count; i++) {
         struct caller *caller = &w->callers[i];
         if (caller->state == CALLER_HOLDING)
-            act_in(w, caller, prng_between(&w->prng, 10, 100000));
+            act_in(w, caller, prng_between(&caller->chance, 10, 100000));
         else if (caller->state == CALLER_ASKING && caller->request != NULL &&
                  caller->request->kind == EVENT_ACQUIRE)
             hang_up(w, caller);
@@ -673,7 +678,7 @@ static int64_t clear_leftovers(struct world *w)
             struct hold *hold = w->agents[a].held[key];
             for (; hold != NULL; hold = hold->tenures[a].next) {
                 int64_t until = agent_real_us(w, a, hold->tenures[a].max_hold_until);
-                if (until - w->now < 10000000 && prng_percent(&w->prng, 30)) {
+                if (until - w->now < 10000000 && prng_percent(&w->agents[a].chance, 30)) {
                     latest = until > latest ? until : latest;
                     continue;
                 }
@@ -698,20 +703,20 @@ void caller_probe_all(struct world *w)
         bool choked = i % o->agents == w->choked;
         if (choked && (i >= first_key || i / o->agents >= HOPELESS_PROBES))
             continue;
-        *caller =
-            (struct caller){.index = (uint8_t)w->caller_count,
-                            .agent = (uint8_t)(i % o->agents),
-                            .key = (uint8_t)(i < first_key ? 0 : (i - first_key) / each + 1),
-                            .probes = true,
-                            .hopeless = choked,
-                            .leaves = o->fair && !choked && prng_percent(&w->prng, o->leaves)};
+        *caller = (struct caller){.index = (uint8_t)w->caller_count,
+                                  .agent = (uint8_t)(i % o->agents),
+                                  .key = (uint8_t)(i < first_key ? 0 : (i - first_key) / each + 1),
+                                  .probes = true,
+                                  .hopeless = choked,
+                                  .chance = prng_stream(w->seed, STREAM_CALLER, w->caller_count)};
+        caller->leaves = o->fair && !choked && prng_percent(&caller->chance, o->leaves);
         caller->due_at = latest + patience_us(w);
         if (w->switches.few_rounds) /* they wait for places too */
             caller->due_at += 2000 * (int64_t)(count * o->node_timeout_ms);
         if (many)
             caller->due_at += FAIR_PROBING_US + (int64_t)count * FAIR_PROBE_MS * 1000;
         w->caller_count++;
-        act_in(w, caller, prng_between(&w->prng, 10, o->fair ? FAIR_PROBING_US : 20000));
+        act_in(w, caller, prng_between(&caller->chance, 10, o->fair ? FAIR_PROBING_US : 20000));
     }
 }
 

@@ -18,9 +18,9 @@ static struct connection *connection_of(struct world *w, uint8_t agent, uint8_t 
     return &w->agents[agent].connections[master];
 }
 
-static int64_t delay_us(struct world *w, int64_t cut_until)
+static int64_t delay_us(struct world *w, uint8_t agent, uint8_t master, int64_t cut_until)
 {
-    int64_t us = prng_between(&w->prng, 20, w->options.out_us_max);
+    int64_t us = prng_between(&w->agents[agent].links[master], 20, w->options.out_us_max);
     return w->now < cut_until ? cut_until - w->now + us : us;
 }
 
@@ -29,7 +29,7 @@ static void say_to_agent(struct world *w, uint8_t agent, uint8_t master, struct 
     struct connection *connection = connection_of(w, agent, master);
     struct signal *copy = world_allocate(w, sizeof *copy);
     *copy = signal;
-    world_plan_in(w, delay_us(w, connection->cut_back_until),
+    world_plan_in(w, delay_us(w, agent, master, connection->cut_back_until),
                   (struct happening){.kind = HAPPEN_SIGNAL,
                                      .agent = agent,
                                      .master = master,
@@ -42,7 +42,7 @@ static void ask(struct world *w, uint8_t agent, uint8_t master, uint8_t key)
     struct connection *connection = connection_of(w, agent, master);
     struct signal *signal = world_allocate(w, sizeof *signal);
     signal->key = key;
-    world_plan_in(w, delay_us(w, connection->cut_out_until),
+    world_plan_in(w, delay_us(w, agent, master, connection->cut_out_until),
                   (struct happening){.kind = HAPPEN_SUBSCRIBE,
                                      .agent = agent,
                                      .master = master,
@@ -102,7 +102,7 @@ uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct b
         return 0;
     for (uint8_t a = 0; a < w->options.agents; a++) {
         if (is_subscribed(w, a, master, name) &&
-            !prng_in_10000(&w->prng, w->options.message_lost)) {
+            !prng_in_10000(&w->agents[a].links[master], w->options.message_lost)) {
             w->figures.messages++;
             say_to_agent(w, a, master, signal);
         }

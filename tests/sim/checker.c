@@ -509,9 +509,9 @@ void register_open(struct world *w, struct hold *hold)
     if (!w->options.fencing)
         return;
     register_read(w, hold);
-    world_plan_in(w, prng_between(&w->prng, 10, 50000),
+    world_plan_in(w, prng_between(&w->writes, 10, 50000),
                   (struct happening){.kind = HAPPEN_STORE, .what = hold});
-    world_plan_in(w, prng_between(&w->prng, 10, 2000 * (int64_t)w->options.ttl_ms_max),
+    world_plan_in(w, prng_between(&w->writes, 10, 2000 * (int64_t)w->options.ttl_ms_max),
                   (struct happening){.kind = HAPPEN_STORE, .what = hold});
 }
 

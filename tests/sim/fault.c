@@ -39,7 +39,7 @@ static uint16_t random_subset(struct world *w, unsigned size, unsigned of)
 {
     uint16_t set = 0;
     for (unsigned left = size; left > 0;) {
-        uint16_t bit = (uint16_t)(1u << prng_below(&w->prng, of));
+        uint16_t bit = (uint16_t)(1u << prng_below(&w->faults, of));
         left -= (set & bit) == 0;
         set |= bit;
     }
@@ -51,16 +51,17 @@ static void draw_cut(struct world *w, struct fault *fault)
     const struct options *o = &w->options;
     fault->agents = (uint16_t)(1u << fault->agent);
     fault->masters = (uint16_t)(1u << fault->master);
-    if (fault->kind == FAULT_ISOLATION && prng_percent(&w->prng, 50))
+    if (fault->kind == FAULT_ISOLATION && prng_percent(&w->faults, 50))
         fault->agents = (uint16_t)((1u << o->agents) - 1);
     else if (fault->kind == FAULT_ISOLATION)
         fault->masters = (uint16_t)((1u << o->masters) - 1);
     if (fault->kind == FAULT_SPLIT) {
-        fault->agents = random_subset(w, (unsigned)prng_between(&w->prng, 1, o->agents), o->agents);
+        fault->agents =
+            random_subset(w, (unsigned)prng_between(&w->faults, 1, o->agents), o->agents);
         fault->masters = random_subset(w, o->masters / 2u + 1, o->masters);
     }
-    if (prng_percent(&w->prng, o->flapping)) {
-        fault->flaps = (uint8_t)prng_between(&w->prng, 1, FLAPS_MAX);
+    if (prng_percent(&w->faults, o->flapping)) {
+        fault->flaps = (uint8_t)prng_between(&w->faults, 1, FLAPS_MAX);
         fault->us /= fault->flaps;
     }
 }
@@ -71,18 +72,18 @@ static void plan(struct world *w, enum fault_kind kind, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         struct fault *fault = world_allocate(w, sizeof *fault);
         fault->kind = kind;
-        fault->agent = (uint8_t)prng_below(&w->prng, w->options.agents);
-        fault->master = (uint8_t)prng_below(&w->prng, w->options.masters);
-        fault->out = prng_percent(&w->prng, 70);
-        fault->back = !fault->out || prng_percent(&w->prng, 60);
+        fault->agent = (uint8_t)prng_below(&w->faults, w->options.agents);
+        fault->master = (uint8_t)prng_below(&w->faults, w->options.masters);
+        fault->out = prng_percent(&w->faults, 70);
+        fault->back = !fault->out || prng_percent(&w->faults, 60);
         if (kind == FAULT_FREEZE || kind == FAULT_FAILOVER)
-            fault->key = (uint8_t)prng_below(&w->prng, w->options.replicas);
-        fault->us = prng_percent(&w->prng, 50)
-                        ? prng_between(&w->prng, 1000, 500000)
-                        : prng_between(&w->prng, 100000, ttl_us + ttl_us / 2);
+            fault->key = (uint8_t)prng_below(&w->faults, w->options.replicas);
+        fault->us = prng_percent(&w->faults, 50)
+                        ? prng_between(&w->faults, 1000, 500000)
+                        : prng_between(&w->faults, 100000, ttl_us + ttl_us / 2);
         if (kind <= FAULT_SPLIT)
             draw_cut(w, fault);
-        world_plan_in(w, prng_between(&w->prng, 0, w->options.chaos_us),
+        world_plan_in(w, prng_between(&w->faults, 0, w->options.chaos_us),
                       (struct happening){.kind = HAPPEN_FAULT, .what = fault});
     }
 }
@@ -128,13 +129,13 @@ void fault_plan_all(struct world *w)
 
 void fault_plan_wild(struct world *w)
 {
-    uint8_t master = (uint8_t)prng_below(&w->prng, w->options.masters);
+    uint8_t master = (uint8_t)prng_below(&w->faults, w->options.masters);
     for (uint8_t key = 0; key < options_places(&w->options); key++) {
         struct fault *fault = world_allocate(w, sizeof *fault);
         *fault = (struct fault){.kind = FAULT_WILD, .master = master, .key = key};
-        fault->out = prng_percent(&w->prng, 50);
-        fault->us = prng_between(&w->prng, 0, 3);
-        world_plan_in(w, prng_between(&w->prng, 0, w->options.chaos_us),
+        fault->out = prng_percent(&w->faults, 50);
+        fault->us = prng_between(&w->faults, 0, 3);
+        world_plan_in(w, prng_between(&w->faults, 0, w->options.chaos_us),
                       (struct happening){.kind = HAPPEN_FAULT, .what = fault});
     }
 }
@@ -157,18 +158,18 @@ void fault_plan_in_turn(struct world *w)
 {
     static const enum fault_kind kinds[] = {FAULT_PAUSE, FAULT_RESTART, FAULT_ISOLATION};
     const struct options *o = &w->options;
-    int64_t ttl_us = (int64_t)o->ttl_ms_max * 1000, at = prng_between(&w->prng, 0, 2 * ttl_us);
-    uint8_t first = (uint8_t)prng_below(&w->prng, o->masters);
+    int64_t ttl_us = (int64_t)o->ttl_ms_max * 1000, at = prng_between(&w->faults, 0, 2 * ttl_us);
+    uint8_t first = (uint8_t)prng_below(&w->faults, o->masters);
     for (uint8_t i = 0; i < o->masters; i++) {
         struct fault *fault = world_allocate(w, sizeof *fault);
-        *fault = (struct fault){.kind = kinds[prng_below(&w->prng, 3)],
+        *fault = (struct fault){.kind = kinds[prng_below(&w->faults, 3)],
                                 .master = (uint8_t)((first + i) % o->masters)};
         fault->agents = (uint16_t)((1u << o->agents) - 1);
         fault->masters = (uint16_t)(1u << fault->master);
         fault->out = fault->back = true;
-        fault->us = prng_between(&w->prng, ttl_us + ttl_us / 20, 3 * ttl_us);
+        fault->us = prng_between(&w->faults, ttl_us + ttl_us / 20, 3 * ttl_us);
         world_plan_in(w, at, (struct happening){.kind = HAPPEN_FAULT, .what = fault});
-        at += fault->us + RECONNECTED_US + prng_between(&w->prng, 0, ttl_us);
+        at += fault->us + RECONNECTED_US + prng_between(&w->faults, 0, ttl_us);
         if (o->masters - world_quorum(w) < 2)
             at += ttl_us + ttl_us / 2;
     }
@@ -220,7 +221,7 @@ static void stop_master(struct world *w, const struct fault *fault)
     master->parked_end = &master->parked;
     for (uint8_t a = 0; a < w->options.agents; a++)
         world_plan_in(
-            w, prng_between(&w->prng, 0, 5000),
+            w, prng_between(&w->faults, 0, 5000),
             (struct happening){.kind = HAPPEN_DROP,
                                .agent = a,
                                .master = fault->master,
@@ -239,9 +240,9 @@ void fault_master_starts(struct world *w, uint8_t index)
         master->promoted = false;
         w->promoted_at = w->forgot_at = w->now;
     } else if (w->switches.forgetful) {
-        if (prng_percent(&w->prng, 60))
+        if (prng_percent(&w->faults, 60))
             master_forget(w, index);
-    } else if (!w->switches.in_turn && prng_percent(&w->prng, 50)) {
+    } else if (!w->switches.in_turn && prng_percent(&w->faults, 50)) {
         master->epoch++;
         w->epoch_at = w->now;
     }
@@ -358,12 +359,12 @@ static void step_clock(struct world *w, const struct fault *fault)
  * off by more than a second proposes no numbers). */
 static void set_wall_clock(struct world *w, uint8_t agent)
 {
-    int64_t far_us = prng_percent(&w->prng, 50)   ? 0
-                     : prng_percent(&w->prng, 50) ? 60000000
-                                                  : -60000000;
+    int64_t far_us = prng_percent(&w->faults, 50)   ? 0
+                     : prng_percent(&w->faults, 50) ? 60000000
+                                                    : -60000000;
     int64_t near_us = WALL_NEAR_US;
     int64_t before_us = w->agents[agent].wall_us;
-    w->agents[agent].wall_us = far_us + prng_between(&w->prng, -near_us, near_us);
+    w->agents[agent].wall_us = far_us + prng_between(&w->faults, -near_us, near_us);
     w->figures.wall_jumps++;
     world_say(w, "a%u: the wall clock jumps by %lld us", agent,
               (long long)(w->agents[agent].wall_us - before_us));
@@ -396,11 +397,11 @@ static void cut(struct world *w, const struct fault *fault)
  * later the process is gone. */
 static void end_agent(struct world *w, const struct fault *fault)
 {
-    if (!w->agents[fault->agent].draining && prng_percent(&w->prng, 50)) {
+    if (!w->agents[fault->agent].draining && prng_percent(&w->faults, 50)) {
         struct fault *later = world_allocate(w, sizeof *later);
         *later = *fault;
         agent_drain(w, fault->agent);
-        world_plan_in(w, prng_between(&w->prng, 0, 2000 * (int64_t)w->options.ttl_ms_max),
+        world_plan_in(w, prng_between(&w->faults, 0, 2000 * (int64_t)w->options.ttl_ms_max),
                       (struct happening){.kind = HAPPEN_FAULT, .what = later});
         return;
     }
@@ -408,7 +409,7 @@ static void end_agent(struct world *w, const struct fault *fault)
     *crash = *fault;
     crash->kind = FAULT_CRASH;
     agent_end(w, fault->agent, fault->out);
-    world_plan_in(w, prng_between(&w->prng, 0, 50000),
+    world_plan_in(w, prng_between(&w->faults, 0, 50000),
                   (struct happening){.kind = HAPPEN_FAULT, .what = crash});
 }
 
@@ -489,8 +490,8 @@ void fault_strike(struct world *w, const void *what)
 
 void fault_choke(struct world *w)
 {
-    unsigned masters = w->options.masters, near = (unsigned)prng_below(&w->prng, world_quorum(w));
-    w->choked = (uint8_t)prng_below(&w->prng, w->options.agents);
+    unsigned masters = w->options.masters, near = (unsigned)prng_below(&w->faults, world_quorum(w));
+    w->choked = (uint8_t)prng_below(&w->faults, w->options.agents);
     w->far = random_subset(w, masters - near, masters);
     w->choked_at = w->now;
     world_say(w, "a%u is far from masters %03x", w->choked, w->far);

@@ -35,7 +35,7 @@ static bool asks(struct world *w, uint8_t master, const char *script, int64_t *r
     struct java *java = &w->java;
     char who[32];
     if (w->masters[master].down || w->masters[master].paused ||
-        prng_percent(&w->prng, LOST_PERCENT))
+        prng_percent(&w->java_chance, LOST_PERCENT))
         return false;
     snprintf(who, sizeof who, "java-%u:1", java->number);
     *ret_number = master_eval(w, master, script, java->key, who, java->lease_ms);
@@ -53,11 +53,11 @@ static void begin(struct world *w)
     struct java *java = &w->java;
     java->number++;
     do
-        java->key = (uint8_t)prng_below(&w->prng, w->options.keys);
+        java->key = (uint8_t)prng_below(&w->java_chance, w->options.keys);
     while (!options_kind(&w->options, java->key).redisson);
     const struct options *o = &w->options; /* away in turn: the policy's ttl is the longer one */
     int64_t least_ms = (o->ttl_ms < o->ttl_ms_max ? o->ttl_ms : o->ttl_ms_max) / 2;
-    java->lease_ms = (uint32_t)prng_between(&w->prng, least_ms, o->ttl_ms_max);
+    java->lease_ms = (uint32_t)prng_between(&w->java_chance, least_ms, o->ttl_ms_max);
     java->master = java->granted = 0;
     java->began_at = w->now;
     java->state = JAVA_TAKES;
@@ -73,7 +73,7 @@ static void holds(struct world *w)
     java->hold->agent = SIM_AGENTS; /* nobody of them */
     java->hold->window_until = sure_until(java, java->began_at);
     java->state = JAVA_HOLDS;
-    java->renewals = (uint8_t)prng_below(&w->prng, 4);
+    java->renewals = (uint8_t)prng_below(&w->java_chance, 4);
     w->figures.java_grants++;
     world_say(w, "java takes k%u for %u ms", java->key, java->lease_ms);
     checker_java(w, java->hold);
@@ -95,7 +95,7 @@ static void takes_next(struct world *w)
         if (asks(w, java->master, takes, &taken_ms))
             java->granted = (uint8_t)(java->granted + (taken_ms == -1));
         java->master++;
-        come_in(w, prng_between(&w->prng, 1, STEP_US_MAX));
+        come_in(w, prng_between(&w->java_chance, 1, STEP_US_MAX));
     } else if (java->granted >= world_quorum(w) && sure_until(java, java->began_at) > w->now) {
         holds(w);
     } else {
@@ -125,10 +125,10 @@ static void goes_on(struct world *w)
         java->renewals--;
         renews_all(w);
         come_in(w, (int64_t)java->lease_ms * 1000 / 3);
-    } else if (prng_percent(&w->prng, 25)) {
+    } else if (prng_percent(&w->java_chance, 25)) {
         world_say(w, "java dies with k%u", java->key);
         java->state = JAVA_IDLE;
-        come_in(w, prng_between(&w->prng, 1000, 1000000));
+        come_in(w, prng_between(&w->java_chance, 1000, 1000000));
     } else {
         world_say(w, "java gives k%u back", java->key);
         java->hold->ended = true;
@@ -142,18 +142,18 @@ static void releases_next(struct world *w)
     int64_t done;
     if (java->master < w->options.masters) {
         asks(w, java->master++, releases, &done);
-        come_in(w, prng_between(&w->prng, 1, STEP_US_MAX));
+        come_in(w, prng_between(&w->java_chance, 1, STEP_US_MAX));
         return;
     }
     java->state = JAVA_IDLE;
-    come_in(w, prng_between(&w->prng, 1000, w->options.think_us_max));
+    come_in(w, prng_between(&w->java_chance, 1000, w->options.think_us_max));
 }
 
 void java_start(struct world *w)
 {
     memset(&w->java, 0, sizeof w->java);
     if (w->options.redisson && !w->switches.forgetful)
-        come_in(w, prng_between(&w->prng, 0, 1000000));
+        come_in(w, prng_between(&w->java_chance, 0, 1000000));
 }
 
 void java_acts(struct world *w)

@@ -399,6 +399,8 @@ static int usage(void)
         "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
         "disagreement | pause\n"
         "           --keep ASSUMPTION          the same schedules with the assumption kept\n"
+        "           --draw-more                one draw more from streams that no agent sees: the "
+        "timeline stays\n"
         "rules that others than the core keep, broken:\n"
         "           --answers-unchecked  --register-accepts-all\n"
         "           --replace FILE TEXT BY     in the scripts: FILE is the name of one of "
@@ -431,6 +433,7 @@ static bool turn_switch(const char *name)
         bool *value;
     } table[] = {
         {"--mixed", &switches->mixed},
+        {"--draw-more", &switches->draws_more},
         {"--answers-unchecked", &switches->answers_unchecked},
         {"--register-accepts-all", &switches->register_accepts_all},
         {"--expect-violation", &expects_violation},

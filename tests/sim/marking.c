@@ -28,7 +28,8 @@ static void plan_time(struct world *w, uint8_t index)
     if (deadline.us == INSTANT_NEVER.us)
         return;
     int64_t at = agent_real_us(w, index, deadline) + 1;
-    at = (at > w->now ? at : w->now + 1) + prng_between(&w->prng, 0, GUARD_TICK_MS * 1000 / 2);
+    at =
+        (at > w->now ? at : w->now + 1) + prng_between(&agent->chance, 0, GUARD_TICK_MS * 1000 / 2);
     if (at >= agent->guard_at)
         return;
     agent->guard_at = at;

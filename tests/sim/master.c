@@ -154,6 +154,7 @@ void master_reset(struct world *w, uint8_t index)
     struct master *master = &w->masters[index];
     struct keyspace *keyspace = master->keyspace, *snapshot = master->snapshot.keyspace;
     memset(master, 0, sizeof *master);
+    master->chance = prng_stream(w->seed, STREAM_MASTER, index);
     master->keyspace = keyspace == NULL ? keyspace_new() : keyspace;
     master->snapshot.keyspace = snapshot == NULL ? keyspace_new() : snapshot;
     master->world = w;
@@ -163,15 +164,16 @@ void master_reset(struct world *w, uint8_t index)
     master->keyspace->publish = publish;
     keyspace_clear(master->keyspace);
     keyspace_clear(master->snapshot.keyspace);
-    master->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
-    master->wall_us = prng_percent(&w->prng, 80) ? prng_between(&w->prng, -5000, 5000)
-                                                 : prng_between(&w->prng, -100000000, 100000000);
-    master->epoch = (uint16_t)prng_between(&w->prng, 1, 1000);
+    master->rate_ppm = prng_between(&master->chance, -w->options.rate_ppm, w->options.rate_ppm);
+    master->wall_us = prng_percent(&master->chance, 80)
+                          ? prng_between(&master->chance, -5000, 5000)
+                          : prng_between(&master->chance, -100000000, 100000000);
+    master->epoch = (uint16_t)prng_between(&master->chance, 1, 1000);
     master->parked_end = &master->parked;
     /* Fencing numbers outlive lost counters only by time, so the clocks are near each other where
      * counters are lost. */
     if ((w->switches.forgetful && !w->options.steps_clocks) || w->switches.aging)
-        master->wall_us = prng_between(&w->prng, -5000, 5000);
+        master->wall_us = prng_between(&master->chance, -5000, 5000);
     memset(master->keyspace->replid, 0, sizeof master->keyspace->replid);
     if (w->options.replicas > 0)
         master_begin_history(master);
@@ -179,7 +181,7 @@ void master_reset(struct world *w, uint8_t index)
         put_first_marker(w, index);
     /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds.
      * Where the masters are away in turn, that would be one too many. */
-    if (index == 0 && w->options.masters >= 5 && prng_percent(&w->prng, 3) &&
+    if (index == 0 && w->options.masters >= 5 && prng_percent(&master->chance, 3) &&
         !w->switches.in_turn) {
         const char *const words[] = {"RPUSH", "lock:k0", "x"};
         put(w, index, words, 3);
@@ -214,7 +216,7 @@ void master_forget(struct world *w, uint8_t index)
     w->masters[index].epoch++;
     if (w->options.steps_clocks) {
         int64_t was_us = w->masters[index].wall_us;
-        w->masters[index].wall_us = prng_between(&w->prng, -100000000, 100000000);
+        w->masters[index].wall_us = prng_between(&w->masters[index].chance, -100000000, 100000000);
         if (w->masters[index].wall_us > was_us)
             clocks_stepped(w, index, w->masters[index].wall_us - was_us);
     }

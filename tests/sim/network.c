@@ -24,18 +24,24 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Half of the usual delays are short ones: agents differ in how far they are from a master. */
-static int64_t delay_us(struct world *w, int64_t most)
+/* The chance of the way that it takes. */
+static struct prng *link_of(struct world *w, const struct flight *flight)
 {
-    if (prng_in_10000(&w->prng, w->options.late))
-        return prng_between(&w->prng, 10000, w->options.late_us_max);
-    return prng_between(&w->prng, 20, prng_percent(&w->prng, 50) ? most : most / 8 + 20);
+    return &w->agents[flight->message->agent].links[flight->master];
+}
+
+/* Half of the usual delays are short ones: agents differ in how far they are from a master. */
+static int64_t delay_us(const struct world *w, struct prng *link, int64_t most)
+{
+    if (prng_in_10000(link, w->options.late))
+        return prng_between(link, 10000, w->options.late_us_max);
+    return prng_between(link, 20, prng_percent(link, 50) ? most : most / 8 + 20);
 }
 
 static void depart(struct world *w, struct flight *flight)
 {
     struct connection *connection = connection_of(w, flight);
-    int64_t at = w->now + delay_us(w, w->options.out_us_max);
+    int64_t at = w->now + delay_us(w, link_of(w, flight), w->options.out_us_max);
     if (is_far(w, flight->message->agent, flight->master))
         at += FAR_US(w);
     if (w->now < connection->cut_out_until)
@@ -112,12 +118,12 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
         flight->master = m;
         flight->generation = connection->generation;
         flight->master_boot = connection->master_boot;
-        if (connection->up && !prng_in_10000(&w->prng, w->options.not_sent)) {
+        if (connection->up && !prng_in_10000(&w->agents[agent].links[m], w->options.not_sent)) {
             depart(w, flight);
             replicas_sent(&connection->replicas, send->op, agent_clock(w, agent));
             sent |= (master_set)(1u << m);
         } else
-            world_plan_in(w, prng_between(&w->prng, 0, 20),
+            world_plan_in(w, prng_between(&w->agents[agent].links[m], 0, 20),
                           (struct happening){
                               .kind = HAPPEN_REPLY, .agent = agent, .master = m, .what = flight});
     }
@@ -143,7 +149,7 @@ void network_ask(struct world *w, uint8_t agent, uint8_t master, struct marking 
 static void send_back(struct world *w, struct flight *flight)
 {
     struct connection *connection = connection_of(w, flight);
-    int64_t at = w->now + delay_us(w, w->options.back_us_max);
+    int64_t at = w->now + delay_us(w, link_of(w, flight), w->options.back_us_max);
     if (w->now < connection->cut_back_until)
         at = later(at, connection->cut_back_until + 1000);
     at = later(at, connection->reply_last);
@@ -240,8 +246,8 @@ static bool is_blocked(struct world *w, struct flight *flight)
 
 static void execute(struct world *w, struct flight *flight)
 {
-    bool refused = prng_in_10000(&w->prng, w->options.refused),
-         not_run = prng_in_10000(&w->prng, w->options.not_run);
+    bool refused = prng_in_10000(link_of(w, flight), w->options.refused),
+         not_run = prng_in_10000(link_of(w, flight), w->options.not_run);
     enum mishap mishap = refused ? MISHAP_REFUSED : not_run ? MISHAP_NOT_RUN : MISHAP_NONE;
     if (flight->marking != NULL)
         marking_run(w, flight, mishap);
@@ -298,8 +304,8 @@ static void hear(struct world *w, struct flight *flight, bool copy)
         marking_answered(w, flight);
         return;
     }
-    if (!copy && prng_in_10000(&w->prng, w->options.doubled))
-        world_plan_in(w, prng_between(&w->prng, 0, DOUBLED_AFTER_US),
+    if (!copy && prng_in_10000(link_of(w, flight), w->options.doubled))
+        world_plan_in(w, prng_between(link_of(w, flight), 0, DOUBLED_AFTER_US),
                       (struct happening){.kind = HAPPEN_REPLY,
                                          .agent = flight->message->agent,
                                          .master = flight->master,
@@ -308,7 +314,7 @@ static void hear(struct world *w, struct flight *flight, bool copy)
     if (!copy && w->switches.forgetful)
         marking_overhear(w, flight);
     flight_report(w, flight, flight->verdicts, VOTE_YES);
-    if (!copy && w->violation[0] == '\0' && prng_in_10000(&w->prng, 100)) {
+    if (!copy && w->violation[0] == '\0' && prng_in_10000(link_of(w, flight), 100)) {
         struct event event = {.kind = EVENT_MASTER_CLOCK};
         event.master.master = flight->master;
         event.master.clock_offset_us =
@@ -421,15 +427,16 @@ static struct flight *take_all(struct connection *connection)
 
 /* What had not arrived may arrive much later, or not at all; once one byte is lost, so is all
  * behind it. */
-static struct flight *cut_off(struct world *w, struct connection *connection)
+static struct flight *cut_off(struct world *w, uint8_t agent, uint8_t master)
 {
+    struct connection *connection = &w->agents[agent].connections[master];
+    struct prng *link = &w->agents[agent].links[master];
     struct flight *flights = take_all(connection);
-    int64_t extra_us = prng_percent(&w->prng, 60)
-                           ? 0
-                           : prng_between(&w->prng, 0, 2000 * (int64_t)w->options.ttl_ms_max);
-    bool lost = prng_percent(&w->prng, 40);
+    int64_t extra_us =
+        prng_percent(link, 60) ? 0 : prng_between(link, 0, 2000 * (int64_t)w->options.ttl_ms_max);
+    bool lost = prng_percent(link, 40);
     for (struct flight *flight = flights; flight != NULL; flight = flight->next) {
-        lost = lost || prng_percent(&w->prng, 20);
+        lost = lost || prng_percent(link, 20);
         flight->lost = lost;
         flight->extra_us = extra_us;
     }
@@ -443,7 +450,7 @@ static struct flight *cut_off(struct world *w, struct connection *connection)
 void network_abandon(struct world *w, uint8_t agent)
 {
     for (uint8_t m = 0; m < w->options.masters; m++)
-        cut_off(w, &w->agents[agent].connections[m]);
+        cut_off(w, agent, m);
 }
 
 static void report_all_unknown(struct world *w, const struct flight *flight)
@@ -459,7 +466,7 @@ void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t gener
     if (connection->generation != generation || !connection->up || !w->agents[agent].alive)
         return;
     world_say(w, "a%u-m%u: connection ends", agent, master);
-    struct flight *flights = cut_off(w, connection);
+    struct flight *flights = cut_off(w, agent, master);
     struct event down = {.kind = EVENT_MASTER_DOWN};
     down.master.master = master;
     if (w->switches.forgetful)
@@ -471,7 +478,7 @@ void network_drop(struct world *w, uint8_t agent, uint8_t master, uint32_t gener
     if (w->options.down_first)
         report_all_unknown(w, flights);
     channel_dropped(w, agent, master);
-    world_plan_in(w, prng_between(&w->prng, 1000, 250000),
+    world_plan_in(w, prng_between(&w->agents[agent].links[master], 1000, 250000),
                   (struct happening){.kind = HAPPEN_CONNECT,
                                      .agent = agent,
                                      .master = master,
@@ -487,7 +494,7 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     if (master->down || master->paused || w->now < connection->cut_out_until ||
         w->now < connection->cut_back_until) {
         world_plan_in(
-            w, prng_between(&w->prng, 10000, 500000),
+            w, prng_between(&w->agents[agent].links[index], 10000, 500000),
             (struct happening){
                 .kind = HAPPEN_CONNECT, .agent = agent, .master = index, .number = generation});
         return;
@@ -505,8 +512,8 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     struct event event = {.kind = EVENT_MASTER_UP};
     event.master.master = index;
     event.master.epoch = connection->epoch;
-    event.master.clock_offset_us =
-        master_wall_us(w, index) - agent_wall_us(w, agent) + prng_between(&w->prng, -500, 500);
+    event.master.clock_offset_us = master_wall_us(w, index) - agent_wall_us(w, agent) +
+                                   prng_between(&w->agents[agent].links[index], -500, 500);
     readings_begin(w, agent, index);
     agent_step_master(w, agent, &event);
     channel_connected(w, agent, index);

@@ -101,45 +101,47 @@ static void draw_manners(struct options *o, struct prng *prng)
     o->copies = (uint8_t)maybe(prng, 30);
 }
 
-/* Where the order is fair. A generator of its own, so that the other schedules are what they
- * were. */
-static void draw_turns(struct options *o, uint64_t state)
+/* For a fair order. */
+static void draw_turns(struct options *o, struct prng *prng)
 {
-    struct prng own = {~state};
-    o->leaves = (uint8_t)maybe(&own, 40);
+    o->leaves = (uint8_t)maybe(prng, 40);
     /* An attempt that comes to a master too late keeps its key for a while: where all masters are
      * needed, the others might never win. */
-    o->chokes = prng_percent(&own, 30) && o->agents > 1 && o->algorithm != ALGORITHM_MULTILOCK;
+    o->chokes = prng_percent(prng, 30) && o->agents > 1 && o->algorithm != ALGORITHM_MULTILOCK;
 }
 
-/* What the core is configured with, and how full it may get: the same for every agent. A generator
- * of its own too. */
-static void draw_tables(struct options *o, uint64_t state)
+/* The core's limits, which are the same for every agent. */
+static void draw_tables(struct options *o, struct prng *prng)
 {
-    struct prng own = {state ^ 0x5bd1e995u};
-    bool small = prng_percent(&own, 20);
-    o->groups = prng_percent(&own, 70) ? 1 : (uint8_t)prng_between(&own, 2, SIM_GROUPS);
-    o->policies = prng_percent(&own, 70) ? 1 : (uint8_t)prng_between(&own, 2, SIM_PATTERNS);
-    o->reloads = (uint8_t)maybe(&own, 4);
-    o->bad_ttls = (uint8_t)maybe(&own, 5);
-    o->locks_max = small ? (uint32_t)prng_between(&own, 1, 6) : SIM_LOCKS;
+    bool small = prng_percent(prng, 20);
+    o->groups = prng_percent(prng, 70) ? 1 : (uint8_t)prng_between(prng, 2, SIM_GROUPS);
+    o->policies = prng_percent(prng, 70) ? 1 : (uint8_t)prng_between(prng, 2, SIM_PATTERNS);
+    o->reloads = (uint8_t)maybe(prng, 4);
+    o->bad_ttls = (uint8_t)maybe(prng, 5);
+    o->locks_max = small ? (uint32_t)prng_between(prng, 1, 6) : SIM_LOCKS;
     o->rounds_min = ROUNDS_MIN;
     o->rounds_max = LIMIT_ROUNDS;
-    o->waiters_max = small ? (uint32_t)prng_between(&own, 1, 3) : SIM_REQUESTS / 2;
-    o->turn_us_max = prng_percent(&own, 50)   ? 0
-                     : prng_percent(&own, 70) ? prng_between(&own, 50, 1000)
-                                              : prng_between(&own, 1000, 5000);
+    o->waiters_max = small ? (uint32_t)prng_between(prng, 1, 3) : SIM_REQUESTS / 2;
+    o->turn_us_max = prng_percent(prng, 50)   ? 0
+                     : prng_percent(prng, 70) ? prng_between(prng, 50, 1000)
+                                              : prng_between(prng, 1000, 5000);
 }
 
-void options_draw(struct options *options, struct prng *prng)
+void options_draw(struct options *options, uint64_t seed)
 {
-    draw_sizes(options, prng);
-    draw_policy(options, prng);
-    draw_network(options, prng);
-    draw_faults(options, prng);
-    draw_manners(options, prng);
-    draw_turns(options, prng->state);
-    draw_tables(options, prng->state);
+    static const struct {
+        enum stream stream;
+        void (*draw)(struct options *options, struct prng *prng);
+    } parts[] = {
+        {STREAM_SIZES, draw_sizes},     {STREAM_POLICY, draw_policy},
+        {STREAM_NETWORK, draw_network}, {STREAM_OPTION_FAULTS, draw_faults},
+        {STREAM_MANNERS, draw_manners}, {STREAM_TURNS, draw_turns},
+        {STREAM_TABLES, draw_tables},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        struct prng own = prng_stream(seed, parts[i].stream, 0);
+        parts[i].draw(options, &own);
+    }
 }
 
 int64_t options_round_trip_us(const struct options *o)

@@ -1,5 +1,5 @@
-/* The one source of chance of a simulated run: a small seeded generator, so that a seed is a
- * run. */
+/* The chance of a simulated run: small generators that the run's seed begins, so that a seed is a
+ * run. Each purpose has a stream of its own: a new draw in one moves none of the others. */
 #ifndef LOCKAGENT_SIM_PRNG_H
 #define LOCKAGENT_SIM_PRNG_H
 
@@ -18,6 +18,15 @@ static inline uint64_t prng_next(struct prng *prng)
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+}
+
+/* Returns the stream of that purpose, and of the one with that number, in the run of `seed`. */
+static inline struct prng prng_stream(uint64_t seed, uint64_t purpose, uint64_t number)
+{
+    struct prng prng = {seed};
+    prng.state = prng_next(&prng) ^ (purpose << 32 | number);
+    prng.state = prng_next(&prng);
+    return prng;
 }
 
 /* 0..n-1; the bias is below one in four billion for what we draw. */

@@ -25,7 +25,7 @@ void replica_follow(struct world *w)
         if (w->replicas[r].coming)
             continue;
         w->replicas[r].coming = true;
-        world_plan_in(w, prng_between(&w->prng, STREAM_US_MIN, STREAM_US_MAX),
+        world_plan_in(w, prng_between(&w->masters[0].chance, STREAM_US_MIN, STREAM_US_MAX),
                       (struct happening){.kind = HAPPEN_REPLICATE, .master = r});
     }
 }

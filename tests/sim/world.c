@@ -367,6 +367,7 @@ static void calm_down(struct options *o)
  * but connections end now and then, and agents are stopped as ever. */
 static void shake_clocks(struct world *w)
 {
+    struct prng own = prng_stream(w->seed, STREAM_THEME, 5);
     struct options *o = &w->options;
     uint8_t resets = o->resets, stalls = o->stalls, wall_jumps = o->wall_jumps;
     enum algorithm algorithm = o->algorithm;
@@ -382,25 +383,26 @@ static void shake_clocks(struct world *w)
     o->resets = resets;
     o->stalls = stalls;
     o->wall_jumps = wall_jumps;
-    o->late = prng_percent(&w->readings, 50) ? 500 : 0;
+    o->late = prng_percent(&own, 50) ? 500 : 0;
     o->late_us_max = 300000;
     o->fair = o->rw; /* an order by clocks, and those of the masters step; R18 knows no other */
-    o->think_us_max = prng_percent(&w->readings, 50) ? o->think_us_max : 100000;
-    unsigned kinds = (unsigned)prng_between(&w->readings, 1, 3);
-    o->clock_pauses = kinds & 1 ? (uint8_t)prng_between(&w->readings, 1, 5) : 0;
-    o->clock_jumps = kinds & 2 ? (uint8_t)prng_between(&w->readings, 1, 8) : 0;
+    o->think_us_max = prng_percent(&own, 50) ? o->think_us_max : 100000;
+    unsigned kinds = (unsigned)prng_between(&own, 1, 3);
+    o->clock_pauses = kinds & 1 ? (uint8_t)prng_between(&own, 1, 5) : 0;
+    o->clock_jumps = kinds & 2 ? (uint8_t)prng_between(&own, 1, 8) : 0;
 }
 
 /* More keys are wanted at once at each agent than may have rounds in flight (R16). */
 static void crowd(struct world *w)
 {
+    struct prng own = prng_stream(w->seed, STREAM_THEME, 0);
     struct options *o = &w->options;
     o->agents = o->agents > AGENTS_OF_A_CROWD ? AGENTS_OF_A_CROWD : o->agents;
     o->callers = SIM_CALLERS;
-    o->keys = (uint8_t)prng_between(&w->prng, SIM_KEYS / 2, SIM_KEYS);
+    o->keys = (uint8_t)prng_between(&own, SIM_KEYS / 2, SIM_KEYS);
     o->think_us_max = 20000;
     o->rounds_min = 1;
-    o->rounds_max = (uint32_t)prng_between(&w->prng, 1, 3);
+    o->rounds_max = (uint32_t)prng_between(&own, 1, 3);
 }
 
 /* At each of several agents more wait for a key than its turn is long (R9). A turn is longer than
@@ -420,30 +422,31 @@ static void crowd_one_key(struct options *o)
 /* Few keys with several slots each (R20), which more callers want than there are. */
 static void give_permits(struct world *w)
 {
+    struct prng own = prng_stream(w->seed, STREAM_THEME, 1);
     struct options *o = &w->options;
     o->fair = false;
     o->owns = 0;
-    o->keys = (uint8_t)prng_between(&w->prng, 1, 2);
-    o->permits = (uint8_t)prng_between(&w->prng, 2, SIM_KEYS / 2);
+    o->keys = (uint8_t)prng_between(&own, 1, 2);
+    o->permits = (uint8_t)prng_between(&own, 2, SIM_KEYS / 2);
     o->callers = SIM_CALLERS;
-    o->waits = (uint8_t)prng_between(&w->prng, 20, 80);
+    o->waits = (uint8_t)prng_between(&own, 20, 80);
 }
 
 /* A single master with replicas, some of which it WAITs for; they freeze, or are promoted
  * (R21). */
 static void give_replicas(struct world *w)
 {
+    struct prng own = prng_stream(w->seed, STREAM_THEME, 2);
     struct options *o = &w->options;
     o->algorithm = ALGORITHM_SINGLE;
     o->masters = 1;
-    o->replicas = (uint8_t)prng_between(&w->prng, 1, SIM_REPLICAS);
-    o->ack =
-        prng_percent(&w->prng, 60) ? o->replicas : (uint8_t)prng_between(&w->prng, 1, o->replicas);
-    o->replicas_timeout_ms = (uint32_t)prng_between(&w->prng, 10, 100);
+    o->replicas = (uint8_t)prng_between(&own, 1, SIM_REPLICAS);
+    o->ack = prng_percent(&own, 60) ? o->replicas : (uint8_t)prng_between(&own, 1, o->replicas);
+    o->replicas_timeout_ms = (uint32_t)prng_between(&own, 10, 100);
     if (o->node_timeout_ms < o->replicas_timeout_ms + 20)
         o->node_timeout_ms = o->replicas_timeout_ms + 20;
-    o->freezes = (uint8_t)prng_between(&w->prng, 0, 12);
-    o->failovers = (uint8_t)prng_between(&w->prng, 0, 3);
+    o->freezes = (uint8_t)prng_between(&own, 0, 12);
+    o->failovers = (uint8_t)prng_between(&own, 0, 3);
 }
 
 /* Numbers are kept for as short as the configuration allows, and keys rest for longer than that.
@@ -472,10 +475,11 @@ static void make_room(struct options *o)
 /* Each key draws its kind. Order and chokes are looked at with the first key. */
 static void give_kinds(struct world *w)
 {
+    struct prng own = prng_stream(w->seed, STREAM_THEME, 3);
     struct options *o = &w->options;
     themes_draw_kinds(w);
     if (o->rw)
-        o->readers = (uint8_t)prng_between(&w->prng, 10, 90);
+        o->readers = (uint8_t)prng_between(&own, 10, 90);
     if (o->fair)
         make_room(o);
     o->chokes = o->chokes && o->kinds[0].fair && o->agents > 1 && world_quorum(w) < o->masters;
@@ -484,20 +488,21 @@ static void give_kinds(struct world *w)
 /* More of what the command line is about. */
 static void adapt_options(struct world *w)
 {
+    struct prng own = prng_stream(w->seed, STREAM_THEME, 4);
     struct options *o = &w->options;
     o->rw = w->switches.rw;
     o->fair = o->fair || w->switches.fair || o->rw;
     if (o->rw) {
-        o->readers = (uint8_t)prng_between(&w->prng, 10, 90);
+        o->readers = (uint8_t)prng_between(&own, 10, 90);
         bool may_choke = o->agents > 1 && world_quorum(w) < o->masters;
-        o->chokes = (o->chokes || prng_percent(&w->prng, 30)) && may_choke;
+        o->chokes = (o->chokes || prng_percent(&own, 30)) && may_choke;
     }
     if (o->fair)
         make_room(o);
     if (w->switches.forgetful) {
-        o->restarts = (uint8_t)(o->restarts + prng_between(&w->prng, 0, 4));
-        o->flushes = (uint8_t)prng_between(&w->prng, 0, 5);
-        o->steps_clocks = prng_percent(&w->prng, 50) && !w->switches.replicas;
+        o->restarts = (uint8_t)(o->restarts + prng_between(&own, 0, 4));
+        o->flushes = (uint8_t)prng_between(&own, 0, 5);
+        o->steps_clocks = prng_percent(&own, 50) && !w->switches.replicas;
         if (!o->steps_clocks)
             o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
     }
@@ -540,12 +545,18 @@ static void adapt_options(struct world *w)
 static void set_up(struct world *w, uint64_t seed)
 {
     w->seed = seed;
-    w->prng.state = seed * 0x2545f4914f6cdd1du + 1;
-    w->readings.state = ~w->prng.state;
+    w->faults = prng_stream(seed, STREAM_FAULTS, 0);
+    w->java_chance = prng_stream(seed, STREAM_JAVA, 0);
+    w->writes = prng_stream(seed, STREAM_WRITES, 0);
+    w->readings = prng_stream(seed, STREAM_READINGS, 0);
+    if (w->switches.draws_more) {
+        prng_next(&w->writes);
+        prng_next(&w->java_chance);
+    }
     if (w->switches.mixed)
         themes_draw(w);
     memset(&w->options, 0, sizeof w->options);
-    options_draw(&w->options, &w->prng);
+    options_draw(&w->options, seed);
     adapt_options(w);
     master_configure(w);
     w->now = w->healed_at = w->jumped_at = w->jumped_us = w->set_back_us = 0;
@@ -561,9 +572,12 @@ static void set_up(struct world *w, uint64_t seed)
     replica_reset(w);
     for (uint8_t a = 0; a < w->options.agents; a++) {
         struct agent *agent = &w->agents[a];
-        agent->rate_ppm = prng_between(&w->prng, -w->options.rate_ppm, w->options.rate_ppm);
-        agent->boot_base_us = prng_between(&w->prng, 1000000, 1000000000);
-        agent->wall_us = prng_between(&w->prng, -w->options.wall_us, w->options.wall_us);
+        agent->chance = prng_stream(seed, STREAM_AGENT, a);
+        for (uint8_t m = 0; m < SIM_MASTERS; m++)
+            agent->links[m] = prng_stream(seed, STREAM_LINK, (uint64_t)a * SIM_MASTERS + m);
+        agent->rate_ppm = prng_between(&agent->chance, -w->options.rate_ppm, w->options.rate_ppm);
+        agent->boot_base_us = prng_between(&agent->chance, 1000000, 1000000000);
+        agent->wall_us = prng_between(&agent->chance, -w->options.wall_us, w->options.wall_us);
         agent->stalled = agent->alive = agent->paused = false;
         agent->paused_us = agent->gone_on_at = agent->gained_us = 0;
         agent->attempts = NULL;

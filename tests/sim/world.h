@@ -96,6 +96,8 @@ struct switches {
     bool kinds;     /* each key draws its own kind */
     bool aging;     /* numbers are kept for as short as allowed, and keys rest for longer (R12) */
     bool mixed;     /* the seed draws which of the themes above are on (themes.c) */
+    /* One draw more from the streams of the register and of Java, which agents do not see. */
+    bool draws_more;
     /* Rules that are not the core's to keep, broken on purpose. */
     bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
     bool register_accepts_all; /* the resource does not compare fencing numbers */
@@ -188,7 +190,7 @@ static inline struct key_kind options_kind(const struct options *options, uint8_
                                                       .rw = options->rw,
                                                       .redisson = options->redisson};
 }
-void options_draw(struct options *options, struct prng *prng);
+void options_draw(struct options *options, uint64_t seed);
 void options_print(const struct options *options);
 /* The longest that is usual, with the turn of the loop that it waits for. */
 int64_t options_round_trip_us(const struct options *options);
@@ -337,6 +339,26 @@ struct connection {
     struct flight *kept, *waiting, *blocked;
 };
 
+/* Streams of chance, each of its own purpose. */
+enum stream {
+    STREAM_SIZES,
+    STREAM_POLICY,
+    STREAM_NETWORK,
+    STREAM_OPTION_FAULTS,
+    STREAM_MANNERS,
+    STREAM_TURNS,
+    STREAM_TABLES,
+    STREAM_THEME,
+    STREAM_FAULTS,
+    STREAM_JAVA,
+    STREAM_WRITES,
+    STREAM_READINGS,
+    STREAM_AGENT,  /* of each agent, by its number */
+    STREAM_LINK,   /* of each agent and master */
+    STREAM_MASTER, /* of each master */
+    STREAM_CALLER, /* of each caller */
+};
+
 /* ---- masters --------------------------------------------------------------------------------- */
 
 struct kept_ticket {
@@ -364,6 +386,7 @@ enum { SIM_NAMES = 2 * SIM_KEYS }; /* keys of a master: those of a second prefix
 struct master {
     struct keyspace *keyspace;
     struct world *world;
+    struct prng chance;
     uint8_t index;
     struct master_key keys[SIM_NAMES];
     int64_t rate_ppm, wall_us, jumped_us;
@@ -436,6 +459,7 @@ enum caller_state { CALLER_IDLE, CALLER_ASKING, CALLER_HOLDING, CALLER_GONE };
 struct caller {
     uint8_t index, agent, key;
     enum caller_state state;
+    struct prng chance;
     uint32_t turn; /* a planned move of an earlier turn is void */
     struct request *request;
     struct hold *hold;
@@ -537,6 +561,8 @@ struct line {
 
 struct agent {
     struct core *core;
+    struct prng chance;
+    struct prng links[SIM_MASTERS]; /* the chance of its ways to the masters */
 #ifndef SMALL_WORLD
     struct guard guard;
     int64_t guard_at; /* when its time is looked at; INT64_MAX: not planned */
@@ -612,8 +638,8 @@ struct figures {
 
 struct world {
     uint64_t seed;
-    struct prng prng;
-    struct prng readings; /* the chance of readings of clocks */
+    struct prng faults, java_chance, writes; /* streams of chance; writes: to the register (C3) */
+    struct prng readings;                    /* the same, of the masters' clocks */
     struct switches switches;
     struct options options;
     bool verbose, healed;

@@ -430,8 +430,8 @@ Test(retry, d3_a_release_before_the_grant)
     cr_assert_not(is_listed("out"));
 }
 
-/* R6: there may be many of them in a time like limits.wait, and none is worth a release that a
- * master still owes. */
+/* R6: as many are remembered as locks may be held. They take no lock, and end no debt: only the
+ * oldest of them is forgotten. */
 Test(retry, d3_what_is_used_up_makes_room_for_debts)
 {
     const char *const names[] = {"a", "b", "c", "d"};
@@ -448,13 +448,68 @@ Test(retry, d3_what_is_used_up_makes_room_for_debts)
         expect_answer(2, ANSWER_NOT_HELD);
     }
     cr_assert_eq(core_stats(rig.core)->debt[0][4], 1);
-    cr_assert_eq(core_stats(rig.core)->locks_tracked, 3);
-    acquire_as(3, "d", .ttl_ms = 10000, .idempotency = first_key);
-    expect_answer(3, ANSWER_SUPERSEDED);
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 1);
+    for (uint32_t i = 1; i < 4; i++) {
+        acquire_as(3, names[i], .ttl_ms = 10000, .idempotency = first_key);
+        expect_answer(3, ANSWER_SUPERSEDED);
+    }
     at_ms(501);
     reply(OP_RELEASE, 0x10, VOTE_UNKNOWN);
     at_ms(1002);
     expect_send(OP_RELEASE, 0x10);
+    acquire_as(4, "a", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+/* A second DELETE of a key renews its time, and the one that is older then is forgotten first. */
+Test(retry, d3_the_last_use_counts)
+{
+    prepare(5);
+    rig.config.locks_max = 2;
+    begin();
+    release_by(1, "a", first_key);
+    release_by(1, "b", first_key);
+    at_ms(200000);
+    release_by(1, "a", first_key);
+    at_ms(300000); /* limits.wait after the DELETE of b */
+    acquire_as(2, "a", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(2, ANSWER_SUPERSEDED);
+    rig.count = 0;
+    acquire_as(3, "b", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_FOREIGN);
+    release_by(4, "c", first_key);
+    release_by(5, "d", first_key);
+    rig.count = 0;
+    acquire_as(6, "a", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+/* The key of the lock is a part of what is used up, and so is the whole secret. */
+Test(retry, d3_another_key_or_secret_is_not_used_up)
+{
+    begin_five();
+    release_by(1, "a", first_key);
+    acquire_as(2, "b", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    rig.count = 0;
+    acquire_as(3, "a", .ttl_ms = 10000, .idempotency = second_key);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
+/* A lock that waits for its release, after a DELETE by its token: a DELETE by its idempotency key
+ * gets the answer of that release. */
+Test(retry, d3_a_second_delete_waits_for_the_release)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    release(2, "k", token);
+    release_by(3, "k", first_key);
+    expect_send(OP_RELEASE, ALL);
+    expect_nothing();
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    expect_answer(3, ANSWER_RELEASED);
 }
 
 /* What it got was lost since. */
