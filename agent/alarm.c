@@ -7,7 +7,8 @@
 
 #include "agent/core/core_assert.h"
 
-/* The count is gone where the alarm was set anew after it had fired. */
+/* Rings the alarm. The read fails if the alarm was set again after it had fired: then it does not
+ * ring. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct alarm *alarm = poll->data;
@@ -38,7 +39,8 @@ bool alarm_open(struct alarm *alarm, uv_loop_t *uv, void (*ring)(void *arg), voi
     return true;
 }
 
-/* All zero disarms a timerfd, so an instant before the first microsecond counts as that. */
+/* A timerfd whose time is all zero is disarmed, so an instant before the first microsecond counts
+ * as 1 us. */
 void alarm_set(struct alarm *alarm, struct instant at)
 {
     if (alarm->fd < 0)

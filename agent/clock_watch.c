@@ -8,7 +8,7 @@
 
 #include "agent/core/core_assert.h"
 
-enum { FAR_S = INT32_MAX }; /* in 68 years */
+enum { FAR_S = INT32_MAX }; /* 68 years */
 
 static bool arm(int fd)
 {
@@ -26,7 +26,7 @@ static void on_set(uv_poll_t *poll, int status, int events)
     (void)status, (void)events;
     if (read(watch->fd, &times, sizeof(times)) >= 0 || errno != ECANCELED)
         return;
-    if (!arm(watch->fd)) /* nothing more is told, and clocks are read once a second all the same */
+    if (!arm(watch->fd)) /* The masters' clocks are still read once a second (R14). */
         uv_poll_stop(poll);
     watch->set(watch->arg);
 }

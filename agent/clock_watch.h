@@ -10,17 +10,17 @@
 
 struct clock_watch {
     uv_poll_t poll;
-    int fd; /* -1: closed */
+    int fd; /* -1: closed. */
     void (*set)(void *arg);
     void *arg;
 };
 
-/* Begins to watch. `set` is called with `arg` from the loop, each time that the wall clock was set.
- * False, with errno, if the kernel gives no timer; then nothing is watched. */
+/* Begins to watch. The loop calls `set` with `arg` each time that the wall clock was set. Returns
+ * false, with errno, if the kernel gives no timer; nothing is watched then. */
 MUST_CHECK bool clock_watch_open(struct clock_watch *watch, uv_loop_t *uv, void (*set)(void *arg),
                                  void *arg);
 
-/* Ends it. The struct must stay until the loop has run its handle down. */
+/* Ends the watch. The struct must stay until the loop has closed its handle. */
 void clock_watch_close(struct clock_watch *watch);
 
 #endif

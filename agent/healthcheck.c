@@ -37,7 +37,8 @@ static int connect_unix(const char *path)
     return connect_in_time((const struct sockaddr *)&address, sizeof(address));
 }
 
-/* An agent that listens on every address of its host is reached through loopback. */
+/* Connects to the agent. An agent that listens on every address of its host is reached through
+ * loopback. */
 static int connect_tcp(const struct config_address *address)
 {
     const char *host = strcmp(address->host, "0.0.0.0") == 0 ? "127.0.0.1"

@@ -1,4 +1,4 @@
-/* `lockagent healthcheck`: asks a running agent whether it is well, for images without curl. */
+/* `lockagent healthcheck` asks a running agent for its health, in images without curl. */
 #ifndef LOCKAGENT_HEALTHCHECK_H
 #define LOCKAGENT_HEALTHCHECK_H
 
@@ -6,8 +6,8 @@
 
 #include "config/config.h"
 
-/* GET /livez, or /readyz when `ready`. Returns 0 when the answer is 200; else 1, with the reason on
- * stderr. */
+/* Requests /livez, or /readyz if `ready`. Returns 0 if the answer is 200; otherwise 1, with the
+ * reason on stderr. */
 int healthcheck(const struct config_address *address, bool ready);
 
 #endif

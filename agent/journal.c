@@ -1,6 +1,6 @@
-/* The file: a header of one cell, then a cell for each slot of the lock table. A cell is smaller
- * than a page and never crosses one, so that a kill leaves it written or not; a cell that is
- * neither is noticed by its checksum, which is keyed by boot and place in the file. */
+/* The file has a header of one cell, then a cell for each slot of the lock table. A cell is smaller
+ * than a page and never crosses one. So a kill leaves it written or not. The checksum of a cell
+ * finds all other damage. It is keyed by the boot and by the slot of the cell. */
 #include "agent/journal.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ union header {
         uint32_t format, cell;
         char boot_id[BOOT_ID_BYTES];
         uint32_t agent;
-        uint64_t checksum; /* of what stands before it */
+        uint64_t checksum; /* Checksum of the bytes before it. */
     };
     char bytes[CELL];
 };
@@ -34,7 +34,7 @@ enum { CELL_FREE, CELL_HELD, CELL_LOST, CELL_RELEASED };
 
 union record {
     struct {
-        uint64_t checksum; /* of what comes behind it */
+        uint64_t checksum; /* Checksum of the bytes after it. */
         uint64_t place;
         uint64_t fence, asked;
         int64_t acquired_us, valid_us, max_hold_us, lease_us;
@@ -46,7 +46,7 @@ union record {
         char label[LIMIT_LABEL_BYTES];
         char owner[LIMIT_SECRET_BYTES];
         char idempotency[LIMIT_SECRET_BYTES];
-        uint8_t mode; /* 0 in what was written before there were readers */
+        uint8_t mode; /* 0 in records that were written before there were readers. */
     };
     char bytes[CELL];
 };
@@ -57,8 +57,8 @@ struct journal {
     struct journal_source source;
     int fd;
     uint64_t hash_key[2];
-    uint32_t cells; /* in the file when it was opened */
-    uint32_t noted; /* the slot that was noted last */
+    uint32_t cells; /* Number of cells in the file when it was opened. */
+    uint32_t noted; /* The slot that was noted last. */
     const char *discarded;
 };
 
@@ -77,7 +77,7 @@ bool journal_boot_id(char boot_id[BOOT_ID_BYTES + 1], char *error, size_t size)
 
 /* ---- cells ---- */
 
-/* As that format has it, whichever it is. */
+/* Returns the header's checksum by the rules of the format that the header names. */
 static uint64_t header_checksum(const union header *header)
 {
     return hash_bytes(header->format, header->cell, header->bytes,
@@ -129,7 +129,7 @@ static bool lock_file(const struct journal *journal, char *error, size_t size)
     return false;
 }
 
-/* What is wrong with the file itself; NULL: nothing. */
+/* Returns the fault of the file itself, or NULL if it has none. */
 static const char *file_fault(const struct stat *stat)
 {
     if (!S_ISREG(stat->st_mode))
@@ -143,7 +143,7 @@ static const char *file_fault(const struct stat *stat)
     return NULL;
 }
 
-/* Nothing of the old content is used any more. */
+/* Empties the file and writes a new header. */
 static bool begin_anew(struct journal *journal)
 {
     union header header = {.bytes = {0}};
@@ -159,8 +159,9 @@ static bool begin_anew(struct journal *journal)
 
 enum content { CONTENT_NONE, CONTENT_OURS, CONTENT_USELESS, CONTENT_FOREIGN };
 
-/* It says so, or did before it was torn: it is cut short, zeros follow the bytes that were written,
- * or all but the first bytes is there. */
+/* Returns true if the header is a journal's, possibly damaged. Then either the magic is there, or
+ * the file ends within the magic, or only zeros follow a part of the magic, or all but the magic is
+ * right. */
 static bool is_a_journals(const union header *header, size_t len)
 {
     union header mended = *header;
@@ -194,7 +195,8 @@ static enum content content_of(struct journal *journal, off_t size)
     return journal->discarded == NULL ? CONTENT_OURS : CONTENT_USELESS;
 }
 
-/* What lies behind the slots of the largest table is nobody's. */
+/* Returns the number of cells in a file of `size` bytes. Cells after the slots of the largest table
+ * do not count. */
 static uint32_t cells_in(off_t size)
 {
     off_t cells = size / CELL - 1;
@@ -270,7 +272,8 @@ void journal_close(struct journal *journal)
 
 /* ---- reading ---- */
 
-/* What only a torn or made-up record can say. */
+/* Returns false if a value is impossible: then the record is torn or was not written by an
+ * agent. */
 static bool makes_sense(const union record *record, struct instant now)
 {
     int64_t most_us = now.us + (int64_t)TTL_MS_MAX * 1000;
@@ -322,19 +325,19 @@ static struct noted_hold hold_of(const union record *record)
     return hold;
 }
 
-/* The last slot of the hole that an empty slot lies in; the same slot where there is no hole. */
+/* Returns the last slot of the hole in the file in which the empty `slot` lies; `slot` itself if
+ * there is no hole. */
 static uint32_t hole_end(const struct journal *journal, uint32_t slot)
 {
     off_t data = lseek(journal->fd, offset_of(slot), SEEK_DATA);
     if (data < 0)
         return errno == ENXIO ? journal->cells - 1 : slot;
-    off_t last = data / CELL - 2; /* the cell of the data is that of the slot behind the hole */
+    off_t last = data / CELL - 2; /* The cell of `data` is that of the slot after the hole. */
     return last > slot ? (uint32_t)(last < journal->cells ? last : journal->cells - 1) : slot;
 }
 
-/* A restored hold is noted again in a slot that is not behind its old one, because slots are given
- * in order: so each old cell can be freed as soon as it was read, unless its own hold stands there
- * again. */
+/* Slots are given in order, so a restored hold is noted in its old slot or in one before it. So
+ * each old cell is freed as soon as it was read, unless its own hold was noted in it again. */
 void journal_read(struct journal *journal, struct instant now,
                   void (*restore)(void *arg, const struct noted_hold *hold), void *arg,
                   struct journal_found *ret_found)

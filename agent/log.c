@@ -1,5 +1,4 @@
-/* Writes log lines: one event, one line, one write(2), and never a wait for the reader of
- * stderr. */
+/* Writes log lines: one event, one line, one write(2). It never waits for the reader of stderr. */
 #include "agent/log.h"
 
 #include <errno.h>
@@ -15,8 +14,8 @@
 #include "config/config.h"
 
 enum {
-    LINE_BYTES = 4096,            /* PIPE_BUF: lines of several writers do not mix up to here */
-    BODY_BYTES = LINE_BYTES - 32, /* the rest is kept for what ends a line that was cut */
+    LINE_BYTES = 4096,            /* PIPE_BUF: shorter lines of several writers do not mix. */
+    BODY_BYTES = LINE_BYTES - 32, /* The rest is kept for the tail of a line that was cut. */
 };
 
 #define ELLIPSIS "\xe2\x80\xa6"
@@ -24,13 +23,13 @@ enum {
 struct log_line {
     char bytes[LINE_BYTES];
     size_t len;
-    bool cut; /* something did not fit: from here on only the tail is added */
+    bool cut; /* A part did not fit. Only the tail is added from here on. */
 };
 
 static struct {
     int level;
     bool is_set_up, json;
-    bool torn; /* the last line was written in part: the next one starts on a line of its own */
+    bool torn; /* The last line was written in part. The next one begins with a line break. */
     uint64_t dropped;
 } log_ = {.level = LOG_INFO};
 
@@ -56,7 +55,7 @@ uint64_t log_dropped(void)
 
 /* ---- the bounded line ---- */
 
-/* All of the bytes or none. */
+/* Appends all of the bytes, or none if they do not fit. */
 static void put_bytes(struct log_line *line, const char *bytes, size_t len)
 {
     if (line->cut || line->len + len > BODY_BYTES) {
@@ -72,7 +71,7 @@ static void put_text(struct log_line *line, const char *text)
     put_bytes(line, text, strlen(text));
 }
 
-/* Fits always: the tail was kept free for it. */
+/* Appends the tail. It always fits, because its bytes are kept free. */
 static void put_tail(struct log_line *line, const char *text)
 {
     size_t len = strlen(text);
@@ -99,7 +98,8 @@ static void put_time(struct log_line *line)
 
 /* ---- values of strangers ---- */
 
-/* What moves a terminal's cursor, ends a line, or turns the order of what is read around. */
+/* Returns true if the character moves a terminal's cursor, ends a line, or changes the order of the
+ * text. */
 static bool is_unprintable(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
@@ -123,8 +123,8 @@ static void put_code(struct log_line *line, uint32_t code, const char *bytes, si
         put_bytes(line, bytes, size);
 }
 
-/* The inside of a quoted string. A byte that is no UTF-8 is shown in text, and replaced in JSON,
- * which can not have it. */
+/* Appends the inside of a quoted string. A byte that is not UTF-8 is escaped in text. In JSON,
+ * which cannot contain it, it is replaced. */
 static void put_escaped(struct log_line *line, struct text value, bool json)
 {
     char escape[8];
@@ -178,8 +178,8 @@ static struct text value_of(const struct log_field *field)
                                                                      : strlen(field->text)};
 }
 
-/* A name without its value, or half a number, would be worse than none: such a field is left
- * out. */
+/* Appends a field, or leaves it out if it does not fit: a name without a value, or half of a
+ * number, would mislead. */
 static void put_field(struct log_line *line, const struct log_field *field, bool json)
 {
     char number[24];
@@ -231,9 +231,9 @@ static void compose_text(struct log_line *line, enum log_level level, const char
 
 /* ---- stderr ---- */
 
-/* The flags of stderr belong to all that share it, so it is asked instead of being made
- * non-blocking: a pipe that polls as writable takes a line of PIPE_BUF bytes whole, and a terminal
- * that is held does not poll as writable. */
+/* Writes the line if stderr takes it at once. The flags of stderr belong to all processes that
+ * share it, so it is not made non-blocking but polled. A pipe that polls as writable takes a line
+ * of PIPE_BUF bytes whole. A terminal that is stopped does not poll as writable. */
 static bool write_line(const struct log_line *line)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};

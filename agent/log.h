@@ -7,16 +7,16 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* format: enum log_format of config.h. Level and format can be changed at any time. */
+/* Sets the level and `format`, an enum log_format of config.h. Can be called at any time. */
 void log_setup(int level, int format);
 bool log_is_on(enum log_level level);
 
-/* One field of a line. Made by the macros below; values are borrowed for the call. */
+/* One field of a line, made by the macros below. Values are borrowed for the call. */
 struct log_field {
     const char *name;
     enum { LOG_FIELD_TEXT, LOG_FIELD_BYTES, LOG_FIELD_INT } type;
     const char *text;
-    int64_t number; /* LOG_FIELD_BYTES: the length of `text` */
+    int64_t number; /* The value; the length of `text` in a LOG_FIELD_BYTES. */
 };
 #define LOG_TEXT_FIELD(n, t) ((struct log_field){.name = (n), .type = LOG_FIELD_TEXT, .text = (t)})
 #define LOG_BYTES_FIELD(n, t)                                                                      \
@@ -44,7 +44,7 @@ struct log_field {
 void log_write(enum log_level level, const char *message, const struct log_field *fields,
                unsigned count);
 
-/* How many lines stderr did not take. */
+/* Returns the number of lines that were dropped because stderr did not take them. */
 uint64_t log_dropped(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* Events in, effects out: the only caller of core_step() in the agent. */
+/* Passes events to the core and its effects to the rooms: the only caller of core_step() in the
+ * agent. */
 #include "agent/loop.h"
 
 #include <errno.h>
@@ -11,19 +12,20 @@
 #include "agent/core/core_assert.h"
 #include "agent/log.h"
 
-enum { QUEUE = 1024 }; /* events that may arise from the effects of one step */
+enum { QUEUE = 1024 }; /* Limit of the events that arise from the effects of one step. */
 
 struct loop {
-    struct alarm alarm; /* for the core's deadlines */
+    struct alarm alarm; /* Rings at the core's next deadline. */
     struct clock_watch clock_watch;
     uv_check_t turns;
-    uint64_t turn_began_ns, asleep_ns; /* by uv_hrtime(); asleep since the start */
+    uint64_t turn_began_ns, asleep_ns; /* By uv_hrtime(), in ns; `asleep_ns` counts from the start
+                                        * of the loop. */
     const struct config *config;
     struct metrics *metrics;
     struct redis *redis;
     struct loop_sink sink;
-    struct journal *journal; /* NULL: none is kept */
-    bool journal_fails;      /* and that was said */
+    struct journal *journal; /* NULL: no journal is kept. */
+    bool journal_fails;      /* The last write to the journal failed, and this was logged. */
     struct core *core;
     bool stepping;
     struct event queue[QUEUE];
@@ -55,8 +57,8 @@ static void refill_entropy(struct core *core)
 
 /* ---- effects ---- */
 
-/* A lease that its caller does not renew ends as that caller asked. So does a hold that the holder
- * went on with, or released, at another agent. */
+/* Logs the end of a hold. A lease that its caller does not renew ends on time, and a hold that was
+ * continued or released at another agent was not lost. So neither is a warning. */
 static void log_lost(const struct effect_trace *trace, const char *group)
 {
     bool elsewhere = reason_is_elsewhere(trace->reason);
@@ -87,7 +89,7 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_RENEW_FAILED:
-        /* at once after a start most masters are not reached yet */
+        /* Right after a start most masters are not reached yet. */
         log_event(trace->resumed ? LOG_INFO : LOG_WARN, "renewal failed",
                   LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group));
         break;
@@ -117,11 +119,12 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
         break;
     case TRACE_ATTEMPT:
     case TRACE_RENEWED:
-        break; /* too many for a log: metrics count them */
+        break; /* Too frequent for the log; metrics count them. */
     }
 }
 
-/* Whatever can not be noted is not known after a restart, and the agent goes on without. */
+/* Writes the hold to the journal. If this fails, the agent goes on; only a restart would forget the
+ * hold. */
 static void note_hold(struct loop *loop, const struct effect_hold *hold)
 {
     if (loop->journal == NULL)
@@ -183,8 +186,8 @@ static void step_core(struct loop *loop, struct event *event)
     } while (!taken);
 }
 
-/* Sets the alarm for the core's next deadline. One that rings too early only wakes up for nothing,
- * so it is moved only forward: most deadlines are over before they come. */
+/* Sets the alarm for the core's next deadline, if that is earlier. An alarm that is too early does
+ * no harm, and most deadlines are moved before they come. */
 static void set_alarm(struct loop *loop)
 {
     struct instant due = core_next_deadline(loop->core);
@@ -229,7 +232,7 @@ static void on_deadline(void *arg)
     loop_submit(loop, &(struct event){.kind = EVENT_TIME});
 }
 
-/* R14: this machine may have been paused. */
+/* Reads all masters' clocks, because this machine may have been paused (R14). */
 static void on_clock_set(void *arg)
 {
     struct loop *loop = arg;
@@ -237,7 +240,8 @@ static void on_clock_set(void *arg)
         redis_read_clocks(loop->redis, (uint8_t)group);
 }
 
-/* Sockets have just been looked at: what went before was one turn, but for the time asleep. */
+/* Measures the turn that ends now, without the time in which the loop slept. The loop has just
+ * polled its sockets. */
 static void turn_ended(uv_check_t *check)
 {
     struct loop *loop = check->data;

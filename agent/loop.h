@@ -1,6 +1,6 @@
-/* The event loop around the core: every event goes through here, is stamped with the time, and its
- * effects are delivered to the rooms. One alarm for the core's deadlines, one queue for events that
- * arise while effects are being delivered. */
+/* The event loop around the core. It stamps every event with the time, passes it to the core, and
+ * delivers the effects to the rooms. It has one alarm for the core's deadlines, and one queue for
+ * events that arise while effects are delivered. */
 #ifndef LOCKAGENT_LOOP_H
 #define LOCKAGENT_LOOP_H
 
@@ -14,45 +14,46 @@
 
 struct loop;
 
-/* A random name for this process among the agents (D3). */
+/* Returns a random name for this process among the agents (D3.3). */
 uint32_t loop_agent_name(void);
 
-/* Builds the core for `config` with all its memory. `agent` names it on the masters:
- * loop_agent_name(), or what its journal says. NULL, with errno, when out of memory or file
- * descriptors. The loop does not own `uv`. */
+/* Builds the core for `config` with all its memory. `agent` is its name on the masters:
+ * loop_agent_name(), or the name in its journal. Returns NULL, with errno, if there is not enough
+ * memory or no file descriptor. The loop does not own `uv`. */
 struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics,
                       uint32_t agent);
 
-/* What hears of the core. Both may be called while effects are being delivered, and borrow what
- * they are given. */
+/* Receives the core's answers and traces. Both functions may be called while effects are delivered.
+ * They borrow their arguments for the call. */
 struct loop_sink {
     void *arg;
     void (*answer)(void *arg, const struct effect_answer *answer);
-    /* NULL: metrics and log are enough. */
+    /* NULL: traces go to the metrics and the log only. */
     void (*trace)(void *arg, const struct effect_trace *trace);
 };
 
-/* Where effects go; set before the first event. */
+/* Sets the receivers of effects; before the first event. */
 void loop_connect(struct loop *loop, struct redis *redis, const struct loop_sink *sink);
 
-/* The journal that holds are noted in from now on; before the first event. Not owned. */
+/* Sets the journal in which holds are noted from now on; before the first event. The loop does not
+ * own it. */
 void loop_keep_journal(struct loop *loop, struct journal *journal);
 
-/* Stamps `event`, takes it, and delivers the effects. From within a delivery the event waits until
- * the effects are delivered; it may then hold no pointers. */
+/* Stamps `event`, passes it to the core, and delivers the effects. During a delivery, `event` is
+ * copied and waits for the end of the delivery; it must not hold pointers then. */
 void loop_submit(struct loop *loop, struct event *event);
 
-/* What was sent is about to be written: rounds begin that wait for that. Never from within a
- * delivery. */
+/* Begins the rounds that wait until their bytes are about to be written (R16). Never called during
+ * a delivery. */
 void loop_flush(struct loop *loop);
 
 struct core *loop_core(struct loop *loop);
 
-/* Takes the policies of `next`, of which `config` gets the values in this turn. False when out of
- * memory: then nothing has changed. */
+/* Passes the policies of `next` to the core. The caller copies `next` into `config` in the same
+ * turn of the loop. Returns false if there is not enough memory; nothing has changed then. */
 MUST_CHECK bool loop_reload(struct loop *loop, const struct config *next);
 
-/* Closes the alarm; loop_free() when the uv loop has run it down. */
+/* Closes the alarm and the other handles. Call loop_free() when the uv loop has closed them. */
 void loop_stop(struct loop *loop);
 void loop_free(struct loop *loop);
 

@@ -1,5 +1,5 @@
-/* lockagent: from the command line to a subcommand. Exit codes: 0 well, 1 failed, 2 wrong usage;
- * `run` has its own. */
+/* lockagent: from the command line to a subcommand. Exit codes: 0 success, 1 failure, 2 wrong
+ * usage. `run` has its own codes. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -57,8 +57,8 @@ static const char usage[] =
     "Every key can also be set by the environment: LOCKAGENT_LOG_LEVEL=debug. SIGHUP reloads, "
     "SIGTERM drains.\n";
 
-/* Says where, then aborts: the default hook of the core only traps. There is no core dump
- * (prepare_process()). */
+/* Prints the failed assertion and aborts; the default hook of the core only traps. There is no core
+ * dump (prepare_process()). */
 _Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
 {
     fprintf(stderr, "lockagent: assertion failed: %s (%s:%d)\n", expression, file, line);
@@ -98,7 +98,7 @@ static int command_print_config(const struct settings_source *source)
     return EXIT_SUCCESS;
 }
 
-/* Beyond the text of the file, what it names: the files of certificates. */
+/* Checks the configuration file and the certificate files that it names. */
 static int command_check(const struct arguments *arguments)
 {
     if (arguments->word_count != 2)
@@ -118,7 +118,7 @@ static int command_check(const struct arguments *arguments)
 static void say_trusted(const char *group, const char *master, const char *text)
 {
     printf("%s: %s%s%s\n", group, master == NULL ? "" : master, master == NULL ? "" : ": ", text);
-    fflush(stdout); /* the next word may take seconds */
+    fflush(stdout); /* The next step may take seconds. */
 }
 
 static int command_trust(const struct arguments *arguments)
@@ -130,7 +130,7 @@ static int command_trust(const struct arguments *arguments)
     struct config *config = settings_load(&source);
     if (config == NULL)
         return EXIT_FAILURE;
-    signal(SIGPIPE, SIG_IGN); /* a connection that ends is told of */
+    signal(SIGPIPE, SIG_IGN); /* A write to an ended connection is reported by its error code. */
     size_t failed =
         arguments->is_new ? redis_trust_new(config, say_trusted) : redis_trust(config, say_trusted);
     free(config);
@@ -153,7 +153,7 @@ static int command_healthcheck(const struct arguments *arguments)
     return healthcheck(&address, arguments->ready);
 }
 
-/* The tables of docs/, made from what the program uses: `lockagent docs
+/* Prints a table of docs/ from the tables of the program: `lockagent docs
  * config|sample|metrics|capacity`. */
 static int command_docs(const struct arguments *arguments)
 {
@@ -198,7 +198,7 @@ static int dispatch(const struct arguments *arguments)
     return wrong_usage("unknown command", command);
 }
 
-/* True when `*ret_code` ends the program already. */
+/* Fills `arguments`. Returns true if the program ends here, with `*ret_code`. */
 static bool parse_command_line(int argc, char **argv, struct arguments *arguments, int *ret_code)
 {
     static const struct option options[] = {
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
     struct arguments arguments = {.source.environment = environ};
     int code;
     prepare_process();
-    opterr = 0; /* usage_say_option() says what is wrong */
+    opterr = 0; /* usage_say_option() prints the errors. */
     arguments.source.overrides = arguments.overrides;
     const char *path = access(default_config, R_OK) == 0 ? default_config : NULL;
     if (argc > 1 && strcmp(argv[1], "run") == 0)

@@ -1,4 +1,4 @@
-/* Three open descriptors, memory that nobody else reads, and no zombies. */
+/* Opens the three standard descriptors, protects the memory, and prevents zombies. */
 #include "agent/prepare.h"
 
 #include <fcntl.h>
@@ -11,10 +11,10 @@ static void open_standard_files(void)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR); /* the lowest number that is free */
+        fd = open("/dev/null", O_RDWR); /* It gets the lowest free number. */
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd < 0)
-        _exit(EXIT_FAILURE); /* nobody could be told why */
+        _exit(EXIT_FAILURE); /* There is no descriptor for an error text. */
     close(fd);
 }
 
@@ -24,7 +24,7 @@ void prepare_process(void)
     prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* The kernel does it: ignored children leave no zombies, also those that were somebody else's. */
+/* If SIGCHLD is ignored, the kernel reaps all children, also orphans of other processes. */
 void prepare_for_orphans(void)
 {
     signal(SIGCHLD, SIG_IGN);

@@ -26,18 +26,18 @@
 #include "api/api.h"
 
 enum {
-    CHECK_MS = 20,          /* how often a draining agent looks whether it is done */
-    ENDING_MS = 500,        /* for the last releases to be confirmed, also behind the grace */
-    STOPPING_MS = 500,      /* for the last replies to be written */
-    SPARE_FILES = 128,      /* descriptors for what is no connection to the API or to a master */
-    ADMIN_FILES = 128,      /* for each admin listener */
-    CONNECTIONS_MIN = 128,  /* as of limits.connections */
-    CONNECTIONS_SPARE = 64, /* that waiters never take (D9) */
+    CHECK_MS = 20,          /* Interval in which a draining agent checks whether it is done. */
+    ENDING_MS = 500,        /* Time for the last releases to be confirmed, also after the grace. */
+    STOPPING_MS = 500,      /* Time for the last replies to be written. */
+    SPARE_FILES = 128,      /* Descriptors for all but connections to the API and to masters. */
+    ADMIN_FILES = 128,      /* Descriptors for each admin listener. */
+    CONNECTIONS_MIN = 128,  /* The lower bound of limits.connections. */
+    CONNECTIONS_SPARE = 64, /* Connections that waiters never take (D9). */
 };
 
 enum stage { SERVING, DRAINING, ENDING, STOPPING };
 
-/* What the number of files that may be open bounds. */
+/* The limits that the number of open files bounds. */
 struct file_limits {
     uint32_t connections, waiters;
 };
@@ -45,7 +45,7 @@ struct file_limits {
 struct agent {
     const struct settings_source *source;
     struct config *config;
-    struct file_limits configured; /* of which `config` may have less */
+    struct file_limits configured; /* As configured; `config` may have lower ones. */
     uv_loop_t uv;
     uv_signal_t signals[3];
     uv_timer_t drain;
@@ -55,7 +55,7 @@ struct agent {
     struct loop *loop;
     struct redis *redis;
     struct api *api;
-    struct journal *journal; /* NULL: none is kept */
+    struct journal *journal; /* NULL: no journal is kept. */
     char not_ready[256];
 };
 
@@ -98,7 +98,8 @@ static void observe_command(void *arg, uint8_t group, uint8_t master, enum op op
     metrics_command(agent->metrics, group, master, op, outcome, latency_us);
 }
 
-/* A warning is what went wrong meanwhile: not its own end, nor a guard found at its start. */
+/* Logs the state of a master. It is a warning if something went wrong while the agent serves. The
+ * end of the agent is none, and a guard that is found at its start is none. */
 static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
                          const char *text)
 {
@@ -118,7 +119,8 @@ static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_st
         log_write(level, "master", fields, state == REDIS_GUARDED && view.guarded_ms > 0 ? 5 : 4);
 }
 
-/* D5.4: where most masters agree, this agent is the one that is off. */
+/* Logs that this agent's clock differs from most masters', which agree (D5.4), or that it agrees
+ * again. */
 static void clock_is_off(void *arg, uint8_t group, int64_t offset_us)
 {
     const struct agent *agent = arg;
@@ -149,7 +151,8 @@ static void log_refusal(const char *error)
     log_event(LOG_ERROR, "configuration refused", LOG_TEXT_FIELD("error", error));
 }
 
-/* None were found, or there was no room for them, when the memory did not even suffice to look. */
+/* Logs why a reload was refused. Without an error in the list there was not enough memory to load
+ * the file. */
 static void log_errors(const struct config_errors *errors)
 {
     if (errors == NULL || errors->count == 0)
@@ -171,7 +174,8 @@ static void set_file_limits(struct config *config, struct file_limits limits)
     config->waiters_max = limits.waiters;
 }
 
-/* Compared is what was configured, not what there were files for. */
+/* Loads the next configuration. It is compared with the limits as they were configured, not as
+ * fit_to_files() lowered them. */
 static bool load_next(struct agent *agent, struct config *next, struct config_errors *errors)
 {
     const struct settings_source *source = agent->source;
@@ -185,7 +189,7 @@ static bool load_next(struct agent *agent, struct config *next, struct config_er
     return ok;
 }
 
-/* All or nothing: a bad file changes nothing. */
+/* Reads the configuration again. A file with an error changes nothing. */
 static void reload(struct agent *agent)
 {
     const struct settings_source *source = agent->source;
@@ -227,11 +231,11 @@ static bool stage_is_over(struct agent *agent)
 {
     const struct core *core = loop_core(agent->loop);
     bool grace_is_over = clock_has_reached(agent->grace_until);
-    if (agent->stage == ENDING) /* masters that are away may be back within the grace */
+    if (agent->stage == ENDING) /* Masters that are away may come back within the grace. */
         return (clock_has_reached(agent->ending_until) || redis_is_idle(agent->redis)) &&
                (grace_is_over || !core_owes_quorum(core));
     const struct core_stats *stats = core_stats(core);
-    /* `release` says that who has no call open has ended (D8.2) */
+    /* With `release` a holder without an open call has ended (D8.2). */
     bool nobody_is_left = agent->config->shutdown_release && !api_has_callers(agent->api);
     return grace_is_over || (stats->requests == 0 && (stats->locks_held == 0 || nobody_is_left));
 }
@@ -281,8 +285,9 @@ static void on_signal(uv_signal_t *handle, int signal_number)
 
 /* ---- boot ---- */
 
-/* What others mean by USR1 and USR2, to reopen a log or to tell of themselves, must not end all
- * holds, nor may a file that has reached its limit of size (XFSZ): that is a write that fails. */
+/* Ignores signals that must not end all holds. Other programs use USR1 and USR2 to reopen a log or
+ * to print statistics. After XFSZ, which says that a file has reached its size limit, the write
+ * fails with an error. */
 static void ignore_signals(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -302,7 +307,8 @@ static void watch_signals(struct agent *agent)
     }
 }
 
-/* Beyond the connections of the API: a master takes one for commands and one for messages. */
+/* Returns the number of files that are needed besides the API's connections. A master needs one
+ * connection for commands and one for messages. */
 static rlim_t other_files(const struct config *config)
 {
     rlim_t files = SPARE_FILES + ADMIN_FILES * config->admin.count;
@@ -311,7 +317,7 @@ static rlim_t other_files(const struct config *config)
     return files;
 }
 
-/* How many files may be open: `wanted` if that can be had. */
+/* Tries to raise the number of open files to `wanted`. Returns the number that is allowed. */
 static rlim_t raise_file_limit(rlim_t wanted)
 {
     struct rlimit limit;
@@ -323,9 +329,9 @@ static rlim_t raise_file_limit(rlim_t wanted)
     return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
 }
 
-/* Every connection is a descriptor, and every listener takes so many: at the limit nobody could
- * come in to release, and no master be reached again. So what the process may not open, it does not
- * promise. */
+/* Lowers limits.connections to the number of files that may be open. Otherwise, at that limit, no
+ * holder could connect to release, and no master could be reached again. Returns false, with
+ * `error`, if too few are allowed. */
 static bool fit_to_files(struct agent *agent, char *error, size_t size)
 {
     struct config *config = agent->config;
@@ -360,8 +366,8 @@ static uint64_t add_to_place(uint64_t place, const char *text)
     return hash_bytes(place, 0, text, strlen(text));
 }
 
-/* A token means something as long as its key is on the same masters, under the same name and
- * rules. */
+/* Returns a hash of the key's masters, name and rules. A token is usable as long as they are the
+ * same. */
 static uint64_t place_of_key(void *arg, struct text key)
 {
     const struct agent *agent = arg;
@@ -394,7 +400,8 @@ static void hold_found(void *arg, const struct noted_hold *hold)
     loop_submit(agent->loop, &(struct event){.kind = EVENT_RESTORE, .restore = *hold});
 }
 
-/* Also the agent's name on the masters: that of the process before, if its holds are there. */
+/* Opens the journal and sets the agent's name on the masters. The name is that of the earlier
+ * process if its holds are in the journal. */
 static bool open_journal(struct agent *agent, uint32_t *ret_name, char *error, size_t size)
 {
     struct journal_source source = {.path = agent->config->journal_file,
@@ -477,7 +484,7 @@ int serve(const struct settings_source *source)
     agent->config = config;
     log_setup(config->log_level, (int)config->log_format);
     if (!boot_agent(agent))
-        return EXIT_FAILURE; /* the process ends here: nothing needs to be taken down in order */
+        return EXIT_FAILURE; /* The process ends, so nothing is closed. */
     settings_log_files(config);
     log_event(LOG_INFO, "lockagent started", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));
     uv_run(&agent->uv, UV_RUN_DEFAULT);

@@ -1,4 +1,4 @@
-/* The agent as a service: boot order, signals, reload, drain. */
+/* The agent as a service: boot order, signals, reload and drain. */
 #ifndef LOCKAGENT_SERVE_H
 #define LOCKAGENT_SERVE_H
 

@@ -1,4 +1,4 @@
-/* Loads the configuration for the commands that need it once, and looks at the files that it
+/* Loads the configuration for the commands that read it once, and checks the files that it
  * names. */
 #include "agent/settings.h"
 

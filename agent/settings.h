@@ -1,4 +1,4 @@
-/* The configuration of a command, and what is wrong with it. */
+/* Loads the configuration of a command and reports its errors. */
 #ifndef LOCKAGENT_SETTINGS_H
 #define LOCKAGENT_SETTINGS_H
 
@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-/* Where the configuration comes from, so that SIGHUP can read it again. `path` may be NULL. */
+/* The sources of the configuration. SIGHUP reads them again. `path` may be NULL. */
 struct settings_source {
     const char *path;
     char *const *environment;
@@ -14,16 +14,16 @@ struct settings_source {
     size_t override_count;
 };
 
-/* Loads it; the caller frees it. NULL when something is wrong: every error has then been written to
- * stderr. */
+/* Loads the configuration, which the caller frees. Returns NULL if it has errors, after they were
+ * written to stderr. */
 struct config *settings_load(const struct settings_source *source);
 
-/* Looks at the files that a configuration names: certificates and keys. Prints on standard error
- * what is wrong behind the `path` of the configuration; false where no master could be reached like
- * that. */
+/* Checks the certificates and keys that a configuration names. Prints each fault on stderr after
+ * `path`. Returns false if a fault makes a master unreachable. */
 bool settings_check_files(const struct config *config, const char *path);
 
-/* The same into the log, as warnings: files may be there later, and are read at every connect. */
+/* Checks the same files and logs the faults as warnings. Files may appear later, and are read at
+ * every connect. */
 void settings_log_files(const struct config *config);
 
 #endif
