@@ -66,9 +66,9 @@ bool journal_boot_id(char boot_id[BOOT_ID_BYTES + 1], char *error, size_t size)
 {
     if (file_read_path("/proc/sys/kernel/random/boot_id", boot_id, BOOT_ID_BYTES) !=
         BOOT_ID_BYTES) {
-        snprintf(error, size,
-                 "journal: the kernel does not tell its boot_id, without which a journal can not "
-                 "be used");
+        snprintf(
+            error, size,
+            "journal: the kernel does not give its boot_id; a journal cannot be used without it");
         return false;
     }
     boot_id[BOOT_ID_BYTES] = '\0';
@@ -137,7 +137,7 @@ static const char *file_fault(const struct stat *stat)
     if (stat->st_uid != geteuid())
         return "belongs to another user";
     if (stat->st_mode & 077)
-        return "can be read or written by others; mode 0600 is needed, for tokens stand in it";
+        return "can be read or written by others; allowed: mode 0600, because it contains tokens";
     if (stat->st_nlink != 1)
         return "has a second name (hard link)";
     return NULL;
@@ -189,7 +189,7 @@ static enum content content_of(struct journal *journal, off_t size)
     else if (header.format != FORMAT || header.cell != CELL)
         journal->discarded = "it was written by another version";
     else if (memcmp(header.boot_id, journal->source.boot_id, BOOT_ID_BYTES) != 0)
-        journal->discarded = "it is of another boot";
+        journal->discarded = "it was written in another boot";
     if (journal->discarded == NULL)
         journal->source.agent = header.agent;
     return journal->discarded == NULL ? CONTENT_OURS : CONTENT_USELESS;
@@ -224,7 +224,8 @@ static bool prepare(struct journal *journal, char *error, size_t size)
         return true;
     case CONTENT_FOREIGN:
         snprintf(error, size,
-                 "journal: %s is no journal of lockagent; move it away or name another file", path);
+                 "journal: %s is not a journal of lockagent; move it away or name another file",
+                 path);
         return false;
     case CONTENT_NONE:
     case CONTENT_USELESS:

@@ -99,20 +99,20 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
         break;
     case TRACE_FOREIGN:
         log_event(LOG_ERROR,
-                  trace->spoiled ? "no possible fencing number stands in a fence key: the master "
-                                   "does not vote on this lock"
-                                 : "a key of another type stands under a lock's name",
+                  trace->spoiled
+                      ? "fence key holds an invalid number: the master has no vote on this lock"
+                      : "a key of another type has a lock's name",
                   LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group),
                   LOG_TEXT_FIELD("master",
                                  loop->config->groups[trace->group].masters[trace->master].url));
         break;
     case TRACE_STALLED:
-        log_event(LOG_WARN, "this process was stopped or late",
+        log_event(LOG_WARN, "process was stopped or late",
                   LOG_INT_FIELD("late_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_CLOCK_GAINED:
         log_event(
-            LOG_WARN, "a master's clock gained on this agent's: one of them stopped or jumped",
+            LOG_WARN, "master's clock gained on this agent's: one of them stopped or jumped",
             LOG_TEXT_FIELD("group", group),
             LOG_TEXT_FIELD("master", loop->config->groups[trace->group].masters[trace->master].url),
             LOG_INT_FIELD("gained_ms", trace->elapsed_us / 1000));
@@ -133,11 +133,10 @@ static void note_hold(struct loop *loop, const struct effect_hold *hold)
     if (fails)
         metrics_journal_failed(loop->metrics);
     if (fails != loop->journal_fails)
-        log_event(
-            fails ? LOG_ERROR : LOG_INFO,
-            fails ? "the journal can not be written: what is not in it is forgotten by a restart"
-                  : "the journal is written again",
-            LOG_TEXT_FIELD("file", loop->config->journal_file));
+        log_event(fails ? LOG_ERROR : LOG_INFO,
+                  fails ? "journal could not be written: a restart forgets holds that are not in it"
+                        : "journal is written again",
+                  LOG_TEXT_FIELD("file", loop->config->journal_file));
     loop->journal_fails = fails;
 }
 
@@ -303,8 +302,7 @@ struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics
     watch_turns(loop, uv);
     if (!clock_watch_open(&loop->clock_watch, uv, on_clock_set, loop))
         log_event(LOG_WARN,
-                  "the kernel does not tell when the clock is set: masters' clocks are read once a "
-                  "second alone",
+                  "clock watch could not be opened: masters' clocks are read only once a second",
                   LOG_INT_FIELD("errno", errno));
     free(policies);
     return loop;

@@ -185,9 +185,9 @@ static int dispatch(const struct arguments *arguments)
     if (strcmp(command, "docs") == 0)
         return command_docs(arguments);
     if (strcmp(command, "run") == 0)
-        return wrong_usage("the options of run stand behind it", NULL);
+        return wrong_usage("the options of run come after it", NULL);
     if (strcmp(command, "capacity") == 0)
-        return wrong_usage("the options of capacity stand behind it", NULL);
+        return wrong_usage("the options of capacity come after it", NULL);
     if (arguments->word_count > 1)
         return wrong_usage("unexpected argument", arguments->words[1]);
     if (strcmp(command, "healthcheck") == 0)

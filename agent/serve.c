@@ -116,7 +116,8 @@ static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_st
                                        LOG_TEXT_FIELD("reason", text),
                                        LOG_INT_FIELD("guarded_ms", view.guarded_ms)};
     if (log_is_on(level))
-        log_write(level, "master", fields, state == REDIS_GUARDED && view.guarded_ms > 0 ? 5 : 4);
+        log_write(level, "master state changed", fields,
+                  state == REDIS_GUARDED && view.guarded_ms > 0 ? 5 : 4);
 }
 
 /* Logs that this agent's clock differs from most masters', which agree (D5.4), or that it agrees
@@ -125,8 +126,8 @@ static void clock_is_off(void *arg, uint8_t group, int64_t offset_us)
 {
     const struct agent *agent = arg;
     log_event(offset_us == 0 ? LOG_INFO : LOG_WARN,
-              offset_us == 0 ? "this agent's clock agrees with most masters' again"
-                             : "this agent's clock is off from most masters'",
+              offset_us == 0 ? "clock agrees with most masters' again"
+                             : "clock differs from most masters'",
               LOG_TEXT_FIELD("group", agent->config->groups[group].name),
               LOG_INT_FIELD("offset_ms", offset_us / 1000));
 }
@@ -350,7 +351,7 @@ static bool fit_to_files(struct agent *agent, char *error, size_t size)
     config->connections_max = (uint32_t)((allowed - other) / listeners);
     if (config->waiters_max > config->connections_max - CONNECTIONS_SPARE)
         config->waiters_max = config->connections_max - CONNECTIONS_SPARE;
-    log_event(LOG_WARN, "limits.connections is lowered: fewer files may be open than it needs",
+    log_event(LOG_WARN, "limits.connections was lowered: it needs more open files than are allowed",
               LOG_INT_FIELD("configured", agent->configured.connections),
               LOG_INT_FIELD("connections", config->connections_max),
               LOG_INT_FIELD("waiters", config->waiters_max),
@@ -388,9 +389,9 @@ static void hold_found(void *arg, const struct noted_hold *hold)
     struct agent *agent = arg;
     bool resumes = !hold->ended && instant_before(clock_now(), hold->valid_until);
     metrics_restored(agent->metrics, resumes ? RESTORED_RESUMED : RESTORED_ENDED, 1);
-    const char *what = !resumes ? "lock that has ended"
+    const char *what = !resumes ? "lock not resumed: it has ended"
                        : core_is_doubtful(hold)
-                           ? "lock resumed, not renewed: its answer may have reached nobody"
+                           ? "lock resumed, not renewed: its answer may not have reached the caller"
                            : "lock resumed";
     log_event(
         LOG_INFO, what, LOG_BYTES_FIELD("key", hold->key),
@@ -428,14 +429,15 @@ static void restore_holds(struct agent *agent)
     journal_read(agent->journal, clock_now(), hold_found, agent, &found);
     metrics_restored(agent->metrics, RESTORED_REFUSED, found.refused);
     if (found.discarded != NULL)
-        log_event(LOG_WARN, "the journal is not used and begun anew",
+        log_event(LOG_WARN, "journal was not used and was begun anew",
                   LOG_TEXT_FIELD("reason", found.discarded),
                   LOG_TEXT_FIELD("file", agent->config->journal_file));
     if (found.refused > 0)
-        log_event(LOG_WARN,
-                  "holds in the journal are torn, or of other masters or policies: they run out",
-                  LOG_INT_FIELD("holds", found.refused),
-                  LOG_TEXT_FIELD("file", agent->config->journal_file));
+        log_event(
+            LOG_WARN,
+            "holds in the journal were refused: they are torn, or of other masters or policies",
+            LOG_INT_FIELD("holds", found.refused),
+            LOG_TEXT_FIELD("file", agent->config->journal_file));
 }
 
 static bool boot_agent(struct agent *agent)
@@ -448,7 +450,7 @@ static bool boot_agent(struct agent *agent)
     if (agent->metrics != NULL && open_journal(agent, &name, error, sizeof(error)))
         agent->loop = loop_new(&agent->uv, agent->config, agent->metrics, name);
     if (agent->loop == NULL) {
-        log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
+        log_event(LOG_ERROR, "agent could not start", LOG_TEXT_FIELD("error", error));
         return false;
     }
     struct redis_sink sink = {agent,        submit,       observe_command,
@@ -461,7 +463,7 @@ static bool boot_agent(struct agent *agent)
                      : api_start(&agent->uv, agent->config, &backend, error, sizeof(error));
     loop_connect(agent->loop, agent->redis, &(struct loop_sink){agent, answer, traced});
     if (agent->api == NULL)
-        log_event(LOG_ERROR, "can not start", LOG_TEXT_FIELD("error", error));
+        log_event(LOG_ERROR, "agent could not start", LOG_TEXT_FIELD("error", error));
     else
         restore_holds(agent);
     return agent->api != NULL;
@@ -474,7 +476,7 @@ int serve(const struct settings_source *source)
     struct config *config = settings_load(source);
     bool short_of_memory = agent == NULL || (config != NULL && uv_loop_init(&agent->uv) != 0);
     if (short_of_memory)
-        fprintf(stderr, "lockagent: can not start: out of memory or file descriptors\n");
+        fprintf(stderr, "lockagent: agent could not start: out of memory or file descriptors\n");
     if (short_of_memory || config == NULL) {
         free(agent);
         free(config);

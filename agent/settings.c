@@ -56,8 +56,8 @@ bool settings_check_files(const struct config *config, const char *path)
 static void log_file(void *arg, const char *group, const char *key, bool fatal, const char *what)
 {
     (void)arg, (void)fatal;
-    log_event(LOG_WARN, "a file of tls", LOG_TEXT_FIELD("group", group), LOG_TEXT_FIELD("key", key),
-              LOG_TEXT_FIELD("reason", what));
+    log_event(LOG_WARN, "TLS file has a fault", LOG_TEXT_FIELD("group", group),
+              LOG_TEXT_FIELD("key", key), LOG_TEXT_FIELD("reason", what));
 }
 
 void settings_log_files(const struct config *config)

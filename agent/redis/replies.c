@@ -85,8 +85,7 @@ static const struct error_class classes[] = {
      "the ACL does not allow what the scripts need"},
     {REDIS_OUTCOME_MAXCLIENTS, NULL, "max number of clients",
      "has no room for another client (maxclients)"},
-    {REDIS_OUTCOME_WRONGTYPE, "WRONGTYPE ", NULL,
-     "a key of another type stands under a lock's name"},
+    {REDIS_OUTCOME_WRONGTYPE, "WRONGTYPE ", NULL, "a key of another type has a lock's name"},
     {REDIS_OUTCOME_NOSCRIPT, "NOSCRIPT ", NULL, "its script cache was flushed"},
 };
 enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };

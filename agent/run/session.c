@@ -136,7 +136,8 @@ static void on_master_state(void *arg, uint8_t group, uint8_t master, enum redis
     bool fine = state == REDIS_UP || state == REDIS_CONNECTING;
     bool unsure =
         state == REDIS_GUARDED && redis_master(session.redis, group, master).guarded_ms < 0;
-    log_event(fine || unsure ? LOG_INFO : LOG_WARN, "master", LOG_TEXT_FIELD("group", config->name),
+    log_event(fine || unsure ? LOG_INFO : LOG_WARN, "master state changed",
+              LOG_TEXT_FIELD("group", config->name),
               LOG_TEXT_FIELD("master", config->masters[master].url),
               LOG_TEXT_FIELD("state", redis_state_name(state)), LOG_TEXT_FIELD("reason", text));
 }
@@ -145,7 +146,7 @@ static void on_clock(void *arg, uint8_t group, int64_t offset_us)
 {
     (void)arg;
     if (offset_us != 0)
-        log_event(LOG_WARN, "this host's clock is off from most masters'",
+        log_event(LOG_WARN, "clock differs from most masters'",
                   LOG_TEXT_FIELD("group", session.config->groups[group].name),
                   LOG_INT_FIELD("offset_ms", offset_us / 1000));
 }

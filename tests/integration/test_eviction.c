@@ -37,7 +37,7 @@ Test(eviction, d5_4_masters_that_may_evict_have_no_vote_on_new_locks)
     cr_assert_eq(get(agent, "/readyz")->status, 503);
     cr_assert_not_null(strstr(ready_says(agent), "may evict keys"), "%s", ready_says(agent));
     cr_assert_not_null(strstr(get(agent, "/")->body, "may evict keys"));
-    cr_assert_geq(agent_logged(agent, "master", "may evict keys"), 2u);
+    cr_assert_geq(agent_logged(agent, "master state changed", "may evict keys"), 2u);
 
     master_do(1, "DEL lock:held"); /* what is held goes on: it is renewed, repaired, released */
     expect(renew(agent, "held", token(granted), "ttl=30s"), 200, NULL);

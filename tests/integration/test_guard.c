@@ -41,7 +41,7 @@ static void expect_guarded(struct agent *holder, struct agent *rival, const stru
     cr_assert_not_null(strstr(get(rival, "/readyz")->body, "guarded"), "%s",
                        get(rival, "/readyz")->body);
     cr_assert_not_null(strstr(get(rival, "/")->body, "class=\"state guarded\""));
-    cr_assert_geq(agent_logged(rival, "master", "\"state\":\"guarded\""), 2u);
+    cr_assert_geq(agent_logged(rival, "master state changed", "\"state\":\"guarded\""), 2u);
 
     /* R7: the holder goes on, and its key is repaired where it was forgotten. */
     cr_assert(eventually_within(8000, masters_with("lock:k") == 3), "%zu", masters_with("lock:k"));
@@ -125,7 +125,7 @@ Test(guard, durable_masters_restart_without_a_guard)
     expect(acquire(agent, "other", "ttl=30s&wait=10s"), 201, NULL);
     cr_assert(eventually(votes(agent) == 3));
     cr_assert_eq(masters_with("lock:k"), 3u);
-    cr_assert_eq(agent_logged(agent, "master", "guarded_ms"), 0u);
+    cr_assert_eq(agent_logged(agent, "master state changed", "guarded_ms"), 0u);
 }
 
 /* A replica has its master's marker; promoted, it is another run, and may lack what the master had
@@ -148,7 +148,7 @@ Test(guard, a_promoted_replica_that_lacked_the_key)
                                             .group = NOT_DURABLE,
                                             .extra = SHORT,
                                             .not_ready = true});
-    cr_assert(eventually(agent_logged(after, "master", "\"state\":\"guarded\"") > 0));
+    cr_assert(eventually(agent_logged(after, "master state changed", "\"state\":\"guarded\"") > 0));
     expect(acquire(after, "k", "ttl=2s"), 503, "quorum_unavailable");
     expect(acquire(after, "k", "ttl=2s&wait=10s"), 201, NULL);
 }
@@ -278,7 +278,8 @@ Test(guard, one_empty_master_is_not_a_new_group)
     cr_assert_eq(agent_stop(agent), 0);
     restart(1);
     struct agent *next = agent_start(NULL);
-    cr_assert(eventually_within(4000, agent_logged(next, "master", "guarded_ms") == 1));
+    cr_assert(
+        eventually_within(4000, agent_logged(next, "master state changed", "guarded_ms") == 1));
     cr_assert_eq(votes(next), 2);
 }
 
@@ -379,10 +380,11 @@ Test(guard, without_info_every_reconnect_is_a_restart)
         .group = NOT_DURABLE "",
         .masters = format("['redis://locker:pw@%s']", master_url(0) + strlen("redis://")),
         .extra = SHORT});
-    const size_t before = agent_logged(agent, "master", "\"state\":\"guarded\"");
+    const size_t before = agent_logged(agent, "master state changed", "\"state\":\"guarded\"");
     expect(acquire(agent, "k", "ttl=2s"), 201, NULL);
     master_do(0, "CLIENT KILL USER locker");
-    cr_assert(eventually(agent_logged(agent, "master", "\"state\":\"guarded\"") > before));
+    cr_assert(
+        eventually(agent_logged(agent, "master state changed", "\"state\":\"guarded\"") > before));
     expect(acquire(agent, "k2", "ttl=2s"), 503, "quorum_unavailable");
 }
 
@@ -407,7 +409,7 @@ Test(guard, masters_that_are_none_are_degraded)
     cr_assert(eventually_within(6000, degraded(warns, 1) == 1 && degraded(avoids, 1) == 1));
     cr_assert_not_null(strstr(get(warns, "/readyz")->body, "allkeys-lru"), "%s",
                        get(warns, "/readyz")->body);
-    cr_assert_geq(agent_logged(warns, "master", "allkeys-lru"), 1u);
+    cr_assert_geq(agent_logged(warns, "master state changed", "allkeys-lru"), 1u);
     cr_assert_eq(metric(warns, "lockagent_group_masters_up{group=\"main\"}"), 3);
     cr_assert_eq(metric(avoids, "lockagent_group_masters_up{group=\"main\"}"), 2);
     const struct reply *granted = acquire(avoids, "k", "ttl=20s");

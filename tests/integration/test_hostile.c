@@ -192,20 +192,21 @@ static void survive_all(const struct attack *attacks, size_t count)
 Test(hostile, a_reply_that_nobody_waits_for)
 {
     SURVIVE_ALL(surplus);
-    cr_assert_geq(agent_logged(agent, "master", "a reply that nobody waits for"), 1);
+    cr_assert_geq(agent_logged(agent, "master state changed", "a reply that nobody waits for"), 1);
 }
 
 Test(hostile, another_reply_than_was_asked_for)
 {
     SURVIVE_ALL(instead);
-    cr_assert_geq(
-        agent_logged(agent, "master", "\"reason\":\"TIME: an answer that makes no sense\""), 3);
+    cr_assert_geq(agent_logged(agent, "master state changed",
+                               "\"reason\":\"TIME: an answer that makes no sense\""),
+                  3);
 }
 
 Test(hostile, a_subscriber_hears_what_no_master_says)
 {
     SURVIVE_ALL(on_subscriber);
-    cr_assert_geq(agent_logged(agent, "master", "subscriber: broke the protocol"), 1);
+    cr_assert_geq(agent_logged(agent, "master state changed", "subscriber: broke the protocol"), 1);
 }
 
 /* With three of five nothing can be granted for sure; nothing may be broken either, and all comes
@@ -295,8 +296,8 @@ Test(hostile, a_node_of_a_redis_cluster_is_down_in_words)
 {
     masters_start_with(1, MASTERS_FORGETFUL, "--cluster-enabled", "yes");
     agent = agent_start(&(struct agent_options){.not_ready = true, .admin = true});
-    cr_assert(eventually(
-        agent_logged(agent, "master", "a node of a Redis Cluster (cluster_enabled:1)") == 1));
+    cr_assert(eventually(agent_logged(agent, "master state changed",
+                                      "a node of a Redis Cluster (cluster_enabled:1)") == 1));
     const struct reply *ready = http(agent, &(struct call){.path = "/readyz", .admin = true});
     cr_assert_eq(ready->status, 503);
     cr_assert(strstr(ready->body, "a node of a Redis Cluster (cluster_enabled:1)"), "%s",
@@ -305,5 +306,5 @@ Test(hostile, a_node_of_a_redis_cluster_is_down_in_words)
     cr_assert(strstr(page->body, "a node of a Redis Cluster (cluster_enabled:1)"), "%s",
               page->body);
     expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
-    cr_assert_eq(agent_logged(agent, "master", "\"state\":\"up\""), 0);
+    cr_assert_eq(agent_logged(agent, "master state changed", "\"state\":\"up\""), 0);
 }

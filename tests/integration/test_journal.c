@@ -262,7 +262,7 @@ Test(journal, a_file_that_can_not_be_had_ends_the_start)
         agent_config(&(struct agent_options){.extra = format("journal: {file: %s}\n", foreign)});
     second = agent_run((const char *const[]){"serve", "--config", config, NULL});
     cr_assert_neq(second.exit_status, 0);
-    cr_assert_not_null(strstr(second.err, "is no journal of lockagent"), "%s", second.err);
+    cr_assert_not_null(strstr(second.err, "is not a journal of lockagent"), "%s", second.err);
     cr_assert_str_eq(read_whole_file(foreign),
                      "not a journal, but long enough to be taken for one\n");
 }
@@ -281,7 +281,7 @@ Test(journal, a_damaged_file_delays_no_start)
         cr_assert_eq(truncate(journal_path(), damages[i].kept), 0);
         cr_assert_eq(truncate(journal_path(), damages[i].size), 0);
         agent_restart(agent);
-        cr_assert_eq(agent_logged(agent, "the journal is not used and begun anew", "is torn"),
+        cr_assert_eq(agent_logged(agent, "journal was not used and was begun anew", "is torn"),
                      damages[i].torn, "damage %zu", i);
         expect(acquire(agent, format("k/%zu", i), "ttl=5s"), 201, NULL);
     }

@@ -76,7 +76,7 @@ Test(process, a_low_limit_of_open_files_lowers_the_connections)
     allow_files(FILES);
     struct agent *agent = agent_start(NULL);
     const char *line = agent_log_line(
-        agent, "limits.connections is lowered: fewer files may be open than it needs", NULL);
+        agent, "limits.connections was lowered: it needs more open files than are allowed", NULL);
     cr_assert_not_null(line);
     cr_assert_not_null(strstr(line, "\"configured\":4096,"), "%s", line);
     cr_assert_not_null(strstr(line, format("\"connections\":%d,", FILES - OTHERS)), "%s", line);
@@ -307,8 +307,8 @@ Test(process, a_secret_with_a_nul_byte_is_refused)
     struct agent *agent = agent_start(&(struct agent_options){
         .group = format("      username: lockagent\n      password_file: %s\n", path),
         .not_ready = true});
-    cr_assert(
-        eventually(agent_logged(agent, "master", "password_file: a NUL byte stands in it") >= 1));
+    cr_assert(eventually(agent_logged(agent, "master state changed",
+                                      "password_file: a NUL byte stands in it") >= 1));
 }
 
 /* 2^32 milliseconds are 50 days. */

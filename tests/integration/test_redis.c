@@ -110,7 +110,7 @@ Test(redis, connections_cut)
     }
     cr_assert(held_here(agent, "held"));
     expect(renew(agent, "held", token(held), NULL), 200, NULL);
-    cr_assert_geq(agent_logged(agent, "master", "\"state\":\"up\""), 10u,
+    cr_assert_geq(agent_logged(agent, "master state changed", "\"state\":\"up\""), 10u,
                   "every master was connected to again");
 }
 
@@ -131,5 +131,5 @@ Test(redis, busy)
         expect(release(agent, "k", token(granted)), 204, NULL);
     }
     redisFree(stranger);
-    cr_assert(eventually(agent_logged(agent, "master", master_url(1)) > 0));
+    cr_assert(eventually(agent_logged(agent, "master state changed", master_url(1)) > 0));
 }

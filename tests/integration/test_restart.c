@@ -253,11 +253,11 @@ Test(restart, what_is_expected_is_no_warning)
     master_do(0, "FLUSHALL");
     struct agent *agent = agent_start(&(struct agent_options){.group = "      durable: false\n",
                                                               .extra = "limits: {max_ttl: 2s}\n"});
-    cr_assert_geq(agent_logged(agent, "master", "\"state\":\"guarded\""), 1u);
+    cr_assert_geq(agent_logged(agent, "master state changed", "\"state\":\"guarded\""), 1u);
     expect(acquire(agent, "k", "ttl=1s"), 201, NULL);
     cr_assert(eventually(agent_logged(agent, "lock lost", "\"reason\":\"expired\"") == 1));
     cr_assert_eq(agent_stop(agent), 0);
-    cr_assert_eq(agent_logged(agent, "master", "\"reason\":\"stopping\""), 3u);
+    cr_assert_eq(agent_logged(agent, "master state changed", "\"reason\":\"stopping\""), 3u);
     cr_assert_eq(agent_logged(agent, NULL, "\"level\":\"warn\""), 0u, "%s",
                  agent_log_line(agent, NULL, "\"level\":\"warn\""));
 }
@@ -269,10 +269,10 @@ Test(restart, a_master_that_comes_back_guarded_is_a_warning)
     struct agent *agent = agent_start(&(struct agent_options){.group = "      durable: false\n",
                                                               .extra = "limits: {max_ttl: 2s}\n"});
     master_kill(0);
-    cr_assert(eventually(agent_logged(agent, "master", "\"state\":\"down\"") >= 1));
-    cr_assert_geq(agent_logged(agent, "master", "\"level\":\"warn\""), 1u);
+    cr_assert(eventually(agent_logged(agent, "master state changed", "\"state\":\"down\"") >= 1));
+    cr_assert_geq(agent_logged(agent, "master state changed", "\"level\":\"warn\""), 1u);
     master_start(0);
     const char *guarded = "\"state\":\"guarded\"";
-    cr_assert(eventually(agent_logged(agent, "master", guarded) > 0));
-    cr_assert_not_null(strstr(agent_log_line(agent, "master", guarded), "\"warn\""));
+    cr_assert(eventually(agent_logged(agent, "master state changed", guarded) > 0));
+    cr_assert_not_null(strstr(agent_log_line(agent, "master state changed", guarded), "\"warn\""));
 }

@@ -32,7 +32,7 @@ static void expect_refusal(struct agent *agent, const char *why, const char *fau
 {
     cr_assert(eventually(strstr(get(agent, "/readyz")->body, why) != NULL), "%s\n%s",
               get(agent, "/readyz")->body, read_whole_file(agent->log));
-    cr_assert(eventually(agent_logged(agent, "master", why) > 0));
+    cr_assert(eventually(agent_logged(agent, "master state changed", why) > 0));
     const char *series =
         format("lockagent_master_tls_failures_total{group=\"main\",master=\"%s\",fault=\"%s\"}",
                strstr(master_url(0), "://") + 3, fault);
@@ -192,8 +192,9 @@ Test(tls, without_it)
     masters_start_over_tls(1, "no");
     struct agent *agent = agent_start(&(struct agent_options){
         .not_ready = true, .masters = format("['redis%s']", strstr(master_url(0), "://"))});
-    cr_assert(eventually(agent_logged(agent, "master", "a port for TLS (rediss://)?") > 0), "%s",
-              read_whole_file(agent->log));
+    cr_assert(
+        eventually(agent_logged(agent, "master state changed", "a port for TLS (rediss://)?") > 0),
+        "%s", read_whole_file(agent->log));
 }
 
 /* A master that stops within the handshake costs its own vote, in bounded time. */
@@ -204,8 +205,8 @@ Test(tls, silent)
         agent_start(&(struct agent_options){.group = format(OF_CA, world_path("ca.pem"))});
     master_do(0, "CLIENT KILL TYPE normal SKIPME yes");
     master_freeze(0);
-    cr_assert(eventually(agent_logged(agent, "master", "tls: no answer for") > 0), "%s",
-              read_whole_file(agent->log));
+    cr_assert(eventually(agent_logged(agent, "master state changed", "tls: no answer for") > 0),
+              "%s", read_whole_file(agent->log));
     expect(acquire(agent, "k", "ttl=2s&wait=5s"), 201, NULL);
     master_thaw(0);
     cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));
@@ -243,8 +244,8 @@ Test(tls, a_master_that_ends_after_its_handshake)
         agent_start(&(struct agent_options){.masters = format("['rediss://127.0.0.1:%d']", port),
                                             .group = format(OF_CA, world_path("ca.pem")),
                                             .not_ready = true});
-    cr_assert(eventually(agent_logged(agent, "master", "\"state\":\"down\"") > 0));
-    cr_assert_eq(agent_logged(agent, "master", "a port for TLS"), 0u, "%s",
+    cr_assert(eventually(agent_logged(agent, "master state changed", "\"state\":\"down\"") > 0));
+    cr_assert_eq(agent_logged(agent, "master state changed", "a port for TLS"), 0u, "%s",
                  read_whole_file(agent->log));
     agent_kill(agent);
     tls_flood_stop();
@@ -307,7 +308,8 @@ Test(tls, rotation)
                   world_path("renewed.pem"), key_of("renewed"), world_path("both.pem"));
         master_do(i, "CLIENT KILL TYPE normal SKIPME yes");
     }
-    cr_assert(eventually(agent_logged(agent, "master", "signed by no authority of ca_file") > 0));
+    cr_assert(eventually(
+        agent_logged(agent, "master state changed", "signed by no authority of ca_file") > 0));
     write_file("trusted.pem", read_whole_file(world_path("next.pem")));
     cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));
     expect(renew(agent, "k", token(granted), NULL), 200, NULL);
@@ -420,7 +422,7 @@ Test(tls, warns_at_the_start)
     struct agent *agent = agent_start(
         &(struct agent_options){.group = format(WITH_CERTIFICATE, world_path("ca.pem"),
                                                 world_path("client.pem"), key_of("client"))});
-    cr_assert_eq(agent_logged(agent, "a file of tls", "may read the private key"), 1u);
+    cr_assert_eq(agent_logged(agent, "TLS file has a fault", "may read the private key"), 1u);
 }
 
 /* Where OpenSSL has no algorithms, that is said. */

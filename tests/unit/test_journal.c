@@ -254,7 +254,7 @@ Test(journal, one_of_another_boot_is_not_used)
     cr_assert(try_open_as(other_boot));
     read_again();
     cr_assert_eq(stage.count, 0);
-    cr_assert_str_eq(stage.found.discarded, "it is of another boot");
+    cr_assert_str_eq(stage.found.discarded, "it was written in another boot");
     cr_assert_eq(size_of_file(), CELL, "old tokens are still in the file");
 }
 
@@ -409,7 +409,7 @@ Test(journal, a_foreign_file_is_left_alone)
     cr_assert_eq(write(fd, text, sizeof(text)), (ssize_t)sizeof(text));
     close(fd);
     cr_assert_null(try_open_as(this_boot));
-    cr_assert_not_null(strstr(stage.error, "is no journal of lockagent"), "%s", stage.error);
+    cr_assert_not_null(strstr(stage.error, "is not a journal of lockagent"), "%s", stage.error);
     cr_assert_eq(size_of_file(), (off_t)sizeof(text));
     /* Also one that begins as an unwritten journal does. */
     cr_assert_eq(truncate(stage.path, 0), 0);
