@@ -1,4 +1,4 @@
-/* A connection without a loop (blocking.h): the socket's own time limits bound every call. */
+/* A connection without a loop (blocking.h). The socket's own timeouts bound every call. */
 #include "agent/redis/blocking.h"
 
 #include <errno.h>
@@ -18,13 +18,13 @@ enum { PATIENCE_S = 5 };
 
 struct blocking {
     int fd;
-    struct tls *tls; /* NULL: in the clear */
+    struct tls *tls; /* NULL: in the clear. */
     redisReader *reader;
 };
 
 /* ---- connecting ---- */
 
-/* The descriptor; -1 and errno. */
+/* Connects within the timeout. Returns the descriptor; -1, with errno, if that fails. */
 static int connect_within_patience(const struct sockaddr *to, socklen_t size)
 {
     static const struct timeval patience = {.tv_sec = PATIENCE_S};
@@ -45,7 +45,7 @@ static int connect_path(const char *path, char *why, size_t why_size)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
-    CORE_ASSERT(len < sizeof(to.sun_path)); /* the configuration sees to it */
+    CORE_ASSERT(len < sizeof(to.sun_path)); /* The configuration refuses longer paths. */
     memcpy(to.sun_path, path, len);
     int fd = connect_within_patience((struct sockaddr *)&to, sizeof(to));
     if (fd < 0)
@@ -53,7 +53,8 @@ static int connect_path(const char *path, char *why, size_t why_size)
     return fd;
 }
 
-/* To the first of a name's addresses that can be reached. */
+/* Connects to the first address of a name that can be reached. Returns the descriptor; -1, with
+ * `why`. */
 static int connect_name(const struct config_address *address, char *why, size_t why_size)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -73,7 +74,7 @@ static int connect_name(const struct config_address *address, char *why, size_t 
     return fd;
 }
 
-/* What a call that did not succeed has left. */
+/* Writes why a call failed. `count` is its result. */
 static void tell_why(const struct blocking *blocking, ssize_t count, char *why, size_t why_size)
 {
     if (count == 0)
@@ -86,7 +87,7 @@ static void tell_why(const struct blocking *blocking, ssize_t count, char *why, 
                                                           : strerror(errno));
 }
 
-/* Takes the descriptor over. NULL when out of memory. */
+/* Returns a connection that owns the descriptor, or NULL if there is not enough memory. */
 static struct blocking *blocking_on(int fd)
 {
     struct blocking *blocking = calloc(1, sizeof(*blocking));
@@ -102,7 +103,7 @@ static struct blocking *blocking_on(int fd)
     return blocking;
 }
 
-/* False, and `why`. */
+/* Does the handshake. Returns false, with `why`, if it fails. */
 static bool begin_tls(struct blocking *blocking, const struct config_tls *config, const char *host,
                       char *why, size_t why_size)
 {
@@ -161,7 +162,8 @@ static ssize_t write_some(const struct blocking *blocking, struct text bytes)
                                  : send(blocking->fd, bytes.at, bytes.len, MSG_NOSIGNAL);
 }
 
-/* A record of TLS that has no data, as a session's ticket, ends tls_read() as silence does. */
+/* Reads bytes. A TLS record without data, such as a session ticket, ends tls_read() like a timeout.
+ * So it is called again. */
 static ssize_t read_bytes(const struct blocking *blocking, char *into, size_t size)
 {
     if (blocking->tls == NULL)
@@ -184,7 +186,7 @@ redisReply *blocking_ask(struct blocking *blocking, struct text command, char *w
         command.at += count > 0 ? count : 0;
         command.len -= count > 0 ? (size_t)count : 0;
     }
-    /* Where nothing more can be written, a last word may be there all the same. */
+    /* If writing fails, the master's last reply may still be there to read. */
     while (reply == NULL) {
         count = read_bytes(blocking, bytes, sizeof(bytes));
         if (count <= 0) {

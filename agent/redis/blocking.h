@@ -1,4 +1,4 @@
-/* A connection to a master without a loop, for what is asked once: every call blocks, for a bounded
+/* A connection to a master without a loop, for commands by hand. Every call blocks for a bounded
  * time. */
 #ifndef LOCKAGENT_REDIS_BLOCKING_H
 #define LOCKAGENT_REDIS_BLOCKING_H
@@ -9,12 +9,12 @@
 
 struct blocking;
 
-/* Connects, with TLS where the master's URL asks for it. NULL, and `why`. */
+/* Connects, with TLS if the master's URL asks for it. Returns NULL, with `why`, if that fails. */
 struct blocking *blocking_open(const struct config_group *group, const struct config_master *master,
                                char *why, size_t why_size);
 
-/* Asks, as resp_end() gives it. The reply is freed with freeReplyObject(); NULL, and `why`, when
- * there was none. */
+/* Sends a command of resp_end() and waits for the reply. The caller frees it with
+ * freeReplyObject(). Returns NULL, with `why`, if there was none. */
 redisReply *blocking_ask(struct blocking *blocking, struct text command, char *why,
                          size_t why_size);
 

@@ -8,8 +8,8 @@
 #include "agent/core/core_assert.h"
 
 enum {
-    POOL_MAX = 1024, /* unused commands kept, of each size */
-    SPARES = 64,     /* commands kept for the time when memory is short: 3,200 locks in a turn */
+    POOL_MAX = 1024, /* Unused commands kept, of each size. */
+    SPARES = 64,     /* Commands kept for when memory is short: 3,200 locks in a turn. */
 };
 
 static struct command *command_of_room(uint16_t room)

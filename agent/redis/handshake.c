@@ -1,9 +1,10 @@
 /* The greeting of a master, as a table of steps.
  *
- * Each step asks one or more commands and the next one starts when all of them have been
- * answered well. An error that passes by itself (LOADING, BUSY, ...) pauses the greeting, which
- * then begins again from the top on the same pipeline; any other ends the pipeline. Errors of
- * optional steps are passed over, answers that make no sense never. */
+ * Each step sends one or more commands. The next step begins when all of them have been answered
+ * well. An error that passes by itself (LOADING, BUSY, ...) pauses the greeting, which then begins
+ * again from the first step on the same pipeline. Any other error ends the pipeline. Errors of
+ * optional steps are ignored. A reply that is not a possible one ends the pipeline in every
+ * step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,16 +18,18 @@ enum { WORDS_MAX = 3 };
 
 struct step {
     const char *name;
-    const char *words[WORDS_MAX]; /* what is asked, where that never differs; or else: */
-    /* Asks, and returns how many commands that took: 0 when the step is not needed, -1 with `why`
-     * when it can not be. */
+    const char *words[WORDS_MAX]; /* The command, if it is always the same; otherwise `ask` is
+                                   * set. */
+    /* Sends the commands and returns their number: 0 if the step is not needed; -1, with `why`, if
+     * it is not possible. */
     int (*ask)(struct master *master, char *why, size_t why_size);
-    /* Takes a reply that is not an error; false when it makes no sense. NULL: any will do. */
+    /* Takes a reply that is not an error. Returns false if it is not a possible one. NULL: any
+     * reply is. */
     bool (*take)(struct master *master, const struct command *command, const redisReply *reply);
     bool optional;
-    /* True where the greeting may go on after this error. NULL: never. */
+    /* Returns true if the greeting may continue after this error. NULL: never. */
     bool (*waits)(struct master *master, enum redis_outcome outcome);
-    bool secret; /* what the server says to it is not repeated */
+    bool secret; /* The server's error text is not repeated, because it may quote a secret. */
 };
 
 static void heard_step(struct master *master, const struct command *command,
@@ -50,7 +53,7 @@ static int ask_select(struct master *master, char *why, size_t why_size)
 {
     (void)why, (void)why_size;
     if (master->config->db == 0)
-        return 0; /* a connection begins there: no right to SELECT is needed */
+        return 0; /* A connection begins in database 0, so no right to SELECT is needed. */
     char db[16];
     snprintf(db, sizeof(db), "%d", master->config->db);
     ASK(master, heard_step, "SELECT", db);
@@ -93,10 +96,10 @@ static bool take_info(struct master *master, const struct command *command, cons
     return true;
 }
 
-/* What an earlier connection left in flight must not run after what comes now (R5). Only in the
- * same server process: another one counts its clients anew, and the number would be a
- * stranger's. The client is forgotten when the master has answered: where this connection ends
- * before that, the next one asks again. */
+/* Kills the client of the connection before, so that its commands in flight do not run after later
+ * ones (R5). Only in the same run of the server: another run counts its clients anew, and the id
+ * would be another client's. The id is kept until the master has replied: if this connection ends
+ * before, the next one asks again. */
 static int ask_kill(struct master *master, char *why, size_t why_size)
 {
     (void)why, (void)why_size;
@@ -130,8 +133,8 @@ static bool take_time(struct master *master, const struct command *command, cons
     return health_take_time(master, command, reply);
 }
 
-/* D5.3: behind CLIENT KILL, so that what an earlier connection left behind does not run between
- * marker and locks. */
+/* Asks for the marker (D5.3). It comes after CLIENT KILL, so that no command of an earlier
+ * connection runs between the marker and the locks. */
 static int ask_marker(struct master *master, char *why, size_t why_size)
 {
     (void)why, (void)why_size;
@@ -148,7 +151,8 @@ static bool take_marker(struct master *master, const struct command *command,
     return marker_take(master, reply);
 }
 
-/* A master that can not write the marker now can still serve holders. */
+/* Continues the greeting, because a master that cannot write the marker now can still serve
+ * holders. */
 static bool marker_waits(struct master *master, enum redis_outcome outcome)
 {
     if (outcome != REDIS_OUTCOME_OOM && outcome != REDIS_OUTCOME_READONLY &&
@@ -158,7 +162,8 @@ static bool marker_waits(struct master *master, enum redis_outcome outcome)
     return true;
 }
 
-/* A loading master answers AUTH, SELECT and INFO, but not PING. */
+/* A master that is loading answers AUTH, SELECT and INFO, but not PING. So PING comes before the
+ * steps that need its data. */
 static const struct step steps[] = {
     {"AUTH", .ask = ask_auth, .secret = true},
     {"SELECT", .ask = ask_select},
@@ -175,7 +180,7 @@ enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
 
 /* ---- walking through them ---- */
 
-/* Answers still to come are of no interest. */
+/* Ends the greeting. Replies that are still to come are ignored. */
 static void end_greeting(struct master *master, enum greeted greeted, const char *why)
 {
     if (greeted != GREETED_WELL)
@@ -217,7 +222,7 @@ void handshake_begin(struct master *master)
     master->phase = PHASE_GREETING;
     master->greeting++;
     master->step = 0;
-    health_forget(master); /* another server may be there now (D5.4) */
+    health_forget(master); /* Another server may have this address now (D5.4). */
     go_on(master);
 }
 

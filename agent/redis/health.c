@@ -1,4 +1,4 @@
-/* Looks for what makes a master degraded. */
+/* Finds the faults that make a master degraded. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum {
     CLOCK_WARN_US = 1000000,
-    REPLICAS_MAX = 64,     /* of one master that are looked for */
-    REPLICA_LAG_S_MAX = 2, /* they report every second */
+    REPLICAS_MAX = 64,     /* Replicas of one master that are counted at most. */
+    REPLICA_LAG_S_MAX = 2, /* They report every second. */
 };
 
 void health_forget(struct master *master)
@@ -20,8 +20,8 @@ void health_forget(struct master *master)
     master->health.replicas = -1;
 }
 
-/* R21: of those that INFO lists as `slave<n>:...,state=online,...,lag=<seconds>`, how many have
- * said in time how far they are. */
+/* Returns how many of the replicas that INFO lists as `slave<n>:...,state=online,...,lag=<seconds>`
+ * have reported in time (R21). */
 static int replicas_of(const char *info)
 {
     int count = 0;
@@ -51,9 +51,9 @@ void health_take_info(struct master *master, const char *info)
 
 /* ---- clocks ---- */
 
-enum { TIME_S_MAX_DIGITS = 11 }; /* the year 5138 */
+enum { TIME_S_MAX_DIGITS = 11 }; /* Enough until the year 5138. */
 
-/* An element of TIME: digits alone. */
+/* Reads an element of TIME, which is digits only. Returns false if it is anything else. */
 static bool take_digits(const redisReply *reply, size_t digits_max, int64_t *ret_number)
 {
     if (reply->type != REDIS_REPLY_STRING || reply->len < 1 || (size_t)reply->len > digits_max ||
@@ -63,9 +63,9 @@ static bool take_digits(const redisReply *reply, size_t digits_max, int64_t *ret
     return true;
 }
 
-/* The master's clock is taken to have been read in the middle of the round trip. An answer that
- * took longer than a vote may (R3) says only between which bounds the offset is: what was known
- * before stays, if it is between them. */
+/* Returns the master's clock minus ours. The clock counts as read in the middle of the round trip.
+ * A reply that took longer than a vote may (R3) only bounds the offset. So the known offset stays
+ * if it is within these bounds. */
 static int64_t clock_offset_of(const struct master *master, int64_t wall_us, int64_t took_us)
 {
     struct timespec now;
@@ -105,8 +105,8 @@ static bool has_clock(const struct master *master)
     return master->phase == PHASE_READY && master->health.clock_known;
 }
 
-/* What most masters of the group say this agent's clock is off by: 0 where they say that it is
- * not, or do not agree. */
+/* Returns the offset, their time minus ours, on which most masters of the group agree; 0 if it is
+ * near 0 or they do not agree. */
 static int64_t agreed_offset(const struct redis *redis, uint8_t group)
 {
     size_t count = redis->config->groups[group].master_count;
@@ -122,7 +122,7 @@ static int64_t agreed_offset(const struct redis *redis, uint8_t group)
     return 0;
 }
 
-/* What was said holds until it has changed by as much as is worth saying. */
+/* Reports a change of the agreed offset. A small change is not reported. */
 static void look_at_agent(struct redis *redis, uint8_t group)
 {
     int64_t off_us = agreed_offset(redis, group), said_us = redis->clock_off_us[group];
@@ -150,15 +150,17 @@ static bool lacks_replicas(const struct master *master)
            (uint32_t)master->health.replicas < master->group_config->replicas_ack;
 }
 
-/* With maxmemory 0 no policy evicts anything. A limit that is not told may be one. */
+/* Returns true if the master may evict keys. With maxmemory 0 no policy evicts anything. A limit
+ * that is not known counts as one. */
 static bool may_evict(const struct master *master)
 {
     return *master->health.policy && strcmp(master->health.policy, "noeviction") != 0 &&
            strcmp(master->health.maxmemory, "0") != 0;
 }
 
-/* True where the fault is one that on_degraded may take the master down for; a constant clock
- * offset harms nobody, and without its replicas the master still serves releases. */
+/* Finds a fault and writes it to `fault`. Returns true if `on_degraded` may take the master down
+ * for it. It may not for a constant clock offset, which does no harm, or for missing replicas,
+ * because the master still serves releases. */
 static bool find_fault(const struct redis *redis, const struct master *master, char *fault,
                        size_t size)
 {

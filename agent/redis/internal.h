@@ -1,27 +1,28 @@
-/* What the files of the Redis room share: the room itself, with what belongs to all masters, and a
- * section for each file. Private to agent/redis.
+/* The private header of the Redis room: the room itself, which all masters share, and a section for
+ * each file.
  *
- *   redis.c        the public face: start, views, stop. The turn of the loop: what was not sent is
- *                  reported, what is dirty is written
- *   phases.c       one master's way from a name to READY, its silence (R3)
- *   operations.c   the core's operations, sent to masters, and what is reported of them
- *   handshake.c    what is asked of a master before it counts as up, as a table of steps
- *   upkeep.c       when a master's service begins, pauses and ends. What a READY master is asked
- *                  aside: its scripts again, its marker, probes; the WAIT for its replicas (R21)
- *   subscriber.c   where releases of watched keys are heard of (R9)
- *   health.c       what makes a master degraded (D5.4)
- *   marker.c       carries out the guard: markers, epochs, until when a master has no vote (D5.3)
- *   master.c       one master: what the core and people are told of it, its timer and back-off
- *   pipeline.c     one master's ordered stream of commands, each heard exactly once
+ *   redis.c        the public face: start, views, stop. The turn of the loop: reports commands that
+ *                  were not sent, writes what was gathered
+ *   phases.c       takes one master from its name to READY; its silence (R3)
+ *   operations.c   sends the core's operations to masters, and reports the replies
+ *   handshake.c    the questions to a master before it counts as up, as a table of steps
+ *   upkeep.c       begins, pauses and ends a master's service. Other commands to a READY master:
+ *                  scripts, marker, probes; the WAIT for its replicas (R21)
+ *   subscriber.c   receives the releases of watched keys (R9)
+ *   health.c       finds the faults that make a master degraded (D5.4)
+ *   marker.c       carries out the guard: markers, epochs, the time without a vote (D5.3)
+ *   master.c       one master: reports to the core and to people, its timer and back-off
+ *   pipeline.c     one master's ordered stream of commands, each answered exactly once
  *   line.c         one socket, written once a turn, read within bounds
  *   tls.c          TLS over a socket, our certificates and the master's
  *
- * A file calls those below it. Upwards leads what was handed in: the calls of a pipeline and of a
- * line, the function that hears a command, the end of a greeting, the callback of a timer.
+ * A file calls those below it. Calls upwards go through functions that were passed down: the calls
+ * of a pipeline and of a line, the receiver of a command's reply, the end of a greeting, the
+ * callback of a timer.
  *
- * Without a loop are resp_scan.c (where a reply ends, and whether it may be read at all),
- * command.c, auth.c, and those that the simulator runs too: asking.c (effects -> bytes) and
- * replies.c (replies -> votes). trust.c and blocking.c stand apart. */
+ * These files need no loop: resp_scan.c (the bounds of a reply), command.c, auth.c, and two that
+ * the simulator runs too: asking.c (effects to bytes) and replies.c (replies to votes). trust.c and
+ * blocking.c are used by commands only. */
 #ifndef LOCKAGENT_REDIS_INTERNAL_H
 #define LOCKAGENT_REDIS_INTERNAL_H
 
@@ -34,140 +35,145 @@
 #include "agent/redis/redis.h"
 #include "agent/redis/replies.h"
 
-enum { TICK_MS = 250 }; /* how often silence, health and markers are looked at */
+enum { TICK_MS = 250 }; /* Interval of the checks of silence, health and markers. */
 
 struct redis {
     uv_loop_t *loop;
     const struct config *config;
     struct redis_sink sink;
     uv_prepare_t prepare;
-    uv_idle_t idle; /* active while there is work for the next turn: keeps the loop awake */
+    uv_idle_t idle; /* Active while there is work for the next turn, so that the loop does not
+                     * sleep. */
     uv_timer_t tick;
     bool work;
     struct command *unsent, **unsent_end;
     struct command_pool pool;
-    struct resp resp; /* where each command is built */
-    /* Of the reply that is being heard, one at a time: what it says, and what the core is told. */
+    struct resp resp; /* Every command is built here. */
+    /* The items of the reply that is being read, and the same as the core gets them. */
     struct item_reply items[LIMIT_BATCH];
     struct event_reply replies[LIMIT_BATCH];
     uint64_t random;
-    uint32_t open;          /* handles and requests of masters that libuv still holds */
-    uint32_t open_turn;     /* the turn's own, which are closed last */
-    bool stopping, closing; /* closing: the turn's own handles */
+    uint32_t open;          /* Number of masters' handles and requests that libuv still uses. */
+    uint32_t open_turn;     /* Number of the turn's own handles, which are closed last. */
+    bool stopping, closing; /* `closing`: the turn's own handles are being closed. */
     void (*done)(void *arg);
     void *done_arg;
     struct master *by_group[LIMIT_GROUPS];
     struct channels channels;
-    struct guard guards[LIMIT_GROUPS];  /* of the groups that have one */
-    heard_fn *marker_heard;             /* hears the answers to what a guard asks */
-    int64_t clock_off_us[LIMIT_GROUPS]; /* what most masters agree that this agent is off by */
+    struct guard guards[LIMIT_GROUPS];  /* Used for groups that have a guard. */
+    heard_fn *marker_heard;             /* Receives the replies to a guard's questions. */
+    int64_t clock_off_us[LIMIT_GROUPS]; /* Most masters' time minus ours, as reported last; 0: none
+                                         * was. */
     struct master *masters;
     size_t master_count;
 };
 
-/* There is work for the next turn. */
+/* Makes the loop run the next turn without sleeping. */
 void redis_wake(struct redis *redis);
 
-/* libuv has let go of one handle or request of a master. */
+/* Counts one handle or request of a master that libuv has closed. */
 void redis_closed(struct redis *redis);
 
-/* The clock of the guards. */
+/* Returns the time of the guards' clock. */
 struct instant redis_now(void);
 
-/* Jitter; no secret. */
+/* Returns a random number for jitter; not for secrets. */
 uint64_t redis_random(struct redis *redis);
 
 /* ---- pipeline.c: the ordered stream of commands of a master ---- */
 
-/* What was asked, in order, and its end.
+/* The ordered stream of commands to one master, from connect to end.
  *
  * Invariants
- *   1. Every command appended is heard exactly once, in order, at the latest when it ends. A WAIT
- *      alone is heard before what it is waited for with.
- *   2. That it is lost is told before the replies that its end makes unknown are heard.
- *   3. It is ended from the loop's own callbacks only, never while a reply is heard: there it is
- *      condemned, hears nothing more, and the turn ends it. */
+ *   1. Every appended command gets its reply exactly once, in order, at the latest when the
+ *      pipeline ends. Only a WAIT gets it before the commands that it waits for.
+ *   2. The loss of the pipeline is reported before the replies that the loss makes unknown.
+ *   3. The pipeline is ended only from the loop's own callbacks, never while a reply is processed.
+ *      A reply may condemn it. Then it processes no more replies, and the turn ends it. */
 
-/* What happens to a pipeline, for its master. None is called from within a pipeline_ function but
- * pipeline_end() and pipeline_turn(). */
+/* Events of a pipeline, for its master. Only pipeline_end() and pipeline_turn() call these
+ * functions before they return. */
 struct pipeline_calls {
     void (*connected)(struct master *master);
-    /* The master broke the protocol: the end follows. */
+    /* The master broke the protocol. The end follows. */
     void (*broke)(struct master *master, enum redis_fault fault);
-    /* It ends: nothing can be appended any more, and nothing that is unheard has been heard yet. */
+    /* The pipeline ends. Nothing can be appended any more. No outstanding command has been reported
+     * yet. */
     void (*lost)(struct master *master, const char *why);
-    /* It has ended, and everything has been heard: the master is to forget it. */
+    /* The pipeline has ended, and all commands have been reported. The master must drop its
+     * pointer. */
     void (*gone)(struct master *master, bool was_connected);
 };
 
-/* A command without a reply, and how long it is on this master's connection. */
+/* A command without a reply, and its length in bytes on this connection. */
 struct expected {
     struct command *command;
     size_t bytes;
 };
 
-/* Lives until libuv has let go of its line. */
+/* Freed when libuv has closed its line. */
 struct pipeline {
     struct line line;
     struct redis *redis;
     struct master *master;
     const struct pipeline_calls *calls;
-    bool ended;                /* and told of */
-    char condemned[160];       /* why the turn must end it; "" if it need not */
-    struct expected *expected; /* a ring: the commands without reply, the oldest at `first` */
-    uint32_t ring, first;      /* ring: how many it can hold, a power of two */
-    uint32_t unheard;          /* how many it holds, also commands of the room's own */
-    uint32_t in_flight;        /* of the core's among them */
-    uint64_t bytes_heard;      /* of the commands that have been answered */
-    struct replicas replicas;  /* of the master, and what is kept back for them (R21) */
-    struct command *kept, **kept_end; /* the oldest first */
+    bool ended;                /* It has ended, and this was reported. */
+    char condemned[160];       /* Why the turn must end it; "" if it need not. */
+    struct expected *expected; /* Ring of the commands without a reply; the oldest is at `first`. */
+    uint32_t ring, first;      /* `ring`: capacity of `expected`, a power of two. */
+    uint32_t unheard;          /* Number of commands in `expected`. */
+    uint32_t in_flight;        /* Number of the core's operations among them. */
+    uint64_t bytes_heard;      /* Bytes of the commands that have been answered. */
+    struct replicas replicas;  /* State of the WAIT of this master (R21). */
+    struct command *kept, **kept_end; /* Commands whose replies are kept back, the oldest first. */
     uint32_t silent_ticks;
 };
 
-/* Starts to connect. NULL, and `why`, when that failed at once. `calls` is kept by reference. */
+/* Begins to connect. `calls` is kept by reference. Returns NULL, with `why`, if that failed at
+ * once. */
 struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
                                const struct pipeline_calls *calls, struct master *master, char *why,
                                size_t why_size);
 
-/* What a command has of one master alone, where it has nothing of that kind. */
+/* Returns the part of a command that is for one master alone, if there is no such part. */
 static inline struct text nothing_own(void)
 {
     return (struct text){"", 0};
 }
 
-/* Appends the bytes, and `own` behind them: of this master alone. True when they are on their way;
- * the command is then heard exactly once. */
+/* Appends `bytes`, and `own`, which is for this master alone. Returns true if they will be sent;
+ * then the command gets its reply exactly once. */
 bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes,
                      struct text own);
 
-/* Hears what was kept back for the replicas; `enough`: as many as are asked for have it. Called as
- * the WAIT is heard. */
+/* Passes on the replies that were kept back for the replicas. `enough`: as many replicas as
+ * required have the commands. Called when the WAIT is answered. */
 void pipeline_hear_kept(struct pipeline *pipeline, bool enough);
 
-/* From anywhere; the turn ends it. */
+/* Makes the turn end the pipeline. May be called from anywhere. */
 void pipeline_condemn(struct pipeline *pipeline, const char *why);
 
-/* Never while a reply is heard. Idempotent. */
+/* Ends the pipeline. Never called while a reply is processed. Idempotent. */
 void pipeline_end(struct pipeline *pipeline, const char *why);
 
-/* Ends it if it is condemned; else writes what has been gathered. */
+/* Ends the pipeline if it is condemned. Otherwise writes what was gathered. */
 void pipeline_turn(struct pipeline *pipeline);
 
 /* ---- master.c: one master ---- */
 
-/* One master: its state as a whole, what the core and people are told of it, its timer.
+/* One master: its whole state, the reports on it to the core and to people, its timer.
  *
  * Invariants
- *   1. Only a master that the core believes up (told_up) is sent operations of the core; its
- *      pipeline is then READY.
- *   2. The core hears that a master is down before the replies that the end of its pipeline makes
- *      unknown are reported.
+ *   1. Operations of the core are sent only to a master that the core believes up (told_up). The
+ *      pipeline of such a master is READY.
+ *   2. The core learns that a master is down before it gets the replies that the end of the
+ *      pipeline makes unknown.
  *
  * Phases
  *
  *   WAITING --timer--> RESOLVING --> CONNECTING --> GREETING --last step--> READY
  *      ^                   |             |           |    ^                   |
- *      |                   |             |           |    +--timer-- PAUSED <-+  it can not serve
+ *      |                   |             |           |    +--timer-- PAUSED <-+  it cannot serve
  *      |                   |             |           +--------------> PAUSED     now: BUSY, ...
  *      +-------------------+-------------+-----------+  any end of the pipeline, from every phase
  *
@@ -175,9 +181,9 @@ void pipeline_turn(struct pipeline *pipeline);
  * of a WAIT), redis.tick (silence, probes). */
 
 enum {
-    BACKOFF_MS_MIN = 20,  /* first delay before a reconnect, doubled with every failure */
-    BACKOFF_MS_MAX = 500, /* D5.2 */
-    ADDRESSES_MAX = 8,    /* of one name */
+    BACKOFF_MS_MIN = 20,  /* First delay before a reconnect; doubled with every failure. */
+    BACKOFF_MS_MAX = 500, /* Largest such delay (D5.2). */
+    ADDRESSES_MAX = 8,    /* Addresses kept of one name. */
 };
 
 enum phase {
@@ -189,11 +195,11 @@ enum phase {
     PHASE_READY
 };
 
-/* How a greeting ended. */
+/* Result of a greeting. */
 enum greeted {
     GREETED_WELL,
-    GREETED_LATER, /* the master can not serve now: greet it again on the same pipeline */
-    GREETED_ILL,   /* the pipeline is to end */
+    GREETED_LATER, /* The master cannot serve now. It is greeted again on the same pipeline. */
+    GREETED_ILL,   /* The pipeline must end. */
 };
 
 struct master {
@@ -203,268 +209,281 @@ struct master {
     const struct config_master *config;
 
     enum phase phase;
-    struct redis_master_view view; /* state, reason and what the greeting found out */
-    struct instant failed_at;      /* when view.last_error came */
-    struct pipeline *pipeline;     /* NULL in WAITING and RESOLVING */
+    struct redis_master_view view; /* State, reason, and the results of the greeting. */
+    struct instant failed_at;      /* When view.last_error came. */
+    struct pipeline *pipeline;     /* NULL in WAITING and RESOLVING. */
     uv_timer_t timer;
-    uv_timer_cb on_timer; /* handed in */
-    uint32_t silence_ms;  /* without a reply for so long the pipeline ends (R3) */
-    uint32_t failures;    /* since the last good reply: drives the back-off */
-    uint32_t noticed; /* a bit for each outcome, each fault, and memory, told of since it came up */
+    uv_timer_cb on_timer; /* Set by phases.c. */
+    uint32_t silence_ms;  /* The pipeline ends after this time without a reply (R3). */
+    uint32_t failures;    /* Failures since the last good reply; they set the back-off. */
+    uint32_t noticed; /* A bit for each outcome and fault, and for lack of memory, that was reported
+                       * since it came up. */
     uint32_t probe_ticks;
-    struct clock_reading reading; /* of its clock, the last one */
+    struct clock_reading reading; /* The last reading of its clock. */
 
     uv_getaddrinfo_t resolve;
     char addresses[ADDRESSES_MAX][64];
     unsigned address_count, address_next;
     uint64_t attempts;
 
-    uint32_t greeting; /* number of the present greeting */
+    uint32_t greeting; /* Number of the present greeting. */
     unsigned step, answers_left;
-    /* Handed in; how the present greeting ended, and why (NULL: well). */
+    /* Set by phases.c. Receives the result of the present greeting; `why` is NULL if it ended
+     * well. */
     void (*on_greeted)(struct master *master, enum greeted greeted, const char *why);
-    bool was_ready;       /* this pipeline has been READY before */
-    bool reloading;       /* SCRIPT LOAD is on its way after a NOSCRIPT */
-    char last_run_id[48]; /* when it was last up */
+    bool was_ready;       /* This pipeline has been READY before. */
+    bool reloading;       /* SCRIPT LOAD was sent after a NOSCRIPT and is not answered yet. */
+    char last_run_id[48]; /* Run id of the server when it was last up. */
     uint16_t epoch;
-    bool told_up; /* the core believes it up */
+    bool told_up; /* The core believes it up. */
     struct {
-        char role[16], policy[32]; /* "": not known */
-        char maxmemory[24];        /* bytes; "": not known */
-        bool cluster;              /* a node of a Redis Cluster */
+        char role[16], policy[32]; /* "": not known. */
+        char maxmemory[24];        /* In bytes; "": not known. */
+        bool cluster;              /* It is a node of a Redis Cluster. */
         bool clock_known;
-        int replicas;    /* that are connected and keep up; -1: not known */
-        char fault[100]; /* "": none */
-        bool grave;      /* on_degraded applies */
-        bool evicts;     /* keys may go before their lease is over */
+        int replicas;    /* Number of replicas that are connected and keep up; -1: not known. */
+        char fault[100]; /* "": none. */
+        bool grave;      /* The fault is one that `on_degraded` is for. */
+        bool evicts;     /* It may evict keys before their lease is over. */
     } health;
-    const char *connected_to; /* the address of the pipeline: one of `addresses` */
+    const char *connected_to; /* The address of the pipeline: one of `addresses`. */
     struct {
-        struct subscription *line;              /* NULL: closed */
-        uint32_t idle_ticks;                    /* without a watched key */
-        uint32_t retry_ticks, retry_ticks_last; /* until the next try, and how many those were */
+        struct subscription *line;              /* NULL: closed. */
+        uint32_t idle_ticks;                    /* Ticks without a watched key. */
+        uint32_t retry_ticks, retry_ticks_last; /* Ticks until the next try; ticks that the last
+                                                 * pause had. */
     } subscriber;
-    int64_t client_id;          /* of this pipeline's connection; 0: unknown */
-    int64_t doubtful_client_id; /* of one that ended with commands in flight (R5); 0: none */
+    int64_t client_id;          /* Client id of this pipeline's connection; 0: not known. */
+    int64_t doubtful_client_id; /* Client id of a connection that ended with commands in flight
+                                 * (R5); 0: none. */
 };
 
 /* ---- master.c: what the core and people are told ---- */
 
-/* The core's event of that kind about this master: MASTER_UP, MASTER_DOWN or MASTER_CLOCK. */
+/* Sends the core an event about this master: MASTER_UP, MASTER_DOWN or MASTER_CLOCK. */
 void master_tell_core(struct master *master, enum event_kind kind);
 
-/* It may have forgotten what it confirmed (R7). */
+/* Begins a new epoch of the core for this master, which may have forgotten keys (R7). */
 void master_new_epoch(struct master *master);
 
-/* The state of a READY master may have changed: tells people, and the core where it matters. */
+/* Reports the state of a READY master to people if it changed, and to the core if it matters
+ * there. */
 void master_show(struct master *master);
 
-/* It is down, and `why`: the same. */
+/* Reports that the master is down, with `why`. */
 void master_show_down(struct master *master, const char *why);
 
-/* A remark about a master whose state does not change: once per kind and pipeline. */
+/* Reports a remark to people about a master whose state does not change: once per kind and
+ * pipeline. */
 void master_notice(struct master *master, enum redis_outcome outcome, const char *text);
 
-/* Where its connections lead: to the address that its name stood for when it was resolved last. */
+/* Returns the address to connect to: that which the master's name had when it was resolved last. */
 struct line_end master_end(const struct master *master);
 
-/* One of its connections ends: counted where TLS is to blame. */
+/* Counts the end of one of its connections if TLS failed. */
 void master_tls_ended(struct master *master, const struct line *line);
 
-/* The master broke the protocol: counted, and the next pipeline waits for as long as back-off
- * knows. */
+/* Counts that the master broke the protocol. The next connection then waits for the longest
+ * back-off. */
 void master_broke(struct master *master, enum redis_fault fault);
 
-/* The same on a connection that is not the commands': people are told, once per kind. */
+/* Like master_broke(), on a connection other than the pipeline. Reported to people once per
+ * kind. */
 void master_broke_aside(struct master *master, enum redis_fault fault, const char *why);
 
-/* The same for a reply, in the pipeline, that is none to what was asked: the turn ends it. */
+/* Like master_broke(), for a reply in the pipeline that does not fit the question. The turn ends
+ * the pipeline. */
 void master_makes_no_sense(struct master *master, const char *asked);
 
-/* This agent has no memory for something beside the commands, which is done without or tried again.
- * People are told once per pipeline; `what` says of what. */
+/* Reports to people, once per pipeline, that this agent had no memory for `what`. It is not one of
+ * the commands, and is left out or tried again. */
 void master_lacks_memory(struct master *master, const char *what);
 
 /* ---- master.c: the guard's word on it, in any group ---- */
 
-/* GUARD_VOTES where the group has no guard, or the master is not READY. */
+/* Returns the state of its guard: GUARD_VOTES if the group has no guard or the master is not
+ * READY. */
 enum guard_state master_guard_state(const struct master *master);
 
-/* D5.4: it may evict keys, and is not asked for new locks for that. */
+/* Returns true if it gets no new locks because it may evict keys (D5.4). */
 bool master_is_unfit(const struct master *master);
 
-/* For how long it has no vote; 0: it has one, or the same; -1: not known for how long. */
+/* Returns the time in ms until it has a vote; 0: it has one, the group has no guard or it is not
+ * READY; -1: not known. */
 int64_t master_guarded_ms(const struct master *master);
 
 /* ---- master.c: the timer ---- */
 
-/* Not while the room stops. */
+/* Starts the timer, unless the room stops. */
 void master_start_timer(struct master *master, uint64_t ms);
 
-/* Until a next try, which waits for longer with every failure (D5.2). */
+/* Starts the timer for the next try. The delay grows with every failure (D5.2). */
 void master_start_backoff(struct master *master);
 
-/* A good reply: the next failure is the first again. */
+/* Counts a good reply: the next failure has the shortest back-off again. */
 void master_answered_well(struct master *master);
 
 /* ---- pipeline.c: commands of the room's own ---- */
 
-/* Sends a command, as resp_end() gives it; `heard` hears the answer. */
+/* Sends a command of resp_end(). `heard` receives the reply. */
 void ask_bytes(struct master *master, heard_fn *heard, struct text bytes);
 
-/* The same for a command of `count` words. */
+/* Sends a command of `count` words. `heard` receives the reply. */
 void ask_words(struct master *master, heard_fn *heard, unsigned count, const char *const *words);
 #define ASK(master, heard, ...)                                                                    \
     ask_words(master, heard, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *),    \
               (const char *const[]){__VA_ARGS__})
 
-/* Loads every script: SCRIPT_COUNT commands. */
+/* Sends SCRIPT LOAD for every script: SCRIPT_COUNT commands. */
 void ask_scripts(struct master *master, heard_fn *heard);
 
-/* True where a reply is one to those. */
+/* Returns true if the reply is a possible one to SCRIPT LOAD. */
 bool ask_has_loaded(const redisReply *reply);
 
 /* ---- marker.c: the guard (D5.3) ---- */
 
-/* What agent/core/guard.c decides becomes scripts on the masters, epochs of the core, and states.
- * For groups that have a guard, unless a function says `any group`. */
+/* Carries out the decisions of agent/core/guard.c: scripts on the masters, epochs of the core, and
+ * states. These functions are for groups that have a guard, unless the comment says `any group`. */
 
-/* Any group. What hears the answers of READY masters to what the guard asks is
- * redis->marker_heard. */
+/* Starts the guard of a group; any group. redis->marker_heard receives READY masters' replies to
+ * it. */
 void marker_start(struct redis *redis, uint8_t group);
 
-/* The time has come by: any group. */
+/* Passes the time to the guard; any group. */
 void marker_tick(struct redis *redis, uint8_t group);
 
-/* The greeting has come to the marker: asks for it, and `heard` hears the answer. */
+/* Asks for the marker, as a step of the greeting. `heard` receives the reply. */
 void marker_greet(struct master *master, heard_fn *heard);
 
-/* The marker's answer; false: it makes no sense, and the guard has not been told. */
+/* Passes the reply with the marker to the guard. Returns false, and passes nothing, if the reply is
+ * not a possible one. */
 bool marker_take(struct master *master, const redisReply *reply);
 
-/* The greeting's question was refused: the master can not write the marker now. */
+/* Reports to the guard that the greeting's question was refused, because the master cannot write
+ * the marker now. */
 void marker_refused(struct master *master);
 
-/* An answer came that says nothing. */
+/* Reports to the guard that a reply came without a marker. */
 void marker_unanswered(struct master *master);
 
-/* The greeting has ended. The state is shown by whoever says that the master is up. */
+/* Reports to the guard that the greeting has ended. The caller shows the state. */
 void marker_ready(struct master *master);
 
-/* The master can not be asked any more: any group. */
+/* Reports to the guard that the master cannot be asked any more; any group. */
 void marker_away(struct master *master);
 
-/* An operation of the core met that epoch ("": no marker): any group. */
+/* Reports the epoch that an operation of the core met ("": no marker); any group. */
 void marker_heard_epoch(struct master *master, const char *epoch);
 
-/* An operation of the core had no vote for so long (-1: there is no marker). */
+/* Reports that an operation of the core had no vote, and none for `left_ms` more (-1: there is no
+ * marker). */
 void marker_heard_guarded(struct master *master, int64_t left_ms);
 
 /* ---- health.c: what makes a master degraded (D5.4) ---- */
 
-/* What INFO has told of an earlier greeting is forgotten. */
+/* Forgets the INFO of an earlier greeting. */
 void health_forget(struct master *master);
 
-/* Takes the text of INFO, of any section. */
+/* Reads the text of any section of INFO. */
 void health_take_info(struct master *master, const char *info);
 
-/* Takes an answer to TIME, and tells the core of the reading; false when it makes no sense. */
+/* Reads a reply to TIME and passes the reading to the core. Returns false if it is not a possible
+ * reply. */
 bool health_take_time(struct master *master, const struct command *command,
                       const redisReply *reply);
 
-/* Looks at every READY master of a group, and at this agent's own clock, and shows what it
- * finds. */
+/* Checks every READY master of a group and this agent's own clock, and shows the result. */
 void health_look(struct redis *redis, uint8_t group);
 
 /* ---- subscriber.c: where releases are heard of (R9) ---- */
 
-/* The subscriber's connection of a master. It is opened when the first key of its group is watched,
- * and closed when none has been for a while, beside the pipeline and only while that one is READY.
- * What it says has no fixed order, so what may come is counted: a message is always awaited where a
- * channel is watched, any other word only as often as it was asked for.
+/* The connection of a master for messages. It exists only while the pipeline is READY. It is opened
+ * when the first key of the group is watched, and closed after a while without one. Its replies
+ * have no fixed order, so they are counted. A message may come at any time while a channel is
+ * watched. Any other reply may come only as often as it was asked for.
  *
  *   CLOSED --a key is watched--> OPENING --connected--> AUTH, SUBSCRIBE of all that is watched
  *      ^                            |                          |
  *      +---- back-off --------------+--------------------------+  any end, also the pipeline's */
 
-/* Opens the connection if it is needed and may be had. */
+/* Opens the connection if it is needed and possible. */
 void subscriber_wanted(struct master *master);
 
-/* Closes it, and the core hears that nothing is subscribed to. Idempotent. */
+/* Closes the connection. The core learns that no channel is subscribed to. Idempotent. */
 void subscriber_close(struct master *master);
 
-/* Ends it where it has failed; else writes what has been gathered. */
+/* Ends the connection if it has failed. Otherwise writes what was gathered. */
 void subscriber_turn(struct master *master);
 
-/* Every TICK_MS: its silence, and when it is tried again. */
+/* Checks the silence of the connection, or counts down to its next try. Called every TICK_MS. */
 void subscriber_tick(struct master *master);
 
 /* ---- upkeep.c: service to the core ---- */
 
-/* The greeting has ended well: it is READY. */
+/* Begins the service after a good greeting. The master is READY. */
 void service_up(struct master *master);
 
-/* It can not be used, and `why`. */
+/* Ends the service, because of `why`. */
 void service_down(struct master *master, const char *why);
 
-/* It can not serve now: it is greeted again later, on the same pipeline. */
+/* Pauses the service. The master is greeted again later on the same pipeline. */
 void service_pause(struct master *master, const char *why);
 
-/* An error reply while READY; `text` is the server's. */
+/* Acts on an error reply of a READY master. `text` is the server's. */
 void service_refused(struct master *master, enum redis_outcome outcome, const char *text);
 
 /* ---- upkeep.c: the replicas of a master (R21) ---- */
 
-/* The turn ends: sends a WAIT behind what was written in it, where that needs one. The master has a
+/* Sends a WAIT at the end of the turn if commands of the turn need one. The master has a
  * pipeline. */
 void replication_turn(struct master *master);
 
-/* The timer of a READY master: its WAIT may have lasted for too long. */
+/* Ends a WAIT that lasts for too long. Called by the timer of a READY master. */
 void replication_time(struct master *master);
 
 /* ---- upkeep.c: scripts, marker and probes ---- */
 
-/* After a NOSCRIPT. Whoever asks again comes behind these on the same pipeline. */
+/* Loads the scripts again after a NOSCRIPT. Commands that are sent afterwards find them. */
 void upkeep_reload_scripts(struct master *master);
 
-/* Hears what a guard has asked of a READY master (redis->marker_heard). */
+/* Receives the reply of a READY master to a question of the guard (redis->marker_heard). */
 void upkeep_heard_marker(struct master *master, const struct command *command,
                          const redisReply *reply, bool sent);
 
-/* How many replicas it has (R21). */
+/* Asks for the number of replicas (R21). */
 void upkeep_count_replicas(struct master *master);
 
 void upkeep_probe(struct master *master);
 
-/* Reads the clock of a READY master, or of all that a group has (R14). */
+/* Read the clock of a READY master, or of all READY masters of a group (R14). */
 void upkeep_read_clock(struct master *master);
 void upkeep_read_clocks(struct redis *redis, uint8_t group);
 
 /* ---- handshake.c: what is asked of a master before it counts as up (D5.2) ---- */
 
-/* Begins to greet a master on its pipeline: it is in phase GREETING then. How that ends is told to
- * master->on_greeted, once, unless the pipeline ends before. */
+/* Begins to greet a master on its pipeline, in phase GREETING. master->on_greeted gets the result
+ * once, unless the pipeline ends before. */
 void handshake_begin(struct master *master);
 
 /* ---- operations.c: the core's operations ---- */
 
-/* Hears the reply to an operation (heard_fn): it is read once, and reported item by item. */
+/* Receives the reply to an operation (a heard_fn), reads it, and reports its items. */
 void operations_heard(struct master *master, const struct command *command, const redisReply *reply,
                       bool sent);
 
-/* Reports what had not been sent when it began: what the core sends in answer waits for the next
- * call. */
+/* Reports the commands that were unsent when it began. Commands that the core sends in answer wait
+ * for the next call. */
 void operations_report_unsent(struct redis *redis);
 
 /* ---- phases.c: a master's way through its phases ---- */
 
-/* Begins with a master whose configuration has been set. */
+/* Starts a master whose configuration has been set. */
 void phases_start(struct master *master);
 
-/* Every TICK_MS: its silence, and when it is probed. */
+/* Checks the silence of a master and probes it. Called every TICK_MS. */
 void phases_tick(struct master *master);
 
-/* Ends all that is open of it, now or as soon as libuv lets go. Idempotent. */
+/* Ends everything open of a master, at once or when libuv has closed it. Idempotent. */
 void phases_stop(struct master *master);
 
 #endif

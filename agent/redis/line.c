@@ -1,5 +1,5 @@
-/* A line to a master (line.h): a socket that never blocks, libuv's poll, TLS where it is asked for,
- * and hiredis' parser behind our own bounds. */
+/* A line to a master (line.h): a socket that never blocks, libuv's poll, TLS if configured, and
+ * hiredis' parser after our own bounds. */
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
@@ -38,7 +38,7 @@ static void end_with(struct line *line, enum redis_fault fault, const char *why)
     line->calls->ended(line->owner, fault, why);
 }
 
-/* What the socket or its TLS has said. */
+/* Returns the error text of the socket or of TLS. */
 static const char *fault_of(const struct line *line, int error)
 {
     return error == EPROTO && line->tls != NULL ? tls_why(line->tls) : strerror(error);
@@ -62,7 +62,7 @@ static void end_as(struct line *line, enum resp_found found)
         end_with(line, REDIS_FAULT_MALFORMED, "broke the protocol: what it sent is no reply");
 }
 
-/* The reader does not go on. */
+/* Ends the line because the reader failed. */
 static void reader_failed(struct line *line)
 {
     if (line->reader->err == REDIS_ERR_OOM)
@@ -71,7 +71,7 @@ static void reader_failed(struct line *line)
         end_as(line, RESP_MALFORMED);
 }
 
-/* The scanner has seen the end of one reply, and the reader has all of its bytes. */
+/* Passes on one reply. The scanner has found its end, and the reader has all of its bytes. */
 static void hear_one(struct line *line)
 {
     void *reply = NULL;
@@ -83,7 +83,8 @@ static void hear_one(struct line *line)
     reply_memory_reset(&line->memory);
 }
 
-/* What has been read: at most so many replies a turn, and then the others have theirs. */
+/* Passes on the replies that were read, at most LINE_REPLIES_A_TURN, so that the other lines get
+ * their turn. */
 static void hear_what_came(struct line *line)
 {
     for (unsigned replies = 0; line->in_at < line->in_len && !line->halted;) {
@@ -153,7 +154,7 @@ static void read_some(struct line *line)
 
 /* ---- writing ---- */
 
-/* Passwords go this way too: nothing stays in the buffer. */
+/* Empties the output buffer. It overwrites the bytes, because passwords are sent as well. */
 static void empty(struct line *line)
 {
     explicit_bzero(line->out, line->out_len);
@@ -165,8 +166,8 @@ static void empty(struct line *line)
     }
 }
 
-/* A record of TLS that the socket has taken a part of is not written yet: no master can read
- * it. */
+/* Writes bytes to the socket or TLS. A TLS record of which the socket has taken a part counts as
+ * not written, because no master can read it. */
 static ssize_t transmit(struct line *line, const char *bytes, size_t len)
 {
     return line->tls != NULL ? tls_write(line->tls, bytes, len)
@@ -197,7 +198,7 @@ static void flush(struct line *line)
 
 static bool make_out_room(struct line *line, size_t len)
 {
-    /* A peer that is slow, and is not given up. */
+    /* The master is slow: the bytes that it has taken are dropped. */
     if (line->out_at > 0 && line->out_at >= line->out_len / 2) {
         memmove(line->out, line->out + line->out_at, line->out_len - line->out_at);
         line->out_len -= line->out_at;
@@ -300,7 +301,7 @@ static void on_line_polled(uv_poll_t *poll, int status, int events)
 {
     struct line *line = poll->data;
     int watched = line->polled;
-    if (status < 0) { /* libuv has stopped watching; the socket says what is wrong */
+    if (status < 0) { /* libuv has stopped polling. The socket has the error. */
         line->polled = 0;
         events = UV_READABLE;
     }
@@ -311,7 +312,7 @@ static void on_line_polled(uv_poll_t *poll, int status, int events)
             shake_hands(line);
         return;
     }
-    /* TLS may have had to write before it could read on. */
+    /* TLS may have had to write before it could continue to read. */
     if (events & UV_READABLE || (line->tls != NULL && line->polled & UV_READABLE))
         read_some(line);
     if (!line->halted && (events & UV_WRITABLE))
@@ -337,7 +338,7 @@ union address {
     struct sockaddr_in6 v6;
 };
 
-/* 0 where there is no such address. */
+/* Sets the address to connect to. Returns its length; 0 if it is not valid. */
 static socklen_t address_of(const struct config_address *address, const char *numeric,
                             union address *to)
 {
@@ -355,7 +356,7 @@ static socklen_t address_of(const struct config_address *address, const char *nu
     return uv_ip6_addr(numeric, address->port, &to->v6) == 0 ? sizeof(to->v6) : 0;
 }
 
-/* The descriptor; -1 and errno when connecting failed at once. */
+/* Returns the descriptor; -1, with errno, if connecting failed at once. */
 static int begin_to_connect(const union address *to, socklen_t size)
 {
     int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -402,14 +403,15 @@ bool line_open(struct line *line, uv_loop_t *loop, const struct line_end *end,
         return false;
     }
     line->poll.data = line;
-    poll_for(line, UV_WRITABLE); /* that is how a connection shows that it stands */
+    poll_for(line, UV_WRITABLE); /* A socket becomes writable when its connection is established. */
     return true;
 }
 
 static void on_line_closed(uv_handle_t *handle)
 {
     struct line *line = handle->data;
-    reply_memory_reset(&line->memory); /* not before: its owner may have closed it in `heard` */
+    reply_memory_reset(&line->memory); /* Not earlier, because the owner may have called
+                                        * line_close() while it received a reply. */
     line->calls->closed(line->owner);
 }
 

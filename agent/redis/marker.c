@@ -1,4 +1,4 @@
-/* Tells the guard what happens, and carries out what it decides. */
+/* Reports events to the guard and carries out its decisions. */
 #include <stdio.h>
 #include <time.h>
 
@@ -10,7 +10,8 @@ static struct guard *guard_of(const struct master *master)
     return &master->redis->guards[master->group];
 }
 
-/* The agreed time (R12): this agent's clock, put right where most masters say that it is off. */
+/* Returns the agreed time (R12) in us of unix time: this agent's clock, corrected if most masters
+ * agree that it is wrong. */
 static int64_t agreed_wall_us(const struct redis *redis, uint8_t group)
 {
     struct timespec wall;
@@ -25,7 +26,8 @@ static void report_floor(struct redis *redis, uint8_t group)
     redis->sink.event(redis->sink.arg, &event);
 }
 
-/* New epochs are told to the core before anything else: votes that come later are of them. */
+/* Carries out the guard's decisions. New epochs go to the core first, because later votes belong to
+ * them. */
 static void carry_out(struct redis *redis, uint8_t group, const struct guard_effects *effects,
                       heard_fn *heard)
 {

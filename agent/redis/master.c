@@ -1,4 +1,4 @@
-/* One master as the core and people see it, and its timer. */
+/* One master, as the core and people see it, and its timer. */
 #include "agent/redis/internal.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "agent/core/core_assert.h"
 
-enum { BACKOFF_STEPS = 5 }; /* doublings from the first delay to the last */
+enum { BACKOFF_STEPS = 5 }; /* Doublings from the first delay to the last. */
 static_assert(BACKOFF_MS_MIN << BACKOFF_STEPS >= BACKOFF_MS_MAX,
               "so many doublings reach the longest delay");
 static_assert(REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT < 32, "what has been told of is a set of 32");
@@ -51,7 +51,7 @@ static bool is_guarded(const struct master *master)
     return master->group_config->guard && master->phase == PHASE_READY;
 }
 
-/* What a master that is READY looks like now. */
+/* Returns the state of a READY master and writes the reason, "" if it is up. */
 static enum redis_state state_now(const struct master *master, char *reason, size_t size)
 {
     const char *fault = master->health.fault;
@@ -73,7 +73,7 @@ static bool is_served(const struct master *master)
     return !(master->health.grave && master->group_config->on_degraded == ON_DEGRADED_DOWN);
 }
 
-/* Shows once that the master was told by a guess (A6). */
+/* Reports once that the master votes by a guess (A6). */
 static void show_guess(struct master *master)
 {
     const struct guard *guard = &master->redis->guards[master->group];
@@ -153,7 +153,7 @@ void master_tls_ended(struct master *master, const struct line *line)
 void master_broke(struct master *master, enum redis_fault fault)
 {
     master->view.faults[fault]++;
-    /* Good replies before it are no reason to come back soon. */
+    /* Good replies before it broke the protocol do not shorten the back-off. */
     if (master->failures < BACKOFF_STEPS)
         master->failures = BACKOFF_STEPS;
 }

@@ -1,4 +1,4 @@
-/* Sends the core's operations, and reports each item of each exactly once per master. */
+/* Sends the core's operations, and reports each item exactly once per master. */
 #include "agent/core/core_assert.h"
 #include "agent/redis/asking.h"
 #include "agent/redis/internal.h"
@@ -28,7 +28,7 @@ static struct event_reply report_of(const struct master *master, const struct co
     };
 }
 
-/* What redis->items says, in one event. */
+/* Reports redis->items in one event. */
 static void report_items(struct master *master, const struct command *command)
 {
     struct redis *redis = master->redis;
@@ -48,7 +48,7 @@ static void report_outcome(struct master *master, const struct command *command,
     sink->observe(sink->arg, master->group, master->index, command->op, outcome, latency_us);
 }
 
-/* No reply at all: the same for every item. */
+/* Reports the same vote for every item of a command without a reply. */
 static void report_same(struct master *master, const struct command *command,
                         enum redis_outcome outcome, enum vote vote)
 {
@@ -67,7 +67,8 @@ static void report_none(struct master *master, const struct command *command,
 
 /* ---- replies ---- */
 
-/* The worst that a reply says of its items; WRONGTYPE is the affair of one key. */
+/* Returns the worst outcome of a reply's items. WRONGTYPE does not count, because it concerns one
+ * key only. */
 static enum redis_outcome worst_of(const struct item_reply *items, unsigned count,
                                    const char **ret_error)
 {
@@ -83,9 +84,9 @@ static enum redis_outcome worst_of(const struct item_reply *items, unsigned coun
     return worst;
 }
 
-/* What a reply says of the master comes before what it says of its items: no item may be asked
- * again on a master that can not serve, and after a NOSCRIPT the scripts must be on their way
- * first. */
+/* Acts on what the reply means for the master, before its items are reported. So the core does not
+ * ask for an item again on a master that cannot serve. After a NOSCRIPT the scripts are sent before
+ * that as well. */
 static enum redis_outcome judge(struct master *master, const struct item_reply *items,
                                 unsigned count)
 {
@@ -100,14 +101,14 @@ static enum redis_outcome judge(struct master *master, const struct item_reply *
     return worst;
 }
 
-/* R21: too few replicas have it. */
+/* Makes the item unknown, because too few replicas have it (R21). */
 static void discount(struct master *master, enum op op, struct item_reply *item)
 {
     item->vote = replicas_vote(op, item->vote);
     master->view.unreplicated += item->vote == VOTE_UNREPLICATED;
 }
 
-/* From a reply that makes no sense on nobody knows which reply belongs to what. */
+/* After a reply that is not a possible one, no later reply can be assigned to its command. */
 void operations_heard(struct master *master, const struct command *command, const redisReply *reply,
                       bool sent)
 {
@@ -122,7 +123,7 @@ void operations_heard(struct master *master, const struct command *command, cons
     report_outcome(master, command, judge(master, items, command->count));
     const char *epoch = reply_epoch(command->op, reply);
     if (epoch != NULL)
-        marker_heard_epoch(master, epoch); /* before the votes: they are of that epoch (R7) */
+        marker_heard_epoch(master, epoch); /* Before the votes, which belong to that epoch (R7). */
     for (unsigned i = 0; i < command->count; i++) {
         struct item_reply *item = &items[i];
         bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
@@ -152,7 +153,7 @@ static bool can_take(const struct master *master, enum op op)
            !(takes_lock && master_guard_state(master) == GUARD_UNSURE);
 }
 
-/* To one master: the bytes that all get, and what differs by master. */
+/* Sends to one master: the bytes that all masters get, and the arguments of this one. */
 static bool send_to(struct master *master, struct command *command, struct text bytes,
                     int64_t clock_ms, const struct proposals *proposals)
 {
@@ -168,8 +169,8 @@ static bool send_to(struct master *master, struct command *command, struct text 
     return pipeline_append(master->pipeline, command, bytes, own);
 }
 
-/* There is neither memory nor a spare command: nobody can be told of the items later. Their
- * masters' connections end, and silence is unknown (R3). */
+/* Ends the connections to the command's masters. There is neither memory nor a spare command, so
+ * the items could not be reported later. Without a reply they count as unknown (R3). */
 static void give_up_sending(struct redis *redis, const struct effect_send *send)
 {
     for (unsigned i = 0; send->masters >> i; i++) {
@@ -232,7 +233,8 @@ void operations_report_unsent(struct redis *redis)
         for (unsigned i = 0; command->unsent >> i; i++) {
             struct master *master = &redis->by_group[command->group][i];
             if (command->unfit >> i &
-                1) /* as one that is guarded: it has no vote, nobody says how long */
+                1) /* Like a guarded master: it has no vote, and the time of its guard is not
+                    * known. */
                 report_same(master, command, REDIS_OUTCOME_NOT_SENT, VOTE_GUARDED);
             else if (command->unsent >> i & 1)
                 report_none(master, command, REDIS_OUTCOME_NOT_SENT);

@@ -1,13 +1,13 @@
-/* The states of a master, the classes of what it answers, and its faults: names that people and
- * metrics see. */
+/* Names that people and metrics see: the states of a master, the classes of its replies, and its
+ * faults. */
 #ifndef LOCKAGENT_REDIS_OUTCOMES_H
 #define LOCKAGENT_REDIS_OUTCOMES_H
 
 #include <stddef.h>
 
-/* GUARDED serves holders, and has no vote on new locks yet (D5.3). DEGRADED is not what a master
- * should be (D5.4): `on_degraded` says whether it serves. DOWN stands for "was up, or never
- * answered, and is being reconnected with back-off". */
+/* GUARDED: it serves holders, and has no vote on new locks yet (D5.3). DEGRADED: it is not as a
+ * master should be (D5.4); `on_degraded` says whether it serves. DOWN: it was up or never answered,
+ * and is being reconnected with back-off. */
 #define REDIS_STATES(X)                                                                            \
     X(CONNECTING, "connecting")                                                                    \
     X(UP, "up")                                                                                    \
@@ -46,33 +46,34 @@ enum redis_outcome { REDIS_OUTCOMES(X) REDIS_OUTCOME_COUNT };
 #undef X
 const char *redis_outcome_name(enum redis_outcome outcome);
 
-/* The class of an error reply, by its text. */
+/* Returns the class of an error reply, by its text. */
 enum redis_outcome outcome_of_error(const char *text);
 
-/* One sentence on an outcome, for people; `text` (the server's, may be NULL) is told only where no
- * secret can be in it. */
+/* Writes one sentence on an outcome, for people. `text` is the server's, or NULL. It is quoted only
+ * if it cannot contain a secret. */
 void outcome_describe(enum redis_outcome outcome, const char *text, char *into, size_t size);
 
-/* How a master can break the protocol. Each ends the connection: nothing that comes behind it
- * can be trusted. */
+/* Ways in which a master breaks the protocol. Each ends the connection, because no later reply can
+ * be trusted. */
 #define REDIS_FAULTS(X)                                                                            \
-    X(SURPLUS, "surplus")     /* a reply that nobody waits for */                                  \
-    X(MALFORMED, "malformed") /* no reply at all, or not one to what was asked */                  \
-    X(OVERSIZED, "oversized") /* beyond the bounds of one reply */
+    X(SURPLUS, "surplus")     /* An unexpected reply. */                                           \
+    X(MALFORMED, "malformed") /* Not a reply, or not a possible one to the question. */            \
+    X(OVERSIZED, "oversized") /* Beyond the bounds of one reply. */
 #define X(name, ...) REDIS_FAULT_##name,
 enum redis_fault { REDIS_FAULTS(X) REDIS_FAULT_COUNT, REDIS_FAULT_NONE = REDIS_FAULT_COUNT };
 #undef X
 const char *redis_fault_name(enum redis_fault fault);
 
-/* Why TLS to a master fails. Each ends the connection, before anything has been asked. */
+/* Reasons why TLS to a master fails. Each ends the connection before anything was asked. */
 #define TLS_FAULTS(X)                                                                              \
-    X(FILES, "files")         /* our certificates or key can not be used */                        \
-    X(AUTHORITY, "authority") /* its certificate is signed by nobody that we trust */              \
-    X(EXPIRED, "expired")     /* it is out of its time */                                          \
-    X(NAME, "name")           /* it is for another name or address */                              \
-    X(REFUSED, "refused")     /* the master wants a client certificate, or another one */          \
-    X(NOT_TLS, "not_tls")     /* it speaks no TLS there */                                         \
-    X(SILENT, "silent")       /* it does not answer to it */                                       \
+    X(FILES, "files")         /* Our certificates or key cannot be used. */                        \
+    X(AUTHORITY, "authority") /* The master's certificate is signed by no authority that we
+                               * trust. */        \
+    X(EXPIRED, "expired")     /* The certificate has expired or is not valid yet. */               \
+    X(NAME, "name")           /* The certificate is for another name or address. */                \
+    X(REFUSED, "refused")     /* The master wants a client certificate, or another one. */         \
+    X(NOT_TLS, "not_tls")     /* The master does not speak TLS on this port. */                    \
+    X(SILENT, "silent")       /* The master does not answer the handshake. */                      \
     X(OTHER, "other")
 #define X(name, ...) TLS_FAULT_##name,
 enum tls_fault { TLS_FAULTS(X) TLS_FAULT_COUNT, TLS_FAULT_NONE = TLS_FAULT_COUNT };

@@ -4,10 +4,11 @@
 #include "agent/redis/internal.h"
 
 enum {
-    SILENCE_MS_MIN = 1000, /* R3: max(this, 4 x node_timeout) without a reply ends a pipeline */
-    PROBE_TICKS = 12,      /* a READY master is probed every 3 s, */
-    CLOCK_TICKS = 3,       /* its clock is read every 0.75 s (R14), */
-    REPLICAS_TICKS = 2,    /* and its replicas are counted twice a second (R21) */
+    SILENCE_MS_MIN = 1000, /* A pipeline ends after the larger of this and 4 x node_timeout without
+                            * a reply (R3). */
+    PROBE_TICKS = 12,      /* A READY master is probed every 3 s. */
+    CLOCK_TICKS = 3,       /* Its clock is read every 0.75 s (R14). */
+    REPLICAS_TICKS = 2,    /* Its replicas are counted twice a second (R21). */
 };
 
 static uint64_t silence_limit_ms(const struct config_group *group)
@@ -27,7 +28,7 @@ static void wait_and_retry(struct master *master)
 static void when_connected(struct master *master)
 {
     uv_timer_stop(&master->timer);
-    master->address_next = master->address_count; /* the others need not be tried */
+    master->address_next = master->address_count; /* The other addresses need not be tried. */
     master->was_ready = false;
     master->client_id = 0;
     handshake_begin(master);
@@ -42,7 +43,8 @@ static void when_lost(struct master *master, const char *why)
     subscriber_close(master);
     service_down(master, why);
     if (!master->redis->stopping)
-        upkeep_read_clocks(master->redis, master->group); /* perhaps this machine was paused */
+        upkeep_read_clocks(master->redis, master->group); /* This machine may have been paused
+                                                           * (R14). */
 }
 
 static void when_gone(struct master *master, bool was_connected)
@@ -113,7 +115,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     redis_closed(master->redis);
 }
 
-/* Off the loop: a name server may take its time. */
+/* Begins to resolve the name in libuv's thread pool, because a name server may be slow. */
 static void resolve(struct master *master)
 {
     const struct config_address *address = &master->config->address;
@@ -171,7 +173,7 @@ static void on_phase_timer(uv_timer_t *timer)
     case PHASE_READY:
         replication_time(master);
         break;
-    case PHASE_RESOLVING: /* no timer runs there */
+    case PHASE_RESOLVING: /* No timer runs in this phase. */
     case PHASE_GREETING:
         break;
     }
@@ -197,9 +199,8 @@ static void when_greeted(struct master *master, enum greeted greeted, const char
 
 /* ---- what the room calls ---- */
 
-/* R3: silence with something in flight ends the connection. Counted in ticks and not by the
- * clock: when this process was stopped, the replies that piled up meanwhile are read before the
- * next tick. */
+/* Ends the connection after silence with commands in flight (R3). The silence is counted in ticks:
+ * if this process was stopped, the replies that arrived meanwhile are read before the next tick. */
 void phases_tick(struct master *master)
 {
     struct pipeline *pipeline = master->pipeline;
@@ -249,7 +250,8 @@ void phases_stop(struct master *master)
 {
     subscriber_close(master);
     if (master->phase == PHASE_RESOLVING)
-        uv_cancel((uv_req_t *)&master->resolve); /* may be too late: then its end is waited for */
+        uv_cancel((uv_req_t *)&master->resolve); /* It may be too late to cancel. Then its end is
+                                                  * waited for. */
     if (master->pipeline != NULL)
         pipeline_end(master->pipeline, "stopping");
     if (!uv_is_closing((uv_handle_t *)&master->timer))

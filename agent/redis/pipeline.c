@@ -1,8 +1,8 @@
 /* One master's ordered stream of commands.
  *
- * A reply belongs to the oldest command without one. Where there is none the master has broken the
- * protocol: the pipeline ends, for no later reply could be told from another's. However it ends,
- * every command is heard exactly once. */
+ * A reply belongs to the oldest command without one. If there is no such command, the master has
+ * broken the protocol, and no later reply could be assigned. So the pipeline ends. Every command
+ * gets its reply, or NULL at the end, exactly once. */
 #include "agent/redis/internal.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 static void stay_awake(uv_idle_t *idle)
 {
-    (void)idle; /* that it is active makes the loop look for events without sleeping */
+    (void)idle; /* While it is active, the loop polls without sleeping. */
 }
 
 void redis_wake(struct redis *redis)
@@ -33,7 +33,7 @@ void redis_closed(struct redis *redis)
 {
     CORE_ASSERT(redis->open > 0);
     if (--redis->open == 0)
-        redis_wake(redis); /* it may have been what a stop waits for */
+        redis_wake(redis); /* The room's stop may be waiting for this. */
 }
 
 struct instant redis_now(void)
@@ -74,7 +74,7 @@ static bool expect(struct pipeline *pipeline, struct command *command, size_t by
     return true;
 }
 
-/* `sent`: it may have reached the master. */
+/* Returns the oldest command without a reply. `*ret_sent`: it may have reached the master. */
 static struct command *take_oldest(struct pipeline *pipeline, bool *ret_sent)
 {
     CORE_ASSERT(pipeline->unheard > 0);
@@ -86,7 +86,7 @@ static struct command *take_oldest(struct pipeline *pipeline, bool *ret_sent)
     return oldest.command;
 }
 
-/* Its reply, or NULL because the pipeline has ended. */
+/* Passes the reply to the command's receiver; NULL because the pipeline has ended. */
 static void hear(struct pipeline *pipeline, struct command *command, const redisReply *reply,
                  bool sent)
 {
@@ -97,8 +97,8 @@ static void hear(struct pipeline *pipeline, struct command *command, const redis
 
 /* ---- what is kept back for the replicas (R21) ---- */
 
-/* Its group has one master, so no other connection holds the command. Without memory for a copy of
- * the reply nothing is known of it. */
+/* Keeps the reply back until the replicas have confirmed. The group has one master, so no other
+ * connection holds the command. If there is no memory for a copy, the vote is unknown. */
 static void keep(struct pipeline *pipeline, struct command *command, const redisReply *reply)
 {
     CORE_ASSERT(command->references == 1);
@@ -132,7 +132,7 @@ void pipeline_hear_kept(struct pipeline *pipeline, bool enough)
 
 /* ---- its end ---- */
 
-/* What is sent in answer to the loss finds no pipeline. */
+/* Commands that the core sends in answer to the loss find no pipeline. */
 void pipeline_end(struct pipeline *pipeline, const char *why)
 {
     if (pipeline->ended)
@@ -274,7 +274,7 @@ void ask_bytes(struct master *master, heard_fn *heard, struct text bytes)
     command->asked_at = redis_now();
     command->greeting = master->greeting;
     command->references++;
-    /* One that could not be sent is never heard: nothing must wait for it. */
+    /* A command that could not be sent gets no reply. Nothing may wait for it. */
     if (!pipeline_append(master->pipeline, command, bytes, nothing_own()))
         pipeline_condemn(master->pipeline, "out of memory");
     command_release(pool, command);

@@ -1,4 +1,4 @@
-/* The public face of the room (redis.h): its start, how it looks from outside, its end. */
+/* The public face of the room (redis.h): start, views and end. */
 #include "agent/redis/redis.h"
 
 #include <stdio.h>
@@ -12,12 +12,12 @@
 
 /* ---- the turn of the loop ---- */
 
-/* One turn of the loop after the other, until everything has closed. */
+/* Runs one turn of the loop after the other, until everything is closed. */
 
-/* How often what the core sends while the room closes is still answered. */
+/* Rounds of commands from the core that are still answered while the room closes. */
 enum { LAST_REPORTS = 100 };
 
-/* What the core has sent since the last turn is reported before the room is done. */
+/* Reports the commands that the core has sent since the last turn, before the room is done. */
 static void on_turn_closed(uv_handle_t *handle)
 {
     struct redis *redis = handle->data;
@@ -28,8 +28,8 @@ static void on_turn_closed(uv_handle_t *handle)
     redis->done(redis->done_arg);
 }
 
-/* Ends everything that is open; when libuv has let go of it and nothing is left to report, the
- * turn's own handles go. */
+/* Closes everything that is open. When libuv has closed it and nothing is left to report, closes
+ * the turn's own handles. */
 static void stop_all(struct redis *redis)
 {
     for (size_t i = 0; i < redis->master_count; i++)
@@ -89,7 +89,7 @@ static void turn_start(struct redis *redis)
 
 /* ---- the room ---- */
 
-enum { COMMAND_BYTES = 128 << 10 }; /* the largest command */
+enum { COMMAND_BYTES = 128 << 10 }; /* Size of the largest command. */
 static_assert(COMMAND_BYTES >
                   RESP_FRONT_BYTES + 4096 +
                       LIMIT_BATCH * (3 * (LIMIT_KEY_BYTES + 128 + 32) + LIMIT_LABEL_BYTES + 320),
@@ -143,7 +143,7 @@ static bool has_master_over_tls(const struct config_group *group)
     return false;
 }
 
-/* False when out of memory. */
+/* Sets TLS up if a master uses it. Returns false if there is not enough memory. */
 static bool set_up_tls(const struct config *config)
 {
     for (size_t group = 0; group < config->group_count; group++)
@@ -189,8 +189,8 @@ struct redis_master_view redis_master(const struct redis *redis, uint8_t group, 
     return view;
 }
 
-/* When the guards of `quorum` masters are over. Masters that are away, or do not say, count as
- * late. */
+/* Returns the time in ms until the guards of `quorum` masters are over. A master that is away, or
+ * whose guard is not known, counts as late. */
 static int64_t votes_in_ms(const struct redis *redis, uint8_t group, size_t quorum)
 {
     int64_t sorted[LIMIT_MASTERS] = {0};

@@ -75,7 +75,7 @@ static bool spill(struct reply_memory *memory, size_t wanted)
     return true;
 }
 
-/* Zeroed and aligned for anything; NULL when out of memory. */
+/* Returns zeroed memory, aligned for any type; NULL if there is not enough. */
 static void *take(struct reply_memory *memory, size_t size)
 {
     const size_t unit = _Alignof(max_align_t);
@@ -115,7 +115,7 @@ static void *new_string(const redisReadTask *task, char *bytes, size_t len)
     return reply;
 }
 
-/* hiredis counts the elements of a list in another type since 1.0 (D10). */
+/* Since 1.0 hiredis counts the elements of a list in another type (D10). */
 #if HIREDIS_MAJOR >= 1
 typedef size_t element_count;
 #else
@@ -154,7 +154,7 @@ redisReader *reply_memory_reader(struct reply_memory *memory)
         .createArray = new_list,
         .createInteger = new_integer,
         .createNil = new_nil,
-        .freeObject = NULL, /* all go at once */
+        .freeObject = NULL, /* All objects are freed at once. */
     };
     redisReader *reader = redisReaderCreateWithFunctions(&functions);
     if (reader != NULL)

@@ -1,6 +1,6 @@
-/* Memory of the one reply that a line is reading. hiredis' parser takes each object of a reply from
- * it, and all of them are given back at once when the reply has been heard: so a reply of the usual
- * size costs no heap. A larger one spills over, for as long as it lasts. */
+/* Memory of the one reply that a line is reading. hiredis' parser takes each object of the reply
+ * from it. All are given back at once after the reply was passed on. So a reply of usual size needs
+ * no malloc(). A larger one gets more memory for as long as it exists. */
 #ifndef LOCKAGENT_REDIS_REPLY_MEMORY_H
 #define LOCKAGENT_REDIS_REPLY_MEMORY_H
 
@@ -14,22 +14,25 @@
 enum { REPLY_MEMORY_BYTES = 5120 };
 
 struct reply_memory {
-    struct reply_spill *spilled; /* newest first */
-    size_t used;                 /* of the newest spill, or of `first` where there is none */
+    struct reply_spill *spilled; /* The newest first. */
+    size_t used;                 /* Used bytes of the newest spill, or of `first` if there is
+                                  * none. */
     _Alignas(max_align_t) char first[REPLY_MEMORY_BYTES];
 };
 
-/* A reader whose replies (redisReply, as hiredis' own) are made in `memory`, which must be all zero
- * and outlive it. NULL when out of memory. Its replies must not be freed one by one. */
+/* Returns a reader that makes its replies (redisReply, as hiredis does) in `memory`. `memory` must
+ * be all zero and outlive the reader. The replies must not be freed one by one. Returns NULL if
+ * there is not enough memory. */
 MUST_CHECK redisReader *reply_memory_reader(struct reply_memory *memory);
 
-/* Gives back all that was taken: no reply of before may be used any more. */
+/* Gives back all objects. Earlier replies must not be used any more. */
 void reply_memory_reset(struct reply_memory *memory);
 
 /* A reply that outlives its reading. */
 
-/* A copy in one piece of memory, the caller's to free(); NULL when out of memory. Replies have the
- * types that RESP 2 knows, and are nested no deeper than the line lets them be (D5.2). */
+/* Returns a copy in one piece of memory, which the caller passes to free(); NULL if there is not
+ * enough memory. Replies have the types of RESP 2, and are nested no deeper than the line allows
+ * (D5.2). */
 redisReply *reply_copy(const redisReply *reply);
 
 #endif

@@ -23,7 +23,7 @@ bool resp_scan_is_fresh(const struct resp_scan *scan)
     return scan->bytes == 0;
 }
 
-/* False unless the digits are those that a 64-bit integer is printed with. */
+/* Reads the number. Returns false unless it is written as a 64-bit integer is printed. */
 static bool scanned_number(const struct resp_scan *scan, int64_t *ret_number)
 {
     bool negative = scan->digits > 0 && scan->number[0] == '-';
@@ -90,7 +90,7 @@ static enum resp_found number_ended(struct resp_scan *scan)
 
 static enum resp_found line_ended(struct resp_scan *scan)
 {
-    if (scan->digits == 0) /* a text's line, or what ends a string */
+    if (scan->digits == 0) /* The line of a text, or the end of a string. */
         return element_ended(scan);
     enum resp_found found = number_ended(scan);
     scan->digits = 0;
@@ -135,7 +135,7 @@ static enum resp_found scan_byte(struct resp_scan *scan, char byte)
         return (byte >= '0' && byte <= '9') || byte == '-' ? RESP_MORE : RESP_MALFORMED;
     case STATE_LINE_END:
         return byte == '\n' ? line_ended(scan) : RESP_MALFORMED;
-    case STATE_STRING: /* passed over by resp_scan() */
+    case STATE_STRING: /* resp_scan() skips strings. */
         break;
     case STATE_STRING_CR:
         scan->state = STATE_LINE_END;

@@ -1,5 +1,5 @@
-/* The scripts that run on the masters, as a table: their texts, and the SHA-1 by which masters know
- * them. */
+/* The table of the scripts that run on the masters: their texts, and the SHA-1 by which masters
+ * know them. */
 #ifndef LOCKAGENT_REDIS_SCRIPTS_H
 #define LOCKAGENT_REDIS_SCRIPTS_H
 
@@ -12,19 +12,19 @@ enum script_id {
     SCRIPT_RELEASE,
     SCRIPT_READ,
     SCRIPT_MARKER,
-    SCRIPT_ACQUIRE_FAIR, /* with order fair (R9) */
+    SCRIPT_ACQUIRE_FAIR, /* For order fair (R9). */
     SCRIPT_RELEASE_FAIR,
     SCRIPT_WITHDRAW_FAIR,
-    SCRIPT_ACQUIRE_SLOTS, /* of semaphores (R20) */
+    SCRIPT_ACQUIRE_SLOTS, /* For semaphores (R20). */
     SCRIPT_RELEASE_SLOTS,
     SCRIPT_LOOK_SLOTS,
-    SCRIPT_ACQUIRE_RW, /* of locks that readers share (R17) */
+    SCRIPT_ACQUIRE_RW, /* For locks that readers share (R17). */
     SCRIPT_RAISE_RW,
     SCRIPT_EXTEND_RW,
     SCRIPT_RELEASE_RW,
     SCRIPT_READ_RW,
     SCRIPT_WITHDRAW_RW,
-    SCRIPT_ACQUIRE_REDISSON, /* of format redisson (R22) */
+    SCRIPT_ACQUIRE_REDISSON, /* For format redisson (R22). */
     SCRIPT_RAISE_REDISSON,
     SCRIPT_EXTEND_REDISSON,
     SCRIPT_RELEASE_REDISSON,
@@ -36,7 +36,7 @@ struct script {
 };
 extern const struct script redis_scripts[SCRIPT_COUNT];
 
-/* True where one of the scripts has this SHA-1, in hex digits. */
+/* Returns true if one of the scripts has this SHA-1, in hex digits. */
 bool script_is_ours(const char *sha);
 
 #endif

@@ -1,4 +1,4 @@
-/* Subscribes to the channels of watched keys, and hears of releases there. */
+/* Subscribes to the channels of watched keys, and receives the messages of releases. */
 #include "agent/redis/internal.h"
 
 #include <stdio.h>
@@ -16,7 +16,10 @@
 
 /* The table of watched keys' channels (channels.h). */
 
-enum { NAME_BYTES = 1024 }; /* of a channel, at most: 24 of ours, a prefix, a key, a brace */
+enum {
+    NAME_BYTES = 1024
+}; /* Largest name of a channel: 24 bytes of ours, a prefix, a key and a
+                             * brace. */
 static_assert(NAME_BYTES >= 24 + CHANNEL_PREFIX_BYTES + LIMIT_KEY_BYTES + 1,
               "every channel's name must fit");
 
@@ -38,12 +41,12 @@ static bool is_named(const struct channel *channel, uint8_t group, struct text n
            memcmp(channel->name, name.at, name.len) == 0;
 }
 
-/* What the name of a channel is put together from. */
+/* The parts of a channel's name. */
 struct name_parts {
     const char *begin, *prefix;
     struct text key;
     bool braces;
-    size_t prefix_len, len; /* as of a channel */
+    size_t prefix_len, len; /* As in struct channel. */
 };
 
 static struct name_parts parts_of(enum form form, const char *prefix, struct text key)
@@ -125,7 +128,7 @@ const struct channel *channels_find(const struct channels *channels, uint8_t gro
     return channel;
 }
 
-/* Each bucket is looked at anew until all in it have been acted on. */
+/* Walks again through each bucket until `act` was called for all channels in it. */
 void channels_walk(struct channels *channels, uint8_t group,
                    void (*act)(void *arg, const struct channel *channel), void *arg)
 {
@@ -158,19 +161,19 @@ void channels_free(struct channels *channels)
 /* ---- the subscription ---- */
 
 enum {
-    IDLE_TICKS = 20,      /* 5 s without a watched key end the connection */
-    PING_TICKS = 12,      /* 3 s without a word: is it still there? */
-    RETRY_TICKS_MAX = 20, /* 5 s between two tries at the most, */
-    BROKEN_TICKS = 8,     /* 2 s where the master broke the protocol */
+    IDLE_TICKS = 20,      /* 5 s without a watched key end the connection. */
+    PING_TICKS = 12,      /* 3 s without a reply or message: a PING is sent. */
+    RETRY_TICKS_MAX = 20, /* At most 5 s between two tries. */
+    BROKEN_TICKS = 8,     /* 2 s if the master broke the protocol. */
 };
 
 struct subscription {
     struct line line;
     struct master *master;
     bool closing;
-    bool failed; /* the turn must end it */
+    bool failed; /* The turn must end the connection. */
     uint32_t silent_ticks;
-    /* Answers that are still to come: to AUTH, PING, SUBSCRIBE, UNSUBSCRIBE. */
+    /* Numbers of outstanding replies to AUTH, PING, SUBSCRIBE and UNSUBSCRIBE. */
     uint32_t auths, pongs, joins, leaves;
 };
 
@@ -184,7 +187,7 @@ static void write_bytes(struct subscription *subscription, struct text bytes)
     }
 }
 
-/* `channel`: NULL for none. */
+/* Writes a command for a channel; NULL: for none. */
 static void write_command(struct subscription *subscription, const char *command,
                           const struct channel *channel)
 {
@@ -210,7 +213,8 @@ static void leave(struct subscription *subscription, const struct channel *chann
 
 /* ---- the core is told ---- */
 
-/* `said` by a message, else nothing. The channel may be gone when the core has heard of it. */
+/* Reports an event of a channel to the core. `said` is the content of a message, otherwise empty.
+ * The core may take the channel out of the table. */
 static void tell_of_channel(struct master *master, enum event_kind kind,
                             const struct channel *channel, struct event_channel said)
 {
@@ -261,7 +265,7 @@ static void try_later(struct master *master)
     master->subscriber.retry_ticks = *ticks;
 }
 
-/* Whoever broke the protocol is not tried again soon. */
+/* Delays the next try, because the master broke the protocol. */
 static void try_much_later(struct master *master, enum redis_fault fault, const char *why)
 {
     char says[160];
@@ -287,7 +291,7 @@ static const struct channel *channel_named(const struct master *master, const re
                          (struct text){name->str, name->len});
 }
 
-/* True when it was owed, and is now paid. */
+/* Counts one outstanding reply as received. Returns false if there was none. */
 static bool pays(uint32_t *owed)
 {
     bool is_owed = *owed > 0;
@@ -295,7 +299,8 @@ static bool pays(uint32_t *owed)
     return is_owed;
 }
 
-/* R22: whatever else is said where Redisson's instances listen is no release. */
+/* Reports the release. On a channel of format redisson, only Redisson's texts are releases
+ * (R22). */
 static void hear_message(struct master *master, const struct channel *channel, const char *text)
 {
     if (channel->form != FORM_REDISSON)
@@ -304,7 +309,8 @@ static void hear_message(struct master *master, const struct channel *channel, c
         tell_of_channel(master, EVENT_MESSAGE, channel, (struct event_channel){0});
 }
 
-/* One that was left meanwhile is not found. False when it was not to come. */
+/* Processes a reply about a channel. If the channel was left meanwhile, it is not in the table.
+ * Returns false if the reply was not expected. */
 static bool hear_of_channel(struct subscription *subscription, const redisReply *reply)
 {
     struct master *master = subscription->master;
@@ -327,12 +333,12 @@ static bool hear_of_channel(struct subscription *subscription, const redisReply 
     return channel != NULL || subscription->leaves > 0;
 }
 
-/* False when it was not to come. */
+/* Processes any reply. Returns false if it was not expected. */
 static bool hear_reply(struct subscription *subscription, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 3)
         return hear_of_channel(subscription, reply);
-    /* That is how PING is answered where something is subscribed to. */
+    /* The reply to PING on a connection with subscriptions. */
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && is_word(reply, 0, "pong"))
         return pays(&subscription->pongs);
     if (reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "PONG") == 0)
@@ -354,7 +360,7 @@ static void subscription_heard(void *owner, const redisReply *reply)
     }
 }
 
-/* Messages come at any time. */
+/* Returns true if a reply or message may come. Messages may come at any time. */
 static bool subscription_awaits(const void *owner)
 {
     (void)owner;

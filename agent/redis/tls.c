@@ -1,5 +1,5 @@
-/* TLS to one master with OpenSSL (tls.h): our own files, its certificate, and what went wrong in
- * words that name what to mend. */
+/* TLS to one master with OpenSSL (tls.h): our certificates and key, the check of the master's
+ * certificate, and error texts that name the cause. */
 #include <errno.h>
 #include <openssl/decoder.h>
 #include <openssl/encoder.h>
@@ -20,7 +20,7 @@
 
 struct tls {
     SSL_CTX *context;
-    SSL *ssl; /* NULL: the files can not be used */
+    SSL *ssl; /* NULL: the files cannot be used. */
     enum tls_fault fault;
     char why[160];
 };
@@ -32,22 +32,23 @@ enum { WHY_BYTES = 100 };
 static const char broken_system[] = "OpenSSL can not be used: its configuration is broken";
 static const char no_memory[] = "out of memory";
 
-/* Before OpenSSL is asked for anything. */
+/* Resets the errors. Call it before each operation of OpenSSL. */
 static void begin(void)
 {
     ERR_clear_error();
     errno = 0;
 }
 
-/* Since begin(): what failed did so for want of memory, whatever else it looks like. OpenSSL may
- * have had no memory to say so. */
+/* Returns true if an operation since begin() failed because there was not enough memory. OpenSSL
+ * may report another error, because it had no memory to report this one. */
 static bool memory_ran_out(void)
 {
     return errno == ENOMEM || ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
            ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
 }
 
-/* Anything else could make the loop wait. False, and `why`. */
+/* Returns true if the path is a regular file; otherwise false, with `why`. Reading anything else
+ * could block the loop. */
 static bool is_usable(const char *path, char *why)
 {
     struct stat file;
@@ -87,7 +88,7 @@ static bool take_certificate(SSL_CTX *context, const struct config_tls *config, 
     return false;
 }
 
-/* Nobody can be asked for a passphrase. */
+/* Gives no passphrase, because an agent has nobody to ask. */
 static int no_passphrase(char *passphrase, int size, int writes, void *asked)
 {
     (void)passphrase, (void)size, (void)writes;
@@ -95,7 +96,8 @@ static int no_passphrase(char *passphrase, int size, int writes, void *asked)
     return -1;
 }
 
-/* Behind take_certificate(), which it is compared with. */
+/* Loads the private key. Called after take_certificate(), because the key is compared with the
+ * certificate. */
 static bool take_key(SSL_CTX *context, const struct config_tls *config, char *why)
 {
     bool asked = false;
@@ -126,7 +128,7 @@ static const struct our_file {
 };
 enum { OUR_FILES = sizeof(our_files) / sizeof(our_files[0]) };
 
-/* One file; false, and `why`, if it can not be used. */
+/* Loads one file. Returns false, with `why`, if it cannot be used. */
 static bool take_file(SSL_CTX *context, const struct our_file *file,
                       const struct config_tls *config, char *why)
 {
@@ -138,8 +140,8 @@ static bool take_file(SSL_CTX *context, const struct our_file *file,
     return false;
 }
 
-/* NULL, and `ret_why`, when out of memory or where the system's configuration of OpenSSL is
- * broken. */
+/* Returns a new context; NULL, with `ret_why`, if there is not enough memory or the system's
+ * configuration of OpenSSL is broken. */
 static SSL_CTX *new_context(const char **ret_why)
 {
     begin();
@@ -152,13 +154,13 @@ static SSL_CTX *new_context(const char **ret_why)
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY); /* a record without data is a turn */
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY); /* A record without data ends the turn. */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     return context;
 }
 
-/* OpenSSL sets up all algorithms of a kind when the first of them is wanted, and once only: those
- * for which there is no memory then are missing for as long as the process lives. */
+/* Makes OpenSSL set up all its algorithms. It does so once, when the first algorithm of a kind is
+ * used. Algorithms for which there is no memory then are missing until the process ends. */
 static void set_up_algorithms(void)
 {
     EVP_MD_free(EVP_MD_fetch(NULL, "SHA256", NULL));
@@ -191,8 +193,8 @@ bool tls_has_memory(void)
     return true;
 }
 
-/* As ssh has it: nobody but its owner should read a private key. What belongs to somebody else, as
- * a mounted secret does, may be given to our group. */
+/* Returns true if only the owner may read the private key, as ssh demands it. If the file belongs
+ * to another user, as a mounted secret does, our group may read it too. */
 static bool is_private(const char *path)
 {
     struct stat file;
@@ -246,8 +248,9 @@ static bool take_files(struct tls *tls, const struct config_tls *config)
     return true;
 }
 
-/* An address is looked for among the certificate's addresses, a name among its names; only a name
- * is told to the master (SNI). False when out of memory. */
+/* Sets the name or address that the certificate must be for. An address is compared with the
+ * certificate's addresses, a name with its names. Only a name is sent to the master (SNI). Returns
+ * false if there is not enough memory. */
 static bool expect_name(SSL *ssl, const char *name)
 {
     X509_VERIFY_PARAM *verify = SSL_get0_param(ssl);
@@ -257,13 +260,13 @@ static bool expect_name(SSL *ssl, const char *name)
         return true;
     if (memory_ran_out() || X509_VERIFY_PARAM_set1_host(verify, name, 0) != 1)
         return false;
-    char told[TLSEXT_MAXLEN_host_name + 1]; /* OpenSSL's macro takes no const */
+    char told[TLSEXT_MAXLEN_host_name + 1]; /* The macro of OpenSSL takes no const. */
     int len = snprintf(told, sizeof(told), "%s", name);
     CORE_ASSERT(len >= 0 && len < (int)sizeof(told));
     return SSL_set_tlsext_host_name(ssl, told) == 1;
 }
 
-/* False, and the fault, if no handshake can begin. */
+/* Prepares the handshake. Returns false, with the fault, if that is not possible. */
 static bool begin_session(struct tls *tls, const struct config_tls *config, const char *host,
                           int fd)
 {
@@ -290,7 +293,7 @@ struct tls *tls_open(const struct config_tls *config, const char *host, int fd)
         return NULL;
     tls->fault = TLS_FAULT_NONE;
     if (!begin_session(tls, config, host, fd)) {
-        SSL_free(tls->ssl); /* a handshake without its name would verify nothing */
+        SSL_free(tls->ssl); /* Without the name the handshake would verify nothing. */
         tls->ssl = NULL;
     }
     return tls;
@@ -335,7 +338,8 @@ static void certificate_refused(struct tls *tls, long verified)
     }
 }
 
-/* What the master says of us, and what shows that it speaks something else. */
+/* Texts for the alerts of the master about our certificate, and for errors that show another
+ * protocol. */
 static const struct remark {
     int reason;
     enum tls_fault fault;
@@ -373,8 +377,7 @@ static void handshake_refused(struct tls *tls, int reason)
     fail(tls, TLS_FAULT_OTHER, "%s", says != NULL ? says : "failed");
 }
 
-/* What OpenSSL has said to an operation that gave `count`: what the operation returns, with
- * errno. */
+/* Returns the result of an operation, with errno. `count` is the result that OpenSSL returned. */
 static int outcome(struct tls *tls, int count)
 {
     int network = errno;
@@ -421,7 +424,7 @@ int tls_greet(struct tls *tls)
     return outcome(tls, SSL_connect(tls->ssl));
 }
 
-/* What is cut to `int` is asked for again. */
+/* Cuts a length to an `int`. The caller repeats the call for the rest. */
 static int bounded(size_t len)
 {
     return len > 1 << 20 ? 1 << 20 : (int)len;

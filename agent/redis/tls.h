@@ -1,10 +1,9 @@
-/* TLS to one master, below the reading of replies: over a socket that is connected, in the place of
- * recv() and send(). The only module that knows OpenSSL.
+/* TLS to one master, over a connected socket, in place of recv() and send(). The only module that
+ * knows OpenSSL.
  *
- * Every connection is made from nothing: certificates and key are read from their files anew, so
- * that they can be renewed without a restart, and no session is kept. The master is always
- * verified: its certificate's chain, its dates, and that it is for the name or the address that is
- * connected to. */
+ * Each connection reads the certificates and the key from their files, so that they can be renewed
+ * without a restart. No session is kept. The master is always verified: the chain and the dates of
+ * its certificate, and that it is for the name or the address that the agent connects to. */
 #ifndef LOCKAGENT_REDIS_TLS_H
 #define LOCKAGENT_REDIS_TLS_H
 
@@ -13,40 +12,42 @@
 #include "agent/redis/outcomes.h"
 #include "config/config.h"
 
-/* The plaintext of one record. Who reads so many bytes at once leaves none behind in OpenSSL, where
- * no poll would show them. */
+/* The plaintext of one record. A reader that reads so many bytes at once leaves none in OpenSSL,
+ * where poll() would not show them. */
 enum { TLS_RECORD_BYTES = 16 << 10 };
 
 struct tls;
 
-/* TLS as the client of `host` (or of config->server_name) over a socket, which stays the caller's,
- * blocking or not. Where the files can not be used, tls_greet() says so. NULL when out of
- * memory. */
+/* Returns TLS as the client of `host` (or of config->server_name) over a socket, which may be
+ * blocking or not, and stays the caller's. If a file cannot be used, tls_greet() reports it.
+ * Returns NULL if there is not enough memory. */
 MUST_CHECK struct tls *tls_open(const struct config_tls *config, const char *host, int fd);
 void tls_close(struct tls *tls);
 
-/* The next step of the handshake: 1 when it is done; else -1, as tls_read(). */
+/* Takes the next step of the handshake. Returns 1 if it is done; -1 as tls_read() does. */
 int tls_greet(struct tls *tls);
 
-/* As recv() and send(): the count of bytes; 0 when the master has ended the connection; -1 with
- * errno: EAGAIN, or what the network said, or EPROTO: then TLS has failed, and tls_why() knows.
- * After an EAGAIN of tls_write() the same bytes must come first again, at whatever address. */
+/* Work like recv() and send(): they return the number of bytes; 0 if the master has ended the
+ * connection; -1 with errno, which is EAGAIN, an error of the network, or EPROTO if TLS has failed
+ * (tls_why()). After an EAGAIN of tls_write(), the next call must begin with the same bytes, at any
+ * address. */
 ssize_t tls_read(struct tls *tls, char *into, size_t size);
 ssize_t tls_write(struct tls *tls, const char *bytes, size_t len);
 
-/* After an EAGAIN: whether the socket must take bytes, not have some, before it goes on. */
+/* Returns, after an EAGAIN, whether the socket must become writable, not readable. */
 bool tls_waits_to_write(const struct tls *tls);
 
-/* Why TLS has failed, for people; TLS_FAULT_NONE and "": it has not. */
+/* Return why TLS has failed, as a class and as a text for people; TLS_FAULT_NONE and "" if it has
+ * not. */
 enum tls_fault tls_fault(const struct tls *tls);
 const char *tls_why(const struct tls *tls);
 
-/* Sets OpenSSL up. False when out of memory: then the process must end, because OpenSSL does not
- * try again. Call it before anything else here. */
+/* Sets OpenSSL up. Returns false if there is not enough memory. Then the process must end, because
+ * OpenSSL does not try again. Call it before any other function of this file. */
 MUST_CHECK bool tls_has_memory(void);
 
-/* Looks at the files that a group names, each by itself. Calls `say` with every key (`ca_file`) and
- * what is wrong; with `fatal` no connection can be made like that. */
+/* Checks each file that a group names. Calls `say` with the key (`ca_file`) and the fault. With
+ * `fatal` no connection can be made. */
 void tls_check(const struct config_tls *config,
                void (*say)(void *arg, const char *key, bool fatal, const char *what), void *arg);
 

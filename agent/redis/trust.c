@@ -1,8 +1,9 @@
-/* `lockagent trust`: gives masters their vote by hand (D5.3).
+/* `lockagent trust` gives masters their vote by hand (D5.3).
  *
- * As an agent does, it tells every master that does not vote what the others remember, and has
- * read that after the master's epoch began: before that, the master may have granted what the
- * others have not. It does not wait for guards, and guesses at once where too few remember. */
+ * Like an agent, it tells every master that does not vote the numbers that the others remember. It
+ * reads these after the master's epoch began, because before that the master may have granted
+ * numbers that the others do not have. Unlike an agent, it does not wait for guards, and guesses at
+ * once if too few masters remember. */
 #include "agent/redis/redis.h"
 
 #include <stdio.h>
@@ -20,20 +21,19 @@
 
 /* ---- a visit to the masters of a group ---- */
 
-/* Connections to the masters of one group without a loop, for commands that people give by hand:
- * one connection to each master, logged in, for as long as the visit lasts. */
+/* Connections to the masters of one group without a loop, for commands by hand. There is one to
+ * each master. It is logged in, and stays open until the visit ends. */
 struct visit {
     const struct config_group *group;
-    struct resp *resp; /* commands are built here, one at a time */
-    char says[160];    /* what went wrong last */
+    struct resp *resp; /* Commands are built here, one at a time. */
+    char says[160];    /* The last error. */
     struct visited {
-        struct blocking *blocking; /* NULL: no connection */
-        char run_id[48];           /* "": the server does not say (no right to INFO) */
+        struct blocking *blocking; /* NULL: no connection. */
+        char run_id[48];           /* "": the server does not tell it (no right to INFO). */
     } masters[LIMIT_MASTERS];
 };
 
-/* Begins a visit without connections. `resp` is the caller's, and stays in use until
- * visit_close(). */
+/* Begins a visit without connections. `resp` is the caller's and is used until visit_close(). */
 static void visit_begin(struct visit *visit, const struct config_group *group, struct resp *resp)
 {
     *visit = (struct visit){.group = group, .resp = resp};
@@ -46,9 +46,9 @@ static void hang_up(struct visited *master)
     master->blocking = NULL;
 }
 
-/* Asks a connected master. NULL, and `says`, if there was no reply or an error; a connection
- * without a reply is closed. The reply is freed with freeReplyObject().
- * Does not repeat the server's own error text: that may quote a secret. */
+/* Sends a command to a connected master. Returns NULL, with the error in `says`, if there was no
+ * reply or an error. A connection without a reply is closed. The caller frees the reply with
+ * freeReplyObject(). The server's own error text is not repeated, because it may quote a secret. */
 static redisReply *visit_ask(struct visit *visit, size_t master, struct text command)
 {
     struct visited *at = &visit->masters[master];
@@ -90,7 +90,7 @@ static bool log_in(struct visit *visit, size_t index)
     return well;
 }
 
-/* Reads the server's run id, "" where INFO is refused. False if the connection has ended. */
+/* Reads the server's run id; "" if INFO is refused. Returns false if the connection has ended. */
 static bool ask_run_id(struct visit *visit, size_t master, char *run_id, size_t size)
 {
     run_id[0] = '\0';
@@ -104,8 +104,8 @@ static bool ask_run_id(struct visit *visit, size_t master, char *run_id, size_t 
     return visit->masters[master].blocking != NULL;
 }
 
-/* Connects to a master, logs in, selects its database, and asks for its run id. False, and `says`,
- * if that fails; then there is no connection. */
+/* Connects to a master, logs in, selects its database, and reads its run id. Returns false, with
+ * the error in `says`, if that fails; then there is no connection. */
 static bool visit_open(struct visit *visit, size_t master)
 {
     struct visited *at = &visit->masters[master];
@@ -118,7 +118,8 @@ static bool visit_open(struct visit *visit, size_t master)
     return well;
 }
 
-/* False, and `says`, if the server process is another one than visit_open() met. */
+/* Returns false, with the error in `says`, if the run of the server has changed since
+ * visit_open(). */
 static bool visit_same_run(struct visit *visit, size_t master)
 {
     char run_id[sizeof(visit->masters[master].run_id)];
@@ -140,16 +141,16 @@ static void visit_close(struct visit *visit)
 /* ---- trust ---- */
 
 struct trusted {
-    bool known; /* `marker` has been read */
+    bool known; /* `marker` has been read. */
     struct guard_answer marker;
-    int64_t time_ms;  /* of the master */
-    size_t witnesses; /* so many other masters remembered before this command */
+    int64_t time_ms;  /* The master's time. */
+    size_t witnesses; /* Masters that remembered before this command, without this one. */
 };
 
 struct trusting {
     const struct config *config;
     struct visit visit;
-    size_t needed; /* masters that meet every quorum (W) */
+    size_t needed; /* Number of masters that meet every quorum (W). */
     struct trusted masters[LIMIT_MASTERS];
 };
 
@@ -162,7 +163,7 @@ static int64_t wall_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Asks the marker's script, and keeps its answer. A master that fails is not asked again. */
+/* Calls the marker's script and keeps its reply. A master that fails is not asked again. */
 static bool ask_marker_by_hand(struct trusting *group, size_t master, struct guard_ask ask)
 {
     struct visit *visit = &group->visit;
@@ -185,7 +186,7 @@ static bool votes(const struct trusted *master)
     return master->known && master->marker.vote[0] != '\0';
 }
 
-/* Lets the epoch of a master begin that will be told: that of its present run. */
+/* Makes the master's epoch that will be told begin: that of its present run. */
 static bool settle_epoch(struct trusting *group, size_t master)
 {
     struct guard_ask ask = {.question = GUARD_ASK_KEEP, .max_ttl_ms = group->config->max_ttl_ms};
@@ -206,8 +207,8 @@ static bool is_witness(const struct trusted *master)
     return master->known && master->marker.told != GUARD_NOT_TOLD && !master->marker.spoiled;
 }
 
-/* What one master is told: the largest numbers that the others know, and, if too few of them
- * remember, the clocks as well. */
+/* Returns the question for one master. It has the largest numbers that the others know and, if too
+ * few of them remember, the clocks as well. */
 static struct guard_ask word_for(const struct trusting *group, size_t master)
 {
     const struct trusted *to = &group->masters[master];
@@ -217,8 +218,10 @@ static struct guard_ask word_for(const struct trusting *group, size_t master)
         .told = to->witnesses >= group->needed ? GUARD_TOLD : GUARD_GUESSED,
     };
     if (to->marker.told != GUARD_NOT_TOLD)
-        ask.told = (uint8_t)to->marker.told; /* it remembers; its guard alone is to end */
-    if (group->visit.masters[master].run_id[0] != '\0') /* else each question begins an epoch */
+        ask.told = (uint8_t)to->marker.told; /* The master remembers its numbers. Only its guard
+                                              * must end. */
+    if (group->visit.masters[master].run_id[0] != '\0') /* Without a run id each question would
+                                                         * begin an epoch. */
         snprintf(ask.epoch, sizeof(ask.epoch), "%s", to->marker.epoch);
     for (size_t m = 0; m < group->visit.group->master_count; m++) {
         const struct trusted *other = &group->masters[m];
@@ -234,7 +237,7 @@ static struct guard_ask word_for(const struct trusting *group, size_t master)
     return ask;
 }
 
-/* True if the master votes in the end. */
+/* Returns true if the master votes in the end. */
 static bool tell_master(struct trusting *group, size_t master, trust_say *say)
 {
     const struct config_group *config = group->visit.group;
@@ -247,7 +250,7 @@ static bool tell_master(struct trusting *group, size_t master, trust_say *say)
     }
     struct trusted before = *to;
     if (!ask_marker_by_hand(group, master, word_for(group, master))) {
-        *to = before; /* the next one is told what this one said */
+        *to = before; /* The next master gets what this one replied. */
         say(config->name, url, group->visit.says);
         return false;
     }
@@ -274,7 +277,7 @@ static void count_witnesses(struct trusting *group)
         group->masters[m].witnesses = remembering - is_witness(&group->masters[m]);
 }
 
-/* Returns how many masters of the group do not vote in the end. */
+/* Returns the number of masters of the group that still do not vote. */
 static size_t trust_group(struct trusting *group, trust_say *say)
 {
     const struct config_group *config = group->visit.group;
@@ -311,19 +314,19 @@ size_t redis_trust(const struct config *config, trust_say *say)
 
 /* ---- trust --new ---- */
 
-/* `lockagent trust --new`: the first votes of groups on which no agent has ever been (D5.3).
+/* `lockagent trust --new` gives their first votes to groups that no agent has ever used (D5.3).
  *
- * Three passes over all masters of a group, each begun when the one before has ended: new.lua says
- * what they do. Between the first two stand 2 s. An agent that lives and reaches any master writes
- * its marker there within that time, and a marker at any master stops the command. The key of this
- * run shows the other passes that a master has not forgotten since the first one, so the votes that
- * the third pass writes erase nothing that was granted meanwhile.
+ * It makes three passes over all masters of a group; new.lua describes them. Each begins when the
+ * one before has ended. There are 2 s between the first two. Within that time an agent that runs
+ * and reaches any master writes its marker there. A marker on any master stops the command. The key
+ * of this run shows the later passes that a master has not forgotten anything since the first one.
+ * So the votes that the third pass writes erase nothing that was granted meanwhile.
  *
- * The command may end at any point. The key of its run goes by itself. Masters that it has marked
- * vote, the others wait out their guard. */
+ * The command may end at any point. The key of its run then expires. Masters that it has marked
+ * vote, and the others wait for the end of their guard. */
 
 enum {
-    OBJECTION_S = 2, /* an agent marks a master that it reaches within that time */
+    OBJECTION_S = 2, /* An agent marks each master that it reaches within this time. */
     GUARD_MARGIN_MS = 1001,
 };
 
@@ -331,10 +334,10 @@ enum finding { FOUND_NOTHING, FOUND_NEW, FOUND_VOTES, FOUND_MARKED, FOUND_LOST, 
 
 struct newcomers {
     struct visit visit;
-    char own_key[48]; /* of this run, for this group alone */
+    char own_key[48]; /* Key of this run and this group. */
     bool stopped;
     enum finding found[LIMIT_MASTERS];
-    int64_t left_ms[LIMIT_MASTERS]; /* FOUND_MARKED: until its guard is over; 0: it is */
+    int64_t left_ms[LIMIT_MASTERS]; /* FOUND_MARKED: time until the guard is over; 0: it is over. */
 };
 
 static void print_random(char *into, size_t bytes)
@@ -389,7 +392,7 @@ static enum finding read_finding(const redisReply *reply, int64_t *ret_left_ms)
     return FOUND_NOTHING;
 }
 
-/* Calls the script at one master. False, and `says`, if that fails. */
+/* Calls the script on one master. Returns false, with the error in `says`, if that fails. */
 static bool call_master(struct newcomers *group, size_t master, const char *call,
                         uint32_t max_ttl_ms)
 {
@@ -424,7 +427,8 @@ static void stop(struct newcomers *group, trust_say *say, size_t master, const c
     group->stopped = true;
 }
 
-/* When the group votes without this command: when the guards of a quorum are over. */
+/* Returns the time in ms until the guards of a quorum are over, when the group votes without this
+ * command. */
 static int64_t guards_end_in_ms(const struct newcomers *group, size_t quorum, uint32_t max_ttl_ms)
 {
     int64_t sorted[LIMIT_MASTERS] = {0};
@@ -460,7 +464,7 @@ static void say_found(const struct newcomers *group, trust_say *say, size_t quor
 
 /* ---- the passes ---- */
 
-/* Asks all masters of the group, and stops the group if one does not answer. */
+/* Calls the script on all masters of the group. Stops the group if one of them does not reply. */
 static void pass(struct newcomers *group, const char *call, uint32_t max_ttl_ms, trust_say *say)
 {
     for (size_t m = 0; m < group->visit.group->master_count; m++)
@@ -485,7 +489,7 @@ static bool begin_group(struct newcomers *group, const struct config_group *conf
     return !group->stopped;
 }
 
-/* True if the group needs nothing more: all its masters vote. */
+/* Returns true if all masters of the group vote already. */
 static bool first_pass(struct newcomers *group, const struct config *config, size_t index,
                        trust_say *say)
 {
@@ -517,7 +521,7 @@ static void second_pass(struct newcomers *group, const struct config *config, si
               "an agent came meanwhile");
 }
 
-/* True if all masters of the group vote now. */
+/* Returns true if all masters of the group vote now. */
 static bool third_pass(struct newcomers *group, const struct config *config, trust_say *say)
 {
     size_t count = group->visit.group->master_count;

@@ -1,12 +1,12 @@
-/* Asks a READY master for what it must keep, and hears its answers. */
+/* Asks a READY master for its scripts, marker and health, and receives the replies. */
 #include "agent/redis/internal.h"
 
 #include <string.h>
 
 /* ---- service to the core ---- */
 
-/* Where there is no marker that says so (D5.3): it is another server process than before, or one
- * that does not say who it is. */
+/* Returns true if the master may have forgotten keys and has no marker that would show it (D5.3):
+ * the run of the server has changed or is not known. */
 static bool may_have_forgotten(const struct master *master)
 {
     const char *run_id = master->view.run_id;
@@ -37,7 +37,7 @@ void service_down(struct master *master, const char *why)
     master_show_down(master, why);
 }
 
-/* The pipeline stays: what was sent before and what will be sent after keep their order (R5). */
+/* The pipeline stays, so that commands before and after the pause keep their order (R5). */
 void service_pause(struct master *master, const char *why)
 {
     master->phase = PHASE_PAUSED;
@@ -46,9 +46,9 @@ void service_pause(struct master *master, const char *why)
         master_start_backoff(master);
 }
 
-/* OOM, READONLY, MISCONF and NOREPLICAS refuse some commands and leave the rest (D5.5); a key that
- * the ACL does not allow is the affair of that key alone: if it took the master down, any caller
- * could. */
+/* OOM, READONLY, MISCONF and NOREPLICAS refuse some commands and leave the rest (D5.5). A key that
+ * the ACL does not allow concerns that key only. Otherwise any caller could take the master
+ * down. */
 void service_refused(struct master *master, enum redis_outcome outcome, const char *text)
 {
     bool unfit = outcome == REDIS_OUTCOME_LOADING || outcome == REDIS_OUTCOME_BUSY ||
@@ -65,7 +65,7 @@ void service_refused(struct master *master, enum redis_outcome outcome, const ch
 
 /* ---- replicas ---- */
 
-/* How many replicas have it all; -1: the master does not say. */
+/* Returns the number of replicas that have all commands; -1: the reply is not a possible one. */
 static int64_t count_of(struct master *master, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER)
@@ -77,7 +77,7 @@ static int64_t count_of(struct master *master, const redisReply *reply)
     return -1;
 }
 
-/* Where the connection has ended, so has all that was kept back for it. */
+/* If the connection has ended, the commands that were kept back have been reported already. */
 static void heard_wait(struct master *master, const struct command *command,
                        const redisReply *reply, bool sent)
 {
@@ -95,14 +95,15 @@ static void heard_nudge(struct master *master, const struct command *command,
     (void)master, (void)command, (void)reply, (void)sent;
 }
 
-/* A server looks at such timeouts as it wakes: ten times a second, or when something comes in. Else
- * it would keep all that is behind the WAIT for so much longer. */
+/* Sends a command that makes the server check the timeout of its WAIT. It checks timeouts only ten
+ * times a second, or when a command arrives. Otherwise it would keep all commands after the WAIT
+ * for longer. */
 static void nudge(struct master *master)
 {
     ASK(master, heard_nudge, "PING");
 }
 
-/* The loop's clock may be behind: then it is early. */
+/* The loop's clock may be behind, so the timer may be early. */
 void replication_time(struct master *master)
 {
     struct replicas *replicas = &master->pipeline->replicas;
@@ -129,7 +130,7 @@ void replication_turn(struct master *master)
     resp_number(&redis->resp, timeout_ms);
     struct text bytes = resp_end(&redis->resp);
     struct command *command = command_new(&redis->pool, heard_wait, 0);
-    /* Without it nothing that was kept back would ever be heard. */
+    /* Without a WAIT the replies that were kept back would never be passed on. */
     if (command == NULL) {
         pipeline_condemn(master->pipeline, "out of memory");
         return;
@@ -168,7 +169,7 @@ void upkeep_heard_marker(struct master *master, const struct command *command,
 {
     (void)sent;
     if (reply == NULL || master->phase != PHASE_READY || command->greeting != master->greeting)
-        return; /* the guard has been told that the master is away */
+        return; /* The guard knows already that the master is away. */
     bool is_error = reply->type == REDIS_REPLY_ERROR;
     if (!is_error && marker_take(master, reply))
         return;
