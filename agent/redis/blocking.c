@@ -198,7 +198,7 @@ redisReply *blocking_ask(struct blocking *blocking, struct text command, char *w
             snprintf(why, why_size, "%s",
                      blocking->reader->err == REDIS_ERR_OOM
                          ? "out of memory"
-                         : "broke the protocol: what it sent is no reply");
+                         : "broke the protocol: it sent something else than a reply");
             return NULL;
         }
     }

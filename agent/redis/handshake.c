@@ -247,7 +247,7 @@ static void step_refused(struct master *master, const struct step *step, const c
 static void step_makes_no_sense(struct master *master, const struct step *step)
 {
     char why[160];
-    snprintf(why, sizeof(why), "%s: an answer that makes no sense", step->name);
+    snprintf(why, sizeof(why), "%s: not a possible reply", step->name);
     master_makes_no_sense(master, step->name);
     end_greeting(master, GREETED_ILL, why);
 }

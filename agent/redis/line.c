@@ -59,7 +59,8 @@ static void end_as(struct line *line, enum resp_found found)
         end_with(line, REDIS_FAULT_OVERSIZED,
                  "broke the protocol: a reply beyond 64 KiB, 4,096 elements or 4 levels");
     else
-        end_with(line, REDIS_FAULT_MALFORMED, "broke the protocol: what it sent is no reply");
+        end_with(line, REDIS_FAULT_MALFORMED,
+                 "broke the protocol: it sent something else than a reply");
 }
 
 /* Ends the line because the reader failed. */
@@ -93,8 +94,7 @@ static void hear_what_came(struct line *line)
             break;
         }
         if (resp_scan_is_fresh(&line->scan) && !line->calls->awaits(line->owner)) {
-            end_with(line, REDIS_FAULT_SURPLUS,
-                     "broke the protocol: a reply that nobody waits for");
+            end_with(line, REDIS_FAULT_SURPLUS, "broke the protocol: an unexpected reply");
             return;
         }
         const char *bytes = line->in + line->in_at;
@@ -131,7 +131,7 @@ static void peer_ended(struct line *line, const char *said)
     char why[160];
     bool was_mute = line->tls == NULL && line->in_len == 0;
     snprintf(why, sizeof(why), "%s%s", said,
-             was_mute ? " before its first word: a port for TLS (rediss://)?" : "");
+             was_mute ? " before its first reply: a port for TLS (rediss://)?" : "");
     end_with(line, REDIS_FAULT_NONE, why);
 }
 
@@ -410,8 +410,8 @@ bool line_open(struct line *line, uv_loop_t *loop, const struct line_end *end,
 static void on_line_closed(uv_handle_t *handle)
 {
     struct line *line = handle->data;
-    reply_memory_reset(&line->memory); /* Not earlier, because the owner may have called
-                                        * line_close() while it received a reply. */
+    /* Not earlier, because the owner may have called line_close() while it received a reply. */
+    reply_memory_reset(&line->memory);
     line->calls->closed(line->owner);
 }
 

@@ -9,7 +9,7 @@
 enum { BACKOFF_STEPS = 5 }; /* Doublings from the first delay to the last. */
 static_assert(BACKOFF_MS_MIN << BACKOFF_STEPS >= BACKOFF_MS_MAX,
               "so many doublings reach the longest delay");
-static_assert(REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT < 32, "what has been told of is a set of 32");
+static_assert(REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT < 32, "`noticed` has 32 bits");
 
 /* ---- what the core and people are told ---- */
 
@@ -59,7 +59,7 @@ static enum redis_state state_now(const struct master *master, char *reason, siz
     bool guarded = guard != GUARD_VOTES;
     snprintf(reason, size, "%s%s%s",
              !guarded                 ? ""
-             : guard == GUARD_UNSURE  ? "its marker can not be written: no vote on new locks"
+             : guard == GUARD_UNSURE  ? "its marker cannot be written: no vote on new locks"
              : guard == GUARD_MISSING ? "its marker is missing: no vote on new locks"
              : guard == GUARD_WAITS   ? "waits to be told: no vote on new locks yet"
              : guard == GUARD_SPOILED ? "its numbers were never granted: no vote on new locks"
@@ -181,7 +181,7 @@ void master_lacks_memory(struct master *master, const char *what)
 void master_makes_no_sense(struct master *master, const char *asked)
 {
     char why[160];
-    snprintf(why, sizeof(why), "%s: an answer that makes no sense", asked);
+    snprintf(why, sizeof(why), "%s: not a possible reply", asked);
     if (!*master->pipeline->condemned)
         master_broke(master, REDIS_FAULT_MALFORMED);
     pipeline_condemn(master->pipeline, why);

@@ -232,9 +232,7 @@ void operations_report_unsent(struct redis *redis)
         struct command *next = command->next;
         for (unsigned i = 0; command->unsent >> i; i++) {
             struct master *master = &redis->by_group[command->group][i];
-            if (command->unfit >> i &
-                1) /* Like a guarded master: it has no vote, and the time of its guard is not
-                    * known. */
+            if (command->unfit >> i & 1) /* Like a guarded master: it has no vote. */
                 report_same(master, command, REDIS_OUTCOME_NOT_SENT, VOTE_GUARDED);
             else if (command->unsent >> i & 1)
                 report_none(master, command, REDIS_OUTCOME_NOT_SENT);

@@ -67,8 +67,7 @@ const char *redis_fault_name(enum redis_fault fault);
 /* Reasons why TLS to a master fails. Each ends the connection before anything was asked. */
 #define TLS_FAULTS(X)                                                                              \
     X(FILES, "files")         /* Our certificates or key cannot be used. */                        \
-    X(AUTHORITY, "authority") /* The master's certificate is signed by no authority that we
-                               * trust. */        \
+    X(AUTHORITY, "authority") /* We trust no authority that signed its certificate. */             \
     X(EXPIRED, "expired")     /* The certificate has expired or is not valid yet. */               \
     X(NAME, "name")           /* The certificate is for another name or address. */                \
     X(REFUSED, "refused")     /* The master wants a client certificate, or another one. */         \

@@ -42,9 +42,8 @@ static void when_lost(struct master *master, const char *why)
     master->phase = PHASE_WAITING;
     subscriber_close(master);
     service_down(master, why);
-    if (!master->redis->stopping)
-        upkeep_read_clocks(master->redis, master->group); /* This machine may have been paused
-                                                           * (R14). */
+    if (!master->redis->stopping) /* This machine may have been paused (R14). */
+        upkeep_read_clocks(master->redis, master->group);
 }
 
 static void when_gone(struct master *master, bool was_connected)

@@ -16,10 +16,7 @@
 
 /* The table of watched keys' channels (channels.h). */
 
-enum {
-    NAME_BYTES = 1024
-}; /* Largest name of a channel: 24 bytes of ours, a prefix, a key and a
-                             * brace. */
+enum { NAME_BYTES = 1024 }; /* Of a channel: 24 bytes of ours, a prefix, a key and a brace. */
 static_assert(NAME_BYTES >= 24 + CHANNEL_PREFIX_BYTES + LIMIT_KEY_BYTES + 1,
               "every channel's name must fit");
 
@@ -356,7 +353,7 @@ static void subscription_heard(void *owner, const redisReply *reply)
         try_later(master);
     } else if (!hear_reply(subscription, reply) && !subscription->closing) {
         try_much_later(master, REDIS_FAULT_SURPLUS,
-                       "broke the protocol: a message or reply that nobody waits for");
+                       "broke the protocol: an unexpected message or reply");
     }
 }
 

@@ -29,7 +29,7 @@ struct tls {
 
 enum { WHY_BYTES = 100 };
 
-static const char broken_system[] = "OpenSSL can not be used: its configuration is broken";
+static const char broken_system[] = "OpenSSL cannot be used: its configuration is broken";
 static const char no_memory[] = "out of memory";
 
 /* Resets the errors. Call it before each operation of OpenSSL. */
@@ -112,7 +112,7 @@ static bool take_key(SSL_CTX *context, const struct config_tls *config, char *wh
     SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
     if (!read)
         snprintf(why, WHY_BYTES, "%s",
-                 asked     ? "the key is encrypted; needed is one without a passphrase"
+                 asked     ? "the key is encrypted; allowed: a key without a passphrase"
                  : differs ? "is not the key of the certificate in cert_file"
                            : "holds no private key in PEM");
     return read;
@@ -218,7 +218,7 @@ void tls_check(const struct config_tls *config,
     SSL_CTX_free(context);
     if (config->key_file[0] != '\0' && !is_private(config->key_file))
         say(arg, "key_file", /* fatal= */ false,
-            "others than its owner may read the private key (chmod 600)");
+            "users other than its owner may read the private key (chmod 600)");
 }
 
 /* ---- opening ---- */
@@ -238,7 +238,7 @@ static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
 
 static bool take_files(struct tls *tls, const struct config_tls *config)
 {
-    char why[WHY_BYTES] = "can not be used";
+    char why[WHY_BYTES] = "cannot be used";
     for (unsigned i = 0; i < OUR_FILES; i++) {
         if (!take_file(tls->context, &our_files[i], config, why)) {
             fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);

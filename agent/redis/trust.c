@@ -127,7 +127,7 @@ static bool visit_same_run(struct visit *visit, size_t master)
         return false;
     bool same = strcmp(run_id, visit->masters[master].run_id) == 0;
     if (!same)
-        snprintf(visit->says, sizeof(visit->says), "is another server process than before");
+        snprintf(visit->says, sizeof(visit->says), "the server process has changed");
     return same;
 }
 
@@ -176,7 +176,7 @@ static bool ask_marker_by_hand(struct trusting *group, size_t master, struct gua
     if (trusted->known)
         trusted->time_ms = reply->element[reply->elements - 1]->integer;
     if (reply != NULL && !trusted->known)
-        snprintf(visit->says, sizeof(visit->says), "broke the protocol: its answer means nothing");
+        snprintf(visit->says, sizeof(visit->says), "broke the protocol: not a possible reply");
     freeReplyObject(reply);
     return trusted->known;
 }
@@ -218,10 +218,9 @@ static struct guard_ask word_for(const struct trusting *group, size_t master)
         .told = to->witnesses >= group->needed ? GUARD_TOLD : GUARD_GUESSED,
     };
     if (to->marker.told != GUARD_NOT_TOLD)
-        ask.told = (uint8_t)to->marker.told; /* The master remembers its numbers. Only its guard
-                                              * must end. */
-    if (group->visit.masters[master].run_id[0] != '\0') /* Without a run id each question would
-                                                         * begin an epoch. */
+        ask.told = (uint8_t)to->marker.told; /* It remembers its numbers. */
+    /* Without a run id each question would begin an epoch. */
+    if (group->visit.masters[master].run_id[0] != '\0')
         snprintf(ask.epoch, sizeof(ask.epoch), "%s", to->marker.epoch);
     for (size_t m = 0; m < group->visit.group->master_count; m++) {
         const struct trusted *other = &group->masters[m];
@@ -406,7 +405,7 @@ static bool call_master(struct newcomers *group, size_t master, const char *call
     group->found[master] = read_finding(reply, &group->left_ms[master]);
     freeReplyObject(reply);
     if (group->found[master] == FOUND_NOTHING)
-        snprintf(visit->says, sizeof(visit->says), "broke the protocol: its answer means nothing");
+        snprintf(visit->says, sizeof(visit->says), "broke the protocol: not a possible reply");
     return group->found[master] != FOUND_NOTHING;
 }
 

@@ -192,15 +192,15 @@ static void survive_all(const struct attack *attacks, size_t count)
 Test(hostile, a_reply_that_nobody_waits_for)
 {
     SURVIVE_ALL(surplus);
-    cr_assert_geq(agent_logged(agent, "master state changed", "a reply that nobody waits for"), 1);
+    cr_assert_geq(agent_logged(agent, "master state changed", "an unexpected reply"), 1);
 }
 
 Test(hostile, another_reply_than_was_asked_for)
 {
     SURVIVE_ALL(instead);
-    cr_assert_geq(agent_logged(agent, "master state changed",
-                               "\"reason\":\"TIME: an answer that makes no sense\""),
-                  3);
+    cr_assert_geq(
+        agent_logged(agent, "master state changed", "\"reason\":\"TIME: not a possible reply\""),
+        3);
 }
 
 Test(hostile, a_subscriber_hears_what_no_master_says)

@@ -408,9 +408,10 @@ Test(tls, check)
                                  encrypted, NULL},
                 NULL);
     expect_found(format("cert_file: %s, key_file: %s", client, encrypted), 1,
-                 "tls.key_file: the key is encrypted; needed is one without a passphrase\n");
+                 "tls.key_file: the key is encrypted; allowed: a key without a passphrase\n");
     cr_assert_eq(chmod(key, 0640), 0);
-    expect_found(pair, 0, "tls.key_file: warning: others than its owner may read the private key");
+    expect_found(pair, 0,
+                 "tls.key_file: warning: users other than its owner may read the private key");
 }
 
 /* An agent warns and starts: a file may come later. */
@@ -438,5 +439,5 @@ Test(tls, broken_openssl)
                          format("%s/lockagent", getenv("LOCKAGENT_BUILD")), "check", path, NULL},
         NULL);
     cr_assert_eq(outcome.exit_status, 1);
-    cr_assert_not_null(strstr(outcome.err, "OpenSSL can not be used"), "%s", outcome.err);
+    cr_assert_not_null(strstr(outcome.err, "OpenSSL cannot be used"), "%s", outcome.err);
 }

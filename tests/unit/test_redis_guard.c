@@ -36,7 +36,7 @@ Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
     ask(&one, "REPLICAOF 127.0.0.1 1"); /* READONLY */
     begin_guarded(/* durable= */ false, /* started= */ true);
     cr_assert_eq(view().state, REDIS_GUARDED);
-    cr_assert(strstr(view().reason, "its marker can not be written"), "%s", view().reason);
+    cr_assert(strstr(view().reason, "its marker cannot be written"), "%s", view().reason);
     cr_assert_eq(view().guarded_ms, -1);
     cr_assert_eq(redis_group(rig.redis, 0).voting, 0u, "nobody knows when it votes");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_NOT_SENT);
@@ -58,7 +58,7 @@ Test(redis_guard, d5_5_a_master_without_memory_serves_holders)
     server_start(&one, NULL);
     ask(&one, "CONFIG SET maxmemory 1");
     begin_guarded(/* durable= */ false, /* started= */ true);
-    cr_assert(strstr(view().reason, "its marker can not be written"), "%s", view().reason);
+    cr_assert(strstr(view().reason, "its marker cannot be written"), "%s", view().reason);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_NOT_SENT);
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
     ask(&one, "CONFIG SET maxmemory 0");

@@ -186,13 +186,13 @@ Test(line, each_end_has_its_kind_and_reason)
         enum redis_fault fault;
         const char *why;
     } cases[] = {
-        {"+OK\r\n", false, REDIS_FAULT_SURPLUS, "a reply that nobody waits for"},
-        {"*", false, REDIS_FAULT_SURPLUS, "a reply that nobody waits for"},
+        {"+OK\r\n", false, REDIS_FAULT_SURPLUS, "an unexpected reply"},
+        {"*", false, REDIS_FAULT_SURPLUS, "an unexpected reply"},
         {"*2147483647\r\n", true, REDIS_FAULT_OVERSIZED, "beyond 64 KiB"},
         {"$2147483647\r\n", true, REDIS_FAULT_OVERSIZED, "beyond 64 KiB"},
-        {">1\r\n", true, REDIS_FAULT_MALFORMED, "what it sent is no reply"},
+        {">1\r\n", true, REDIS_FAULT_MALFORMED, "it sent something else than a reply"},
         {"", true, REDIS_FAULT_NONE,
-         "the master closed the connection before its first word: a port for TLS (rediss://)?"},
+         "the master closed the connection before its first reply: a port for TLS (rediss://)?"},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         open_stage();
