@@ -1,9 +1,9 @@
-/* Which callers may talk to the API at all (D9).
+/* Decides which callers may use the API (D9).
  *
- * A web page in somebody's browser, or a URL that a service was talked into fetching, can reach
- * loopback. Both show themselves: browsers send `Origin` with every call that could change
- * something, and say of every other one, such as that of an image, that it comes from another site
- * (`Sec-Fetch-Site`); and a name that was rebound to 127.0.0.1 is still in `Host`. */
+ * A web page in a browser, or a URL that a service was made to fetch, can reach loopback. Their
+ * requests can be recognized. Browsers send `Origin` with every call that could change something.
+ * With every other one, such as that of an image, they send that it comes from another site
+ * (`Sec-Fetch-Site`). A host name that was rebound to 127.0.0.1 is still in `Host`. */
 #include "api/internal.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "agent/log.h"
 
-enum { LOOK_MS = 1000 }; /* how often the token's file is looked at, at most */
+enum { LOOK_MS = 1000 }; /* Shortest time between two checks of the token's file. */
 
 /* ---- the bearer token ------------------------------------------------------------------------ */
 
@@ -52,7 +52,7 @@ static void look_at_secret(struct api *api)
         log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
 }
 
-/* Takes as long for a wrong token as for the right one, whatever they share. */
+/* Compares the token in constant time, whatever its first wrong byte. */
 static bool same_secret(const char *secret, const char *offered)
 {
     size_t offered_len = strlen(offered), len = strlen(secret);
@@ -76,7 +76,8 @@ static bool is_authorized(struct api *api, const struct headers *headers)
 
 /* ---- Host ---- */
 
-/* The length of the name in `name`, `name:` and `name:123`; 0 where it is none of these. */
+/* Returns the length of the name in `name`, `name:` and `name:123`; 0 if `host` is none of
+ * these. */
 static size_t name_len(const char *host)
 {
     size_t len = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
@@ -105,7 +106,8 @@ bool access_knows_host(const struct config *config, const char *host)
     return false;
 }
 
-/* HTTP/1.0 knows no Host; no browser speaks it, so its absence there is no disguise. */
+/* Returns the problem of the Host header. HTTP/1.0 has none, and no browser uses HTTP/1.0, so there
+ * it may be absent. */
 static enum problem host_problem(const struct connection *connection, const struct headers *headers,
                                  const char *version)
 {

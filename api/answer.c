@@ -1,4 +1,4 @@
-/* Answers of the core as callers see them. */
+/* Writes answers of the core for callers. */
 #include "api/internal.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 /* ---- answers ---- */
 
-/* With what status each answer goes out, and what its problem says beyond code and title. */
+/* For each answer: its status, and the members of its problem beside code and title. */
 enum { NODES = 1, RETRY = 2, HOLDER = 4, VALID_FOR = 8, REASON = 16, LIMITS = 32, GUARD = 64 };
 
 static const struct {
@@ -64,7 +64,7 @@ static void answer_keep(struct kept_answer *kept, const struct effect_answer *an
     kept->answer = *answer;
     keep_text(&kept->answer.holder, kept->holder, sizeof(kept->holder));
     keep_text(&kept->answer.hold.label, kept->label, sizeof(kept->label));
-    kept->answer.hold.key = (struct text){NULL, 0}; /* the request has it */
+    kept->answer.hold.key = (struct text){NULL, 0}; /* The request has the key. */
     if (answer->masters != NULL && answer->tally.total <= LIMIT_MASTERS) {
         memcpy(kept->masters, answer->masters, answer->tally.total * sizeof(kept->masters[0]));
         kept->answer.masters = kept->masters;
@@ -76,7 +76,7 @@ static bool hands_out(enum answer answer)
     return answer == ANSWER_GRANTED || answer == ANSWER_REENTERED || answer == ANSWER_REPEATED;
 }
 
-/* No caller is left to be told: whatever lock the answer hands out is given back. */
+/* Gives back the lock of an answer whose caller is gone. */
 static void answer_give_back(struct api *api, const struct effect_answer *answer)
 {
     struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = answer->lock};
@@ -86,8 +86,8 @@ static void answer_give_back(struct api *api, const struct effect_answer *answer
 
 /* ---- granted, renewed ---- */
 
-/* The grant of a bound hold begins a stream. If nobody is there any more to read it, the lock is
- * given back. */
+/* Begins the stream of a bound hold with its grant. If its caller is gone, the lock is given
+ * back. */
 static struct MHD_Response *bound_response(struct connection *connection, const char *body,
                                            size_t len)
 {
@@ -167,7 +167,8 @@ static unsigned permits_of(const struct connection *connection)
     return connection->api->config->policies[connection->request->kept.answer.policy].core.permits;
 }
 
-/* R20: how many slots of a semaphore are taken on one master; null where it did not say. */
+/* Returns the number of slots of a semaphore that are taken on one master (R20); null if it did not
+ * report them. */
 static json_t *taken_json(const struct master_state *state)
 {
     json_int_t taken = 0;
@@ -200,7 +201,7 @@ static json_t *masters_json(const struct connection *connection)
     return list;
 }
 
-/* Of a held key: how long the last master keeps it if it is not renewed. */
+/* Returns how long the last master keeps a held key if it is not renewed. */
 static json_t *remaining_json(const struct effect_answer *answer)
 {
     int64_t longest = -1;
@@ -210,7 +211,7 @@ static json_t *remaining_json(const struct effect_answer *answer)
     return answer->state == KEY_HELD && longest >= 0 ? json_integer(longest) : json_null();
 }
 
-/* R17: how those have the key who have it, and how many of them read. */
+/* Adds the mode of the holders, and the number of readers (R17). */
 static void add_mode(json_t *object, const struct effect_answer *answer, bool is_held)
 {
     json_object_set_new(object, "mode",
@@ -218,14 +219,14 @@ static void add_mode(json_t *object, const struct effect_answer *answer, bool is
     json_object_set_new(object, "readers", json_integer(answer->readers));
 }
 
-/* Of a semaphore: how many permits are taken (R20). */
+/* Adds the number of permits of a semaphore that are taken (R20). */
 static void add_permits(const struct connection *connection, json_t *body)
 {
     json_object_set_new(body, "permits", json_integer(permits_of(connection)));
     json_object_set_new(body, "taken", json_integer(connection->request->kept.answer.taken));
 }
 
-/* Those of this agent, without what the masters have just denied. */
+/* Returns this agent's holds of the key, without those that the masters have just denied. */
 static json_t *holds_json(const struct api *api, const struct request *request, bool is_shared,
                           struct instant now)
 {
@@ -289,7 +290,7 @@ static void say_limits(struct connection *connection, char *detail, size_t size)
              config_print_duration(answer->ttl_ms_max, max, sizeof(max)));
 }
 
-/* D5.3, D5.4: which masters have no vote, for how long, and why. */
+/* Returns the masters that have no vote, why, and for how long (D5.3, D5.4). */
 static json_t *guarded_json(const struct connection *connection)
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
@@ -371,7 +372,7 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
         report.detail = detail;
     }
     report.members = members_json(connection, says, valid_ms);
-    /* Places are what is scarce. */
+    /* Connections are scarce then. */
     connection->request->closes |= answer->answer == ANSWER_TOO_MANY_WAITERS;
     return response_problem(connection, &report);
 }
@@ -389,8 +390,8 @@ static enum MHD_Result write_pending(struct connection *connection)
 
 /* ---- all of them ---- */
 
-/* A stream tells what becomes of its hold from its beginning on: what had ended before, nobody
- * would tell. */
+/* Returns true if the hold of a new stream has ended. The stream would never report that, because
+ * it reports only what happens after its beginning. */
 static bool stream_is_too_late(const struct connection *connection)
 {
     const struct api *api = connection->api;
@@ -409,8 +410,8 @@ static bool stream_is_too_late(const struct connection *connection)
     return api->stopping || !held;
 }
 
-/* The last look at the clock before a promise is made: a grant without validity is given back, a
- * renewed lease that is over is lost (R4, R14). */
+/* Checks the clock right before a promise is made. A grant without validity is given back, and a
+ * renewed lease without validity is lost (R4, R14). */
 static void mind_the_clock(struct connection *connection, int64_t valid_ms)
 {
     struct api *api = connection->api;
@@ -463,7 +464,8 @@ enum MHD_Result answer_here(struct connection *connection, enum answer answer)
 
 /* ---- the exchange with the core ---- */
 
-/* The exchange with the core: a request goes in as an event, and comes back as an answer. */
+/* Exchanges requests and answers with the core: a request goes in as an event, and its answer comes
+ * back. */
 
 /* ---- numbers: by these the core knows the requests ------------------------------------------- */
 
@@ -510,7 +512,7 @@ enum MHD_Result exchange_submit(struct connection *connection, struct event *eve
     bool lasts = waits(request) || request_streams(request);
     bool is_gone = connection->peer_dead && event->kind != EVENT_RELEASE;
     if (is_gone || (connection->peer_closed && lasts))
-        return MHD_NO; /* nobody is there to hold the lock */
+        return MHD_NO; /* No caller is left to hold the lock. */
     bool parks = lasts || event->kind == EVENT_ACQUIRE;
     if (api->free_count == 0 || (parks && !connection_park(connection, lasts)))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
@@ -556,8 +558,8 @@ void api_answer(struct api *api, const struct effect_answer *answer)
         answer->request < api->numbers ? api->by_number[answer->request] : NULL;
     CORE_ASSERT(connection != NULL);
     if (connection->phase == PHASE_GONE) {
-        /* It was decided in or before the step that also cancels it: exchange_cancel() gives the
-         * number back. */
+        /* The answer was decided in or before the step that cancels the request. exchange_cancel()
+         * frees its number. */
         answer_give_back(api, answer);
         return;
     }
@@ -575,13 +577,13 @@ void exchange_cancel(struct connection *connection)
     struct api *api = connection->api;
     struct event event = {.kind = EVENT_CANCEL, .cancel.request = connection->request->number};
     CORE_ASSERT(connection->phase == PHASE_WORKING);
-    connection->phase = PHASE_GONE; /* before the core can answer anybody else */
+    connection->phase = PHASE_GONE; /* Before the core can answer another request. */
     api->backend.submit(api->backend.arg, &event);
     give_number_back(api, connection->request->number);
 }
 
-/* A wait ends with its caller. A caller that has only closed its sending side and does not wait
- * still gets its response; renewals and releases go on without a caller. */
+/* Cancels a wait, because it ends with its caller. A caller that has only closed its sending side
+ * and does not wait still gets its response. Renewals and releases continue without a caller. */
 void exchange_caller_gone(struct connection *connection)
 {
     bool nobody_reads = connection->peer_dead && connection->request->method == METHOD_POST;

@@ -1,4 +1,4 @@
-/* The HTTP room: routes, parameters, JSON, problem+json, metrics and health pages. The only place
+/* The HTTP room: routes, parameters, JSON, problem+json, metrics and health pages. The only room
  * that knows libmicrohttpd. */
 #ifndef LOCKAGENT_API_H
 #define LOCKAGENT_API_H
@@ -12,49 +12,50 @@
 
 struct api;
 
-/* What the API needs of the agent. */
+/* The functions and objects of the agent that the API uses. */
 struct api_backend {
     void *arg;
-    /* Hands an event to the core; the backend stamps the time. The answer may come from within the
-     * call, through api_answer(). */
+    /* Passes an event to the core; the backend stamps the time. The answer may come before the call
+     * returns, through api_answer(). */
     void (*submit)(void *arg, struct event *event);
-    struct instant (*now)(void *arg); /* CLOCK_BOOTTIME, read anew */
-    const struct core *core;          /* to read holds, waits, policies and counters */
-    const struct redis *redis;        /* for redis_master() */
+    struct instant (*now)(void *arg); /* Returns the time on CLOCK_BOOTTIME, read anew. */
+    const struct core *core;          /* For holds, waits, policies and counters; only read. */
+    const struct redis *redis;        /* For redis_master(). */
     struct metrics *metrics;
-    /* NULL when the agent is ready to serve locks; else why not, in one sentence: draining, or
-     * groups without a quorum. */
+    /* Returns NULL if the agent is ready to serve locks. Otherwise one sentence that says why not:
+     * it is draining, or groups have no quorum. */
     const char *(*not_ready)(void *arg);
 };
 
-/* Opens every listener of `config` (by reference; must outlive the room) and serves from `loop`.
- * NULL on failure, with the reason in `error`. */
+/* Opens every listener of `config`, which is kept by reference and must outlive the room, and
+ * serves from `loop`. Returns NULL, with the reason in `error`, if that fails. */
 struct api *api_start(uv_loop_t *loop, const struct config *config,
                       const struct api_backend *backend, char *error, size_t error_size);
 
-/* An EFFECT_ANSWER for a request of this room. Re-checks validity with a fresh clock at the last
- * moment before the answer is written: a grant that has no validity left is answered
- * `validity_expired` and given back with EVENT_UNDELIVERED. */
+/* Takes an EFFECT_ANSWER for a request of this room. Checks the validity with a fresh clock right
+ * before the answer is written. A grant without validity is answered `validity_expired` and given
+ * back with EVENT_UNDELIVERED. */
 void api_answer(struct api *api, const struct effect_answer *answer);
 
-/* An EFFECT_TRACE of the core: tells the callers that watch the hold or are bound to it. */
+/* Takes an EFFECT_TRACE of the core, and reports it to callers that watch the hold or are bound to
+ * it. */
 void api_notify(struct api *api, const struct effect_trace *trace);
 
-/* The reloadable part of the configuration changed (same struct, new values). */
+/* Takes over the reloadable part of the configuration: the same struct with new values. */
 void api_reload(struct api *api, const struct config *config);
 
-/* From now on POST is answered `draining`, and /readyz 503. */
+/* Makes the API answer every POST with `draining`, and /readyz with 503, from now on. */
 void api_drain(struct api *api);
 
-/* Whether a call is open that waits for a lock, or whose answer is a stream. */
+/* Returns true if a call is open that waits for a lock, or that is answered with a stream. */
 bool api_has_callers(const struct api *api);
 
-/* How many requests wait for an answer. */
+/* Returns the number of requests that wait for an answer. */
 size_t api_unanswered(const struct api *api);
 
-/* Stops accepting, answers what is left with `draining`, lets responses be written until `grace_ms`
- * at most, closes all. `done` is called when the loop holds no handle of the room any more; then
- * api_free(). */
+/* Stops accepting connections, answers the open requests with `draining`, and lets responses be
+ * written for at most `grace_ms`. Then closes all. `done` is called when the loop has no handle of
+ * the room any more; then call api_free(). */
 void api_stop(struct api *api, int64_t grace_ms, void (*done)(void *arg), void *arg);
 void api_free(struct api *api);
 

@@ -1,11 +1,11 @@
-/* One connection among others: its deadlines, and which one makes room where places are scarce.
+/* The deadlines of connections, and the choice of those that are closed when free ones are scarce.
  *
- * Deadlines, all run by one sweep, on the loop's clock:
+ * One sweep checks all deadlines, on the loop's clock:
  *
  *   silent     from the accept until the request line: limits.header_timeout
  *   arriving   from the request line until the whole request is here: limits.header_timeout in
- *              total, whatever trickles in (libmicrohttpd's own starts anew with every byte)
- *   writing    from the answer until its last byte is taken: WRITE_MS in total
+ *              total (libmicrohttpd's own limit begins again with every byte)
+ *   writing    from the answer until its last byte is taken: WRITE_MS
  *   idle       between two requests of a kept-alive connection: IDLE_MS
  *
  * D9: a listener keeps KEPT_FREE connections free for callers that come. If fewer are free, it
@@ -36,8 +36,7 @@
 
 /* ---- listeners ---- */
 
-/* A listener: its TCP or unix socket, also where an agent that is gone has left its socket file
- * behind. */
+/* A listener has a TCP or a unix socket. The socket file of an ended agent is removed. */
 
 static bool explain(const struct listener *listener, const char *what, char *error,
                     size_t error_size)
@@ -64,7 +63,8 @@ static bool somebody_listens(const struct sockaddr_un *address)
     return listens;
 }
 
-/* A socket file that nobody answers behind is a leftover; anything else is not ours to remove. */
+/* Removes a socket file without a server. Any other file is not ours. Returns the fault, or
+ * NULL. */
 static const char *clear_the_way(const struct sockaddr_un *address)
 {
     struct stat found;
@@ -77,7 +77,8 @@ static const char *clear_the_way(const struct sockaddr_un *address)
     return unlink(address->sun_path) == 0 ? NULL : strerror(errno);
 }
 
-/* The mode is set before anyone can connect: connects are refused until listen(). */
+/* Binds the socket and sets its mode. Nobody can connect before listen(), so the mode is in
+ * time. */
 static const char *bind_unix(struct listener *listener, const struct sockaddr_un *address,
                              unsigned mode)
 {
@@ -184,7 +185,7 @@ void listener_wants_run(struct listener *listener)
 
 /* ---- problems ---- */
 
-/* How problems are worded. */
+/* The reports of the problems, without details. */
 
 static const struct problem_report table[PROBLEM_COUNT] = {
 #define X(name, code, status, title) [PROBLEM_##name] = {code, title, status, NULL, -1, NULL},
@@ -242,11 +243,11 @@ static uint64_t time_ms(const struct api *api, enum slack slack)
 static void set_deadline(struct connection *connection, enum slack slack)
 {
     struct api *api = connection->api;
-    if (connection->gives_way) /* it is shut down; libmicrohttpd may still know requests of it */
+    if (connection->gives_way) /* It is shut down. libmicrohttpd may still call for its requests. */
         return;
     uint64_t ms = time_ms(api, slack);
     connection->deadline_ms = uv_now(api->loop) + ms;
-    /* All have the same time, so the list stays in order. */
+    /* All in this list have the same time, so it stays in order. */
     list_move(&connection->listener->slack[slack], &connection->timed);
     sweep_within(api, ms);
 }
@@ -262,14 +263,16 @@ static void give_way(struct connection *connection)
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* Where the loop is behind, a request may have come that nobody has read yet. */
+/* Returns true if no byte of a request has come. If the loop is behind, one may have come that is
+ * not read yet. */
 static bool has_said_nothing(const struct connection *connection)
 {
     int unread = 0;
     return ioctl(connection->fd, FIONREAD, &unread) != 0 || unread == 0;
 }
 
-/* The oldest connection of a kind that has taken at least `taken_ms`; NULL: none. */
+/* Returns the oldest connection of a kind that has taken at least `taken_ms`; NULL if there is
+ * none. */
 static struct connection *oldest(struct listener *listener, enum slack slack, uint64_t taken_ms)
 {
     struct api *api = listener->api;
@@ -285,7 +288,7 @@ static struct connection *oldest(struct listener *listener, enum slack slack, ui
     return NULL;
 }
 
-/* How long a connection may take while free connections are scarce. */
+/* The time that a connection may take while free connections are scarce. */
 static const uint64_t scarce_ms[SLACKS] = {
     [SLACK_IDLE] = SCARCE_IDLE_MS,    [SLACK_HOLDER] = SCARCE_HOLDER_MS,
     [SLACK_SILENT] = SCARCE_ASK_MS,   [SLACK_ARRIVING] = SCARCE_ASK_MS,
@@ -297,7 +300,7 @@ static bool is_scarce(const struct listener *listener, size_t kept_free)
     return listener->connections - listener->giving_way + kept_free > listener->connections_max;
 }
 
-/* True if for a while no connection could be closed for others. */
+/* Returns true if no connection could be closed for others for SCARCE_ASK_MS. */
 static bool all_stay(struct listener *listener)
 {
     uint64_t now_ms = uv_now(listener->api->loop);
@@ -307,7 +310,7 @@ static bool all_stay(struct listener *listener)
            now_ms - listener->gave_way_ms >= SCARCE_ASK_MS;
 }
 
-/* The connection that has taken more than its time; NULL: none. */
+/* Returns a connection that has taken more than its time; NULL if there is none. */
 static struct connection *first_late(struct listener *listener)
 {
     struct connection *connection = NULL;
@@ -316,7 +319,7 @@ static struct connection *first_late(struct listener *listener)
     return connection;
 }
 
-/* The longest idle first, and holders last. */
+/* Closes idle connections, the longest idle first, and holders' last. */
 static void close_idle(struct listener *listener)
 {
     const size_t kept_free = KEPT_FREE + listener->connections_max / 4;
@@ -350,8 +353,8 @@ void connection_slow_reader_gives_way(struct api *api)
 
 /* ---- the sweep ------------------------------------------------------------------------------- */
 
-/* Nothing of a response is on its way while a request arrives, so the bytes can go past
- * libmicrohttpd; the shutdown makes it close. */
+/* Sends 408 past libmicrohttpd. No response is being sent while a request arrives. The shutdown
+ * makes libmicrohttpd close the connection. */
 static void say_timeout(struct connection *connection)
 {
     struct problem_report report = problem_report(PROBLEM_REQUEST_TIMEOUT);
@@ -413,7 +416,7 @@ void connection_is_arriving(struct connection *connection)
 {
     uint64_t now_ms = uv_now(connection->api->loop);
     if (connection->answered_ms == 0)
-        connection->hurried = HURRIED - 1; /* it has yet to show that it pauses */
+        connection->hurried = HURRIED - 1; /* It has not shown yet that it pauses. */
     else if (now_ms - connection->answered_ms >= HURRY_MS)
         connection->hurried = 0;
     else if (connection->hurried < HURRIED)
@@ -462,9 +465,9 @@ void connection_unpark(struct connection *connection)
     connection->request->parked = connection->request->asks = false;
 }
 
-/* D9: a caller that waits or streams keeps a connection for long, and many that ask for a lock once
- * may wait for the masters. Some are left for those who ask once, and some for holders that come in
- * to renew or to release. */
+/* A caller that waits or streams keeps a connection for long, and many callers that ask for a lock
+ * once may wait for the masters. So some connections are kept for callers that ask once, and some
+ * for holders that connect to renew or to release (D9). */
 bool connection_park(struct connection *connection, bool lasts)
 {
     struct listener *listener = connection->listener;

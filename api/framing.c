@@ -1,11 +1,11 @@
-/* Framing: where a request's header and body end must be beyond doubt. Where it is not, a proxy
- * before us may see two requests in what we take for one, or the other way round; such a request is
- * refused and its connection closed (RFC 9112, 5 and 6).
+/* Refuses a request if the end of its header or body is in doubt (RFC 9112, 5 and 6), and closes
+ * its connection. A proxy in front of the agent could see two requests in such a request, or one in
+ * two.
  *
- * libmicrohttpd 1.0 refuses much of it by itself. 0.9.75 hides it: it ends texts at a NUL byte, and
- * sticks a continued line to the name of its field. But it leaves what it has read in one piece,
- * names and values where they came, with NUL for what it took off; so what is hidden shows as a gap
- * between a value and the next name. */
+ * libmicrohttpd 1.0 refuses many such requests by itself. 0.9.75 hides them: it ends texts at a NUL
+ * byte, and joins a continued line to the name of its field. But it leaves the bytes in place, with
+ * NUL bytes for those that it removed. So a hidden part shows as a gap between a value and the next
+ * name. */
 #include "api/internal.h"
 
 #include <string.h>
@@ -17,8 +17,8 @@
 /* ---- the end of header and body ---- */
 
 struct walk {
-    const char *seen_to; /* the end of the last thing that was seen */
-    const char *fault;   /* NULL: none yet */
+    const char *seen_to; /* The end of the last part that was seen. */
+    const char *fault;   /* NULL: none so far. */
     const char *length, *coding;
 };
 
@@ -41,8 +41,8 @@ static bool has_control(const char *value)
 }
 
 #if MHD_VERSION < 0x01000000
-/* True where nothing but line ends, one or two NUL bytes each (a NUL byte before a bare LF looks
- * the same, and hides nothing), lies between the last thing seen and `next`. */
+/* Returns true if only line ends lie between the last part and `next`. Each is one or two NUL
+ * bytes. A NUL byte before a bare LF looks the same, and hides nothing. */
 static bool follows(const struct walk *walk, const char *next, size_t bytes_max)
 {
     const size_t gap = (size_t)((uintptr_t)next - (uintptr_t)walk->seen_to);
@@ -143,8 +143,8 @@ const char *framing_fault(const struct connection *connection, const char *metho
 
 /* ---- chunks ---- */
 
-/* A scanner of chunked bodies. It keeps nothing of them. It tells whether the lines around the data
- * are well formed, where the body ends, and how much data it had.
+/* A scanner of chunked bodies, of which it keeps no byte. It checks that the lines around the data
+ * are well formed, finds the end of the body, and counts its data.
  *
  *   SIZE -> DIGITS -+-> BLANKS -> EXTENSION -+-> SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE
  *                   '------------------------'      |
@@ -164,7 +164,7 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\t';
 }
 
-/* Of an extension or of a field's value. */
+/* Returns true for a byte of an extension or of a field's value. */
 static bool is_text(char byte)
 {
     return ((unsigned char)byte >= 0x20 && byte != 0x7f) || byte == '\t';
@@ -177,7 +177,7 @@ static bool is_name(char byte)
            (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
 }
 
-/* More than can be counted stays more than may come. */
+/* Adds a digit to the size. A size that is too large to count stays larger than the limit. */
 static void take_digit(struct chunks *chunks, int digit)
 {
     chunks->left =
@@ -262,14 +262,15 @@ void chunks_take(struct chunks *chunks, const char *bytes, size_t len)
 
 /* ---- what is read ---- */
 
-/* Shows all bytes that libmicrohttpd reads to the scanner of chunks. libmicrohttpd hands out the
- * data of a chunked body, but not the lines around it, and it takes a bare LF for the end of such a
- * line. A proxy in front of the agent may read on there (RFC 9112, 7.1).
+/* Passes all bytes that libmicrohttpd reads to the scanner of chunks. libmicrohttpd hands out the
+ * data of a chunked body, but not the lines around it. It accepts a bare LF as the end of such a
+ * line, after which a proxy in front of the agent may read on (RFC 9112, 7.1).
  *
- * libmicrohttpd keeps the bytes of a request in one piece. So a body that came along with its
+ * libmicrohttpd keeps the bytes of a request in one piece. So a body that came together with its
  * header ends at the end of the last read. Between two requests libmicrohttpd moves the bytes that
- * it has already read. A chunked request is refused if nothing was read since then. The same rule
- * refuses every chunked request if libmicrohttpd ever reads by another function than recv(). */
+ * it has already read. So a chunked request is refused if nothing was read since then. The same
+ * rule refuses every chunked request if libmicrohttpd ever reads by another function than
+ * recv(). */
 
 static const char broken[] = "a chunk is not well formed: its lines end in CR LF (RFC 9112, 7.1)";
 

@@ -9,7 +9,7 @@
 
 /* ---- streams for any caller ---- */
 
-/* GET ?watch: a stream of what becomes of a hold, for any caller. */
+/* GET ?watch: a stream of the events of a hold, for any caller. */
 
 static bool is_meant(const struct params *params, const struct hold_view *hold)
 {
@@ -17,8 +17,8 @@ static bool is_meant(const struct params *params, const struct hold_view *hold)
     return !names_token || token_same(&params->token, &hold->token);
 }
 
-/* The hold that is meant, of those of this agent: by its token, or the only one. Returns how many
- * may be meant: of a semaphore (R20), or of readers (R17), there may be several. */
+/* Finds the hold to watch among those of this agent: by its token, or the only one of the key.
+ * Returns the number of candidates. A semaphore (R20) or readers (R17) may have several. */
 static unsigned find_hold(const struct api *api, const struct request *request, struct instant now,
                           struct hold_view *ret_hold, struct lock_ref *ret_lock)
 {
@@ -113,7 +113,7 @@ enum MHD_Result locks_acquire(struct connection *connection)
     const struct api *api = connection->api;
     const struct request *request = connection->request;
     const struct params *params = &request->params;
-    /* It may have been queued (strangers.c). A wait that is over is one of 1 ms still. */
+    /* It may have been queued (strangers.c). If the wait is over, 1 ms is left of it. */
     int64_t queued_ms =
                 instant_us_between(request->came_at, api->backend.now(api->backend.arg)) / 1000,
             late_ms = params->wait_ms == 0              ? 0
@@ -131,7 +131,7 @@ enum MHD_Result locks_acquire(struct connection *connection)
                                       .label = {params->label, params->label_len},
                                       .idempotency = idempotency_of(request),
                                       .owner = {params->owner, params->owner_len}}};
-    /* R11: elsewhere the second acquire would wait for the first: better to hear of it at once */
+    /* Without reentrancy (R11) the second acquire of an owner would wait for its first one. */
     if (params->owner_len > 0 && !policy_of(api, request)->reentrant)
         return refuse_parameter(connection, "owner",
                                 "parameter owner: allowed where the key's policy is reentrant, "

@@ -1,5 +1,5 @@
-/* Reads parameters, whatever form they come in. They are read before the method is known, so what
- * is allowed is judged at the end. */
+/* Reads parameters in every form. They are read before the method is known, so they are compared
+ * with the allowed ones at the end. */
 #include "api/params.h"
 
 #include <assert.h>
@@ -15,8 +15,7 @@
 
 /* ---- percent-encoding ---- */
 
-/* Percent-encoding, as in URIs and forms. Nothing here forgives: what is not exactly right is
- * refused by name. */
+/* Percent-encoding of URIs and forms. Every deviation is refused with a text. */
 
 static const char HEX[] = "0123456789ABCDEF";
 
@@ -78,7 +77,7 @@ size_t percent_encode(struct text text, char *out, size_t size)
 
 /* ---- keys ---- */
 
-/* Decodes the key of a lock; what is a key says agent/base/key.h. */
+/* Decodes the key of a lock. agent/base/key.h defines keys. */
 
 const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_len)
 {
@@ -97,7 +96,7 @@ const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_l
 
 /* ---- parameters ---- */
 
-enum { VALUE_BYTES = 256 }; /* longer than any value that is allowed */
+enum { VALUE_BYTES = 256 }; /* Longer than any allowed value. */
 
 static_assert(LIST_LIMIT_MAX == 1000 && LIMIT_LABEL_BYTES == 64,
               "the texts of the table name these numbers");
@@ -115,7 +114,7 @@ static bool keep_ttl(struct params *params, const struct config *config, struct 
     (void)config;
     bool fine = read_positive_duration(value, &ms);
     params->ttl_came_ms = ms;
-    /* The core knows what the policy allows. */
+    /* The core knows the limits of the policy. */
     params->ttl_ms = ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
     return fine;
 }
@@ -250,8 +249,7 @@ const char *param_name(enum param param)
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* Copies what can be shown of `from`: cut to fit between two characters, and nothing of what is no
- * text. */
+/* Copies the readable part of `from`, cut to fit between two characters. */
 static void keep_readable(char *to, size_t size, struct text from)
 {
     size_t len = from.len < size ? from.len : size - 1;
@@ -282,7 +280,7 @@ static enum param find(struct text name)
     return (enum param)i;
 }
 
-/* Marks a known parameter as given; false where it can not be taken. */
+/* Marks a known parameter as given. Returns false if it cannot be taken. */
 static bool admit(struct params *params, struct text name, enum param *ret_param)
 {
     const struct text nothing = {"", 0};
@@ -300,7 +298,7 @@ static bool admit(struct params *params, struct text name, enum param *ret_param
     return true;
 }
 
-/* Takes one parameter; a bad one is remembered in `params`, and the first bad one stays. */
+/* Takes one parameter. `params` keeps the first fault. */
 static void params_take(struct params *params, const struct config *config, struct text name,
                         struct text value)
 {
@@ -332,7 +330,7 @@ static void take_pair(struct params *params, const struct config *config, struct
                              equals == NULL ? 0 : pair.len - raw_name.len - 1};
     struct text plain_name = {name, 0}, plain_value = {value, 0};
     if (percent_decode(raw_name, true, name, sizeof(name), &plain_name.len) != NULL)
-        note_fault(params, PARAM_ENCODING, raw_name, (struct text){"", 0}); /* may be a token */
+        note_fault(params, PARAM_ENCODING, raw_name, (struct text){"", 0}); /* It may be a token. */
     else if (percent_decode(raw_value, true, value, sizeof(value), &plain_value.len) != NULL)
         note_fault(params, find(plain_name) == PARAM_COUNT ? PARAM_UNKNOWN : PARAM_ENCODING,
                    plain_name, (struct text){"", 0});
@@ -353,7 +351,7 @@ void params_take_form(struct params *params, const struct config *config, struct
     }
 }
 
-/* jansson names a doubled member only in its text: duplicate object key near '"ttl"'. */
+/* jansson reports a doubled member only by its text: duplicate object key near '"ttl"'. */
 static bool take_json_error(struct params *params, const json_error_t *error)
 {
     const char *quote = strchr(error->text, '"'),
@@ -446,7 +444,7 @@ static const char *nearest(const char *name, unsigned allowed)
     return best;
 }
 
-/* A name that is empty, or nothing that can be shown, still needs a word. */
+/* Returns the name, or a text for a name that is empty or unreadable. */
 static const char *readable(const char *name)
 {
     return name[0] == '\0' ? "without a readable name" : name;
@@ -462,7 +460,7 @@ static void say_not_allowed(const char *name, unsigned allowed, char *detail, si
              meant == NULL ? "" : "?");
 }
 
-/* A number without a unit, where seconds were meant most likely. */
+/* Returns true if the value is a number without a unit. It was most likely meant in seconds. */
 static bool lacks_unit(enum param param, const char *came)
 {
     bool is_duration = param == PARAM_TTL || param == PARAM_WAIT || param == PARAM_MAX_HOLD;

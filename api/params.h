@@ -9,19 +9,19 @@
 
 /* Percent-encoding, as in URIs and forms. */
 
-/* Decodes `%XX` (and `+` as a blank, where `plus_is_blank`) into `out`. NULL and `*ret_len` set, or
- * why not. */
+/* Decodes `%XX`, and `+` as a blank if `plus_is_blank`, into `out`, and sets `*ret_len`. Returns
+ * NULL, or the fault. */
 const char *percent_decode(struct text raw, bool plus_is_blank, char *out, size_t size,
                            size_t *ret_len);
 
-/* Writes `text` as it may stand in the path of a URI, terminated; `size` must hold 3 * text.len +
+/* Writes `text` encoded for the path of a URI, terminated. `size` must be at least 3 * text.len +
  * 1. Returns its length. */
 size_t percent_encode(struct text text, char *out, size_t size);
 
-/* The key of a lock, as it stands in a URI. */
+/* The key of a lock in a URI. */
 
-/* Decodes what follows `/locks/` in the raw request target (D3). NULL, and `key` and `*ret_len`
- * set, or why it is no key: to be read behind "the key". */
+/* Decodes the rest of the raw request target after `/locks/` (D3.1), and sets `key` and `*ret_len`.
+ * Returns NULL, or the fault as a phrase to follow "the key". */
 const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_len);
 
 #define PARAMS(X)                                                                                  \
@@ -46,24 +46,24 @@ enum { LIST_LIMIT_DEFAULT = 100, LIST_LIMIT_MAX = 1000 };
 
 enum param_fault {
     PARAM_FINE,
-    PARAM_UNKNOWN,    /* no such name */
-    PARAM_DOUBLED,    /* came twice */
-    PARAM_BAD,        /* the value is not allowed */
-    PARAM_NOT_A_TEXT, /* JSON: the value is no string */
-    PARAM_ENCODING,   /* bad percent-encoding, no UTF-8, or too long for any value */
+    PARAM_UNKNOWN,    /* There is no such name. */
+    PARAM_DOUBLED,    /* It came twice. */
+    PARAM_BAD,        /* Its value is not allowed. */
+    PARAM_NOT_A_TEXT, /* Its value is no JSON string. */
+    PARAM_ENCODING,   /* Bad percent-encoding, no UTF-8, or too long for any value. */
 };
 
-/* What came, checked and converted; and the first thing that was wrong. Starts zeroed. */
+/* The parameters, checked and converted, and the first fault. Starts zeroed. */
 struct params {
-    unsigned given;      /* bit PARAM_... */
-    uint32_t ttl_ms;     /* UINT32_MAX: as much, or more: */
-    int64_t ttl_came_ms; /* so much */
+    unsigned given;      /* Bits PARAM_... of those that were given. */
+    uint32_t ttl_ms;     /* UINT32_MAX: that much or more. */
+    int64_t ttl_came_ms; /* The ttl as it came. */
     int64_t wait_ms, max_hold_ms;
     enum renew renew;
     enum mode mode;
-    bool bound; /* bind=connection */
+    bool bound; /* bind=connection. */
     bool watch;
-    char key_part[128]; /* of the status page's filter */
+    char key_part[128]; /* The filter of the status page. */
     uint8_t key_part_len;
     char label[LIMIT_LABEL_BYTES];
     uint8_t label_len;
@@ -72,32 +72,33 @@ struct params {
     struct token token;
     uint32_t limit;
     struct list_cursor {
-        bool waits;  /* past the holds, among the callers that wait */
-        uint32_t at; /* of core_next_hold() or core_next_wait() */
+        bool waits;  /* The cursor is among the callers that wait, after the holds. */
+        uint32_t at; /* The cursor, as core_next_hold() or core_next_wait() take it. */
     } cursor;
 
     enum param_fault fault;
-    char name[40], came[72]; /* cut to fit; never a token or an owner */
+    char name[40], came[72]; /* Cut to fit; never a token or an owner. */
 };
 
-/* 16 to 64 visible ASCII characters: an owner, or an idempotency key. */
+/* Returns true if the value is 16 to 64 visible ASCII characters, as of an owner or an idempotency
+ * key. */
 bool params_is_secret(struct text value);
 
 const char *param_name(enum param param);
 
-/* Takes all of a query string or form body. */
+/* Takes all parameters of a query string or form body. */
 void params_take_form(struct params *params, const struct config *config, struct text form);
 
-/* Takes all of a JSON body. NULL, or what is wrong with the body as such, in `error`. */
+/* Takes all parameters of a JSON body. Returns NULL, or the fault of the body itself, in
+ * `error`. */
 const char *params_take_json(struct params *params, const struct config *config, struct text body,
                              char *error, size_t size);
 
-/* Takes the Lock-Token header: may say the same as the parameter, nothing else. False when they
- * differ. */
+/* Takes the Lock-Token header. Returns false if it differs from the parameter. */
 bool params_take_token_header(struct params *params, const char *header);
 
-/* True when all that came is fine and belongs to `allowed` (bits PARAM_...). Else names the
- * parameter in `name` (size of params.name) and writes to `detail` what came, what is allowed, and
+/* Returns true if all parameters are valid and in `allowed` (bits PARAM_...). Otherwise sets `name`
+ * (size of params.name) to the parameter, and writes to `detail` what came, what is allowed, and
  * what may have been meant. */
 bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed,
                      char *name, char *detail, size_t size);

@@ -1,4 +1,4 @@
-/* What came, checked: the request's target, header and body. */
+/* Checks the target, header and body of a request. */
 #include "api/internal.h"
 
 #include <stdarg.h>
@@ -14,12 +14,12 @@
 
 /* ---- Accept ---- */
 
-/* Content negotiation between the two media of lock calls: JSON (and problem+json), and plain text
+/* Content negotiation between the two media of lock calls: JSON, with problem+json, and plain text
  * for shells. */
 
 static const struct {
     const char *name;
-    unsigned media; /* bit MEDIA_... */
+    unsigned media; /* Bits MEDIA_... */
     int exactness;
 } ranges[] = {
     {"application/json", 1U << MEDIA_JSON, 3},
@@ -40,7 +40,7 @@ static struct text trimmed(struct text text)
     return text;
 }
 
-/* Cuts `*rest` at the first `mark`; returns what stood before it, without outer blanks. */
+/* Cuts `*rest` at the first `mark`. Returns the part before it, without outer blanks. */
 static struct text next_part(struct text *rest, char mark)
 {
     const char *end = memchr(rest->at, mark, rest->len);
@@ -51,7 +51,8 @@ static struct text next_part(struct text *rest, char mark)
     return trimmed(part);
 }
 
-/* `0`, `0.5`, `1.000`; anything else counts as 1, so that a slip never turns into a refusal. */
+/* Returns the weight of `0`, `0.5`, `1.000` in thousandths. Any other text counts as 1, so that a
+ * typing error is never a refusal. */
 static int weight_of(struct text q)
 {
     if (q.len == 0 || q.at[0] != '0')
@@ -112,7 +113,7 @@ enum media accept_choose(const struct accept *accept)
 
 /* ---- header fields ---- */
 
-/* Picks the header fields that mean something here out of all that came. */
+/* Takes a header field if the API uses it. */
 
 static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const char *name,
                                    const char *value)
@@ -138,7 +139,7 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
     } else if (strcasecmp(name, "Origin") == 0) {
         headers->origin = value;
     } else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
-        /* Whatever another one of them says. */
+        /* If there are several, one such field is enough. */
         headers->is_cross_site |= strcasecmp(value, "cross-site") == 0;
     } else if (strcasecmp(name, "Content-Type") == 0) {
         headers->content_type = value;
@@ -152,7 +153,7 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
     return MHD_YES;
 }
 
-/* Reads them all. */
+/* Reads all header fields. */
 static void headers_read(struct MHD_Connection *http, struct headers *ret_headers)
 {
     *ret_headers = (struct headers){0};
@@ -167,8 +168,8 @@ static bool is_hex(const char *at, size_t len)
     return true;
 }
 
-/* Writes the trace id of a traceparent header that is well formed (W3C Trace Context), else "". */
-/* W3C Trace Context: `00-<32 hex>-<16 hex>-<2 hex>`, later versions may go on behind a dash. */
+/* Writes the trace id of a valid traceparent header, otherwise "". */
+/* W3C Trace Context: `00-<32 hex>-<16 hex>-<2 hex>`. Later versions may continue after a dash. */
 static void headers_trace_id(const struct headers *headers, char trace_id[33])
 {
     const char *value = headers->traceparent;
@@ -183,7 +184,7 @@ static void headers_trace_id(const struct headers *headers, char trace_id[33])
 
 /* ---- the request ---- */
 
-/* The first thing that is wrong is what the caller hears of. */
+/* Refuses the request, unless it is refused already: the caller gets the first fault. */
 static void refuse(struct request *request, enum problem problem)
 {
     if (request->refusal.problem == PROBLEM_NONE)
@@ -204,7 +205,7 @@ __attribute__((format(printf, 3, 4))) static void refuse_saying(struct request *
     text_tame(request->refusal.detail);
 }
 
-/* Where the request ends is in doubt: that comes before all else that is wrong. */
+/* Refuses a request whose end is in doubt, before any other fault. */
 static void refuse_framing(struct request *request, const char *fault)
 {
     request->refusal = (struct refusal){.problem = PROBLEM_BAD_REQUEST};
@@ -213,7 +214,8 @@ static void refuse_framing(struct request *request, const char *fault)
 
 /* ---- the target ------------------------------------------------------------------------------ */
 
-/* Keys of ours would be locks of theirs where nothing stands before the key (D3). */
+/* Returns true if the key would be one of the agent's own keys, because the policy has no prefix
+ * (D3.1). */
 static bool is_reserved(const struct api *api, struct text key)
 {
     return key_is_agents_own(key) &&
@@ -237,8 +239,8 @@ static void read_target_key(struct connection *connection, struct text raw)
     snprintf(request->refusal.parameter, sizeof(request->refusal.parameter), "key");
 }
 
-/* `http://authority/path`, as a client sends it that takes us for a proxy (RFC 9112, 3.2.2), is
- * `/path` at a host that must be ours as the one in `Host` must. */
+/* Returns the path of `http://authority/path`, which a client sends that takes the agent for a
+ * proxy (RFC 9112, 3.2.2). The authority must be our host, as `Host` must. */
 static struct text strip_authority(struct connection *connection, struct text target)
 {
     static const char scheme[] = "http://";
@@ -259,7 +261,8 @@ static struct text strip_authority(struct connection *connection, struct text ta
     return rest.len > 0 && rest.at[0] == '/' ? rest : text_of("/");
 }
 
-/* The raw target is only to be seen here: libmicrohttpd cuts and decodes it in place afterwards. */
+/* Reads the raw target. It is visible only here, because libmicrohttpd then cuts and decodes it in
+ * place. */
 static void read_target(struct connection *connection, struct text target)
 {
     struct request *request = connection->request;
@@ -284,13 +287,13 @@ static void read_target(struct connection *connection, struct text target)
                          (struct text){question + 1, target.len - path.len - 1});
 }
 
-/* libmicrohttpd would keep each argument in the connection's memory, where a flood of them leaves
- * no room for an answer. It is told to take every one encoded, so that it needs the bytes no more
- * than we do: behind the `?` it finds nothing. */
+/* Hides the arguments from libmicrohttpd. It would keep each in the connection's memory, and many
+ * would leave no memory for an answer. They are read here already, so it finds nothing after the
+ * `?`. */
 static void drop_arguments(const char *target)
 {
     const char *question = strchr(target, '?');
-    /* It is libmicrohttpd's own buffer, which it changes itself right after this. */
+    /* The buffer is libmicrohttpd's, which changes it itself right after this. */
     if (question != NULL)
         ((char *)(uintptr_t)question)[1] = '\0';
 }
@@ -337,8 +340,8 @@ static void judge_body(struct connection *connection, const struct headers *head
             text_fault(text_of(type)) == NULL && type[0] != '\0' ? type : "none");
 }
 
-/* A NUL byte ends the target for libmicrohttpd, a shorter key than the caller named; but the
- * version stands where the line goes on. */
+/* Returns true if a NUL byte cut the target for libmicrohttpd: the key would be shorter than the
+ * caller named. Then the version is not right after the target. */
 static bool target_was_cut(const struct request *request, const char *version)
 {
     uintptr_t skipped = (uintptr_t)version - request->behind_target;
@@ -346,8 +349,9 @@ static bool target_was_cut(const struct request *request, const char *version)
 }
 
 #if MHD_VERSION < 0x01000000
-/* It ends the method too: between it and the target are a blank, which libmicrohttpd made a NUL
- * byte, and more blanks at the most. A later libmicrohttpd refuses the byte by itself. */
+/* Returns true if a NUL byte cut the method. Between it and the target there may only be a blank,
+ * which libmicrohttpd replaces by a NUL byte, and more blanks. Later versions of libmicrohttpd
+ * refuse the byte. */
 static bool method_was_cut(const struct request *request, const char *method)
 {
     const char *end = method + strlen(method);
@@ -367,8 +371,8 @@ static bool method_was_cut(const struct request *request, const char *method)
 }
 #endif
 
-/* The first thing that is wrong, from the outermost inwards: the caller, the path, the method, the
- * answer's medium, the target, the body. */
+/* Finds the first fault in this order: the caller, the path, the method, the answer's medium, the
+ * target, the body. */
 static void judge_header(struct connection *connection, const struct headers *headers,
                          const char *version)
 {
@@ -398,7 +402,7 @@ static void judge_header(struct connection *connection, const struct headers *he
     judge_body(connection, headers);
 }
 
-/* The body goes on where the header ends. */
+/* Begins the check of a chunked body, which follows the header. Returns the fault, or NULL. */
 static const char *fault_of_chunks(struct connection *connection, const char *method)
 {
     size_t size = MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
@@ -495,7 +499,8 @@ static void read_body(struct connection *connection)
 
 /* ---- parameters, and what they must be together ---------------------------------------------- */
 
-/* A bound hold is the agent's to renew; a stream has one form. */
+/* Checks the parameters of a stream. A bound hold is renewed by the agent, and a stream has one
+ * medium. */
 static void judge_stream(struct request *request)
 {
     struct refusal *refusal = &request->refusal;
@@ -511,8 +516,8 @@ static void judge_stream(struct request *request)
     }
 }
 
-/* D3. A bound hold ends with its connection, so that there is nothing to ask again for; and what an
- * owner has several times can not be told apart by it. */
+/* Checks an Idempotency-Key (D3.5). A bound hold ends with its connection, so it cannot be
+ * requested again. The holds of an owner cannot be told apart by it. */
 static void judge_idempotency(struct request *request)
 {
     struct refusal *refusal = &request->refusal;
@@ -536,7 +541,7 @@ static void judge_params(struct connection *connection)
     struct request *request = connection->request;
     struct refusal *refusal = &request->refusal;
     unsigned allowed = request->operation->params;
-    if (request->method == METHOD_GET && !request->params.watch) /* it is watched by its token */
+    if (request->method == METHOD_GET && !request->params.watch) /* A watch needs the token. */
         allowed &= ~(1U << PARAM_TOKEN);
     if (allowed & 1U << PARAM_TOKEN && request->lock_token != NULL &&
         !params_take_token_header(&request->params, request->lock_token)) {

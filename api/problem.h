@@ -1,5 +1,4 @@
-/* Problems: the one table of what the API itself refuses, and the RFC 9457 body of every
- * refusal. */
+/* The table of the API's own refusals, and the RFC 9457 body of every refusal. */
 #ifndef LOCKAGENT_API_PROBLEM_H
 #define LOCKAGENT_API_PROBLEM_H
 
@@ -7,8 +6,8 @@
 
 #include "agent/core/core.h"
 
-/* code, status, one sentence for people. The core's own refusals are in ANSWERS; answer_status()
- * says their status. */
+/* Code, status, and one sentence for people. The core's refusals are in ANSWERS; answer_status()
+ * has their status. */
 #define PROBLEMS(X)                                                                                \
     X(BAD_REQUEST, "bad_request", 400, "the request is not well formed")                           \
     X(TOKEN_REQUIRED, "token_required", 400, "this call needs the lock's token")                   \
@@ -29,19 +28,20 @@
 enum problem { PROBLEM_NONE, PROBLEMS(X) PROBLEM_COUNT };
 #undef X
 
-/* What is sent for a problem. */
+/* The content of a problem's response. */
 struct problem_report {
     const char *code, *title;
     unsigned status;
-    const char *detail;     /* what exactly; NULL: the title says it all */
-    int64_t retry_after_ms; /* Retry-After is set unless negative; at least one second */
-    json_t *members;        /* more members (consumed), or NULL */
+    const char *detail;     /* More details; NULL: the title is enough. */
+    int64_t retry_after_ms; /* Sets Retry-After unless negative; at least one second is sent. */
+    json_t *members;        /* More members, consumed; or NULL. */
 };
 
-/* The report of a problem of the table, without detail, Retry-After and members. */
+/* Returns the report of a problem of the table, without detail, Retry-After and members. */
 struct problem_report problem_report(enum problem problem);
 
-/* The body as problem+json, malloc'ed; NULL when out of memory. Consumes the members. */
+/* Returns the body as problem+json, allocated with malloc(), or NULL if there is not enough memory.
+ * Consumes the members. */
 char *problem_json(const struct problem_report *report);
 
 #endif

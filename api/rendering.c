@@ -1,15 +1,15 @@
 /* Pages that take long to render.
  *
- *   asked for --time is left, or a shared page is there--> answered
+ *   requested --time is left, or a shared page is there--> answered
  *      |                                                       ^
  *      '--none--> waits, suspended --the share is there again--'
  *
- * A thousand locks in a list take the loop for several milliseconds, and a renewal has 50. So after
- * a page the share rests for RESTS times as long as the page took. Meanwhile those who ask for the
- * same page get the same bytes, and all others wait.
+ * A thousand locks in a list take the loop several milliseconds, and a renewal has 50. So after a
+ * page the share rests for RESTS times as long as the page took. Meanwhile requests for the same
+ * page get the same bytes, and all others wait.
  *
- * The bytes of pages that are on their way are bounded in all: beyond RENDERED_BYTES_MAX no page is
- * rendered before others have been read, and who is slow to read one gives way. */
+ * The bytes of all pages that are being sent are bounded. Beyond RENDERED_BYTES_MAX no page is
+ * rendered before others have been read, and a connection that reads its page slowly is closed. */
 #include "api/internal.h"
 
 #include <stdio.h>
@@ -22,14 +22,14 @@
 /* ---- shared pages ---- */
 
 enum {
-    RESTS = 3,                         /* a quarter of the time */
-    SHARED_MS = 250,                   /* no page that is shared is older */
-    RESUMED = 64,                      /* connections that go on in one turn of the loop */
-    FULL_MS = 50,                      /* how often is looked whether pages have been read */
-    RENDERED_BYTES_MAX = 16 * 1048576, /* of all pages that somebody still reads */
+    RESTS = 3,                         /* Pages have a quarter of the time. */
+    SHARED_MS = 250,                   /* Largest age of a shared page. */
+    RESUMED = 64,                      /* Connections that are resumed in one turn of the loop. */
+    FULL_MS = 50,                      /* Interval of the checks whether pages have been read. */
+    RENDERED_BYTES_MAX = 16 * 1048576, /* Bytes of all pages that are still being read. */
 };
 
-/* A page of some megabytes is handed to the kernel piece by piece, in many turns of the loop. */
+/* Sends a page of some megabytes to the kernel in pieces, over many turns of the loop. */
 static void send_by_pieces(const struct connection *connection)
 {
     const int bytes = 65536;
@@ -85,11 +85,11 @@ static struct rendering *shared_page(struct api *api, const char *what)
 static void drop(struct rendering *rendering)
 {
     if (rendering->response != NULL)
-        MHD_destroy_response(rendering->response); /* it goes when its last reader is done */
+        MHD_destroy_response(rendering->response); /* It is freed after its last reader. */
     rendering->response = NULL;
 }
 
-/* Takes the place of the page with the same name, or else of the oldest. */
+/* Shares the page in place of the page with the same name, or of the oldest one. */
 static void share_page(struct api *api, const char *what, struct MHD_Response *response)
 {
     struct rendering *place = shared_page(api, what);
@@ -134,7 +134,7 @@ static void on_share(uv_timer_t *timer)
         share_within(api, 1);
 }
 
-/* Old pages that nobody has asked for are no reason to refuse a new one. */
+/* Returns true if no more bytes may be rendered. Old pages without readers are freed first. */
 static bool is_full(struct api *api)
 {
     if (api->rendered_bytes <= RENDERED_BYTES_MAX)
@@ -153,7 +153,7 @@ static enum MHD_Result wait_for(struct connection *connection, uint64_t ms)
     if (!request->asks && !connection->listener->is_admin &&
         !connection_park(connection, /* lasts= */ false))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
-    connection->phase = PHASE_CHECKED; /* the handler is called again as it goes on */
+    connection->phase = PHASE_CHECKED; /* The handler is called again when it is resumed. */
     request->suspended = true;
     request->connection = connection;
     list_append(&api->rendering, &request->in_line);
@@ -221,7 +221,7 @@ void rendering_free(struct api *api)
 
 /* ---- metrics, health, description ---- */
 
-/* Metrics, health and the API's description. */
+/* Metrics, health, and the API's description. */
 
 static struct MHD_Response *render_metrics(struct connection *connection)
 {

@@ -14,11 +14,11 @@
  *
  *   every phase --request_completed--> IDLE
  *
- * libmicrohttpd calls the handler when the header is here, for every piece of the body, when all is
- * here, and again, in every run, until a response is queued or the connection is suspended. ARRIVED
- * waits for one such further call: by then everything that arrived has been read, so that a caller
- * that has closed its sending side still gets its response. Only the last phases queue responses:
- * one queued earlier would cost the caller its connection.
+ * libmicrohttpd calls the handler with the header, with every piece of the body, and at the end of
+ * the request. Then it calls it in every run until a response is queued or the connection is
+ * suspended. ARRIVED waits for one such further call. By then everything that arrived has been
+ * read, so a caller that has closed its sending side still gets its response. Only the last phases
+ * queue responses: after an earlier one libmicrohttpd would close the connection.
  *
  * Strangers wait for their turn (strangers.c) before a large body is parsed, before their request
  * is run or refused, and before the answer to a GET is written. */
@@ -51,7 +51,8 @@ void request_pool_free(struct api *api)
     }
 }
 
-/* The connection begins a request: all of it is zero, but `kept`. False: out of memory. */
+/* Begins a request of the connection. All of it is zero, but `kept`. Returns false if there is not
+ * enough memory. */
 MUST_CHECK static bool request_begin(struct connection *connection)
 {
     struct api *api = connection->api;
@@ -68,7 +69,7 @@ MUST_CHECK static bool request_begin(struct connection *connection)
     return true;
 }
 
-/* The connection has none any more. */
+/* Ends the request of the connection. */
 static void request_end(struct connection *connection)
 {
     CORE_ASSERT(connection->request != NULL);
@@ -96,7 +97,7 @@ void *request_line_came(void *arg, const char *target, struct MHD_Connection *ht
     return connection;
 }
 
-/* Answered before the rest has come, and closed: nobody reads it. */
+/* Answers before the rest of the request has come, and closes the connection. */
 static enum MHD_Result refuse_at_once(struct connection *connection)
 {
     connection_has_arrived(connection);
@@ -111,7 +112,7 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     return parse_header(connection, method, version) ? MHD_YES : refuse_at_once(connection);
 }
 
-/* It names a hold that this agent knows. */
+/* Returns true if the request names a hold that this agent knows. */
 static bool is_a_holders(const struct connection *connection)
 {
     const struct request *request = connection->request;
@@ -123,7 +124,7 @@ static bool is_a_holders(const struct connection *connection)
     return has_token && core_knows(core, key, &request->params.token);
 }
 
-/* A refusal takes as long to write as another answer. */
+/* Waits for a turn before a refusal, because it takes as long to write as any answer. */
 static enum MHD_Result refuse_in_turn(struct connection *connection)
 {
     return strangers_turn_of(connection, SHARE_STRANGERS) == TURN_LATER
@@ -146,7 +147,7 @@ static enum MHD_Result run(struct connection *connection)
 
 static enum MHD_Result check(struct connection *connection)
 {
-    enum { SMALL_BODY = 512 }; /* nested arrays cost the most */
+    enum { SMALL_BODY = 512 }; /* Nested arrays take the longest to parse. */
     struct request *request = connection->request;
     enum turn turn =
         request->body_len > SMALL_BODY ? strangers_turn_of(connection, SHARE_STRANGERS) : TURN_NOW;
@@ -217,10 +218,10 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* The last byte was taken by the kernel. If the caller had closed its socket before, the reset has
- * come back by now, and the kernel says EPIPE: its end of the stream came before the reset. (A
- * reset alone may come from a caller that has read all of the response and is in a hurry: it keeps
- * its lock.) */
+/* Returns true if the kernel took the last byte. If the caller had closed its socket before, its
+ * reset has come back by now, and the kernel reports EPIPE: the caller's end of the stream came
+ * before the reset. (A reset alone may come from a caller that has read the whole response and
+ * closed at once: it keeps its lock.) */
 static bool was_delivered(const struct connection *connection, enum MHD_RequestTerminationCode code)
 {
     int error = 0;
@@ -230,7 +231,7 @@ static bool was_delivered(const struct connection *connection, enum MHD_RequestT
     return getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != EPIPE;
 }
 
-/* A grant that nobody got is given back; of one that arrived a journal keeps a mark. */
+/* Gives back a grant that was not delivered. A delivered one is marked in the journal. */
 static void grant_is_written(const struct connection *connection,
                              enum MHD_RequestTerminationCode code)
 {
@@ -262,7 +263,7 @@ static void count_request(const struct connection *connection, unsigned status)
 void request_completed(void *arg, struct MHD_Connection *http, void **context,
                        enum MHD_RequestTerminationCode code)
 {
-    enum { CLIENT_CLOSED_REQUEST = 499 }; /* as others count it too */
+    enum { CLIENT_CLOSED_REQUEST = 499 }; /* The status by which nginx logs such requests. */
     struct connection *connection = *context;
     (void)arg, (void)http;
     if (connection == NULL)

@@ -1,4 +1,4 @@
-/* Responses: the ways to hand bytes to libmicrohttpd. */
+/* Responses: the ways to pass bytes to libmicrohttpd. */
 #include "api/internal.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 /* ---- routes ---- */
 
-/* What a route takes. */
+/* Returns the parameters and methods of a route. */
 
 bool route_takes_params(const struct route *route)
 {
@@ -22,14 +22,14 @@ const struct operation *route_operation(const struct route *route, enum method m
     return NULL;
 }
 
-/* The Allow header: `POST, PUT, DELETE, GET, HEAD`. */
+/* Writes the Allow header: `POST, PUT, DELETE, GET, HEAD`. */
 static void route_allow(const struct route *route, char *out, size_t size)
 {
     size_t len = 0;
     for (size_t i = 0; i < OPERATIONS && route->operations[i].run != NULL; i++)
         len += (size_t)snprintf(out + len, size - len, "%s, ",
                                 method_name(route->operations[i].method));
-    snprintf(out + len, size - len, "HEAD"); /* every route takes GET, and HEAD is as GET */
+    snprintf(out + len, size - len, "HEAD"); /* Every route takes GET, so HEAD as well. */
 }
 
 static const char *const method_names[] = {"GET", "POST", "PUT", "DELETE", "other"};
@@ -68,7 +68,8 @@ struct MHD_Response *response_typed(struct MHD_Response *response, const char *c
     return NULL;
 }
 
-/* `owned` is malloc'ed and given away, also on failure. */
+/* Returns a response with `owned`, which was allocated with malloc(). It is freed also if this
+ * fails. */
 static struct MHD_Response *response_owned(char *owned, size_t len, const char *content_type)
 {
     struct MHD_Response *response =
@@ -80,7 +81,7 @@ static struct MHD_Response *response_owned(char *owned, size_t len, const char *
 
 struct MHD_Response *response_copied(const char *bytes, size_t len, const char *content_type)
 {
-    union { /* libmicrohttpd only reads it */
+    union { /* libmicrohttpd only reads the bytes. */
         const char *bytes;
         void *buffer;
     } source = {.bytes = bytes};
@@ -117,7 +118,7 @@ enum MHD_Result response_stream(struct connection *connection, unsigned status,
     connection->request->answered_at = api->backend.now(api->backend.arg);
     if (response != NULL) {
         connection->phase = PHASE_STREAMING;
-        connection_has_arrived(connection); /* a stream that is not read has a rule of its own */
+        connection_has_arrived(connection); /* A stream that is not read has a limit of its own. */
     }
     return result;
 }

@@ -1,4 +1,4 @@
-/* Which path and method leads where. */
+/* The table of routes: paths, methods and their functions. */
 #include "api/internal.h"
 
 #include <string.h>

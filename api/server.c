@@ -6,7 +6,7 @@
  *                                                                  |
  *                 still more to do: the loop does not sleep (`again`)
  *
- * Running in the prepare phase gathers what a loop turn has brought: many answers, one run. */
+ * A run in the prepare phase handles all answers of a turn of the loop at once. */
 #include "api/internal.h"
 
 #include <stdarg.h>
@@ -24,16 +24,16 @@
 
 /* ---- callers that have hung up ---- */
 
-/* Which callers have hung up. libmicrohttpd does not look at a connection while it is suspended, so
- * every connection is also registered, once, in an epoll instance of our own (edge-triggered:
- * nothing has to be done per request). Its events are
+/* Reports the callers that hang up. libmicrohttpd does not poll a connection while it is suspended.
+ * So every connection is also registered, once, in an epoll instance of our own (edge-triggered,
+ * without work per request). Its events are
  *
- *   the caller has closed its sending side   no more requests will come; a wait is given up
- *   the connection is dead (reset)           nobody will read an answer */
+ *   the caller has closed its sending side   no more requests will come; a wait is cancelled
+ *   the connection is dead (reset)           no caller will read an answer */
 
 enum { EVENTS = 64 };
 
-/* False where the system has no descriptor to give. */
+/* Creates the epoll instance. Returns false if there is no descriptor left. */
 static bool hangup_start(struct api *api)
 {
     list_init(&api->half_closed);
@@ -47,11 +47,11 @@ static void hangup_free(struct api *api)
         close(api->gone_fd);
 }
 
-/* Sees the connection's caller hang up from now on, until its descriptor is closed. */
+/* Reports when the connection's caller hangs up, until its descriptor is closed. */
 static void hangup_watch(struct connection *connection)
 {
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = connection};
-    /* Better no connection than a waiter that can not be seen leaving. */
+    /* A waiter that could leave unnoticed is worse than no connection. */
     if (epoll_ctl(connection->api->gone_fd, EPOLL_CTL_ADD, connection->fd, &event) != 0)
         shutdown(connection->fd, SHUT_RDWR);
 }
@@ -64,13 +64,13 @@ static void hung_up(struct connection *connection, uint32_t events)
         exchange_caller_gone(connection);
     else if (connection->phase == PHASE_STREAMING)
         stream_caller_gone(connection);
-    else if (connection->phase <= PHASE_BODY) /* bytes that came before may still be unread */
+    else if (connection->phase <= PHASE_BODY) /* Bytes that came earlier may still be unread. */
         list_move(&connection->api->half_closed, &connection->ended);
     else if (request_is_for_nobody(connection))
         strangers_caller_gone(connection);
 }
 
-/* Looks which callers have hung up: the callback of `api->gone`. */
+/* Handles the callers that have hung up. Callback of `api->gone`. */
 static void hangup_look(uv_poll_t *poll, int status, int uv_events)
 {
     struct api *api = poll->data;
@@ -81,10 +81,10 @@ static void hangup_look(uv_poll_t *poll, int status, int uv_events)
         hung_up(events[i].data.ptr, events[i].events);
 }
 
-/* Closes what has hung up and has nothing left to be answered; to be called after the daemons have
- * run. */
-/* libmicrohttpd may have read the end of the stream together with the last request and then waits
- * for an event that never comes: our own end of the stream makes one. */
+/* Closes connections of callers that have hung up, if nothing is left to answer. Called after the
+ * daemons have run. */
+/* libmicrohttpd may have read the end of the stream together with the last request. Then it waits
+ * for an event that never comes. Our own end of the stream makes one. */
 static void hangup_close_ended(struct api *api)
 {
     struct link *ended;
@@ -98,7 +98,7 @@ static void hangup_close_ended(struct api *api)
 
 /* ---- the pool of connections ---- */
 
-/* The pool of connections, from accept to close; what has been closed is kept for the next one. */
+/* The pool of connections, from accept to close. A closed connection is kept for the next one. */
 
 static struct connection *take_spare(struct api *api)
 {
@@ -115,7 +115,7 @@ static void connection_opened(struct listener *listener, struct MHD_Connection *
     struct api *api = listener->api;
     struct connection *connection = take_spare(api);
     if (connection == NULL)
-        return; /* without a context the request line is refused */
+        return; /* Without a context the request line is refused. */
     *context = connection;
     connection->api = api;
     connection->listener = listener;
@@ -137,7 +137,8 @@ static void connection_closed(struct listener *listener, struct connection *conn
 {
     struct api *api = listener->api;
     void *context = connection;
-    /* libmicrohttpd 0.9.75 closes some whose memory is exhausted without that notification. */
+    /* libmicrohttpd 0.9.75 closes some connections whose memory is used up without that
+     * notification. */
     if (connection->phase != PHASE_IDLE)
         request_completed(listener, connection->http, &context, MHD_REQUEST_TERMINATED_WITH_ERROR);
     CORE_ASSERT(connection->phase == PHASE_IDLE);
@@ -149,11 +150,12 @@ static void connection_closed(struct listener *listener, struct connection *conn
     listener->giving_way -= connection->gives_way;
     api->connections--;
     metrics_http_connections(api->backend.metrics, (int64_t)api->connections);
-    /* At its limit, libmicrohttpd accepts the next one only in its next run. */
+    /* At its limit libmicrohttpd accepts the next connection only in its next run. */
     listener_wants_run(listener);
 }
 
-/* A connection was opened or closed: libmicrohttpd's callback; `arg` is the listener. */
+/* Reports to the pool that a connection was opened or closed. Callback of libmicrohttpd; `arg` is
+ * the listener. */
 static void pool_notified(void *arg, struct MHD_Connection *http, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -163,7 +165,8 @@ static void pool_notified(void *arg, struct MHD_Connection *http, void **context
         connection_closed(arg, *context);
 }
 
-/* Answers what is in the core `draining`, ends the streams, and closes what is idle. */
+/* Answers the requests in the core with `draining`, ends the streams, and closes idle
+ * connections. */
 static void pool_stop(struct api *api)
 {
     for (struct link *at = api->open.head.next; at != &api->open.head; at = at->next) {
@@ -185,7 +188,7 @@ static bool pool_start(struct api *api)
     return hangup_start(api);
 }
 
-/* All connections must be closed. */
+/* Frees the pool. All connections must be closed. */
 static void pool_free(struct api *api)
 {
     CORE_ASSERT(list_is_empty(&api->open));
@@ -200,10 +203,10 @@ static void pool_free(struct api *api)
 
 /* ---- the server ---- */
 
-enum { RUNS = 4 /* per loop turn: more would keep Redis waiting */ };
+enum { RUNS = 4 /* Runs per turn of the loop; more would delay the masters' replies. */ };
 
 #if MHD_VERSION >= 0x00097707
-#define SINGLE_THREADED MHD_USE_NO_THREAD_SAFETY /* spares a write per resumed connection */
+#define SINGLE_THREADED MHD_USE_NO_THREAD_SAFETY /* Saves a write per resumed connection. */
 #else
 #define SINGLE_THREADED 0
 #endif
@@ -219,7 +222,7 @@ static void on_wake(uv_timer_t *timer)
 
 static void on_again(uv_idle_t *idle)
 {
-    (void)idle; /* it is enough that the loop does not sleep */
+    (void)idle; /* The loop does not sleep while it is active; nothing else is needed. */
 }
 
 static void on_daemon_readable(uv_poll_t *poll, int status, int events)
@@ -229,7 +232,8 @@ static void on_daemon_readable(uv_poll_t *poll, int status, int events)
     listener->wants_run = true;
 }
 
-/* A timer that fires too early only wakes up for nothing, so it is never moved back. */
+/* Sets the timer to fire within `ms`. A timer that is too early does no harm, so it is never moved
+ * back. */
 static void wake_within(struct api *api, uint64_t ms)
 {
     if (!uv_is_active((const uv_handle_t *)&api->wake) || uv_timer_get_due_in(&api->wake) > ms)
@@ -279,8 +283,8 @@ static bool rests(struct listener *listener)
     return false;
 }
 
-/* Lock work first: what the admin listener is asked for gets one run per turn, behind it, and then
- * as much rest as three such runs take; so a flood there has a quarter of the loop at most. */
+/* Runs the admin listener after the lock calls, once per turn. Then it rests for as long as three
+ * such runs take. So a flood of its requests takes at most a quarter of the loop's time. */
 static bool run_admin(struct api *api)
 {
     enum { RESTS = 3 };
@@ -337,7 +341,7 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *arg, const char *
     log_event(LOG_DEBUG, "libmicrohttpd", LOG_TEXT_FIELD("text", line));
 }
 
-/* Paths and parameters are decoded by us, from the raw request target. */
+/* Leaves paths and parameters encoded: the API decodes them from the raw request target. */
 static size_t leave_encoded(void *arg, struct MHD_Connection *http, char *text)
 {
     (void)arg, (void)http;
@@ -466,7 +470,7 @@ static void give_up(struct api *api)
         struct listener *listener = &api->listeners[i];
         listener_remove_file(listener);
         if (listener->daemon != NULL)
-            MHD_stop_daemon(listener->daemon); /* closes the socket as well */
+            MHD_stop_daemon(listener->daemon); /* Also closes the socket. */
         else if (listener->fd >= 0)
             close(listener->fd);
     }
@@ -553,7 +557,8 @@ static void stop_daemons(struct api *api)
     uv_close((uv_handle_t *)&api->gone, on_api_closed);
 }
 
-/* Nothing is suspended any more, but libmicrohttpd must have seen that before it may be stopped. */
+/* Ends the grace. All connections are resumed already, but libmicrohttpd must have noticed that
+ * before it may be stopped. */
 static void on_grace(uv_timer_t *timer)
 {
     struct api *api = timer->data;

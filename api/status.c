@@ -1,4 +1,4 @@
-/* The status page: what this agent and its masters are up to, for people (api/page). */
+/* The status page: the state of this agent and its masters, for people (api/page). */
 #include "api/internal.h"
 
 #include <inttypes.h>
@@ -10,12 +10,12 @@
 #include "agent/version.h"
 #include "api/page.h"
 
-/* A status page as it is written. */
+/* A status page while it is written. */
 struct status {
     const struct api *api;
     struct buffer page;
     struct instant now;
-    struct text filter; /* of keys only those are shown that have it in them; empty: all */
+    struct text filter; /* Only keys that contain it are shown; empty: all. */
 };
 
 /* ---- text in HTML ---- */
@@ -38,7 +38,8 @@ static const char *entity_of(char byte)
     }
 }
 
-/* Adds `text` so that it means itself, between tags and between the quotes of an attribute. */
+/* Adds `text` with the characters of HTML escaped, for text between tags and inside quoted
+ * attributes. */
 static void html_add(struct buffer *page, struct text text)
 {
     size_t done = 0;
@@ -53,13 +54,13 @@ static void html_add(struct buffer *page, struct text text)
     buffer_add(page, text.at + done, text.len - done);
 }
 
-/* The same for a terminated text. */
+/* Adds a terminated text, likewise. */
 static void html_add_word(struct buffer *page, const char *word)
 {
     html_add(page, text_of(word));
 }
 
-/* Each unit, and how many of the next smaller one it has. */
+/* Each unit, and its number of the next smaller unit. */
 static const struct {
     const char *name;
     int64_t ms;
@@ -92,10 +93,10 @@ void html_add_count(struct buffer *page, uint64_t number)
 
 /* ---- tables ---- */
 
-/* The tables of the status page. The ends of rows and cells are left to the browser, as HTML
- * allows: the page comes every two seconds. */
+/* The tables of the status page. The ends of rows and cells are omitted, as HTML allows, because
+ * the page is loaded every two seconds. */
 
-enum { ROWS_MAX = 1000 }; /* of each table: more would hold up the loop, and nobody reads them */
+enum { ROWS_MAX = 1000 }; /* Rows of each table; more would hold up the loop. */
 
 static void add_text_cell(struct buffer *page, struct text text)
 {
@@ -137,7 +138,7 @@ static void begin_section(struct buffer *page, const struct table *table)
                   table->id, table->name);
 }
 
-/* It may be scrolled sideways, also by keys. */
+/* Begins a table that can be scrolled sideways, also by keyboard. */
 static void begin_table(struct buffer *page, const struct table *table)
 {
     buffer_printf(page,
@@ -156,7 +157,7 @@ static void end_section(struct buffer *page)
     buffer_add_text(page, "</section>\n");
 }
 
-/* True where the row of `key` is to be added; the first one begins the table. */
+/* Returns true if the row of `key` is to be added. The first one begins the table. */
 static bool admit_row(struct status *status, struct table *table, struct text key)
 {
     if (status->filter.len > 0 &&
@@ -170,7 +171,7 @@ static bool admit_row(struct status *status, struct table *table, struct text ke
     return true;
 }
 
-/* `all`: how many there are, shown or not. */
+/* Ends the table. `all`: number of rows with those that are not shown. */
 static void end_rows(struct status *status, const struct table *table, uint32_t all)
 {
     struct buffer *page = &status->page;
@@ -218,7 +219,7 @@ static void add_hold_row(struct status *status, const struct hold_view *hold)
                   status->api->config->groups[hold->group].master_count);
 }
 
-/* Each adds a section of the page. */
+/* Add a section of the page each. */
 static void status_add_holds(struct status *status)
 {
     const struct core *core = status->api->backend.core;
@@ -267,7 +268,7 @@ static void status_add_waits(struct status *status)
 
 /* ---- masters --------------------------------------------------------------------------------- */
 
-/* How far away it is, and how far off its clock: neither is known of one that does not answer. */
+/* Adds the round trip and the clock offset. Neither is known of a master that does not answer. */
 static void add_lag_cells(struct buffer *page, const struct redis_master_view *view)
 {
     bool answers = view->state != REDIS_DOWN && view->state != REDIS_CONNECTING;
@@ -305,7 +306,7 @@ static void add_master_row(struct status *status, size_t group, size_t master)
     const char *state = redis_state_name(view.state);
     add_key_cell(page, text_of(status->api->config->groups[group].masters[master].url));
     buffer_printf(page, "<td><span class=\"state %s\">%s</span> ", state, state);
-    if (strcmp(view.reason, view.last_error) != 0) /* which stands in the same row */
+    if (strcmp(view.reason, view.last_error) != 0) /* The reason is in the same row. */
         html_add_word(page, view.reason);
     add_vote_cell(page, &view);
     add_lag_cells(page, &view);
@@ -370,17 +371,18 @@ static void status_add_groups(struct status *status)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-/* What the page says first, and in which colour. */
+/* The first sentence of the page, and its colour. */
 struct verdict {
     const char *tone, *word;
-    const char *colour; /* of the icon */
+    const char *colour; /* Colour of the icon. */
     char why[256];
 };
 
-/* Masters of all groups. */
+/* Numbers of masters of all groups. */
 struct fleet {
     size_t total, guarded, degraded, down;
-    bool has_no_spare; /* of a group every vote is needed that it has, and it lacks some */
+    bool has_no_spare; /* A group needs every vote that it has, and some of its masters have
+                        * none. */
     bool clock_is_off;
 };
 
@@ -458,7 +460,7 @@ static void add_title(struct status *status)
     buffer_printf(&status->page, "lockagent: %s", verdict_of(status->api).word);
 }
 
-/* A padlock; what a URL can not take is percent-encoded. */
+/* Adds a padlock as icon. Characters that a URL cannot contain are percent-encoded. */
 static void add_icon(struct status *status)
 {
     buffer_printf(&status->page,
@@ -542,7 +544,7 @@ static void (*const fill[PAGE_SLOTS])(struct status *status) = {
     [PAGE_GROUPS] = status_add_groups,
 };
 
-/* Nothing runs and nothing is loaded but what was built in; no other page has it in a frame. */
+/* Only the built-in script and style may run. No other page may have this one in a frame. */
 static const char policy[] =
     "default-src 'none'; script-src '" PAGE_SCRIPT_HASH "'; style-src '" PAGE_STYLE_HASH
     "'; img-src data:; connect-src 'self'; form-action 'self'; "

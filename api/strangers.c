@@ -1,22 +1,23 @@
-/* The queues of requests that no holder made.
+/* Queues of requests that are not a holder's.
  *
- *   a request is here --time is left, and no request is ahead of it--> goes on
+ *   a request is here --time is left, and no request is ahead of it--> continues
  *      |                                                               ^
  *      '--otherwise--> queued, suspended --resumed in a later turn-----'
  *
  * One loop serves holders and strangers. Each request costs little, but some thousands of
- * connections may ask at once, and a renewal waits for the masters' answers no longer than
+ * connections may send one at once, and a renewal waits for the masters' replies no longer than
  * node_timeout. So strangers have a few milliseconds in each turn, and the loop reads from the
- * masters in between. Requests go on in the order of their arrival, but a caller that pauses
- * between its requests passes a crowd. A holder's request is not queued. Health checks have a
- * share of their own, so that they wait for no other request. */
+ * masters in between. Requests continue in the order of their arrival, but a caller that pauses
+ * between its requests passes a crowd. A holder's request is not queued. Health checks have a share
+ * of their own, so that they wait for no other request. */
 #include "api/internal.h"
 
-enum { AT_ONCE_MAX = 16 }; /* that go on in one run of libmicrohttpd */
-/* In one turn of the loop. */
+enum { AT_ONCE_MAX = 16 }; /* Requests that are resumed in one run of libmicrohttpd. */
+/* Time in one turn of the loop. */
 static const unsigned share_us[SHARES] = {[SHARE_CHECKS] = 2000, [SHARE_STRANGERS] = 2500};
 
-/* One goes on in each turn, however long others took. */
+/* Returns true if the share has time left. One request continues in each turn, even if others used
+ * all time. */
 static bool has_time(const struct share *share)
 {
     return !share->served || uv_hrtime() < share->until_ns;
@@ -50,7 +51,7 @@ static struct link *pick(struct share *share)
     return list_first(&share->waiting[rank]);
 }
 
-/* No request of this rank waits, and none of a rank before it. */
+/* Returns true if no request of this rank or of a rank before it waits. */
 static bool is_empty_up_to(const struct share *share, enum rank last)
 {
     bool none = true;
@@ -84,8 +85,8 @@ void strangers_begin(struct api *api)
     }
 }
 
-/* libmicrohttpd does not keep the order of requests that are resumed at once. So fewer are resumed
- * if the time of a turn is not enough for all of them. */
+/* Sets the number of requests that are resumed at once. libmicrohttpd does not keep their order. So
+ * there are fewer if the time of a turn is not enough for all of them. */
 static void reckon_at_once(struct share *share)
 {
     if (!is_empty(share, RANK_RESUMED))
@@ -109,11 +110,11 @@ bool strangers_next(struct api *api)
     return more;
 }
 
-/* Counts it among the requests that wait. False: there are too many. */
+/* Counts the request among those that wait. Returns false if there are too many. */
 static bool is_let_wait(struct connection *connection)
 {
     const struct request *request = connection->request;
-    /* Its token may be that of a hold at another agent: a place is kept for it (D9). */
+    /* Its token may be that of a hold at another agent. A connection is kept free for it (D9). */
     bool has_token = request->method == METHOD_PUT || request->method == METHOD_DELETE;
     bool is_counted = has_token || request->asks || request->parked;
     return is_counted || connection_park(connection, /* lasts= */ false);

@@ -1,8 +1,9 @@
-/* Streams: responses that stay open and tell, line by line, what becomes of a hold.
+/* Streams: responses that stay open and report, line by line, the events of a hold.
  * Newline-delimited JSON, chunked.
  *
- *   watched   GET ?watch             first line: the hold    the caller may leave when it likes
- *   bound     POST bind=connection   first line: the grant   the caller's leaving releases the hold
+ *   watched   GET ?watch             first line: the hold    the caller may leave at any time
+ *   bound     POST bind=connection   first line: the grant   if the caller leaves, the hold is
+ *                                                            released
  *
  *   first line --> OPEN --renewal--> `renewed` --> OPEN
  *                  OPEN --loss, release--> `lost` or `released` --> end of the stream
@@ -11,11 +12,11 @@
  *                  OPEN --does not read--> bound: EVENT_STUCK, which ends it with `lost`;
  *                                          watched: closed
  *
- * A stream keeps no lines: it remembers that the hold was renewed, and how it ended, and words each
- * when the socket has room for it, with what is left of the validity then. So a caller that reads
- * slowly misses renewals that newer ones have overtaken, and nothing piles up. While there is
- * nothing to tell the connection is suspended; our own epoll instance still sees the caller leave
- * (server.c). */
+ * A stream keeps no lines. It remembers that the hold was renewed, and how it ended. It writes each
+ * line when the socket has room for it, with the rest of the validity at that time. So nothing
+ * piles up, and a caller that reads slowly misses renewals that are followed by newer ones. While
+ * there is nothing to report, the connection is suspended. Our own epoll instance still reports
+ * that the caller leaves (server.c). */
 #include "api/internal.h"
 
 #include <inttypes.h>
@@ -26,9 +27,12 @@
 #include "agent/log.h"
 
 enum {
-    STUCK_MS = 2000,    /* the caller does not read: a line waits for so long when the next comes */
-    SEND_BYTES = 8192,  /* the kernel's buffer: it should not hide for long that nobody reads */
-    BLOCK_BYTES = 2048, /* of libmicrohttpd: holds every line but a grant with the longest key */
+    STUCK_MS = 2000,    /* Longest time that a line may wait when the next one comes. After it the
+                         * caller counts as not reading. */
+    SEND_BYTES = 8192,  /* The kernel's buffer. It is small, so that a caller that does not read is
+                         * noticed soon. */
+    BLOCK_BYTES = 2048, /* libmicrohttpd's buffer. It holds every line but a grant with the longest
+                         * key. */
 };
 
 /* ---- the table: streams by the slot of their lock -------------------------------------------- */
@@ -72,7 +76,7 @@ static void event_line(struct stream *stream, const char *event, const char *rea
                   valid_ms, stream->valid_until.us / 1000);
 }
 
-/* R14: `renewed` is not said when the validity is over by now; the loss that follows is. */
+/* Writes `renewed`, unless the validity is over by now; then only the loss is reported (R14). */
 static void word_renewed(struct stream *stream, int64_t valid_ms)
 {
     stream->renewed = false;
@@ -88,7 +92,7 @@ static void word_end(struct stream *stream, int64_t valid_ms)
     stream->end = STREAM_OVER;
 }
 
-/* Words what there is to tell; false when there is nothing. */
+/* Writes the next line. Returns false if there is nothing to report. */
 static bool next_line(struct connection *connection)
 {
     struct stream *stream = &connection->stream;
@@ -206,8 +210,8 @@ void stream_closed(struct connection *connection)
 
 /* ---- what becomes of the hold ---------------------------------------------------------------- */
 
-/* The caller has not taken one line since the renewal before. `*said`: so it was of another one
- * that has the same hold (R11). */
+/* Ends a hold or a stream whose caller has not taken a line since the renewal before. `*said`:
+ * another caller of the same hold was reported already (R11). */
 static void is_stuck(struct connection *connection, bool *said)
 {
     struct stream *stream = &connection->stream;
@@ -217,7 +221,7 @@ static void is_stuck(struct connection *connection, bool *said)
               LOG_TEXT_FIELD("kind", stream->bound ? "bound" : "watched"),
               LOG_BYTES_FIELD(
                   "key", ((struct text){connection->request->key, connection->request->key_len})));
-    /* The loss comes back as a trace; a caller that reads on after all is told of it. */
+    /* The loss comes back as a trace. If the caller reads again, it gets the report. */
     if (stream->bound) {
         struct event event = {.kind = EVENT_STUCK, .stuck.lock = stream->lock};
         if (!*said)

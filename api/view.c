@@ -1,4 +1,4 @@
-/* Holds, votes and labels as callers read them, in JSON. */
+/* Holds, votes and labels in JSON, for callers. */
 #include "api/internal.h"
 
 #include <inttypes.h>
@@ -35,7 +35,8 @@ json_t *view_nodes(const struct tally *tally)
                      tally->quorum);
 }
 
-/* Labels come from masters too, where anybody may have written them. */
+/* Returns the label, or null if it is not valid. Labels come from masters too, where any client may
+ * have written them. */
 json_t *view_label(struct text label)
 {
     return label.len == 0 || text_fault(label) != NULL ? json_null()
@@ -46,7 +47,7 @@ json_t *view_hold(const struct api *api, const struct hold_view *hold, struct in
 {
     int64_t valid_ms = view_valid_for_ms(hold, now);
     if (valid_ms <= 0)
-        return NULL; /* R14: nothing is reported held after its validity */
+        return NULL; /* No hold is reported after its validity (R14). */
     json_t *fence =
         hold->token.fence == 0 ? json_null() : json_integer((json_int_t)hold->token.fence);
     json_t *view = json_pack(
@@ -78,7 +79,7 @@ size_t view_escape(struct text text, char *out, size_t size)
     return (size_t)(end - out);
 }
 
-/* The hot path: written by hand. */
+/* Written by hand, because it is called for every grant. */
 size_t view_granted(const struct api *api, const struct request *request, const char *token,
                     const char *fence, int64_t valid_ms, char *body, size_t size)
 {
