@@ -49,7 +49,8 @@ static void look_at_secret(struct api *api)
                 found.st_mtim.tv_sec == api->secret_mtime.tv_sec &&
                 found.st_mtim.tv_nsec == api->secret_mtime.tv_nsec;
     if (!same && !access_load_secret(api, error, sizeof(error)))
-        log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
+        log_event(LOG_ERROR, "API token could not be read: no caller is let in",
+                  LOG_TEXT_FIELD("error", error));
 }
 
 /* Compares the token in constant time, whatever its first wrong byte. */
@@ -141,10 +142,11 @@ bool access_refuses(struct connection *connection, const struct headers *headers
     }
     enum problem problem = host_problem(connection, headers, version);
     if (problem != PROBLEM_NONE) {
-        turn_away(refusal, problem,
-                  problem == PROBLEM_BAD_REQUEST
-                      ? "exactly one Host header is needed"
-                      : "Host is none of localhost, 127.0.0.1, [::1] and api.allowed_hosts");
+        turn_away(
+            refusal, problem,
+            problem == PROBLEM_BAD_REQUEST
+                ? "exactly one Host header is needed"
+                : "Host is not allowed; allowed: localhost, 127.0.0.1, [::1], api.allowed_hosts");
         return true;
     }
     if (!open && api->config->token_file[0] != '\0' && !is_authorized(api, headers)) {

@@ -71,7 +71,7 @@ static const char *clear_the_way(const struct sockaddr_un *address)
     if (lstat(address->sun_path, &found) != 0)
         return errno == ENOENT ? NULL : strerror(errno);
     if (!S_ISSOCK(found.st_mode))
-        return "a file that is no socket is in the way";
+        return "the path is a file, not a socket";
     if (somebody_listens(address))
         return "another process listens there";
     return unlink(address->sun_path) == 0 ? NULL : strerror(errno);

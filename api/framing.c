@@ -93,7 +93,7 @@ static enum MHD_Result walk_field(void *arg, enum MHD_ValueKind kind, const char
     if (value == NULL)
         value = "";
     if (!field_is_in_its_place(walk, name, value))
-        blame(walk, "a header field goes on in a second line, or has a NUL byte");
+        blame(walk, "a header field continues on a second line, or has a NUL byte");
     if (!is_token(name))
         blame(walk, "a header field's name is not well formed");
     if (has_control(value))
@@ -115,7 +115,7 @@ static const char *body_fault(const struct walk *walk, const char *version)
     if (walk->length != NULL)
         return "Content-Length and Transfer-Encoding came together";
     if (strcasecmp(walk->coding, "chunked") != 0)
-        return "Transfer-Encoding is another one than chunked";
+        return "Transfer-Encoding is not chunked";
     return strcmp(version, "HTTP/1.0") == 0 ? "HTTP/1.0 has no Transfer-Encoding" : NULL;
 }
 

@@ -134,12 +134,12 @@ enum MHD_Result locks_acquire(struct connection *connection)
     /* Without reentrancy (R11) the second acquire of an owner would wait for its first one. */
     if (params->owner_len > 0 && !policy_of(api, request)->reentrant)
         return refuse_parameter(connection, "owner",
-                                "parameter owner: allowed where the key's policy is reentrant, "
-                                "which this one's is not");
+                                "parameter owner: not allowed, because the key's policy is not "
+                                "reentrant");
     if (params->mode == MODE_READ && policy_of(api, request)->form != FORM_SHARED)
         return refuse_parameter(connection, "mode",
-                                "parameter mode: read came; allowed where the key's policy is of "
-                                "kind rw, which this one's is not; here: write");
+                                "parameter mode: read came; allowed: write, because the key's "
+                                "policy is not of kind rw");
     return exchange_submit(connection, &event);
 }
 

@@ -40,7 +40,7 @@ const char *percent_decode(struct text raw, bool plus_is_blank, char *out, size_
             int high = complete ? hex_value(raw.at[i + 1]) : -1;
             int low = complete ? hex_value(raw.at[i + 2]) : -1;
             if (high < 0 || low < 0)
-                return "has a % that two hexadecimal digits do not follow";
+                return "has a % without two hexadecimal digits after it";
             c = (char)(high << 4 | low);
             i += 2;
         }
@@ -389,13 +389,13 @@ const char *params_take_json(struct params *params, const struct config *config,
     if (root == NULL) {
         if (take_json_error(params, &what))
             return NULL;
-        snprintf(error, size, "the body is no JSON: line %d, column %d: %s", what.line, what.column,
-                 what.text);
+        snprintf(error, size, "the body is not JSON: line %d, column %d: %s", what.line,
+                 what.column, what.text);
         return error;
     }
     if (!json_is_object(root)) {
         json_decref(root);
-        return "the body is JSON, but no object";
+        return "the body is JSON, but not an object";
     }
     const char *name;
     json_t *value;
@@ -480,7 +480,7 @@ static void say_bad_value(const struct params *params, const struct config *conf
     snprintf(detail, size, "parameter %s: %s%s%s; allowed: %s%s%s%s%s%s", params->name,
              params->came[0] == '\0' ? "nothing or something unreadable came" : params->came,
              params->came[0] == '\0' ? "" : " came",
-             params->fault == PARAM_NOT_A_TEXT ? ", which is no string" : "", allowed,
+             params->fault == PARAM_NOT_A_TEXT ? ", not a string" : "", allowed,
              max[0] == '\0' ? "" : ", here ", max, bare ? "; did you mean " : "",
              bare ? params->came : "", bare ? "s?" : "");
 }
@@ -499,11 +499,10 @@ bool params_are_fine(const struct params *params, const struct config *config, u
         say_not_allowed(name, allowed, detail, size);
     } else if (params->fault == PARAM_DOUBLED) {
         snprintf(detail, size,
-                 "parameter %s came twice; allowed is once, in the query, the body or the header",
+                 "parameter %s came twice; allowed: once, in the query, the body or the header",
                  readable(name));
     } else if (find(text_of(params->name)) == PARAM_COUNT) {
-        snprintf(detail, size,
-                 "parameter %s: its name is not encoded as UTF-8 and percent-encoding demand",
+        snprintf(detail, size, "parameter %s: its name is not valid UTF-8 or percent-encoding",
                  readable(name));
     } else {
         say_bad_value(params, config, detail, size);

@@ -228,13 +228,13 @@ static void read_target_key(struct connection *connection, struct text raw)
     const char *fault = key_decode(raw, request->key, &request->key_len);
     if (fault == NULL &&
         is_reserved(connection->api, (struct text){request->key, request->key_len}))
-        fault = "begins with lockagent:, which is the agent's own where no prefix is configured";
+        fault = "begins with lockagent:, which only the agent may use if no prefix is configured";
     if (fault == NULL)
         return;
     request->key_len = 0;
     refuse_saying(
         request, PROBLEM_BAD_REQUEST,
-        "the key %s; allowed: 1 to 512 bytes of UTF-8 in which every / stands between two parts",
+        "the key %s; allowed: 1 to 512 bytes of UTF-8 in which every / is between two parts",
         fault);
     snprintf(request->refusal.parameter, sizeof(request->refusal.parameter), "key");
 }
@@ -254,9 +254,10 @@ static struct text strip_authority(struct connection *connection, struct text ta
         len++;
     snprintf(host, sizeof(host), "%.*s", (int)(len < sizeof(host) ? len : 0), rest.at);
     if (connection->listener->checks_host && !access_knows_host(connection->api->config, host))
-        refuse_saying(connection->request, PROBLEM_MISDIRECTED,
-                      "the host of the target is none of localhost, 127.0.0.1, [::1] and "
-                      "api.allowed_hosts");
+        refuse_saying(
+            connection->request, PROBLEM_MISDIRECTED,
+            "the host of the target is not allowed; allowed: localhost, 127.0.0.1, [::1], "
+            "api.allowed_hosts");
     rest = (struct text){rest.at + len, rest.len - len};
     return rest.len > 0 && rest.at[0] == '/' ? rest : text_of("/");
 }
@@ -511,7 +512,7 @@ static void judge_stream(struct request *request)
                       "a stream comes as application/x-ndjson only");
     if (request->params.bound && request->params.renew == RENEW_CALLER) {
         refuse_saying(request, PROBLEM_BAD_REQUEST,
-                      "parameter renew: caller came; allowed: agent, where bind is connection");
+                      "parameter renew: caller came; allowed: agent, if bind is connection");
         snprintf(refusal->parameter, sizeof(refusal->parameter), "renew");
     }
 }
@@ -526,8 +527,8 @@ static void judge_idempotency(struct request *request)
     const struct params *params = &request->params;
     struct text value = text_of(request->idempotency);
     const char *fault = !params_is_secret(value) ? "allowed: 16 to 64 visible ASCII characters"
-                        : params->bound          ? "not where bind is connection"
-                        : params->owner_len > 0  ? "not together with an owner"
+                        : params->bound          ? "not allowed if bind is connection"
+                        : params->owner_len > 0  ? "not allowed together with an owner"
                         : params->given & 1U << PARAM_TOKEN ? "give it or the token"
                                                             : NULL;
     if (fault == NULL)

@@ -391,7 +391,7 @@ static bool open_listener(struct api *api, const struct config_address *address,
     }
     listener->daemon = start_daemon(listener);
     if (listener->daemon == NULL)
-        snprintf(error, error_size, "listen: %s: libmicrohttpd does not start", address->text);
+        snprintf(error, error_size, "listen: %s: libmicrohttpd could not start", address->text);
     return listener->daemon != NULL;
 }
 
@@ -503,7 +503,8 @@ void api_reload(struct api *api, const struct config *config)
     char error[CONFIG_TEXT + 64];
     api->config = config;
     if (!access_load_secret(api, error, sizeof(error)))
-        log_event(LOG_ERROR, "nobody can use the API", LOG_TEXT_FIELD("error", error));
+        log_event(LOG_ERROR, "API token could not be read: no caller is let in",
+                  LOG_TEXT_FIELD("error", error));
 }
 
 bool api_has_callers(const struct api *api)

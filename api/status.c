@@ -181,7 +181,7 @@ static void end_rows(struct status *status, const struct table *table, uint32_t 
         buffer_printf(page, "<p>Only the first %d are shown: filter by key to see others.</p>\n",
                       ROWS_MAX);
     else if (table->shown == 0 && all > 0)
-        buffer_add_text(page, "<p>None whose key has this in it.</p>\n");
+        buffer_add_text(page, "<p>No key contains this.</p>\n");
     else if (table->shown == 0)
         buffer_add_text(page, "<p>None.</p>\n");
     end_section(page);

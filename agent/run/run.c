@@ -211,10 +211,9 @@ static bool check_words(struct run_options *options, int ours, char **argv, bool
     options->key = argv[optind];
     fault = key_fault(text_of(options->key));
     if (fault != NULL)
-        run_say(
-            NULL,
-            "the key %s; allowed: 1 to %d bytes of UTF-8 in which every / stands between two parts",
-            fault, LIMIT_KEY_BYTES);
+        run_say(NULL,
+                "the key %s; allowed: 1 to %d bytes of UTF-8 in which every / is between two parts",
+                fault, LIMIT_KEY_BYTES);
     return fault == NULL;
 }
 

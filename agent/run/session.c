@@ -476,7 +476,7 @@ int run_session(const struct run_options *options, struct config *config)
     session.policy = &config->policies[core_policy_of(loop_core(session.loop), session_key())];
     session.group = session.policy->core.groups[0];
     if (session_key_is_reserved()) {
-        run_say(options->key, "such keys are the agent's own where no prefix is configured");
+        run_say(options->key, "only the agent may use such keys if no prefix is configured");
         return RUN_EXIT_FAILED;
     }
     if (options->reads && session.policy->core.form != FORM_SHARED) {
