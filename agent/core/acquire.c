@@ -1,5 +1,5 @@
-/* One attempt at a lock: ask all masters at once (R1), number the grant (R12), check what validity
- * is left (R4), or undo (R5). */
+/* One attempt at a lock: ask all masters at once (R1), number the grant (R12), check the rest of
+ * the validity (R4), or undo (R5). */
 #include "internal.h"
 
 #include <string.h>
@@ -8,17 +8,17 @@
 
 /* ---- the slots of a semaphore ---- */
 
-/* A semaphore has N slots, each of them an ordinary mutex with a name and a fence key of its own
- * (R20). So it is exact over a quorum, and all that is known of locks holds for each slot.
+/* A semaphore has N slots. Each is an ordinary mutex with a name and a fence key of its own (R20).
+ * So it is exact over a quorum, and all rules of locks hold for each slot.
  *
  *   search --draw a slot--> attempt --granted------------------------> held
  *               ^              |
- *               |          refused, and told which slots are taken there
+ *               |          refused, with the slots that are taken there
  *               |              v
- *               '---yes-- is one left that may be free? --no--> as any lost attempt: wait, or 409
+ *               '---yes-- may another slot be free? --no--> as any lost attempt: wait, or 409
  *
- * An attempt names one slot, the same on all masters. If each master gave what it has free, or
- * counted who is in, more than N would come in (R20).
+ * An attempt names one slot, the same on all masters. If each master gave one of its free slots, or
+ * counted holders, there could be more than N holders (R20).
  *
  * A key of a mutex is a semaphore with one slot that has no number: its search is one attempt. */
 
@@ -46,7 +46,7 @@ static slot_set held_here(const struct key *key)
     return held;
 }
 
-/* Those that may be free: of them those that a quorum called free, if there are any. */
+/* Returns the slots that may be free; only those that a quorum called free, if there are any. */
 static slot_set candidates(const struct key *key)
 {
     CORE_ASSERT(key->form == FORM_SLOTS);
@@ -63,20 +63,21 @@ void slot_search_begun(struct core *core, struct key *key, enum cause cause)
     admission_awaited(core, key, cause);
 }
 
-/* The next attempt is the first one since then. */
+/* Returns true if the next attempt is the first one of a search. */
 static bool slot_search_is_new(const struct key *key)
 {
     return key->contest->search.tried == 0;
 }
 
-/* The slot that the next attempt asks for, as the permit of its token: by chance one of those that
- * may be free. 0: the key is a mutex. */
+/* Draws the slot for the next attempt, as the permit of its token, by chance from those that may be
+ * free. Returns 0 if the key is a mutex. */
 static uint8_t slot_draw(struct core *core, struct key *key)
 {
     if (key->form != FORM_SLOTS)
         return 0;
     slot_set from = candidates(key);
-    if (from == 0) { /* the last one was taken here since: what was heard before says nothing */
+    /* The last candidate was taken at this agent meanwhile, so the search begins again. */
+    if (from == 0) {
         key->contest->search = (struct search){0};
         from = candidates(key);
     }
@@ -86,14 +87,14 @@ static uint8_t slot_draw(struct core *core, struct key *key)
     return (uint8_t)(1 + __builtin_ctzll(from));
 }
 
-/* A master refused the attempt: `taken` are the slots of the key that it has no room in. */
+/* Notes that a master refused the attempt. `taken`: slots of the key that are taken there. */
 static void slot_heard(struct lock *lock, uint8_t master, slot_set taken)
 {
     CORE_ASSERT(master < lock->round.total);
     lock->errand->denials[master].taken = taken | set_of_slot(lock->token.permit);
 }
 
-/* What the masters that refused this attempt said of all slots replaces what was said before. */
+/* Replaces the state of all slots by the replies of the masters that refused this attempt. */
 static void compare_refusals(const struct lock *lock, struct search *search)
 {
     const struct round *round = &lock->round;
@@ -112,8 +113,8 @@ static void compare_refusals(const struct lock *lock, struct search *search)
     }
 }
 
-/* An attempt was lost to another holder. False where no other slot can be free: that was the
- * search, as it always is with a mutex. */
+/* Notes that the attempt was lost to another holder. Returns false if no other slot can be free.
+ * Then the search is lost, as it always is for a mutex. */
 MUST_CHECK static bool slot_refused(struct lock *lock)
 {
     CORE_ASSERT(lock_is_attempt(lock));
@@ -125,7 +126,8 @@ MUST_CHECK static bool slot_refused(struct lock *lock)
     return candidates(lock->key) != 0 && !MUTANT(SEARCH_ENDS_EARLY);
 }
 
-/* How many attempts the search took that was just won; a mutex and a hand-over take one. */
+/* Returns the number of attempts of the search that was just won; 1 for a mutex and for a
+ * hand-over. */
 static uint8_t slot_attempts(const struct lock *lock)
 {
     CORE_ASSERT(lock->key->contest != NULL);
@@ -135,12 +137,12 @@ static uint8_t slot_attempts(const struct lock *lock)
 
 /* ---- the queue of a key ---- */
 
-/* The queue of a key (R9): requests in order of arrival, and what those are told that leave it
+/* The queue of a key (R9): requests in order of arrival, and the answers of those that leave it
  * without the lock.
  *
- *   waiters   want to wait. The first of them contends, and is handed the key by a holder here
- *             that releases it.
- *   once      want one answer now. They share the fate of the attempt that is under way, or cause
+ *   waiters   want to wait. The first of them contends. If a holder at this agent releases the key,
+ *             it is handed to the first.
+ *   once      want one answer now. They get the result of the attempt that is under way, or cause
  *             one. */
 
 struct effect_answer queue_refusal_of_hold(const struct core *core, const struct lock *holder,
@@ -218,7 +220,7 @@ static void answer_failure(struct core *core, struct key *key, enum mode mode, b
     }
 }
 
-/* Who contends is answered by what comes of that. */
+/* Refuses the waiters. Those with an attempt under way get its result instead. */
 static void refuse_while_draining(struct core *core, struct key *key)
 {
     struct link *next;
@@ -231,7 +233,8 @@ static void refuse_while_draining(struct core *core, struct key *key)
     }
 }
 
-/* R18: those of the other mode, or who come behind the readers that contended side by side. */
+/* Begins the next attempts of a key with readers (R18): those of the other mode, or of readers
+ * behind those that contended. */
 static void let_others_contend(struct core *core, struct key *key)
 {
     if (core->draining || !key_admits(key) || readers_next(key) == NULL)
@@ -240,22 +243,23 @@ static void let_others_contend(struct core *core, struct key *key)
     admission_awaited(core, key, CAUSE_ARRIVAL);
 }
 
-/* R18: a reader that waits was refused, so none begins beside those that are under way, and who
- * stands in line for a place leaves it. */
+/* Begins no more attempts (R18), because a reader that waits was refused. The key leaves the
+ * admission queue. */
 static void let_none_contend(struct core *core, struct key *key)
 {
     key->contest->is_refused = key->contest->attempts > 0;
     admission_left(core, key);
 }
 
-/* Who stood there for a place beside those that contend may have been answered with them. */
+/* Takes the key out of the admission queue if no reader is left that may begin: it may have been
+ * answered with the others. */
 static void leave_line(struct core *core, struct key *key)
 {
     if (key->form == FORM_SHARED && (!key_admits(key) || readers_next(key) == NULL))
         admission_left(core, key);
 }
 
-/* An attempt of this mode for `contender` has failed. */
+/* Answers or delays the requests after an attempt of this mode for `contender` has failed. */
 static void queue_attempt_failed(struct core *core, struct key *key, struct core_request *contender,
                                  enum mode mode)
 {
@@ -281,7 +285,7 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
     key_release(core, key);
 }
 
-/* Somebody wants the key, and nothing is under way or planned for it. */
+/* Returns true if a request wants the key, and no attempt is under way or planned. */
 static bool is_neglected(const struct core *core, const struct key *key)
 {
     const struct contest *contest = key->contest;
@@ -299,7 +303,7 @@ void queue_attempt_won(struct core *core, struct key *key, const struct lock *lo
     if (holder != NULL)
         answer_once(core, key, holder);
     else if (is_neglected(core, key))
-        slot_search_begun(core, key, CAUSE_ARRIVAL); /* another permit may be free (R20) */
+        slot_search_begun(core, key, CAUSE_ARRIVAL); /* Another slot may be free (R20). */
     if (key->form == FORM_SHARED)
         let_others_contend(core, key);
     leave_line(core, key);
@@ -309,7 +313,7 @@ void queue_attempt_won(struct core *core, struct key *key, const struct lock *lo
 
 enum {
     SMOOTHING = 8,
-    HEARING_US = 1000, /* for what lies unread then: one turn of the loop */
+    HEARING_US = 1000, /* Time to receive replies that are not read yet: one turn of the loop. */
 };
 
 static void take_random(struct core *core, struct token *token)
@@ -327,10 +331,10 @@ static struct core_request *contender_of(struct core *core, struct lock *lock)
     return lock->errand->contender == NO_REQUEST ? NULL : &core->requests[lock->errand->contender];
 }
 
-/* R9: when as many of `masters` have let go of the other holders' leases, or of their guard, as
- * make a quorum with those that may be free now: the time after which a retry can win. Who has not
- * answered yet may be; if all were waited for, one that has another contender's key, which is
- * undone at once, would make it a whole ttl. */
+/* Returns the time in ms after which a retry can win (R9), or -1 if it is not known. Then so many
+ * of `masters` have lost the other holders' leases, or their guard, that they are a quorum with
+ * those that may be free now. A pending master may be free. Waiting for its reply could delay the
+ * retry by a whole ttl: it may have another contender's key, which will be undone. */
 static int64_t free_in_ms(const struct lock *lock, master_set masters)
 {
     CORE_ASSERT((masters & ~set_first(lock->round.total)) == 0);
@@ -341,7 +345,8 @@ static int64_t free_in_ms(const struct lock *lock, master_set masters)
     for (uint8_t m = 0; m < round->total; m++) {
         uint32_t busy_ms = lock->errand->denials[m].busy_ms;
         if (!set_has(masters, m) || busy_ms == UINT32_MAX)
-            continue; /* who does not say when, a foreign key for one, is not waited for */
+            /* Skip masters that do not say when their lease ends (a foreign key, for example). */
+            continue;
         size_t i = count++;
         for (; i > 0 && sorted[i - 1] > busy_ms; i--)
             sorted[i] = sorted[i - 1];
@@ -353,7 +358,8 @@ static int64_t free_in_ms(const struct lock *lock, master_set masters)
     return sorted[(needed <= count ? needed : count) - 1];
 }
 
-/* D5.3: where the masters that are guarded would make a quorum with those that vote. */
+/* Returns the time in ms until enough guards are over, if the guarded masters would make a quorum
+ * with those that vote (D5.3). Otherwise -1. */
 static int64_t guard_ends_in_ms(const struct lock *lock)
 {
     const struct round *round = &lock->round;
@@ -382,7 +388,7 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     bool has_more = answer == ANSWER_LOCK_HELD && slot_refused(lock);
     bool goes_on = has_more && !core->draining;
     if (has_more && core->draining)
-        key->contest->last_answer = ANSWER_DRAINING; /* another slot may be free */
+        key->contest->last_answer = ANSWER_DRAINING; /* Another slot may be free. */
     enum cause cause = lock->cause;
     enum mode mode = lock->terms.mode;
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
@@ -433,8 +439,8 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
     queue_attempt_won(core, key, lock);
 }
 
-/* The grant's number is known. Raise it where it is not stored yet, on masters that hold the token,
- * unless a quorum stores it. */
+/* Acts on the number of the grant. If no quorum stores it yet, raises it on the masters that have
+ * the token and do not store it. */
 static void attempt_numbered(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->fencing);
@@ -500,7 +506,7 @@ static void decide_attempt(struct core *core, struct lock *lock)
     }
 }
 
-/* A lock for what `request` asks, with a token of its own. */
+/* Returns a lock for `request`, with a token of its own. */
 static struct lock *lock_for(struct core *core, struct key *key, struct core_request *request,
                              uint8_t permit, enum cause cause)
 {
@@ -514,12 +520,13 @@ static struct lock *lock_for(struct core *core, struct key *key, struct core_req
     lock_index_token(core, lock);
     lock->errand->contender = request->slot;
     request->attempt = lock;
-    lock->acquired_at = core->now; /* until it is granted: before the first byte was sent */
+    /* Until it is granted, this is the time before the first byte was sent. */
+    lock->acquired_at = core->now;
     lock->terms = request->terms;
     lock_keep_words(core, lock, &request->words);
     lock_index_secret(core, lock);
     lock->asked_ttl_ms = lock->terms.ttl_ms;
-    policy_fit_lock_delay(core, lock); /* the policies may have changed while it waited */
+    policy_fit_lock_delay(core, lock); /* The policies may have changed while it waited. */
     if (MUTANT(READ_QUORUM_ONE_SHORT) && lock->terms.mode == MODE_READ && lock->quorum > 1)
         lock->quorum--;
     lock->cause = cause;
@@ -527,7 +534,7 @@ static struct lock *lock_for(struct core *core, struct key *key, struct core_req
     return lock;
 }
 
-/* R1: all masters at once. */
+/* Sends the question to all masters at once (R1). */
 static void ask_masters(struct core *core, struct lock *lock, enum op op)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING);
@@ -544,7 +551,7 @@ static void ask_masters(struct core *core, struct lock *lock, enum op op)
         else
             outbox_send(core, lock, op, group->up);
     } else {
-        /* too few masters are up: nothing was written, nothing is to be undone */
+        /* Too few masters are up. Nothing was sent, so nothing is undone. */
         decide_attempt(core, lock);
     }
 }
@@ -584,7 +591,7 @@ static uint32_t clipped_ms(int64_t ms)
     return ms < 0 || ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-/* D5.3: it has no vote yet; the answer says for how long. */
+/* Notes for how long the master has no vote (D5.3), for the answer. */
 static void heard_guard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->vote == VOTE_GUARDED);
@@ -612,8 +619,8 @@ static void heard_holder(struct lock *lock, const struct event_reply *reply)
         memcpy(key->contest->last_holder, reply->holder.at, key->contest->last_holder_len);
 }
 
-/* What the first phase tells besides its vote: how long a round trip takes, the number that the
- * master stores (R12), and how many agents wait for the key (R9). */
+/* Notes the other contents of a reply of the first phase: the time of a round trip, the number that
+ * the master stores (R12), and the number of agents that wait for the key (R9). */
 static void heard_first_phase(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING);
@@ -627,7 +634,7 @@ static void heard_first_phase(struct core *core, struct lock *lock, const struct
         lock->key->contest->channel.agents = reply->agents;
 }
 
-/* What a reply of the round tells besides its vote. */
+/* Notes all contents of a reply beside its vote. */
 static void heard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     if (lock->round.op != OP_RAISE)
@@ -654,7 +661,7 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
         lock->written &= (master_set)~set_of(reply->master);
     const struct round *round = &lock->round;
     if (reply->op != round->op || !outbox_takes(core, lock, reply))
-        return; /* a late word on an earlier phase decides nothing */
+        return; /* A late reply to an earlier phase decides nothing. */
     if (MUTANT(T0_STAMPED_LATE) && round->op != OP_RAISE &&
         (round->yes | round->no | round->failed) == set_of(reply->master))
         lock->acquired_at = core->now;
@@ -662,8 +669,9 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
     decide_attempt(core, lock);
 }
 
-/* R3: the masters' time is up; who has not answered is unknown. Where this process is late itself,
- * and was not stopped (R14), what came in time may lie unread: it is heard first, once. */
+/* Ends the time of the masters (R3): votes that are pending are unknown. If this process itself is
+ * late, and was not stopped (R14), replies may have arrived that are not read yet. They are
+ * received first, once. */
 void attempt_timer(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock_is_attempt(lock));
@@ -680,7 +688,8 @@ void attempt_timer(struct core *core, struct lock *lock)
 void attempt_voided(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock_is_attempt(lock) && lock->is_void);
-    ticket_attempt_failed(core, lock, ANSWER_LOCK_HELD); /* it keeps its place among the waiters */
+    /* It keeps its position among the waiters. */
+    ticket_attempt_failed(core, lock, ANSWER_LOCK_HELD);
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
 }
 

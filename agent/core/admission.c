@@ -1,25 +1,26 @@
-/* Rounds in flight are bounded by what the masters answer (R16).
+/* Bounds the rounds in flight by the speed of the masters (R16).
  *
- *   a key wants a round --> line of its group --EVENT_FLUSH, a place--> in flight --> place free
- *                            in order of coming                         decided, or abandoned
+ *   a key needs a round --> queue of its group --EVENT_FLUSH--> in flight --> the next may begin
+ *                           in order of arrival  below the limit  decided, or abandoned
  *
- * Rounds beyond what the masters can answer in time would each outlive node_timeout, be undone, and
- * be asked again: the more are asked, the fewer are answered. So the limit grows by ROUNDS_GROWTH a
- * round trip while somebody waits and the masters are quick, and is halved as a decision takes more
- * than half of the time that is left between the quickest one and node_timeout, at most once in
- * such a time: what is in flight then was asked under the limit before.
+ * If the masters get more rounds than they can answer in time, each round outlives node_timeout, is
+ * undone, and is asked again: the more rounds, the fewer answers. So the limit grows by
+ * ROUNDS_GROWTH a round trip while keys wait and the masters are quick. It is halved if a decision
+ * takes more than half of the time between the quickest decision and node_timeout. That happens at
+ * most once per such time, because the rounds in flight then were asked under the earlier limit.
  *
- * Who waits has sent nothing: its round, and the clock of its round, begin with its place, right
- * before the bytes are written (R4). Only rounds that ask for a lock that is not held here are
- * counted: hand-overs, releases, renewals, repairs and undoing relieve, or keep promises, and never
- * wait.
+ * A key that waits has sent nothing. Its round, and the clock of the round, begin right before the
+ * bytes are written (R4). Only rounds for locks that this agent does not hold are counted.
+ * Hand-overs, releases, renewals, repairs and undoing relieve the masters or keep promises, and
+ * never wait.
  *
- * Guests are reads and adoptions of what this agent does not hold. They have a queue of their own.
- * They take the places that no key waits for, and a quarter of as many in any case, so that they
- * cost an acquire little and are not kept out by many. They do not move the limit.
+ * Guests are reads and adoptions of locks that this agent does not hold. They have a queue of their
+ * own. A quarter of the limit is always theirs, so that many acquires do not keep them out. They
+ * may have more only if no key waits, so that they cost an acquire little. They do not move the
+ * limit.
  *
- * Masters that say nothing at all are away, and asking less brings none of them back: a round that
- * they cost changes nothing. */
+ * Masters that do not reply to anything are away, and fewer rounds would not bring them back. So a
+ * round during an outage does not change the limit. */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -77,8 +78,9 @@ static bool is_due(const struct core *core, uint8_t group)
     return has_room(core, group) && !list_is_empty(&core->groups[group].admission.line);
 }
 
-/* A quarter of the limit, at least one: always; beyond that what the keys leave free, up to a half:
- * masters answer in order, so a holder's renewal waits behind the guests that were there first. */
+/* Returns true if a guest may begin. A quarter of the limit, at least one, is always theirs. If no
+ * key waits, they may have up to half of it. It is no more because masters answer in order, so a
+ * holder's renewal waits behind the guests that came first. */
 static bool has_room_for_guest(const struct core *core, uint8_t group)
 {
     CORE_ASSERT(group < core->group_count);
@@ -225,7 +227,8 @@ static void grow(struct core *core, uint8_t group)
         admission->credit -= rounds->limit++;
 }
 
-/* Where all have become slow the quickest of long ago says nothing any more. */
+/* Halves the limit. If all masters have become slow, the earlier quickest decision does not count
+ * any more. */
 static void halve(struct core *core, uint8_t group, int64_t took_us)
 {
     CORE_ASSERT(took_us >= 0);
@@ -240,7 +243,7 @@ static void halve(struct core *core, uint8_t group, int64_t took_us)
     admission->quickest_us += (took_us - admission->quickest_us) / DECISION_SMOOTHING;
 }
 
-/* Fewer masters than a quorum have said anything at all since the round was sent. */
+/* Returns true if fewer masters than a quorum have replied to anything since the round was sent. */
 static bool is_outage(const struct group *group, const struct round *round)
 {
     CORE_ASSERT(round->quorum >= 1 && round->total == group->config.masters);
@@ -258,7 +261,7 @@ void admission_decided(struct core *core, const struct lock *lock)
     struct admission *admission = &group->admission;
     const struct round *round = &lock->round;
     bool was_sent = lock->written != 0;
-    /* an agent that stood still knows nothing of how long its masters take (R14) */
+    /* An agent that stood still cannot measure its masters (R14). */
     if (!lock->has_place || !was_sent || core->stalled)
         return;
     int64_t took_us = instant_us_between(round->started, core->now),

@@ -1,29 +1,29 @@
 /* Adoption: a PUT with a token that this agent does not know, because it restarted or because the
- * caller goes to several agents (D3).
+ * caller uses several agents (D3.4).
  *
  * A master counts only if its value has the random part and exactly the token's fencing number. No
- * key is created after the validity that it was created for (outbox.c), so a quorum of such
- * masters proves that nobody held the lock since. The same random part with another number proves
- * nothing, unless a quorum has it: a master that was not needed for the grant may not know the
- * number that it got. An adoption creates no key.
+ * key is created after the validity that it was created for (outbox.c). So a quorum of such masters
+ * proves that no other caller held the lock in between. The same random part with another number
+ * proves nothing, unless a quorum has it: a master that was not needed for the grant may not know
+ * the grant's number. An adoption creates no key.
  *
- * Who owns it: a token is one hold, of whoever presents it, and masters keep it for the longest
- * lease that any agent asked for. The value on a master names one agent, the owner: each adoption
- * writes its own name. Only the owner renews, repairs, and releases what no holder asked to be
- * released; all others are told `moved`.
+ * A token is one hold, whichever caller presents it. Masters keep it for the longest lease that
+ * any agent asked for. The value on a master names one agent, the owner of the hold there. Each
+ * adoption writes its own name. Only the owner renews and repairs the key, and releases it without
+ * a request of the holder. Other agents get the reply `moved`.
  *   1. No other token is granted before the last validity that any agent has reported for this one
- *      is over, but after a DELETE: an earlier agent touches nothing of what it does not own, and
- *      an adopted hold is left to run out, never released at its end.
- *   2. At most one agent is confirmed by a quorum, because a master names one. Of several that
- *      adopt at once each that is answered 200 may be the last one or stand before it, as if they
- *      had been asked one after the other; whoever is not named by a quorum in the end extends
- *      nothing any more, and says `lost` (taken) or lets its validity end. Until then several
- *      agents may report the same token; it is the same hold.
- *   3. What a holder asks for works at any agent: a PUT at one that has lost the hold adopts it
- *      back, and a DELETE compares the random part, and the number where the agent does not hold
- *      it.
- * An adoption that fails may have written its name on some masters: they deny the owner before, and
- * the next PUT at any agent decides. */
+ *      is over, unless it was released by DELETE. An earlier agent does not change keys that it
+ *      does not own, and an adopted hold runs out at its end and is never released then.
+ *   2. At most one agent is confirmed by a quorum, because a master names one owner. If several
+ *      agents adopt at once, each answer of 200 is right, as if the PUTs had come one after the
+ *      other. An agent that no quorum names in the end extends nothing any more. It reports `lost`
+ *      (taken) or lets its validity end. Until then several agents may report the same token; it is
+ *      the same hold.
+ *   3. A request of the holder works at any agent. A PUT at an agent that has lost the hold adopts
+ *      it back. A DELETE compares the random part, and the number if the agent does not have the
+ *      hold.
+ * An adoption that fails may have written its name on some masters. These deny the former owner,
+ * and the next PUT at any agent decides. */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -45,8 +45,9 @@ static bool is_mode_unknown(const struct lock *lock)
     return lock->key->form == FORM_SHARED && lock->round.yes == 0 && !MUTANT(ADOPT_UNHEARD_WRITES);
 }
 
-/* The masters were asked before the key was granted here, so the token was released since. A read
- * here shows nothing of a token that may be another read's, which is held beside it. */
+/* Returns true if the masters were asked before the key was granted at this agent: then the token
+ * was released since. A read held here proves nothing about a token that may be another read's,
+ * because both can be held. */
 static bool is_outdated(const struct core *core, const struct lock *lock)
 {
     const struct lock *holder = key_obstacle(lock->key, lock->terms.mode, lock->token.permit);
@@ -54,7 +55,7 @@ static bool is_outdated(const struct core *core, const struct lock *lock)
         return false;
     if (holder->terms.mode == MODE_READ && is_mode_unknown(lock))
         return false;
-    /* a read carries the number of the write before it (R19) */
+    /* A read carries the number of the write before it (R19). */
     uint64_t last = holder->token.fence + (holder->terms.mode == MODE_READ);
     return lock->fencing ? last > lock->token.fence
                          : instant_before(lock->round.started, holder->acquired_at);
@@ -69,7 +70,7 @@ static void adoption_lost(struct core *core, struct lock *lock)
     else if (round_denies(&lock->round))
         answer = lock->errand->strange != 0 || round_has_other(&lock->round) ? ANSWER_TOKEN_MISMATCH
                                                                              : ANSWER_NOT_HELD;
-    /* C4: only the masters can tell whether another agent has it now */
+    /* Only the masters know whether another agent has it now (C4). */
     if (lock->reason != REASON_NONE &&
         (answer != ANSWER_QUORUM_UNAVAILABLE || MUTANT(SILENCE_IS_LOSS)))
         answer = ANSWER_LOCK_LOST;
@@ -77,8 +78,8 @@ static void adoption_lost(struct core *core, struct lock *lock)
     lock_free(core, lock);
 }
 
-/* What is left here of its time before: it is not lost any more, and no release of it may
- * follow. */
+/* Removes this agent's earlier records of the hold: it is not lost any more, and may not be
+ * released for that. */
 static void forget_lost(struct core *core, const struct lock *adopted)
 {
     CORE_ASSERT(adopted->state == LOCK_ADOPTING);
@@ -92,13 +93,14 @@ static void forget_lost(struct core *core, const struct lock *adopted)
     }
 }
 
-/* A quorum has the adopted token: an attempt here can not win, and a hold here was released
- * elsewhere before. */
+/* Ends what this agent has of the key, because a quorum has the adopted token: an attempt here
+ * cannot win, and a hold here was released at another agent. */
 static void make_way(struct core *core, struct key *key, const struct lock *adopted)
 {
     CORE_ASSERT(key->references > 0);
     holds_make_way(core, key, adopted);
-    /* perhaps one that the hold's end has begun; those who read are refused by the masters */
+    /* The end of the hold may have begun an attempt. Attempts of readers are refused by the
+     * masters. */
     struct lock *attempt = key_obstacle(key, MODE_READ, adopted->token.permit);
     if (attempt != NULL)
         attempt_abandoned(core, attempt);
@@ -118,7 +120,7 @@ static void adoption_won(struct core *core, struct lock *lock)
     make_way(core, key, lock);
     forget_lost(core, lock);
     lock->reason = REASON_NONE;
-    lock->adopted = lock->delivered = true; /* its caller has the token already */
+    lock->adopted = lock->delivered = true; /* Its caller has the token already. */
     lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
     hold_begun(core, lock, from);
     if (!key_admits(key))
@@ -129,11 +131,11 @@ static void adoption_won(struct core *core, struct lock *lock)
     while ((request = request_first(&lock->requests)) != NULL) {
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
-        /* R22: what others take has no number */
+        /* Holds of Java have no number (R22). */
         answer.continuous = lock->fencing && lock->key->form != FORM_REDISSON;
         request_answer(core, request, answer);
     }
-    queue_attempt_won(core, key, lock); /* who contended here learns that the key is held */
+    queue_attempt_won(core, key, lock); /* Requests that contend here learn that the key is held. */
 }
 
 static void decide_adoption(struct core *core, struct lock *lock)
@@ -151,23 +153,23 @@ static void decide_adoption(struct core *core, struct lock *lock)
     }
 }
 
-/* What its holder knows of it, and may come back to: it is the same hold (R11, D3). The ttl is that
- * of the PUT, and the max_hold begins anew. `lost` may have made room for another ended lock in
- * this step: its slot is used again only after it. */
+/* Takes over the parts of the same hold that its holder knows and may use again (R11, D3.5). The
+ * ttl is that of the PUT, and max_hold begins anew. `lost` may have made room for another ended
+ * lock in this step: its slot is used again only after the step. */
 static void take_from_lost(struct core *core, struct lock *lock, const struct lock *lost)
 {
     CORE_ASSERT(lost->state == LOCK_LOST || lost->state == LOCK_ENDED);
     lock->terms = lost->terms;
     lock_keep_words(core, lock, lock_words(lost));
-    lock->terms.bound = false; /* its connection has ended, or its caller has left it */
+    lock->terms.bound = false; /* The connection has ended, or the caller has left it. */
     lock->reason = lost->reason;
     lock->moved = lost->moved;
 }
 
-/* A PUT is its holder's latest wish: what earlier releases of the token still owe is not tried
- * again. One that was sent may still run where its fate is unknown, and would delete what is
- * adopted: the masters of which that is true. What is out on a connection that stands is ahead of
- * the question (R5). */
+/* Cancels releases of the token that are still owed, because the PUT is its holder's latest
+ * request. Returns the masters on which an earlier release may still be in flight. Such a release
+ * would delete the adopted key. A release on a connection that is still up arrives before the
+ * question (R5). */
 static master_set leave_off_releases(struct core *core, const struct key *key,
                                      const struct token *token)
 {
@@ -184,7 +186,7 @@ static master_set leave_off_releases(struct core *core, const struct key *key,
     return doubtful;
 }
 
-/* `lost`: what this agent had of it before, or NULL. */
+/* Begins the adoption. `lost`: this agent's earlier record of the hold, or NULL. */
 static void begin_adoption(struct core *core, struct key *key, struct core_request *request,
                            const struct token *token, const struct lock *lost)
 {
@@ -200,7 +202,8 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
         return;
     }
-    lock = lock_new(core, key, LOCK_ADOPTING, MODE_WRITE); /* as far as is known */
+    /* The mode is not known yet; a write is assumed. */
+    lock = lock_new(core, key, LOCK_ADOPTING, MODE_WRITE);
     if (lock == NULL) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS});
         return;
@@ -215,7 +218,7 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
         lock->terms.ttl_ms = request->terms.ttl_ms;
     lock->asked_ttl_ms = lock->terms.ttl_ms;
     lock->terms.renew = request->terms.renew == RENEW_UNSET ? RENEW_CALLER : request->terms.renew;
-    /* who knows what it was taken with */
+    /* The lease of the hold is not known. */
     lock->lease_until = instant_after_ms(core->now, core->max_ttl_ms);
     lock->written = lock->unheard = set_first(group->config.masters);
     if (lost == NULL)
@@ -252,7 +255,8 @@ void adoption_of_lost(struct core *core, struct lock *lost, struct core_request 
     begin_adoption(core, request->key, request, &token, lost);
 }
 
-/* A DELETE deletes on masters that may have said yes before. */
+/* Ends adoptions of the token, because a DELETE deletes the key on masters that may have confirmed
+ * it before. */
 void adoption_released(struct core *core, struct key *key, const struct token *token)
 {
     struct lock *next = lock_index_next(core, key, token, NULL);
@@ -266,7 +270,7 @@ void adoption_released(struct core *core, struct key *key, const struct token *t
     }
 }
 
-/* R17: what the token is a part of, in the masters' words. */
+/* Takes the mode and label from the master's entry with the token (R17). */
 static void take_from_entry(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING && reply->op == OP_ADOPT);
@@ -294,7 +298,7 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
     decide_adoption(core, lock);
 }
 
-/* R14: what was asked before a master's clock gained on ours counts for nothing. */
+/* Asks again if a master's clock gained on ours, because earlier replies do not count (R14). */
 static void ask_anew(struct core *core, struct lock *lock)
 {
     struct group *group = lock_group(core, lock);

@@ -1,17 +1,17 @@
-/* The invariants of the tables (state.h), executable: every broken one is a fault of this program.
- * For tests, which call it between two steps. */
+/* Checks the invariants of the tables (state.h). A broken one is a fault of this program. For
+ * tests, which call it between two steps. */
 #include "core_assert.h"
 #include "internal.h"
 #include "state.h"
 
-/* What the walk finds, to be compared with what is counted as it happens. */
+/* The results of the walk, to be compared with the running counts. */
 struct found {
     uint32_t under_way, ended, requests, waiters, held, timers, renewals;
     uint32_t in_flight[LIMIT_GROUPS], guests[LIMIT_GROUPS], guests_waiting[LIMIT_GROUPS];
     uint32_t held_by_policy[LIMIT_POLICIES];
     uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS];
     uint32_t contests, errands, words;
-    uint64_t references; /* of keys */
+    uint64_t references; /* References to keys. */
 };
 
 static uint32_t length_of(const struct list *list)
@@ -24,7 +24,8 @@ static uint32_t length_of(const struct list *list)
     return length;
 }
 
-/* It is armed if and only if it must be, at the place where it is believed to be. */
+/* Asserts that the timer is armed if and only if it must be, and that its index in the heap is
+ * right. */
 static void check_timer(const struct timers *timers, uint32_t timer, bool must, bool may)
 {
     CORE_ASSERT(timers_is_armed(timers, timer) ? may : !must);
@@ -216,7 +217,7 @@ static void check_occupants(const struct key *key)
     CORE_ASSERT(contending <= 1 || key->form == FORM_SHARED);
 }
 
-/* Returns its references: invariant 5, together with their sum. */
+/* Returns its references: their number and their sum are invariant 5. */
 static uint32_t check_key(const struct core *core, const struct key *key, struct found *found)
 {
     CORE_ASSERT(key_find(core, key_text(key)) == key);
@@ -236,7 +237,8 @@ static void check_heap(const struct timers *timers)
         CORE_ASSERT(!instant_before(timers->heap[place].at, timers->heap[(place - 2) / 4 + 1].at));
 }
 
-/* What has the keys, locks and attempts of now; and of the step before, until the next one. */
+/* Compares the slots in use with the keys, locks and attempts that were found, and with those that
+ * were freed in this step. */
 static void check_slots(const struct core *core, uint32_t keys, const struct found *found)
 {
     uint32_t left = 0, words = found->words;
@@ -303,7 +305,7 @@ void core_check(const struct core *core)
     for (uint32_t i = 0; i < core->locks_used; i++)
         check_lock(core, lock_at(core, i), &found);
     for (uint32_t i = 0; i < core->requests_used; i++) {
-        if (core->requests[i].generation != 0) /* its number was used before */
+        if (core->requests[i].generation != 0) /* Its number was used before. */
             check_request(core, &core->requests[i], &found);
     }
     for (uint32_t i = 0; i < core->keys_used; i++) {

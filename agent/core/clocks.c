@@ -5,29 +5,28 @@
  *              \       /                              \       /
  *    master     `--T1-'                                `--T2-'
  *
- *   least = (T2 - T1) - (r2 - s1)    so much the master gained on this agent at the least,
- *   most  = (T2 - T1) - (s2 - r1)    and at the most
+ *   least = (T2 - T1) - (r2 - s1)    the least that the master gained on this agent   most  = (T2 -
+ * T1) - (s2 - r1)    the most
  *
- * If the least is more than the drift allows for, the master gained the most. Which of the two
- * clocks is wrong makes no difference: leases on that master end earlier than this agent reckons.
- * Nothing else counts. So an answer that comes late, ways of different length, a clock that is
- * slewed within the drift, and one that is set back never shorten anything.
+ * If `least` is more than the drift allows, the master counts as having gained `most`. It makes no
+ * difference which of the two clocks is wrong: leases on that master end earlier than this agent
+ * has computed. Nothing else counts. So a late reply, paths of different length, a clock that is
+ * slewed within the drift, and a clock that is set back never shorten anything.
  *
- * A reading that took longer than a master's time to vote (R3) is looked at, but it is no base for
- * the next one: the longer a base took, the more can be gained unnoticed. It is one all the same if
- * the base before it took longer still, or if it shows a step. What a reading before a step back is
- * compared with hides the next step forward; and what the round trip of one that shows a gain may
- * hide was counted with the gain.
+ * A reading that took longer than a master's time to vote (R3) is evaluated, but it is no base for
+ * the next one: the longer a base took, the more can be gained unnoticed. It becomes the base all
+ * the same if the base before it took longer still, or if it shows a step. A base from before a
+ * step back would hide the next step forward. The part of a gain that the round trip of a reading
+ * may hide was counted with the gain.
  *
- * What is gained counts for each hold by itself. Its leases on that master end so much earlier
- * (lease.c), and its validity ends with the leases of so many masters that the others are no
- * quorum. One master that jumps shortens nothing, if enough others have confirmed the hold and kept
- * time.
+ * Each hold counts the gain for itself. Its leases on that master end earlier by it (lease.c). Its
+ * validity ends when so many of these leases end that the other masters are no quorum. One master
+ * that jumps shortens nothing, if enough others have confirmed the hold and kept time.
  *
- * A round that was sent before is void: its validity would count from an instant that is longer ago
- * than it seems. An attempt is undone (R5) and asked again, its callers wait on; a renewal and an
- * adoption are asked again. Locks are many, so each is dealt with by its timer, which is due at
- * once. */
+ * A round that was sent before is void, because its validity would count from an instant that is
+ * longer ago than it seems. An attempt is undone (R5) and asked again, while its callers wait. A
+ * renewal and an adoption are asked again. There may be many locks, so each is handled by its
+ * timer, which is due at once. */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -52,7 +51,7 @@ static int64_t took_us(const struct clock_reading *reading)
     return instant_us_between(reading->sent, reading->heard);
 }
 
-/* How far the clocks may have drifted apart from the first reading to the second. */
+/* Returns the drift that is possible from the first reading to the second. */
 static int64_t drift_between(const struct group *group, const struct clock_reading *first,
                              const struct clock_reading *second)
 {
@@ -71,10 +70,11 @@ static void shake_hold(struct core *core, struct lock *lock, uint8_t master,
     if (lock->terms.renew == RENEW_AGENT && !lock->renewing && !hold_reaches_max(lock))
         timers_set(&core->renewals, timer_of_lock(lock), core->now);
     if (!lock->renewing)
-        lock->round.number++; /* a late reply is stale */
+        lock->round.number++; /* A late reply is stale. */
 }
 
-/* R4: what was sent before counts from an instant that is longer ago than it seems. */
+/* Handles a gain for one lock. The validity of an earlier round would count from an instant that is
+ * longer ago than it seems (R4). */
 static void shake(struct core *core, struct lock *lock, uint8_t master, const struct gain *gain)
 {
     bool is_round = lock_is_attempt(lock) || lock->state == LOCK_ADOPTING;

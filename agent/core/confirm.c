@@ -1,18 +1,18 @@
 /* Requests that have the lock already: a POST that is repeated with its idempotency key (D3.5), and
- * an owner that enters its hold once more (R11).
+ * an owner that enters its hold again (R11).
  *
- * The hold may have been released at another agent, of which this agent hears when it asks the
- * masters next. So what this agent remembers is no answer. Such a request is answered only after a
- * quorum has confirmed the token in a round that was sent after the request came. The round is an
- * ordinary renewal of the hold, on the terms that the hold has.
+ * The hold may have been released at another agent, and this agent learns that only when it asks
+ * the masters. So such a request is answered only after a quorum has confirmed the token in a round
+ * that was sent after the request came. The round is an ordinary renewal of the hold, on the hold's
+ * own terms.
  *
  *   the round             a repeat gets                  an owner gets
  *   confirms the token    200, the hold's answer         200, and the hold counts once more
  *   finds no quorum       503 `quorum_unavailable`       the same; nothing is counted
  *   ends the hold         410 `lock_lost`                what any other caller gets: it contends
  *
- * A request waits for the round as long as an acquire would: until its own deadline, or for two
- * rounds of an acquire if it does not wait (calls.c). */
+ * A request waits for the round as long as an acquire would: until its own deadline. A request
+ * without `wait` waits for two rounds of an acquire (calls.c). */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -48,7 +48,7 @@ void confirm_answered(struct core *core, struct lock *lock, struct core_request 
         answer = answer_for_lock(request->again, lock);
         answer.tally = lease_tally(core, lock);
     } else if (request->again == ANSWER_REPEATED) {
-        lock->answers--; /* this one hands nothing out */
+        lock->answers--; /* This request grants nothing. */
     }
     request_answer(core, request, answer);
 }

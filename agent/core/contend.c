@@ -1,11 +1,12 @@
-/* Who contends for a key (R9): one request at a time talks to the masters for all that queue
- * here. It is chosen anew as a request comes or leaves, as a hold here ends, and when it is time
- * to try again (order.c). */
+/* Chooses the contender for a key (R9): one request at a time asks the masters for all that wait
+ * here. The choice is made again when a request comes or leaves, when a hold here ends, and when it
+ * is time to try again (order.c). */
 #include "internal.h"
 
 #include "core_assert.h"
 
-/* Who talks to the masters next; NULL: nobody, or nobody before it has sat out. */
+/* Returns the request that asks the masters next; NULL if there is none, or if a pause must end
+ * first. */
 static struct core_request *next_contender(const struct core *core, const struct key *key)
 {
     if (key->form == FORM_SHARED)
@@ -15,7 +16,7 @@ static struct core_request *next_contender(const struct core *core, const struct
                                                        : request_first(&key->contest->once);
 }
 
-/* The same, where there is room for its attempt; for whom there is none is told so. */
+/* Like next_contender(), but refuses requests for which the lock table has no room. */
 static struct core_request *next_with_room(struct core *core, const struct key *key)
 {
     struct core_request *next;
@@ -26,11 +27,12 @@ static struct core_request *next_with_room(struct core *core, const struct key *
 
 static void begin_round(struct core *core, struct key *key, enum cause cause)
 {
-    CORE_ASSERT(cause != CAUSE_HANDOVER); /* that needs no place */
+    CORE_ASSERT(cause != CAUSE_HANDOVER); /* A hand-over begins without waiting. */
     if (!key_admits(key))
         return;
-    timers_clear(&core->timers, timer_of_key(core, key)); /* of a message while it stood in line */
-    key_refer(core, key);                                 /* the last request may leave below */
+    /* A message may have set it while the key waited for its round. */
+    timers_clear(&core->timers, timer_of_key(core, key));
+    key_refer(core, key); /* The last request may leave below. */
     uint32_t under_way = key->contest->attempts;
     struct core_request *next = next_with_room(core, key);
     if (next != NULL)
@@ -40,7 +42,7 @@ static void begin_round(struct core *core, struct key *key, enum cause cause)
     bool is_begun = key->contest->attempts > under_way;
     if (key->form == FORM_SHARED && is_begun && key_admits(key) &&
         next_contender(core, key) != NULL)
-        admission_awaited(core, key, cause); /* readers contend side by side (R18) */
+        admission_awaited(core, key, cause); /* Readers contend side by side (R18). */
     key_release(core, key);
 }
 
@@ -67,7 +69,7 @@ void contend_admitted(struct core *core)
         begin_round(core, key, key->contest->admission.cause);
 }
 
-/* The key is free as far as is known here: the next one of the queue, if any, tries. */
+/* Lets the next request of the queue contend, because the key seems to be free. */
 static void contend_next(struct core *core, struct key *key)
 {
     contend(core, key, CAUSE_ARRIVAL);
@@ -89,7 +91,8 @@ struct instant contend_deadline(const struct core_request *request)
                             request->wait_ms > 0 ? request->wait_ms : ADMISSION_MS_MAX);
 }
 
-/* What keeps the request from the key here may have been released at another agent. */
+/* Makes renewals of the holds due that keep the request from the key: they may have been released
+ * at another agent. */
 static void doubt_holds(struct core *core, struct key *key)
 {
     if (key_exhausted(key) == NULL)
@@ -99,9 +102,9 @@ static void doubt_holds(struct core *core, struct key *key)
             hold_doubted(core, CONTAINER_OF(at, struct lock, link));
 }
 
-/* R9: the queue is in the order of coming. A request that had the lock when it came may be older
- * than those in the queue. It is put in front of them, and takes the ticket of the first of them.
- * If one of them contends already, the request is put behind it. */
+/* Puts the request into the queue, which is in order of arrival (R9). A request that had the lock
+ * when it came may be older than those in the queue. It is put in front of them, and takes the
+ * ticket of the first of them. If one of them contends already, the request is put at the end. */
 static void stand_in_queue(struct core *core, struct core_request *request)
 {
     const struct contest *contest = request->key->contest;
@@ -118,7 +121,7 @@ static void stand_in_queue(struct core *core, struct core_request *request)
     ticket_given(core, request);
 }
 
-/* Puts the request into the queue: true. Or answers it with a refusal: false. */
+/* Returns true if the request was put into the queue, and false if it was refused. */
 static bool is_queued(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_BEGUN);
@@ -160,8 +163,8 @@ void contend_arrived(struct core *core, struct core_request *request)
             contend_next(core, key);
         return;
     }
-    /* one who reads comes beside those who contend, but not past one who was refused (R18); and of
-     * a semaphore another slot may be free */
+    /* A reader contends beside other readers, but not past one that was refused (R18). Of a
+     * semaphore another slot may be free. */
     if ((first || !key_has_retry(core, key)) && key_admits(key))
         contend_next(core, key);
 }
@@ -171,7 +174,7 @@ void contend_queued(struct core *core, struct core_request *request)
     (void)is_queued(core, request);
 }
 
-/* A request that does not wait is refused by another hold of the key, if one exhausts it. */
+/* Refuses the requests that do not wait, if a hold takes the whole key, and lets others contend. */
 void contend_again(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references > 0);
@@ -186,7 +189,7 @@ void contend_again(struct core *core, struct key *key)
     }
     contend_left(core, key);
     if (!list_is_empty(once) && key_admits(key) && !MUTANT(REENTRY_WAITS_FOR_QUEUE))
-        contend_next(core, key); /* not only when those in the queue try again */
+        contend_next(core, key); /* At once, not only when those in the queue try again. */
 }
 
 void contend_anew(struct core *core, struct lock *attempt)
@@ -220,7 +223,8 @@ void contend_left(struct core *core, struct key *key)
         contend_next(core, key);
 }
 
-/* It had no place, and nothing is known of the key since it came (R16). */
+/* Returns true if no round was begun, and nothing is known of the key since the request came
+ * (R16). */
 static bool was_never_asked(const struct core *core, const struct core_request *request)
 {
     const struct key *key = request->key;
@@ -228,7 +232,8 @@ static bool was_never_asked(const struct core *core, const struct core_request *
            instant_before(key->contest->last_failed_at, request->came_at);
 }
 
-/* R9: deadlines are exact. The answer is that of the last round. */
+/* Answers a request whose deadline has come, which is exact (R9). The answer is that of the last
+ * round. */
 void contend_wait_over(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
@@ -236,7 +241,7 @@ void contend_wait_over(struct core *core, struct core_request *request)
     struct key *key = request->key;
     const struct lock *under_way = request->attempt != NULL ? request->attempt : key_attempt(key);
     if (request->state == REQUEST_ONCE && under_way != NULL) {
-        /* decided by then */
+        /* It is decided by then. */
         timers_set(&core->timers, timer_of_request(core, request),
                    timers_at(&core->timers, timer_of_lock(under_way)));
         return;

@@ -2,15 +2,16 @@
  * clock or allocation.
  *
  *     event (its time in the header) --> core_step() --> effects, in order
- *                                        core_next_deadline() --> when to come back at the latest
+ *                                        core_next_deadline() --> the latest time of the next step
  *
  * The surroundings (the event loop, or the simulator) must
  *   - deliver the effects of a step, in order, before the next step;
- *   - answer every item of every send effect with exactly one reply per master named, those of a
- *     command in one event, also when the connection ends (VOTE_UNKNOWN) or never was (NOT_SENT);
- *   - send what one master is sent over one ordered connection (R5);
- *   - keep at least half of the entropy pool filled, before each step (core_entropy()).
- * Pointers inside an event are borrowed for the step; pointers inside effects are valid until the
+ *   - answer every item of every send effect with exactly one reply per master named. The replies
+ *     of a command come in one event. They come also if the connection ends (VOTE_UNKNOWN) or never
+ *     existed (VOTE_NOT_SENT);
+ *   - send all commands for one master over one ordered connection (R5);
+ *   - keep at least half of the entropy pool filled before each step (core_entropy()).
+ * Pointers inside an event are borrowed for the step. Pointers inside effects are valid until the
  * next step. */
 #ifndef LOCKAGENT_CORE_H
 #define LOCKAGENT_CORE_H
@@ -25,186 +26,199 @@ struct core;
 /* ---- what the core is told at start ---------------------------------------------------------- */
 
 struct core_group {
-    uint8_t masters;          /* how many: 1..LIMIT_MASTERS */
-    uint32_t node_timeout_ms; /* a master's time to vote on an acquire (R3) */
-    /* clock-rate difference allowed for; validity loses ttl * drift + 2 ms (R4) */
+    uint8_t masters;          /* Number of masters: 1 to LIMIT_MASTERS. */
+    uint32_t node_timeout_ms; /* Time of a master to vote on an acquire (R3). */
+    /* Allowed difference of clock rates. Validity is shorter by ttl * drift + 2 ms (R4). */
     uint32_t drift_ppm;
 };
 
 struct core_policy {
-    /* glob over the whole key: `*` any run of bytes, `?` one byte */
+    /* A glob over the whole key: `*` any run of bytes, `?` one byte. */
     char match[LIMIT_PATTERN_BYTES + 1];
-    uint8_t groups[LIMIT_GROUPS]; /* a key belongs to one of them, by rendezvous hashing */
+    uint8_t groups[LIMIT_GROUPS]; /* A key belongs to one of them, by rendezvous hashing. */
     uint8_t group_count;
     enum algorithm algorithm;
-    /* what a caller who names neither ttl nor renew gets; never RENEW_UNSET */
+    /* For a caller that gives neither ttl nor renew; never RENEW_UNSET. */
     enum renew renew;
-    uint32_t ttl_ms;           /* the lease of a caller who names none */
-    uint32_t lock_delay_ms;    /* masters keep a key for so much longer than its ttl (R15) */
-    int64_t max_hold_ms;       /* cap on every hold, whatever is renewed */
-    int64_t bound_max_hold_ms; /* the same for holds that are bound to their caller's connection */
-    /* FENCING_REDISSON: ALGORITHM_SINGLE and FORM_REDISSON */
+    uint32_t ttl_ms;           /* The lease of a caller that gives none. */
+    uint32_t lock_delay_ms;    /* Masters keep a key for this much longer than its ttl (R15). */
+    int64_t max_hold_ms;       /* Limit of every hold, with all renewals. */
+    int64_t bound_max_hold_ms; /* The same for holds that are bound to their caller's connection. */
+    /* FENCING_REDISSON needs ALGORITHM_SINGLE and FORM_REDISSON. */
     enum fencing fencing;
-    uint32_t fence_retention_ms; /* what a fence key gets at a grant (R12) */
-    /* the same on every agent (A4) */
+    uint32_t fence_retention_ms; /* Time to live of a fence key at a grant (R12). */
+    /* The same on every agent (A4). */
     enum form form;
-    /* FORM_SLOTS: how many hold a key at once, each in a slot of its own (R20), 2 to LIMIT_PERMITS;
-     * the same on every agent (A4). Of the other forms 1 */
+    /* FORM_SLOTS: number of slots of a key, each of which one hold can have (R20), 2 to
+     * LIMIT_PERMITS. The same on every agent (A4). Other forms: 1. */
     uint32_t permits;
-    /* the same owner, asking again here, has the lock once more (R11); not of FORM_SLOTS */
+    /* The same owner can enter its hold again at this agent (R11). Not with FORM_SLOTS. */
     bool reentrant;
-    /* jittered back-off between the attempts of a waiter: doubles from min to max */
+    /* Back-off of a waiter between attempts, with jitter: doubles from min to max. */
     uint32_t retry_min_ms;
     uint32_t retry_max_ms;
-    /* releases in a row that hand the key on here while other agents wait for it */
+    /* Hand-overs in a row to waiters of this agent while other agents wait for the key. */
     uint32_t handover_max;
 };
 
 struct core_config {
-    const struct core_group *groups; /* copied */
+    const struct core_group *groups; /* Copied. */
     size_t group_count;
-    /* for rendezvous hashing: the same on every agent (A4); hashed at init, not kept */
+    /* For rendezvous hashing; the same on every agent (A4). Hashed by core_init() and not kept. */
     const char *const *group_names;
-    const struct core_policy *policies; /* copied; first match wins; the last one must match "*" */
+    const struct core_policy *policies; /* Copied. The first match counts. The last one must match
+                                         * "*". */
     size_t policy_count;
-    uint32_t max_ttl_ms;   /* longest lease a caller may ask for */
-    int64_t wait_ms_max;   /* longest wait */
-    uint32_t locks_max;    /* 1..LIMIT_LOCKS */
-    uint32_t requests_max; /* 1..LIMIT_REQUESTS; request numbers are below it */
+    uint32_t max_ttl_ms;   /* The longest lease that a caller may ask for. */
+    int64_t wait_ms_max;   /* The longest wait. */
+    uint32_t locks_max;    /* 1 to LIMIT_LOCKS. */
+    uint32_t requests_max; /* 1 to LIMIT_REQUESTS. Request numbers are smaller. */
     uint32_t waiters_max;
-    /* bounds of the limit of acquire rounds of a group in flight (R16): 1..LIMIT_ROUNDS */
+    /* Bounds of the limit of a group's acquire rounds in flight (R16): 1 to LIMIT_ROUNDS. */
     uint32_t rounds_min, rounds_max;
-    bool journal; /* the surroundings keep a journal: EFFECT_HOLD tells them of every hold */
-    /* names the owner in what masters store; random, and as long-lived as the holds: with a
-     * journal the one that stands there (D3.3). Its lowest bit says nothing */
+    bool journal; /* The surroundings keep a journal: EFFECT_HOLD reports every hold. */
+    /* Name of this agent in the values on masters (D3.3). Random, and valid as long as the holds:
+     * with a journal it is the name that the journal has. Its lowest bit is not used. */
     uint32_t agent;
-    uint64_t seed; /* of jitter and of the hash tables */
+    uint64_t seed; /* Seed of jitter and of the hash tables. */
 };
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
 enum event_kind {
-    EVENT_TIME,  /* core_next_deadline() has come; a batch of the renewals that are due begins */
-    EVENT_FLUSH, /* what is gathered is about to be written; rounds begin (R16), timed from now */
+    EVENT_TIME,  /* core_next_deadline() has come. A batch of the renewals that are due begins. */
+    EVENT_FLUSH, /* The gathered commands are about to be written. Rounds begin, timed from now
+                  * (R16). */
     EVENT_ACQUIRE,
     EVENT_RENEW,
     EVENT_RELEASE,
     EVENT_READ,
-    /* a hold of the process before this one, out of its journal; before any other request */
+    /* A hold of the process before this one, from its journal. Before any request. */
     EVENT_RESTORE,
-    /* the caller of an unanswered request is gone; it must not be answered any more */
+    /* The caller of an unanswered request is gone. No answer may follow. */
     EVENT_CANCEL,
-    /* nobody is there to hold the lock: its grant was answered, but the answer was not wholly
-     * written, or the connection that it is bound to has ended: release it */
+    /* No caller has the granted lock, so it is released. Its answer was not wholly written, or the
+     * connection that it is bound to has ended. */
     EVENT_UNDELIVERED,
-    /* the answer that handed out the lock was written wholly: whoever asked may have its token.
-     * Only a journal needs to know; may be left away where none is kept */
+    /* The answer that granted the lock was wholly written, so its caller may have the token. Only a
+     * journal needs this event; it may be omitted without one. */
     EVENT_DELIVERED,
-    /* the caller that a hold is bound to does not read: the hold is lost and runs out */
+    /* The caller that a hold is bound to does not read. The hold is lost and runs out. */
     EVENT_STUCK,
-    EVENT_REPLIES, /* what one master says of one command */
+    EVENT_REPLIES, /* The replies of one master to one command. */
     EVENT_MASTER_UP,
     EVENT_MASTER_DOWN,
-    EVENT_MASTER_CLOCK, /* a reading of its clock; once a second of each one that is up */
-    EVENT_FENCE_FLOOR,  /* numbers that masters grant from nothing are above it (R12) */
-    EVENT_SUBSCRIBED,   /* a master confirmed the subscription to a watched key (R9) */
-    EVENT_UNSUBSCRIBED, /* its connection has ended: messages of that master may be missed */
-    EVENT_MESSAGE,      /* a watched key was deleted on a master */
-    EVENT_DRAIN,        /* new locks are refused from now on, and waiting requests are answered */
-    EVENT_END, /* the agent ends: every hold is lost (`drained`) and runs out, or is released */
+    EVENT_MASTER_CLOCK, /* A reading of a master's clock; once a second from each master that is
+                         * up. */
+    EVENT_FENCE_FLOOR,  /* Masters that have forgotten a key grant numbers above it (R12). */
+    EVENT_SUBSCRIBED,   /* A master confirmed the subscription to a watched key (R9). */
+    EVENT_UNSUBSCRIBED, /* The connection for messages has ended. Messages of that master may be
+                         * missed. */
+    EVENT_MESSAGE,      /* A watched key was deleted on a master. */
+    EVENT_DRAIN,        /* From now on new locks are refused. Waiting requests are answered. */
+    EVENT_END, /* The agent ends. Every hold is lost (`drained`) and runs out, or is released. */
 };
 
-/* `request` is a number below core_config.requests_max that the sender chooses, unique among its
- * unanswered requests. Each is answered by exactly one EFFECT_ANSWER, unless it is cancelled first.
- * A request whose time is up in the very step that cancels it is still answered: first comes what
- * has expired. */
+/* `request` is a number below core_config.requests_max that the sender chooses. It is unique among
+ * the sender's unanswered requests. Each request is answered by exactly one EFFECT_ANSWER, unless
+ * it is cancelled first. A request whose deadline ends in the step that cancels it is still
+ * answered, because a step begins with what has expired. */
 
-/* What a caller asks for. With the policy's part where it names none, it becomes the terms of the
- * hold. */
+/* The parameters of a caller. With the policy's values for those that are not given, they become
+ * the terms of the hold. */
 struct event_acquire {
     uint32_t request;
     struct text key;
-    uint32_t ttl_ms;     /* 0: the policy's */
-    int64_t wait_ms;     /* 0: try once, as soon as there is a place for its round (R16) */
-    int64_t late_ms;     /* so much of the wait that was asked for is over, and not in wait_ms */
-    int64_t max_hold_ms; /* 0: the policy's; a larger one than the policy's is cut to it */
-    enum mode mode;      /* MODE_READ: of FORM_SHARED alone */
-    enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one (policy permitting) */
-    /* held for as long as the caller's connection stays open: never with RENEW_CALLER */
+    uint32_t ttl_ms;     /* 0: the policy's. */
+    int64_t wait_ms;     /* 0: one attempt, as soon as its round may begin (R16). */
+    int64_t late_ms;     /* The part of the caller's wait that is over already; wait_ms does not
+                          * contain it. */
+    int64_t max_hold_ms; /* 0: the policy's. A larger one than the policy's is reduced to it. */
+    enum mode mode;      /* MODE_READ only with FORM_SHARED. */
+    enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one, if the policy allows
+                          * it. */
+    /* Held for as long as the caller's connection is open. Never with RENEW_CALLER. */
     bool bound;
     struct text label;
-    struct text idempotency; /* a secret; empty: none. Not together with an owner, and not bound */
-    struct text owner;       /* a secret; empty: none. Ignored if the policy is not reentrant */
+    struct text idempotency; /* A secret; empty: none. Not with an owner, and not if bound. */
+    struct text owner;       /* A secret; empty: none. Ignored if the policy is not reentrant. */
 };
 struct event_renew {
     uint32_t request;
     struct text key;
     struct token token;
-    uint32_t ttl_ms;  /* 0: as before; for an unknown token the policy's */
-    enum renew renew; /* RENEW_UNSET: as before; for an unknown token caller */
+    uint32_t ttl_ms;  /* 0: as before; the policy's if the token is not known. */
+    enum renew renew; /* RENEW_UNSET: as before; caller if the token is not known. */
 };
 struct event_release {
     uint32_t request;
     struct text key;
     struct token token;
-    struct text idempotency; /* of the POST, in place of its token; empty: none */
+    struct text idempotency; /* The key of the POST, in place of the token; empty: none. */
 };
 struct event_read {
     uint32_t request;
     struct text key;
 };
-/* A hold as a journal keeps it: what EFFECT_HOLD tells and EVENT_RESTORE brings back. The key alone
- * is borrowed. */
+/* A hold in the form in which EFFECT_HOLD reports it, a journal keeps it, and EVENT_RESTORE brings
+ * it back. Only the key is borrowed. */
 struct noted_hold {
     struct text key;
     struct token token;
-    bool ended;    /* released or lost: nothing but its keys is left */
-    bool released; /* by its holder: valid until then */
-    bool adopted;  /* an agent before may have reported a longer validity */
-    /* a caller is known to have its token: else the process before may have ended before it told
-     * anybody */
+    bool ended;    /* Released or lost: only its keys on masters are left. */
+    bool released; /* Released by its holder; it was valid until then. */
+    bool adopted;  /* An earlier agent may have reported a longer validity. */
+    /* A caller is known to have its token. Otherwise the process may have ended before it
+     * answered. */
     bool delivered;
     struct instant acquired_at, valid_until, max_hold_until;
-    struct instant lease_until; /* no master keeps the key for longer by what this agent sent */
-    /* never bound: nobody renews it for a caller whose connection has ended. A journal need not
-     * keep max_hold_ms, beside the instant */
+    struct instant lease_until; /* When all leases that this agent has asked for have run out. */
+    /* Never bound, because the caller's connection has ended with the process. A journal need not
+     * keep max_hold_ms, because it has the instant. */
     struct terms terms;
     struct words words;
 };
 struct event_reply {
     uint8_t group, master;
     enum op op;
-    struct lock_ref ref; /* of the item */
+    struct lock_ref ref; /* The item's. */
     enum vote vote;
-    /* YES, REPAIRED: the number that the master stores now (0: none); MISNUMBERED: the token's */
+    /* YES, REPAIRED: the number that the master stores now (0: none). MISNUMBERED: the token's. */
     uint64_t fence;
-    int64_t pttl_ms;    /* HELD, MOVED, FOREIGN, and YES of READ: remaining ttl there; -1: none.
-                           GUARDED, YES of HANDOVER: how long it has no vote; -1: not known, none */
-    struct text holder; /* HELD, MOVED, and YES of READ: label of the holder; of ADOPT: its own */
-    enum mode mode;     /* HELD, and YES of READ: of those who have the key; of ADOPT: its own */
-    uint32_t readers;   /* HELD, and YES of READ: how many they are, if they read */
-    uint64_t ticket;    /* HELD: number of this agent's ticket there; 0: none */
-    slot_set taken;     /* HELD, FOREIGN, and YES of READ, of a semaphore: its slots that are */
-    bool is_own;        /* YES of READ: the key is that of the hold that was named */
-    /* YES of HANDOVER: agents subscribed to the key there, this one counted; HELD: the same where a
-     * message does not tell it (FORM_REDISSON); 0: not told */
+    int64_t pttl_ms;    /* HELD, MOVED, FOREIGN, and YES of READ: remaining time to live there; -1:
+                         * none. GUARDED, and YES of HANDOVER: time without a vote; -1: not known,
+                         * or none. */
+    struct text holder; /* HELD, MOVED, and YES of READ: label of the holder. YES of ADOPT: label of
+                         * the adopted entry. */
+    enum mode mode;     /* HELD, and YES of READ: mode of the current holders. YES of ADOPT: mode of
+                         * the adopted entry. */
+    uint32_t readers;   /* HELD, and YES of READ: number of readers that have the key. */
+    uint64_t ticket;    /* HELD: number of this agent's ticket there; 0: none. */
+    slot_set taken;     /* HELD, FOREIGN, and YES of READ, for a semaphore: its slots that are
+                         * taken. */
+    bool is_own;        /* YES of READ: the key has the token of the hold that was named. */
+    /* YES of HANDOVER: agents subscribed to the key there, with this one. HELD: the same for
+     * FORM_REDISSON, whose messages do not contain it. 0: not reported. */
     uint32_t agents;
 };
 struct event_channel {
     uint8_t group, master;
-    struct text key; /* one that is not watched (any more) is no error */
-    /* MESSAGE: agents subscribed to it there, this one counted (0: not told), */
+    struct text key; /* If the key is not watched (any more), the event is ignored. */
+    /* MESSAGE: agents subscribed to the key there, with this one; 0: not reported. */
     uint32_t agents;
-    /* and the one whose ticket is the lowest; 0: no ticket is known there, or order is any */
+    /* MESSAGE: the agent with the lowest ticket; 0: no ticket is known there, or the order is
+     * any. */
     uint64_t next;
-    bool next_reads; /* the one who waits there does: all who read may come (R18) */
-    uint8_t permit;  /* of a semaphore, the slot that was released, plus 1; 0: not said (R20) */
+    bool next_reads; /* MESSAGE: the waiter with the lowest ticket reads, so all readers may come
+                      * (R18). */
+    uint8_t permit;  /* MESSAGE of a semaphore: the slot that was released, plus 1; 0: not reported
+                      * (R20). */
 };
 
 struct event {
     enum event_kind kind;
-    struct instant now; /* CLOCK_BOOTTIME; never goes back */
-    int64_t wall_us;    /* unix time: proposes fencing numbers, decides nothing else */
+    struct instant now; /* CLOCK_BOOTTIME; never goes back. */
+    int64_t wall_us;    /* Unix time, used only to propose fencing numbers. */
     union {
         struct event_acquire acquire;
         struct event_renew renew;
@@ -218,13 +232,13 @@ struct event {
             struct lock_ref lock;
         } undelivered, delivered, stuck;
         struct {
-            const struct event_reply *at; /* of its items: all of the same group, master and op */
+            const struct event_reply *at; /* Its items, all of the same group, master and op. */
             uint16_t count;
         } replies;
-        struct event_master master;   /* UP, DOWN, CLOCK, FENCE_FLOOR */
-        struct event_channel channel; /* SUBSCRIBED, UNSUBSCRIBED, MESSAGE */
+        struct event_master master;   /* UP, DOWN, CLOCK, FENCE_FLOOR. */
+        struct event_channel channel; /* SUBSCRIBED, UNSUBSCRIBED, MESSAGE. */
         struct {
-            bool release; /* only where the holders are known to have ended */
+            bool release; /* Only if the holders are known to have ended. */
         } end;
     };
 };
@@ -235,65 +249,70 @@ enum effect_kind {
     EFFECT_SEND,
     EFFECT_ANSWER,
     EFFECT_TRACE,
-    EFFECT_HOLD, /* for the journal */
-    /* subscribe to a key on every master of its group, again after every reconnect, until */
+    EFFECT_HOLD, /* For the journal. */
+    /* Subscribe to a key on every master of its group, again after every reconnect. */
     EFFECT_WATCH,
-    EFFECT_UNWATCH,     /* this */
-    EFFECT_READ_CLOCKS, /* read the clock of every master of the group, at once */
+    EFFECT_UNWATCH,     /* End that subscription. */
+    EFFECT_READ_CLOCKS, /* Read the clock of every master of the group at once. */
 };
 
-/* Order fair: this agent's place among those who wait for a key (R9). */
+/* Order fair: this agent's position among the agents that wait for a key (R9). */
 struct ticket {
-    uint64_t agent; /* who waits; 0 in a RELEASE: no ticket is touched */
-    /* the lowest is served first; 0: a caller who does not wait, served only where nobody does;
-     * RELEASE: is put there as the key is deleted, of a failed attempt's caller or the next one
-     * here; 0: the ticket is taken off */
+    uint64_t agent; /* The agent that waits. 0 in a RELEASE: no ticket is changed. */
+    /* The lowest is served first. 0: the caller does not wait, and is served only if no agent
+     * waits. In a RELEASE: the ticket that is written when the key is deleted, of a failed
+     * attempt's caller or of the next waiter at this agent; 0: the ticket is removed. */
     uint64_t number;
-    uint32_t ttl_ms; /* so long the masters keep it, if it has to wait; 0: they do not */
-    /* not told to any master yet: becomes one more than the last one there, if it is not above
-     * it */
+    uint32_t ttl_ms; /* Time for which the masters keep the ticket of a waiter; 0: they do not keep
+                      * it. */
+    /* No master has it yet. If it is not above the last one there, it becomes one more than
+     * that. */
     bool fresh;
-    enum mode mode; /* FORM_SHARED: of the one who waits */
+    enum mode mode; /* FORM_SHARED: mode of the waiter. */
 };
 
-/* One lock within a command. */
+/* One lock in a command. */
 struct send_item {
     struct lock_ref ref;
-    struct text key; /* as the caller named it; prefix and format are the Redis room's affair */
-    /* READ: unused. ADOPT, and RELEASE if `numbered`: the number that the value must have. RAISE,
-     * RENEW, REPAIR: the number that it gets. ACQUIRE, HANDOVER: `fence` is the proposal, 0 where
-     * the policy does not fence */
+    struct text key; /* As the caller named it. The Redis room adds prefix and format. */
+    /* READ: not used. ADOPT, and RELEASE if `numbered`: the number that the value must have. RAISE,
+     * RENEW, REPAIR: the number that the value gets. ACQUIRE, HANDOVER: `fence` is the proposal, 0
+     * if the policy does not fence. */
     struct token token;
-    struct token previous;   /* HANDOVER: the token that is replaced */
-    uint32_t previous_agent; /* HANDOVER: the owner of `previous`; compared unless `asked` */
-    /* the owner: is written by ACQUIRE, HANDOVER, REPAIR, ADOPT; must stand there for RAISE,
-     * RENEW, REPAIR, and for RELEASE unless it is `asked` */
+    struct token previous;   /* HANDOVER: the token that is replaced. */
+    uint32_t previous_agent; /* HANDOVER: the agent in the value of `previous`; compared unless
+                              * `asked`. */
+    /* The agent in the value. ACQUIRE, HANDOVER, REPAIR and ADOPT write it. RAISE, RENEW, REPAIR,
+     * and RELEASE unless `asked`, require it. */
     uint32_t agent;
-    /* RELEASE, HANDOVER: its holder asked, so it counts at any agent (D3). READ: of a hold here. */
+    /* RELEASE, HANDOVER: the holder asked for it, so it is done whichever agent is in the value
+     * (D3.3). READ: this agent has a hold of the key. */
     bool asked;
-    bool numbered; /* RELEASE of a hold that is not known here: compares the number as well (C4) */
-    struct text label; /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part */
-    uint32_t ttl_ms; /* what masters keep the key for, lock_delay included; not of RELEASE, READ */
-    struct instant deadline; /* ACQUIRE, HANDOVER, REPAIR: a key is created until then, */
-    uint32_t left_ms;        /* in so many ms of a slow clock (R5) */
+    bool numbered; /* RELEASE of a hold that is not known here: compares the number as well (C4). */
+    struct text label; /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part. */
+    uint32_t ttl_ms;   /* The lease on masters, with lock_delay; not used by RELEASE and READ. */
+    struct instant deadline; /* ACQUIRE, HANDOVER, REPAIR: no key may be created after it. */
+    uint32_t left_ms;        /* The rest of `deadline`, in ms of a slow clock (R5). */
     uint16_t policy;
-    bool fencing;    /* keep the fence key (and number the grant); RENEW: now and then */
-    uint8_t permits; /* of the key; 1: it is a mutex. Which of them is in the token (R20) */
-    enum form form;  /* of its policy */
-    /* FORM_SHARED; of ADOPT, and of a RELEASE `numbered`, as far as is known */
+    bool fencing;    /* Keep the fence key, and number the grant. RENEW: only now and then. */
+    uint8_t permits; /* Slots of the key; 1: it is a mutex. The token names the slot (R20). */
+    enum form form;  /* The form of its policy. */
+    /* FORM_SHARED. For ADOPT, and a RELEASE `numbered`, only as far as it is known. */
     enum mode mode;
-    /* form_is_fair(), of ACQUIRE, HANDOVER, RELEASE. WITHDRAW: its agent's ticket is taken off */
+    /* ACQUIRE, HANDOVER, RELEASE if form_is_fair(). WITHDRAW: the ticket of its agent is
+     * removed. */
     struct ticket ticket;
 };
-/* One command, the same bytes for every master named. Only ACQUIRE, RENEW, REPAIR and RELEASE carry
- * more than one item. Those of one ACQUIRE or RELEASE are all of one form. Replies to WITHDRAW may
- * be left away. */
+/* One command, with the same bytes for every master named. Only ACQUIRE, RENEW, REPAIR and RELEASE
+ * may have more than one item. The items of one ACQUIRE or RELEASE have the same form. Replies to
+ * WITHDRAW may be omitted. */
 struct effect_send {
     enum op op;
     uint8_t group;
     master_set masters;
-    uint16_t first, count;            /* into effects.items */
-    int64_t clocks_ms[LIMIT_MASTERS]; /* the masters' at the least, for `left_ms`; 0: unknown */
+    uint16_t first, count;            /* Range in effects.items. */
+    int64_t clocks_ms[LIMIT_MASTERS]; /* Lower bounds of the masters' clocks, for `left_ms`; 0: not
+                                       * known. */
 };
 
 /* The channel of a key. */
@@ -303,50 +322,56 @@ struct effect_watch {
     struct text key;
 };
 
-/* What one master said of a key. */
+/* The reply of one master about a key. */
 struct master_state {
-    enum vote vote;   /* YES: held; ABSENT; FOREIGN; REFUSED; UNKNOWN; NOT_SENT: known to be down */
-    int64_t pttl_ms;  /* YES, FOREIGN; -1: no expiry. Of a semaphore: the least */
-    slot_set taken;   /* YES, FOREIGN: the slots of a semaphore that are; of a mutex the first */
-    enum mode mode;   /* YES: of those who have it, */
-    uint32_t readers; /* and how many of them read */
+    enum vote vote;   /* YES: held; ABSENT; FOREIGN; REFUSED; UNKNOWN; NOT_SENT: the master is known
+                       * to be down. */
+    int64_t pttl_ms;  /* YES, FOREIGN: remaining time to live; -1: none. For a semaphore the least
+                       * of its slots. */
+    slot_set taken;   /* YES, FOREIGN: slots of a semaphore that are taken; for a mutex the
+                       * first. */
+    enum mode mode;   /* YES: mode of the holders. */
+    uint32_t readers; /* YES: number of readers among them. */
 };
 enum key_state { KEY_FREE, KEY_HELD, KEY_UNKNOWN };
 
-/* One hold of this agent as it stands, with what may be shown of its terms: not the secrets. */
+/* One hold of this agent at present, with the terms that may be shown: no secrets. */
 struct hold_view {
     struct text key;
     struct text label;
-    struct token token; /* never listed, never logged */
+    struct token token; /* Never listed, never logged. */
     uint16_t policy;
     uint8_t group;
     enum mode mode;
     enum renew renew;
-    bool bound; /* to its caller's connection */
+    bool bound; /* Bound to its caller's connection. */
     uint32_t ttl_ms;
     struct instant acquired_at;
-    struct instant valid_until; /* already clipped to max_hold_until */
+    struct instant valid_until; /* Not after max_hold_until. */
     struct instant max_hold_until;
-    uint16_t count;  /* how often its holder has it; more than 1 only where it is reentrant */
-    uint8_t permits; /* of the key; 1: it is a mutex. Which of them it is stands in the token */
-    /* STATE, core_next_hold(), core_next_hold_of(): masters that have the key for certain; others:
-     * 0 */
+    uint16_t count;  /* Number of times that its holder has it; more than 1 only if it is
+                      * reentrant. */
+    uint8_t permits; /* Slots of the key; 1: it is a mutex. The token names the slot. */
+    /* STATE, core_next_hold(), core_next_hold_of(): number of masters that have the key for
+     * certain. Otherwise 0. */
     uint8_t confirmed;
 };
 
-/* One request that waits for a lock at this agent, with what may be shown of it. */
+/* One request that waits for a lock at this agent, with the terms that may be shown. */
 struct wait_view {
     struct text key;
     struct text label;
     enum mode mode;
-    struct instant since; /* when the request came */
+    struct instant since; /* When the request came. */
 };
 
-struct tally { /* of the round that decided; all zero where none was needed */
+struct tally { /* Numbers of votes in the round that decided; all zero if no round was needed. */
     uint8_t granted, taken, failed, total, quorum;
-    /* have no vote yet (D5.3); for a grant as good as failed, but not counted among the failed */
+    /* Masters without a vote yet (D5.3). For a grant they count like failed ones, but are not in
+     * `failed`. */
     uint8_t guarded;
-    uint8_t unreplicated; /* granted it on too few replicas (R21); the same */
+    uint8_t unreplicated; /* Masters that granted it on too few replicas (R21); not in `failed`
+                           * either. */
 };
 
 struct effect_answer {
@@ -354,38 +379,41 @@ struct effect_answer {
     enum answer answer;
     uint16_t policy;
     uint8_t group;
-    struct lock_ref lock; /* GRANTED, REENTERED, REPEATED: for EVENT_UNDELIVERED */
-    /* GRANTED, REENTERED, REPEATED, RENEWED, RENEW_FAILED; STATE: if `local` */
+    struct lock_ref lock; /* GRANTED, REENTERED, REPEATED: for EVENT_UNDELIVERED. */
+    /* GRANTED, REENTERED, REPEATED, RENEWED, RENEW_FAILED. STATE: if `local`. */
     struct hold_view hold;
-    /* GRANTED, REENTERED and REPEATED (as known), RENEWED, RENEW_FAILED, LOCK_HELD, WAIT_TIMEOUT,
-     * QUORUM_UNAVAILABLE, VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING */
+    /* GRANTED, REENTERED and REPEATED (as far as known), RENEWED, RENEW_FAILED, LOCK_HELD,
+     * WAIT_TIMEOUT, QUORUM_UNAVAILABLE, VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING. */
     struct tally tally;
-    int64_t waited_us; /* since the request came */
-    /* LOCK_HELD, WAIT_TIMEOUT: until the lock may be free; others: a hint; -1: not known */
+    int64_t waited_us; /* Time since the request came. */
+    /* LOCK_HELD, WAIT_TIMEOUT: time until the lock may be free. Others: a hint. -1: not known. */
     int64_t retry_after_ms;
-    master_set guarded; /* QUORUM_UNAVAILABLE: the masters of tally.guarded, */
-    /* and for how long each of them still is; UINT32_MAX: not known */
+    master_set guarded; /* QUORUM_UNAVAILABLE: the masters of tally.guarded. */
+    /* For each master in `guarded`: its time without a vote; UINT32_MAX: not known. */
     uint32_t guarded_ms[LIMIT_MASTERS];
-    struct text holder; /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty */
-    enum mode mode;     /* LOCK_HELD, WAIT_TIMEOUT, STATE: of those who have the key, */
-    uint32_t readers;   /* and how many of them read, as far as a quorum says so */
-    enum reason reason; /* LOCK_LOST */
-    bool adopted;       /* RENEWED: the token was not known here */
-    /* RENEWED and adopted: the fencing number proves that nobody held the lock in between */
+    struct text holder; /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty. */
+    enum mode mode;     /* LOCK_HELD, WAIT_TIMEOUT, STATE: mode of the holders. */
+    uint32_t readers;   /* LOCK_HELD, WAIT_TIMEOUT, STATE: number of readers that a quorum reports
+                         * at least. */
+    enum reason reason; /* LOCK_LOST. */
+    bool adopted;       /* RENEWED: the token was not known at this agent. */
+    /* RENEWED and adopted: the fencing number proves that no other caller held the lock in
+     * between. */
     bool continuous;
-    uint32_t ttl_ms_min, ttl_ms_max; /* BAD_TTL: what is allowed */
-    bool local; /* STATE: this agent holds it. FORM_SHARED: never, see core_next_hold_of() */
-    /* STATE: holds here that no quorum has. FORM_SHARED: 1 << mode, else of the slot */
+    uint32_t ttl_ms_min, ttl_ms_max; /* BAD_TTL: the allowed range. */
+    bool local; /* STATE: this agent holds it. Never for FORM_SHARED, see core_next_hold_of(). */
+    /* STATE: holds of this agent that no quorum has. A bit for each slot; FORM_SHARED: 1 <<
+     * mode. */
     slot_set denied;
-    enum key_state state;               /* STATE: held only where all its permits are taken, */
-    uint8_t taken;                      /* of which so many are */
-    const struct master_state *masters; /* STATE: tally.total of them */
+    enum key_state state;               /* STATE: held only if all permits are taken. */
+    uint8_t taken;                      /* STATE: number of permits that are taken. */
+    const struct master_state *masters; /* STATE: tally.total of them. */
 };
 
-/* What a journal has to know of a hold; comes before the answer that tells its caller of it. */
+/* The state of a hold for the journal. It comes before the answer to its caller. */
 struct effect_hold {
-    uint32_t slot;  /* names the hold until it is forgotten; small numbers, used again */
-    bool forgotten; /* nothing is left of it, and `hold` is not set */
+    uint32_t slot;  /* Names the hold until it is forgotten. Small numbers, which are used again. */
+    bool forgotten; /* Nothing is left of the hold, and `hold` is not set. */
     struct noted_hold hold;
 };
 
@@ -396,8 +424,8 @@ struct effect {
         struct effect_answer answer;
         struct effect_trace trace;
         struct effect_hold hold;
-        struct effect_watch watch; /* WATCH, UNWATCH */
-        uint8_t group;             /* READ_CLOCKS */
+        struct effect_watch watch; /* WATCH, UNWATCH. */
+        uint8_t group;             /* READ_CLOCKS. */
     };
 };
 
@@ -407,93 +435,97 @@ struct effects {
     struct send_item items[LIMIT_ITEMS];
 };
 
-/* A hold of the watchdog whose answer may have reached nobody, and that nobody can ask for again:
- * it is not renewed. Says nothing of one that has ended. */
+/* Returns true if a hold of the watchdog is not to be renewed after a restart: its answer may not
+ * have reached the caller, and the caller cannot ask for it again. Not meant for a hold that has
+ * ended. */
 bool core_is_doubtful(const struct noted_hold *hold);
 
 /* ---- the core itself ------------------------------------------------------------------------- */
 
-/* Bytes that core_init() needs. */
+/* Returns the number of bytes that core_init() needs. */
 size_t core_size(const struct core_config *config);
 
-/* Builds a core in `memory` (core_size() bytes, zeroed, aligned as by malloc, owned by the caller
- * and never freed by the core). `config` must be in range: that is asserted, the configuration room
- * has checked it. */
+/* Builds a core in `memory`: core_size() bytes, zeroed, aligned as by malloc(), owned by the caller
+ * and never freed by the core. `config` must be in range. This is asserted, because the
+ * configuration room has checked it. */
 struct core *core_init(void *memory, const struct core_config *config);
 
-/* Replaces the policies (reload): as many, each with the same match, groups and algorithm. */
+/* Replaces the policies after a reload. There must be as many, each with the same match, groups and
+ * algorithm. */
 void core_set_policies(struct core *core, const struct core_policy *policies, size_t count);
 
-/* Takes one event. First observes what has expired by `event->now`, and only then looks at the
- * event (R14). Returns true when the event was taken. False: the effects are full, and the event
- * was not looked at, or not all of its replies: deliver them and call again with the same event
- * (its time may be refreshed). `effects` is emptied first. */
+/* Takes one event. First handles what has expired by `event->now`, then the event (R14). Returns
+ * true if the event was taken. Returns false if the effects are full, and the event or some of its
+ * replies were not taken. Then the caller delivers the effects and calls again with the same event,
+ * whose time may be newer. `effects` is emptied first. */
 MUST_CHECK bool core_step(struct core *core, const struct event *event, struct effects *effects);
 
-/* EVENT_FLUSH must come before the surroundings rest, best right before they write; and once more,
- * where the effects of one step had no room for all rounds. */
+/* Returns true if EVENT_FLUSH must come before the surroundings rest, best right before they write.
+ * It must come once more if the effects of one step had no room for all rounds. */
 bool core_awaits_flush(const struct core *core);
 
-/* When EVENT_TIME is due at the latest; INSTANT_NEVER if nothing is pending. May be in the past:
- * then at once. */
+/* Returns when EVENT_TIME is due at the latest; INSTANT_NEVER if nothing is pending. If it is in
+ * the past, EVENT_TIME is due at once. */
 struct instant core_next_deadline(const struct core *core);
 
-/* For tests: asserts between two steps that the tables hold all that state.h says of them. */
+/* Asserts, between two steps, the invariants of the tables in state.h. For tests. */
 void core_check(const struct core *core);
-/* The part of it that needs no walk. */
+/* Asserts the part of core_check() that needs no walk. */
 void core_check_counters(const struct core *core);
 
-/* Random bytes for tokens. Before every step the loop fills it up from getrandom if fewer than half
- * are left. */
+/* Random bytes for tokens. Before every step the loop fills them up from getrandom() if fewer than
+ * half are left. */
 struct entropy {
     uint8_t bytes[ENTROPY_BYTES];
-    uint32_t left; /* bytes[0..left) are unused */
+    uint32_t left; /* bytes[0..left) are unused. */
 };
 struct entropy *core_entropy(struct core *core);
 
 struct core_stats {
-    uint32_t locks_held;    /* granted and valid */
-    uint32_t locks_tracked; /* slots in use: attempts, holds, releases owed, remembered losses */
-    uint32_t waiters;       /* requests that wait for a lock */
-    uint32_t requests;      /* unanswered requests */
+    uint32_t locks_held;    /* Granted and valid. */
+    uint32_t locks_tracked; /* Used slots: attempts, holds, releases owed, remembered losses. */
+    uint32_t waiters;       /* Requests that wait for a lock. */
+    uint32_t requests;      /* Unanswered requests. */
     uint32_t held_by_policy[LIMIT_POLICIES];
-    uint32_t read_by_policy[LIMIT_POLICIES];    /* those of them that are reads */
-    uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS]; /* releases owed to each master */
+    uint32_t read_by_policy[LIMIT_POLICIES];    /* Reads among held_by_policy. */
+    uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS]; /* Releases owed to each master. */
     struct core_rounds rounds[LIMIT_GROUPS];
 };
 const struct core_stats *core_stats(const struct core *core);
 
-/* Releases are owed to so many masters of a group that fewer than a quorum owe nothing: what was
- * given back may be taken still, until its lease has run out (R6). */
+/* Returns true if so many masters of a group are owed releases that those without debt are no
+ * quorum. Then released locks may still be taken until their lease has run out (R6). */
 bool core_owes_quorum(const struct core *core);
 
-/* Walks the holds that are valid at `now`. Start with *cursor = 0; false at the end. A hold that
- * stays throughout the walk is seen once. */
+/* Walks over the holds that are valid at `now`. Begin with *cursor = 0. Returns false at the end. A
+ * hold that exists throughout the walk is returned once. */
 MUST_CHECK bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,
                                struct hold_view *ret_view);
 
-/* True if this agent knows a hold of the key by this token, also one that is lost; or by the
- * idempotency key (not empty) that it was acquired with, until a DELETE has named that. */
+/* Return true if this agent knows a hold of the key, also a lost one. The first looks for the
+ * token. The second looks for the idempotency key (not empty) of the acquire, until a DELETE has
+ * used it. */
 MUST_CHECK bool core_knows(const struct core *core, struct text key, const struct token *token);
 MUST_CHECK bool core_knows_secret(const struct core *core, struct text key, struct text secret);
 
-/* Walks the valid holds of `key` at this agent. *cursor = 0 at first; nothing may come between. */
+/* Walks over the valid holds of `key` at this agent. Begin with *cursor = 0. There must be no step
+ * during the walk. */
 MUST_CHECK bool core_next_hold_of(const struct core *core, struct text key, struct instant now,
                                   uint32_t *cursor, struct hold_view *ret_view,
                                   struct lock_ref *ret_lock);
 
-/* Walks the requests that wait for a lock. Start with *cursor = 0. */
+/* Walks over the requests that wait for a lock. Begin with *cursor = 0. */
 MUST_CHECK bool core_next_wait(const struct core *core, uint32_t *cursor,
                                struct wait_view *ret_view);
 
-/* Walks the keys that wait for a place for their round, in order (R16). Start with *cursor = 0. */
+/* Walks over the keys that wait for a round to begin, in order (R16). Begin with *cursor = 0. */
 MUST_CHECK bool core_next_in_line(const struct core *core, uint8_t group, uint32_t *cursor,
                                   struct text *ret_key);
 
-/* The group of masters that a key belongs to: an index into core_config.groups. */
+/* Returns the group of masters that a key belongs to, as an index into core_config.groups. */
 uint8_t core_group_of(const struct core *core, struct text key);
 
-/* The policy that a key falls under: an index into core_config.policies. */
+/* Returns the policy of a key, as an index into core_config.policies. */
 uint16_t core_policy_of(const struct core *core, struct text key);
 
 #endif

@@ -1,4 +1,5 @@
-/* The assertion hook's default: stop at once. Whoever links the core may define a better one. */
+/* The default for failed assertions: stop at once. A program that links the core may define a
+ * better one. */
 #include "core_assert.h"
 
 __attribute__((weak)) void lockcore_assert_failed(const char *expression, const char *file,

@@ -3,14 +3,14 @@
 #ifndef LOCKAGENT_CORE_ASSERT_H
 #define LOCKAGENT_CORE_ASSERT_H
 
-/* Called when a programmer's error was found. The archive has a weak one that traps; the agent's
- * own says what and where first. */
+/* Called for a programmer's error. The archive has a weak definition that traps. The agent's own
+ * first prints the expression and its place. */
 _Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line);
 
 #define CORE_ASSERT(expression)                                                                    \
     ((expression) ? (void)0 : lockcore_assert_failed(#expression, __FILE__, __LINE__))
 
-/* MUTANT(NAME) is 1 when the core is built with -DMUTANT_NAME=1 and 0 otherwise: a rule broken on
+/* MUTANT(NAME) is 1 if the core is built with -DMUTANT_NAME=1, otherwise 0. It is a rule broken on
  * purpose, which the simulator must catch (tests/sim). No shipped build defines one. */
 #define MUTANT_PLACE_1 0,
 #define MUTANT_SECOND(ignored, value, ...) value

@@ -1,16 +1,17 @@
-/* Debts: what a failed attempt leaves behind (R5), and the releases that masters still owe (R6).
+/* Debts: the keys that a failed attempt leaves behind (R5), and the releases that masters are owed
+ * (R6).
  *
- * Every release compares the token on the master (R10), so asking twice, or where the key never
- * was, does no harm. A release that a master has not confirmed stays owed until the lease has
- * run out: it is asked for again when the master comes back. */
+ * Every release compares the token on the master (R10). So a second release, or a release where the
+ * key never was, does no harm. A release that a master has not confirmed stays owed until the lease
+ * has run out. It is sent again when the master comes back. */
 #include "internal.h"
 
 #include "core_assert.h"
 
 /* ---- the end of keys and locks ---- */
 
-/* The end of keys and locks: what masters and the journal were told of them is taken back as
- * they leave their tables. */
+/* The end of keys and locks: before they leave their tables, the ticket on masters and the hold in
+ * the journal are withdrawn. */
 
 void key_release(struct core *core, struct key *key)
 {
@@ -119,19 +120,20 @@ static void end_owing(struct core *core, struct lock *lock, master_set owed)
 {
     CORE_ASSERT(lock->owed == 0);
     lock->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
-    /* an entry is named by its label as well (R17) */
+    /* The name of an entry contains its label (R17). */
     if (lock->reason == REASON_NONE && lock->words != NULL && lock->key->form != FORM_SHARED)
         lock->words->words.label_len = 0;
     lock_end(core, lock);
     debt_add(core, lock, owed);
 }
 
-/* R5: at once, before any retry; not where the answer was that another holder has it. */
+/* Releases at once, before any retry (R5), but not at `except`, which replied that another holder
+ * has the key. */
 void debt_begun(struct core *core, struct lock *lock, master_set except)
 {
     CORE_ASSERT(list_is_empty(&lock->requests));
     end_owing(core, lock, lock->written & (master_set)~except);
-    /* whatever is still out was asked before the release, and decides nothing */
+    /* All rounds still under way are older than the release, and decide nothing. */
     lock->round.asked = 0;
     if (MUTANT(UNDO_AFTER_RETRY))
         lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
@@ -176,8 +178,8 @@ bool debt_is_pending(const struct core *core, const struct lock *lock)
     return core->groups[lock->group].config.masters - set_size(lock->owed) < lock->quorum;
 }
 
-/* A release that is not decided yet is asked for again by its timer, as many a step as its
- * effects can take. */
+/* Schedules the release again for each lock whose release is not decided. Its timer sends it, for
+ * as many locks in a step as the effects have room for. */
 static void ask_undecided(struct core *core, uint8_t group, uint8_t master)
 {
     for (uint32_t i = 0; i < core->locks_used; i++) {

@@ -1,26 +1,27 @@
-/* Fencing numbers (R12): each grant's is greater than every earlier grant's of its key.
+/* Fencing numbers (R12): the number of each grant is larger than that of every earlier grant of its
+ * key.
  *
- * What a master stores for the key is the floor of its next grant, and nothing else: refused
- * attempts raise it. Which number a grant has stands in the value, and is compared there (D3.4).
+ * The number that a master stores for the key is the floor of its next grant, and nothing else:
+ * refused attempts raise it. The number of a grant is in the value, and is compared there (D3.4).
  *
- * The agent proposes p, unix time in us; each granting master stores and returns max(stored + 1,
- * p). The number is the largest that came back. Any later grant meets a master of this quorum, so
- * it is enough that a quorum which holds the token stores the number: where clocks agree all store
- * p at once; else a second phase raises it there before the grant. (The maximum of per-master
- * counters alone is not monotonic: 10,1,1 gives 11 by masters {1,2} and then 3 by {2,3}.)
+ * The agent proposes p, unix time in us. Each granting master stores and returns max(stored + 1,
+ * p). The number is the largest that came back. Any later grant needs a master of this quorum. So
+ * it is enough that a quorum which has the token stores the number. If clocks agree, all store p at
+ * once. Otherwise a second phase raises the number before the grant. (The maximum of counters on
+ * single masters is not monotonic: 10,1,1 gives 11 by masters {1,2} and then 3 by {2,3}.)
  *
- * A number that is further ahead of the agreed time than two days was never granted: a person, a
- * broken disk or a lying master put it there. It is no number, and the master that has it does not
- * vote on its key (VOTE_SPOILED): if it were followed, one master would move the numbers of all, up
- * to where they can not rise any more. The scripts refuse what they find, and the core what it is
- * told. */
+ * A number that is more than two days ahead of the agreed time was never granted: a person, a
+ * broken disk or a lying master wrote it. It is invalid, and the master that has it does not vote
+ * on its key (VOTE_SPOILED). Otherwise one master could move the numbers of all, up to the point
+ * beyond which they cannot rise. The scripts refuse such numbers that they find, and the core those
+ * that it receives. */
 #include "internal.h"
 
 #include "core_assert.h"
 
 enum { FENCE_KEPT_PER_RETENTION = 4 };
 
-/* What the median of the masters' clocks that are known shows; false while none is. */
+/* Computes the time of the median of the masters' known clocks. Returns false if none is known. */
 static bool median_wall(const struct core *core, const struct group *group, int64_t *ret_us)
 {
     int64_t sorted[LIMIT_MASTERS];
@@ -40,8 +41,8 @@ static bool median_wall(const struct core *core, const struct group *group, int6
     return true;
 }
 
-/* Where this agent's clock is off from the median of the masters' by more than a second, it is that
- * median. */
+/* Returns this agent's time; if it differs from the median of the masters' clocks by more than a
+ * second, that median. */
 uint64_t fence_agreed_time(const struct core *core, uint8_t group)
 {
     CORE_ASSERT(group < core->group_count);
@@ -52,7 +53,7 @@ uint64_t fence_agreed_time(const struct core *core, uint8_t group)
             proposal = agreed_us;
     }
     if (proposal > LIMIT_FENCE - FENCE_AHEAD_US)
-        proposal = LIMIT_FENCE - FENCE_AHEAD_US; /* so that its limit is a number still */
+        proposal = LIMIT_FENCE - FENCE_AHEAD_US; /* Then its limit is a valid number. */
     return proposal > 0 ? (uint64_t)proposal : 1;
 }
 
@@ -72,9 +73,9 @@ void fence_learns_floor(struct core *core, uint8_t group, uint64_t floor)
         core->groups[group].fence_floor = floor;
 }
 
-/* The first renewal after each quarter of the retention extends them, until one is won. So a quorum
- * keeps the number for three quarters of it past the last renewal at least. What it was before a
- * reload, or before a restart, nobody knows here. */
+/* Returns true for the first renewal after each quarter of the retention, until one is won. So a
+ * quorum keeps the number for at least three quarters of the retention after the last renewal. The
+ * retention before a reload or a restart is not known. */
 bool fence_key_is_due(const struct core *core, const struct lock *lock)
 {
     const struct core_policy *policy = &core->policies[lock->policy];

@@ -10,38 +10,40 @@
  *
  * N masters, quorum Q. W = N - Q + 1 masters meet every quorum: they are enough witnesses. A master
  * remembers if it has not forgotten, or has been told since.
- *   1. An agent that hears "guard over, not told, epoch e" asks all other masters for their markers
- *      after that. An answer to an earlier question counts for nothing: a number may have been
- *      granted since, by a vote that the master gave before it forgot.
+ *   1. An agent that reads "guard over, not told, epoch e" asks all other masters for their markers
+ *      after that. An answer to an earlier question does not count: a number may have been granted
+ *      since, by a vote that the master gave before it forgot.
  *   2. When W others that remember have answered, the agent tells: epoch e, the largest top, the
- *      largest max_ttl. The script does nothing if the epoch is another one by now, or if the guard
- *      is not over with that max_ttl: then the master is told once more.
+ *      largest max_ttl. The script does nothing if the epoch has changed, or if the guard is not
+ *      over with that max_ttl: then the master is told once more.
  *   3. If fewer than W others remember, the agent guesses: at once if all others have just
- *      answered, else GUESS_MS after it heard that the guard is over. It tells the largest number
- *      that it knows, its clock and its own numbers. The marker keeps that it was a guess (A6).
+ *      answered, otherwise GUESS_MS after it read that the guard is over. It tells the largest of
+ *      the numbers that it knows, its clock and its own numbers. The marker keeps that it was a
+ *      guess (A6).
  *
  * Why numbers rise: let n be answered to a caller. A quorum stored n, and each of it has top >= n.
  * Let L be the masters that remember with a smaller top: at most N - Q. L never grows: a master
  * that is told has W > N - Q witnesses, and one of them is not in L. A later grant needs Q masters
  * that remember; one is not in L, and has n stored or floor >= n. The longest lease is told in the
- * same way, because an agent names its own at a master before it asks there for a lock.
+ * same way, because an agent names its own on a master before it asks there for a lock.
  *
  * Invariants
- *   1. The marker's script has run on a connection before an agent asks there for a lock. A vote is
- *      compared with what that script answered: a vote of other data, of another run or of another
- *      epoch is none.
+ *   1. The marker's script has run on a connection before an agent asks there for a lock. The vote
+ *      of an acquire is compared with the script's answer: a vote of other data, of another run or
+ *      of another epoch does not count.
  *   2. A master that has not been told is no witness. A master with numbers that were never granted
- *      (`spoiled`), and the second of two masters with one epoch (a copy), neither votes nor is a
- *      witness.
+ *      (`spoiled`) neither votes nor is a witness. Nor does the second of two masters with one
+ *      epoch (a copy).
  *   3. An agent names its own max_ttl to masters that vote, and the largest that it knows to the
- *      others. If it repeated what it read, two masters would keep a mistaken max_ttl alive.
+ *      others. If it repeated every max_ttl that it read, two masters would keep a mistaken one
+ *      alive.
  *
  * Phases of a master: AWAY -greets-> GREETING -ready-> READY, and to AWAY from each. Markers are
- * asked for in the greeting and when READY.
+ * read in the greeting and when READY.
  *
- * Timers: a READY master is asked for its marker every PROBE_MS, so that an agent with a longer
- * max_ttl is heard of before the shortest guard ends (TTL_MS_MIN_AGENT and 1 s); every
- * GUARD_TICK_MS while it waits to be told, or is a copy. */
+ * Timers: a READY master is asked for its marker every PROBE_MS. So an agent with a longer max_ttl
+ * is noticed before the shortest guard ends (TTL_MS_MIN_AGENT and 1 s). A master that waits to be
+ * told, or is a copy, is asked every GUARD_TICK_MS. */
 #include "guard.h"
 
 #include <string.h>
@@ -58,8 +60,9 @@ static bool guard_same_word(const char *a, const char *b)
 
 /* ---- for the protocol ---- */
 
-/* One before it has the same epoch: the one's data is the other's. Whichever of them forgot by
- * that, the two are one master until this one has begun anew. */
+/* Returns true if a master before it has the same epoch: the data of one is that of the other.
+ * Whichever of them forgot by that, the two count as one master until this one has begun a new
+ * epoch. */
 static bool guard_is_copy(const struct guard *guard, uint8_t index)
 {
     const struct guard_master *master = &guard->masters[index];
@@ -76,7 +79,7 @@ static bool guard_votes_now(const struct guard *guard, uint8_t index)
     return master->seen && *master->last.vote && !guard_is_copy(guard, index);
 }
 
-/* It has not forgotten, or has been told since: it can be a witness. */
+/* Returns true if it has not forgotten, or has been told since: it can be a witness. */
 static bool guard_remembers(const struct guard *guard, uint8_t index)
 {
     const struct guard_master *master = &guard->masters[index];
@@ -84,14 +87,15 @@ static bool guard_remembers(const struct guard *guard, uint8_t index)
            (master->last.told != GUARD_NOT_TOLD || MUTANT(GUARD_UNTOLD_WITNESS));
 }
 
-/* Its guard is over, and it has not been told. */
+/* Returns true if its guard is over and it has not been told. */
 static bool guard_waits(const struct guard_master *master)
 {
     return master->seen && !master->last.spoiled && master->last.told == GUARD_NOT_TOLD &&
            master->last.left_ms == 0;
 }
 
-/* It answered a question that was asked after the agent heard that `waiting` waits. */
+/* Returns true if it answered a question that was asked after the agent read that `waiting`
+ * waits. */
 static bool guard_answered_since(const struct guard_master *master,
                                  const struct guard_master *waiting)
 {
@@ -157,7 +161,7 @@ bool guard_is_new(const struct guard *guard)
 {
     for (unsigned i = 0; i < guard->master_count; i++) {
         const struct guard_master *master = &guard->masters[i];
-        /* each master that was told has a floor, and keeps it in a new epoch */
+        /* Each master that was told has a floor, and keeps it in a new epoch. */
         if (master->phase != GUARD_MASTER_READY || !master->seen || master->last.floor != 0)
             return false;
     }
@@ -182,7 +186,7 @@ enum { PROBE_MS = 900, GUESS_MS = 10 * 1000 };
 static_assert(PROBE_MS + GUARD_TICK_MS < TTL_MS_MIN_AGENT + 1000,
               "the shortest guard must not end between two probes");
 
-#define TOP_AHEAD_US UINT64_C(2000000) /* a lift reaches so far above the number */
+#define TOP_AHEAD_US UINT64_C(2000000) /* A lift reaches this far above the number. */
 
 static void take_word(char into[GUARD_WORD_BYTES], const char *word)
 {
@@ -203,9 +207,10 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 /* ---- asking ---- */
 
-/* Names a longer lease than the agent's own only to masters of which it has read that they do not
- * vote: their guard must count on it. A greeting names the own: agents that come and go would keep
- * a mistaken max_ttl alive else, each by what it has heard from the masters that it met before. */
+/* Returns the max_ttl to name. A lease longer than the agent's own is named only to masters that do
+ * not vote, as the agent has read: their guard must take it into account. A greeting names the
+ * agent's own. Otherwise agents that come and go would keep a mistaken max_ttl alive, each by the
+ * one that it read on the masters before. */
 static uint32_t named_ttl_ms(const struct guard *guard, uint8_t index)
 {
     const struct guard_master *asked = &guard->masters[index];
@@ -220,8 +225,9 @@ static uint32_t named_ttl_ms(const struct guard *guard, uint8_t index)
     return longest_ms;
 }
 
-/* A master with the epoch of another one is a copy of it. Of two whose epochs were never seen to
- * differ the first goes on: were both told of each other, both would begin anew. */
+/* Adds the epochs of the other masters. A master with the epoch of another one is a copy of it. If
+ * the epochs of two were never seen to differ, the first continues. If both were told of each
+ * other, both would begin a new epoch. */
 static void add_others(const struct guard *guard, struct guard_ask *ask)
 {
     const char *own = guard->masters[ask->master].last.epoch;
@@ -291,7 +297,8 @@ struct witnesses {
     uint64_t top;
 };
 
-/* An agent that stood still for long must not guess what it is about to hear. */
+/* Returns true if the answer is too old for a guess: an agent that stood still for long may have
+ * newer answers that it has not read yet. */
 static bool is_of_long_ago(struct instant asked_at, struct instant now)
 {
     return instant_before(instant_after_ms(asked_at, 2 * PROBE_MS), now) &&
@@ -323,8 +330,8 @@ static void tell(struct guard *guard, uint8_t index, enum guard_told told, uint6
     ask->top = top;
 }
 
-/* What is known of a READY master is not of now: its answer lies unread, or it was not asked. A
- * master that was asked and has said nothing does not delay a guess. */
+/* Returns true if a READY master has not given its present state: its answer is not read yet, or it
+ * was not asked. A master that was asked and has not answered does not delay a guess. */
 static bool is_yet_to_say(const struct guard *guard, uint8_t index, struct instant now)
 {
     for (uint8_t i = 0; i < guard->master_count; i++) {
@@ -337,7 +344,7 @@ static bool is_yet_to_say(const struct guard *guard, uint8_t index, struct insta
     return false;
 }
 
-/* Tells a master that waits, if that can be done now. */
+/* Tells a master that waits, if that is possible now. */
 static void tell_or_guess(struct guard *guard, uint8_t index, struct instant now, int64_t wall_us,
                           struct guard_effects *effects)
 {
@@ -346,7 +353,7 @@ static void tell_or_guess(struct guard *guard, uint8_t index, struct instant now
     uint8_t needed = guard->witnesses;
     if (MUTANT(GUARD_WITNESS_SHORT) && needed > 1)
         needed--;
-    /* no agent can tell it: the others that forgot have no more witnesses than this one */
+    /* No agent can tell it: the others that forgot have no more witnesses than this one. */
     bool is_alone = found.answered == guard->master_count - 1 && found.remember < needed,
          is_late = !instant_before(now, instant_after_ms(master->waits_since, GUESS_MS)) &&
                    (!is_yet_to_say(guard, index, now) || MUTANT(GUARD_GUESS_UNHEARD));
@@ -369,7 +376,7 @@ static bool is_needed_anew(const struct guard *guard, uint8_t index)
     return false;
 }
 
-/* Takes the telling as far as it goes now. */
+/* Continues telling as far as possible now. */
 static void advance(struct guard *guard, struct instant now, int64_t wall_us,
                     struct guard_effects *effects)
 {
@@ -388,7 +395,8 @@ static void show(uint8_t index, struct guard_effects *effects)
     effects->shown |= bit(index);
 }
 
-/* A new epoch is reported when the master is READY: not before the core may receive its votes. */
+/* Reports a new epoch when the master is READY, because the core can receive its votes only from
+ * then on. */
 static void report_epoch(struct guard *guard, uint8_t index, struct guard_effects *effects)
 {
     struct guard_master *master = &guard->masters[index];
@@ -445,7 +453,7 @@ static void take_answer(struct guard *guard, uint8_t index, const struct guard_a
     }
 }
 
-/* Its marker is not what was seen last. */
+/* Notes that its marker is not the one that was read last. */
 static void unsee(struct guard *guard, uint8_t index, const char *epoch, struct instant now,
                   struct guard_effects *effects)
 {
@@ -468,9 +476,10 @@ static void see_epoch(struct guard *guard, uint8_t index, const char *epoch, str
         unsee(guard, index, epoch, now, effects);
 }
 
-/* The vote that an acquire named is gone, or is another one: the marker tells why. What is known is
- * kept until it does. Refusals of acquires that were under way come behind its answer: if they
- * cleared the vote that it brought, the next acquires would name none, and so on without end. */
+/* Handles that the vote which an acquire named is gone or has changed: the marker shows why. Until
+ * it is read, the known state is kept. Refusals of acquires that were under way come after the
+ * marker's answer. If they cleared its vote, the next acquires would name none, and so on without
+ * end. */
 static void see_guarded(struct guard *guard, uint8_t index, struct instant now,
                         struct guard_effects *effects)
 {
@@ -513,7 +522,7 @@ static void away(struct guard_master *master)
     master->waits_from = 0;
 }
 
-/* What the marker says may be of before a restart, so the master is not asked for new locks. */
+/* The marker may be of an earlier run, so the master gets no requests for new locks. */
 static void refused(struct guard_master *master)
 {
     CORE_ASSERT(master->phase != GUARD_MASTER_AWAY);

@@ -1,12 +1,12 @@
-/* The guard of a group's masters (D5.3) as a step machine: which masters may have forgotten leases
- * and numbers, and how they come to vote again. One for each group of an agent; guard.c tells the
- * protocol.
+/* The guard of a group's masters (D5.3) as a step machine: it knows which masters may have
+ * forgotten leases and numbers, and makes them vote again. There is one for each group of an agent.
+ * guard.c describes the protocol.
  *
- * guard_step() takes one event and the time, and leaves what is to be done in guard_effects.
- * Nothing is kept of an event, and nothing is owned: words are copied. The caller
+ * guard_step() takes one event and the time, and fills guard_effects. It keeps nothing of an event
+ * and owns nothing: texts are copied. The caller
  *   1. reports every answer to a question exactly once, in the connection's order, or that the
- *      master is away (GUARD_AWAY): then the answers of that greeting are not reported any more;
- *   2. makes the epochs known to the core before any vote that it received later;
+ *      master is away (GUARD_AWAY): then later answers to that greeting are not reported;
+ *   2. reports the epochs to the core before any vote that it received later;
  *   3. reports the time (GUARD_TIME) when guard_deadline() has passed, at the latest GUARD_TICK_MS
  *      after it. */
 #ifndef LOCKAGENT_CORE_GUARD_H
@@ -15,17 +15,17 @@
 #include "types.h"
 
 enum {
-    GUARD_WORD_BYTES = 48,  /* an epoch: hex digits and their end */
-    GUARD_VOTE_BYTES = 128, /* a vote, '@<run>:<epoch>:<replid>:<floor>', and its end */
+    GUARD_WORD_BYTES = 48,  /* An epoch: hex digits and a NUL byte. */
+    GUARD_VOTE_BYTES = 128, /* A vote, '@<run>:<epoch>:<replid>:<floor>', and a NUL byte. */
     GUARD_TICK_MS = 250,
 };
 
-/* What the marker script is asked to do: marker.lua says what each of them means. */
+/* The questions to the marker script; marker.lua describes them. */
 enum guard_question {
     GUARD_ASK_RESTART,
     GUARD_ASK_KEEP,
     GUARD_ASK_TELL,
-    GUARD_ASK_TRUST, /* by hand alone */
+    GUARD_ASK_TRUST, /* Only by hand. */
     GUARD_QUESTION_COUNT
 };
 
@@ -33,148 +33,156 @@ struct guard_ask {
     uint8_t master;
     enum guard_question question;
     uint32_t max_ttl_ms;
-    uint64_t lift;                /* top becomes at least this; 0: it stays */
-    char epoch[GUARD_WORD_BYTES]; /* TELL: that was seen; TRUST: "" for any; else "" */
-    uint64_t top;                 /* TELL, TRUST */
-    uint8_t told;                 /* TELL, TRUST: enum guard_told */
-    bool has_replicas;            /* the vote says which replication id it is of (R21) */
-    /* The epochs that are known of the other masters, each with a blank behind it: a master with
-     * one of them is a copy. */
+    uint64_t lift;                /* Raise top to at least this; 0: leave it. */
+    char epoch[GUARD_WORD_BYTES]; /* TELL: the epoch that was read; TRUST: "" for any; otherwise
+                                   * "". */
+    uint64_t top;                 /* TELL, TRUST: the top to tell. */
+    uint8_t told;                 /* TELL, TRUST: enum guard_told. */
+    bool has_replicas;            /* The vote contains the replication id (R21). */
+    /* The known epochs of the other masters, each followed by a blank. A master with one of them is
+     * a copy. */
     char others[LIMIT_MASTERS * 17 + 1];
 };
 
-/* How a master came to vote since it forgot. */
+/* How a master got its vote since it forgot. */
 enum guard_told { GUARD_NOT_TOLD, GUARD_TOLD, GUARD_GUESSED };
 
-/* What the script answered. */
+/* The script's answer. */
 struct guard_answer {
     char epoch[GUARD_WORD_BYTES];
-    char vote[GUARD_VOTE_BYTES]; /* "": it does not vote */
-    int64_t left_ms;             /* until its guard is over; 0: it is */
+    char vote[GUARD_VOTE_BYTES]; /* "": it does not vote. */
+    int64_t left_ms;             /* Time until its guard is over; 0: it is over. */
     uint32_t max_ttl_ms;
     uint64_t top, floor;
     enum guard_told told;
-    bool spoiled; /* top or floor was never granted: it does not vote and is no witness */
+    bool spoiled; /* Top or floor was never granted: the master does not vote and is no witness. */
 };
 
 enum guard_event_kind {
-    /* a greeting has come to the marker: the one ask that follows is the greeting's */
+    /* A greeting has come to the marker. The one question that follows is the greeting's. */
     GUARD_GREETS,
-    GUARD_READY,      /* the greeting has ended: the master can be asked at any time */
-    GUARD_AWAY,       /* it cannot: its connection has ended, or its greeting begins anew */
-    GUARD_ANSWERED,   /* `answer` */
-    GUARD_UNANSWERED, /* an answer that says nothing: the scripts were missing, an error */
-    /* the greeting's ask was refused: the master cannot write the marker now, but it can serve
-     * holders */
+    GUARD_READY,      /* The greeting has ended. The master can be asked at any time. */
+    GUARD_AWAY,       /* The master cannot be asked: its connection has ended, or its greeting
+                       * begins again. */
+    GUARD_ANSWERED,   /* The script has answered with `answer`. */
+    GUARD_UNANSWERED, /* An answer without a marker came: the scripts were missing, or an error. */
+    /* The greeting's question was refused. The master cannot write the marker now, but it can serve
+     * holders. */
     GUARD_REFUSED,
-    GUARD_SEES_EPOCH, /* a script of the core's met the epoch `answer.epoch` ("": no marker) */
-    /* a script of the core's had no vote, for `answer.left_ms` (-1: not the vote that this agent
-     * knows, or not known for how long) */
+    GUARD_SEES_EPOCH, /* A script of the core met the epoch `answer.epoch` ("": no marker). */
+    /* A script of the core had no vote, for `answer.left_ms` more (-1: the vote was not the one
+     * that this agent knows, or the time is not known). */
     GUARD_SEES_GUARDED,
     GUARD_TIME,
 };
 
 struct guard_event {
     enum guard_event_kind kind;
-    uint8_t master; /* of all but GUARD_TIME */
-    /* GUARD_GREETS: it was READY on this connection before, so the server cannot be another one */
+    uint8_t master; /* For all events but GUARD_TIME. */
+    /* GUARD_GREETS: it was READY on this connection before, so the server cannot be another one. */
     bool same_connection;
-    bool knows_run; /* GUARD_GREETS: the server said its run id (INFO is allowed) */
+    bool knows_run; /* GUARD_GREETS: the server gave its run id (INFO is allowed). */
     struct guard_answer answer;
 };
 
 /* To be carried out in this order. */
 struct guard_effects {
-    master_set epochs; /* began a new epoch: what was confirmed before may be forgotten (R7) */
-    master_set shown;  /* what guard_state() says of them may have changed */
-    master_set floors; /* guard_floor() has risen by what these answered (R12) */
+    master_set epochs; /* Masters that began a new epoch and may have forgotten what they confirmed
+                        * before (R7). */
+    master_set shown;  /* Masters whose guard_state() may have changed. */
+    master_set floors; /* Masters whose answers have raised guard_floor() (R12). */
     unsigned ask_count;
-    struct guard_ask asks[LIMIT_MASTERS]; /* one for a master at most */
+    struct guard_ask asks[LIMIT_MASTERS]; /* At most one for a master. */
 };
 
 enum guard_state {
     GUARD_VOTES,
-    GUARD_RUNS,    /* it may have forgotten leases */
-    GUARD_WAITS,   /* its guard is over, and it has not been told yet */
-    GUARD_MISSING, /* its marker is missing, or has not been read */
-    GUARD_UNSURE,  /* its marker cannot be written: it is not asked for new locks */
-    GUARD_SPOILED, /* its numbers are none that was ever granted (R12) */
+    GUARD_RUNS,    /* It may have forgotten leases. */
+    GUARD_WAITS,   /* Its guard is over, and it has not been told yet. */
+    GUARD_MISSING, /* Its marker is missing, or has not been read. */
+    GUARD_UNSURE,  /* Its marker cannot be written, so it gets no requests for new locks. */
+    GUARD_SPOILED, /* Its numbers were never granted (R12). */
 };
 
 enum guard_phase { GUARD_MASTER_AWAY, GUARD_MASTER_GREETING, GUARD_MASTER_READY };
 
 struct guard_master {
     enum guard_phase phase;
-    bool asked;     /* an answer is to come */
-    bool seen;      /* `last` and until are what this connection answered last */
-    bool unsure;    /* the last greeting's question was refused */
-    bool changed;   /* its epoch is another one than the core knows */
-    bool knows_run; /* the server said its run id */
+    bool asked;     /* A question is not answered yet. */
+    bool seen;      /* `last` and `until` are of the last answer on this connection. */
+    bool unsure;    /* The last greeting's question was refused. */
+    bool changed;   /* Its epoch is not the one that the core knows. */
+    bool knows_run; /* The server gave its run id. */
     struct guard_answer last;
-    struct instant until; /* its guard is over by then */
-    /* of the question that is out, or the last one; 0: none */
+    struct instant until; /* When its guard is over at the latest. */
+    /* When the last question was asked; 0: none was. */
     struct instant asked_at;
     uint64_t asked_number;
-    /* of the last question that was answered on this connection */
+    /* When the last question was asked that was answered on this connection. */
     struct instant answered_asked_at;
     uint64_t answered_number;
-    /* Not told, and its guard over: questions from this one on are about it; 0: it is not. */
+    /* It has not been told, and its guard is over: the first question that counts for telling it;
+     * 0: otherwise. */
     uint64_t waits_from;
     struct instant waits_since;
-    uint64_t numbered; /* the largest number that this agent proposed there since it was asked */
+    uint64_t numbered; /* Lift for the next question: above the largest number proposed there since
+                        * the last one; 0: none. */
 };
 
 struct guard {
     bool durable;
-    bool has_replicas; /* set by the caller after guard_init(): the group's master has some (R21) */
+    bool has_replicas; /* Set by the caller after guard_init(): the group's master has replicas
+                        * (R21). */
     uint8_t master_count;
-    uint8_t witnesses; /* masters that meet every quorum (W) */
+    uint8_t witnesses; /* Number of masters that meet every quorum (W). */
     uint32_t max_ttl_ms;
-    uint64_t questions; /* asked so far */
-    uint64_t top;       /* the largest that any master answered, or that was proposed here */
-    uint64_t floor;     /* the largest that any master answered */
+    uint64_t questions; /* Number of questions so far. */
+    uint64_t top;       /* The largest top that any master answered, or number that was proposed
+                         * here. */
+    uint64_t floor;     /* The largest floor that any master answered. */
     struct guard_master masters[LIMIT_MASTERS];
 };
 
-/* `quorum`: the least of the policies that use the group. `max_ttl_ms`: the longest lease of this
- * agent. */
+/* Initializes the guard. `quorum`: the least of the policies that use the group. `max_ttl_ms`: the
+ * longest lease of this agent. */
 void guard_init(struct guard *guard, uint8_t master_count, uint8_t quorum, bool durable,
                 uint32_t max_ttl_ms);
 
-/* `wall_us`: the agreed time (R12), unix time in us; used for guesses alone. */
+/* Handles one event. `wall_us`: the agreed time (R12) in us of unix time, used only for guesses. */
 void guard_step(struct guard *guard, const struct guard_event *event, struct instant now,
                 int64_t wall_us, struct guard_effects *ret_effects);
 
-/* This agent asks `masters` for a lock with the proposal `number`: their next question lifts their
- * top above it. */
+/* Reports that this agent asks `masters` for a lock with the proposal `number`. Their next question
+ * lifts their top above it. */
 void guard_numbers(struct guard *guard, master_set masters, uint64_t number);
 
-/* When GUARD_TIME is due; INSTANT_NEVER while no master is READY. */
+/* Returns when GUARD_TIME is due; INSTANT_NEVER if no master is READY. */
 struct instant guard_deadline(const struct guard *guard);
 
 enum guard_state guard_state(const struct guard *guard, uint8_t master, struct instant now);
 
-/* For how long the master has no vote on new locks: 0: it has one, or is not READY; -1: not
- * known. */
+/* Returns the time until the master has a vote on new locks; 0: it has one, or is not READY; -1:
+ * not known. */
 int64_t guard_left_ms(const struct guard *guard, uint8_t master, struct instant now);
 
-/* The vote that an acquire compares: as the master answered last on this connection; "": none. */
+/* Returns the vote that an acquire compares: the master's last answer on this connection; "":
+ * none. */
 const char *guard_vote(const struct guard *guard, uint8_t master);
 
-/* No larger number needs the master's marker to be written first. */
+/* Returns the largest number for which the master's marker need not be written first. */
 uint64_t guard_top(const struct guard *guard, uint8_t master);
 
-/* The largest floor that is known: a proposal above it needs no second phase (R12). */
+/* Returns the largest known floor. A proposal above it needs no second phase (R12). */
 uint64_t guard_floor(const struct guard *guard);
 
-/* How the master came to vote; GUARD_NOT_TOLD also while that is not known. */
+/* Returns how the master got its vote; GUARD_NOT_TOLD also if that is not known. */
 enum guard_told guard_told(const struct guard *guard, uint8_t master);
 
-/* True if all masters can be asked, and none of them has ever had a vote, as far as it remembers:
- * the group is new, or has lost everything. */
+/* Returns true if all masters can be asked, and none remembers that it ever had a vote: the group
+ * is new, or has lost all data. */
 bool guard_is_new(const struct guard *guard);
 
-/* The script's word for it. */
+/* Returns the script's word for the question. */
 const char *guard_question_word(enum guard_question question);
 
 #endif

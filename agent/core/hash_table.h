@@ -1,6 +1,7 @@
-/* A hash table of what it links, embedded in it as a list's links are. A link is an offset of four
- * bytes: one of 100,000 holds has two of them. The buckets do not grow: a table has at least half
- * as many as it can have links. Those of one bucket stand in the order in which they came. */
+/* A hash table whose links are embedded in its elements, like those of a list. A link is an offset
+ * of four bytes, because each of 100,000 holds has two of them. The number of buckets is fixed. A
+ * table has at least half as many as it can have links. The links of a bucket are in the order in
+ * which they were added. */
 #ifndef LOCKAGENT_CORE_HASH_TABLE_H
 #define LOCKAGENT_CORE_HASH_TABLE_H
 
@@ -13,15 +14,16 @@
 enum { HASH_LAST = 1 };
 
 struct hash_link {
-    uint32_t next; /* of its bucket; HASH_LAST: there is none; 0: this one is in no table */
+    uint32_t next; /* Next link of the bucket; HASH_LAST: this is the last; 0: this link is in no
+                    * table. */
 };
 struct hash_table {
-    char *base;        /* what links are offsets from: all are in the 4 GB behind it */
-    uint32_t *buckets; /* the first of each; 0 or HASH_LAST: it is empty */
-    uint32_t count;    /* a power of two */
+    char *base;        /* Origin of the offsets. All links are in the 4 GB after it. */
+    uint32_t *buckets; /* The first link of each bucket; 0 or HASH_LAST: it is empty. */
+    uint32_t count;    /* A power of two. */
 };
 
-/* It is in a table. */
+/* Returns true if the link is in a table. */
 static inline bool hash_has(const struct hash_link *link)
 {
     return link->next != 0;
@@ -32,7 +34,8 @@ static inline struct hash_link *hash_link_at(const struct hash_table *table, uin
     return offset <= HASH_LAST ? NULL : (struct hash_link *)(void *)(table->base + offset);
 }
 
-/* The first of a bucket; NULL if it is empty. Others with another hash may be in it too. */
+/* Returns the first link of a bucket, or NULL if it is empty. The bucket may contain links with
+ * other hashes. */
 static inline struct hash_link *hash_first(const struct hash_table *table, uint64_t hash)
 {
     return hash_link_at(table, table->buckets[hash & (table->count - 1)]);
@@ -45,7 +48,8 @@ static inline struct hash_link *hash_next(const struct hash_table *table,
     return hash_link_at(table, link->next);
 }
 
-/* What points to that link of the bucket, or to its end. */
+/* Returns the address of the offset of that link in the bucket; the address of the last `next` if
+ * it is not there. `offset` HASH_LAST: the end. */
 static inline uint32_t *hash_before(const struct hash_table *table, uint64_t hash, uint32_t offset)
 {
     uint32_t *at = &table->buckets[hash & (table->count - 1)];
@@ -68,7 +72,7 @@ static inline void hash_add(const struct hash_table *table, struct hash_link *li
     link->next = HASH_LAST;
 }
 
-/* It was added with that hash. */
+/* Removes the link, which was added with that hash. */
 static inline void hash_remove(const struct hash_table *table, struct hash_link *link,
                                uint64_t hash)
 {

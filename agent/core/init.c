@@ -6,7 +6,7 @@
 #include "core_assert.h"
 #include "state.h"
 
-/* What the tables need, and where each begins: one pass measures, the same pass places. */
+/* The size of the tables, and the address of each. One pass measures, the same pass places. */
 struct layout {
     uint8_t *at;
     size_t size;
@@ -70,8 +70,9 @@ static size_t errand_bytes_for(const struct core_config *config)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* As many ended locks are remembered as may be under way. What is freed is used again only
- * after the step, and within a step every request begins one lock at most, so these are enough. */
+/* Places all tables. They remember as many ended locks as there may be locks under way. A freed
+ * slot is used again only after the step, and within a step every request begins one lock at most,
+ * so these slots are enough. */
 static size_t lay_out_tables(struct core *core, const struct core_config *config, uint8_t *memory)
 {
     struct layout layout = {.at = memory, .size = sizeof(struct core)};

@@ -1,4 +1,4 @@
-/* What the surroundings may look at between two steps. */
+/* Views of the core between two steps. */
 #include "core.h"
 
 #include "core_assert.h"
@@ -43,7 +43,7 @@ bool core_next_hold(const struct core *core, struct instant now, uint32_t *curso
     return false;
 }
 
-/* The cursor is the slot of the lock that was seen last, and one more. */
+/* The cursor is the slot of the last lock that was returned, plus 1. */
 bool core_next_hold_of(const struct core *core, struct text key, struct instant now,
                        uint32_t *cursor, struct hold_view *ret_view, struct lock_ref *ret_lock)
 {

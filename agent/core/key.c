@@ -1,5 +1,5 @@
-/* The table of keys: a fixed array, a free list, one hash of names. Slots that were never used
- * are never touched, so that an idle agent stays small whatever its limits. */
+/* The table of keys: a fixed array, a free list, and one hash of names. Slots that were never used
+ * are never touched, so that an idle agent stays small with any limits. */
 #include "internal.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 
 /* ---- patterns ---- */
 
-/* `*` is any run of bytes, `?` any one byte. On a mismatch only the last `*` needs to be tried
- * again, so this is O(n * m). */
+/* Returns true if `text` matches: `*` is any run of bytes, `?` any one byte. On a mismatch only the
+ * last `*` needs to be tried again, so this is O(n * m). */
 bool glob_matches(const char *pattern, struct text text)
 {
     CORE_ASSERT(pattern != NULL && (text.at != NULL || text.len == 0));
@@ -37,8 +37,7 @@ bool glob_matches(const char *pattern, struct text text)
 
 /* ---- policies ---- */
 
-/* Which policy a key falls under, which group of masters it belongs to, and which leases are
- * allowed. */
+/* Chooses the policy and the group of masters of a key, and checks leases. */
 
 uint16_t core_policy_of(const struct core *core, struct text key)
 {
@@ -50,9 +49,9 @@ uint16_t core_policy_of(const struct core *core, struct text key)
     return (uint16_t)(core->policy_count - 1);
 }
 
-/* Rendezvous hashing (Thaler and Ravishankar): every agent ranks the groups by hash of (group's
- * name, key) and takes the first, so that adding a group moves only the keys that it wins. The hash
- * key is fixed: all agents must agree (A4). */
+/* Chooses the group by rendezvous hashing (Thaler and Ravishankar). Every agent ranks the groups by
+ * a hash of (group's name, key) and takes the first. So a new group moves only the keys that it
+ * wins. The hash key is fixed, because all agents must agree (A4). */
 static uint8_t policy_group(const struct core *core, uint16_t policy, struct text key)
 {
     CORE_ASSERT(policy < core->policy_count);
@@ -116,22 +115,23 @@ void policy_fit_lock_delay(const struct core *core, struct lock *lock)
 
 /* ---- readers and writers ---- */
 
-/* Keys that are read and written (R18). Those who wait here stand in one queue, whatever they want:
+/* Keys that are read and written (R18). All waiters are in one queue, in both modes:
  *
- *   w r r r w    a writer contends alone, as of a mutex
- *   r r r w r    the readers in front contend side by side, each with a lock and a round of its
- *                own; who comes behind a writer waits for it
+ *   w r r r w    a writer contends alone, as for a mutex
+ *   r r r w r    the readers in front contend side by side, each with its own lock and round; the
+ *                last one waits for the writer
  *
- * Where one of those side by side is refused, no other begins, and who was refused not again, until
- * all that contend are decided: then all pause. Otherwise more readers than there are places would
- * take each other's for ever, and ask the masters without a pause.
+ * If one of the readers side by side is refused, no other begins, and the refused one does not
+ * begin again, until all of them are decided. Then all pause. Otherwise more readers than may be in
+ * flight would replace each other forever, and ask the masters without a pause.
  *
  * A key has one writer's attempt or hold, or any number of readers'. A writer that waits contends
- * also while readers here hold the key: its attempt is refused, and leaves its ticket with the
- * masters, so that no reader elsewhere passes it. There is no hand-over. A release and the attempts
- * of the next ones go out together, in order, and the tickets decide. */
+ * also while readers of this agent hold the key. Its attempt is refused and leaves its ticket with
+ * the masters, so that no reader elsewhere passes it. There is no hand-over. A release and the
+ * attempts of the next requests are sent together, in order, and the tickets decide. */
 
-/* The first of the list that does not contend yet, where all in front of it read; or a writer. */
+/* Returns the first request of the list that does not contend, or the writer in front of it, which
+ * may contend; NULL if there is none. */
 static struct core_request *first_idle(const struct list *list)
 {
     for (struct link *at = list->head.next; at != &list->head; at = at->next) {
@@ -234,7 +234,7 @@ void key_refer(struct core *core, struct key *key)
         key->contest = new_contest(core, key);
 }
 
-/* Its contest would begin anew as it stands. */
+/* Returns true if a new contest would have the same content. */
 static bool knows_nothing(const struct core *core, const struct contest *contest)
 {
     CORE_ASSERT(contest->key->contest == contest);
@@ -243,7 +243,7 @@ static bool knows_nothing(const struct core *core, const struct contest *contest
            !contest->tickets.unreachable && !instant_before(core->now, contest->sits_out_until);
 }
 
-/* Nobody wants it but its holder here. */
+/* Returns true if only a holder at this agent refers to the key. */
 static bool is_at_rest(const struct core *core, const struct key *key)
 {
     CORE_ASSERT(key->references > 0 && key->contest != NULL);
@@ -283,8 +283,8 @@ struct key *key_get(struct core *core, struct text name)
         core->keys_free = key->next;
         CORE_ASSERT(key->references == 0);
     } else {
-        /* Each key has a lock or a request, and the table a slot for every one of both (init.c).
-         * One that was freed in this step had a slot of theirs before it, and no step makes more
+        /* Each key has a lock or a request, and the table has a slot for each of both (init.c). A
+         * key that was freed in this step had such a slot before the step, and no step makes more
          * than one. */
         CORE_ASSERT(core->keys_used < core->keys_size);
         key = &core->keys[core->keys_used++];
@@ -302,7 +302,7 @@ struct key *key_get(struct core *core, struct text name)
     return key;
 }
 
-/* Who keeps all others off stands in front. */
+/* Returns the writer, which is always at the head of key->holds; NULL if there is none. */
 static struct lock *first_alone(const struct key *key)
 {
     struct link *first = list_first(&key->holds);
@@ -310,7 +310,7 @@ static struct lock *first_alone(const struct key *key)
     return lock != NULL && lock->terms.mode == MODE_WRITE ? lock : NULL;
 }
 
-/* R9, R20: one attempt at a time asks for a permit that nobody here has. */
+/* Returns true if the lock is an attempt for a free slot. There is one at a time (R9, R20). */
 static bool contends(const struct lock *lock)
 {
     return lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER;
@@ -350,7 +350,7 @@ struct lock *key_holder(const struct key *key)
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, link);
         if (lock->terms.mode == MODE_READ)
-            return NULL; /* writers stand in front */
+            return NULL; /* A writer is at the head. */
         if (!lock_is_attempt(lock))
             return lock;
     }

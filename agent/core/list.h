@@ -1,4 +1,4 @@
-/* A doubly linked list, embedded in what it links. */
+/* A doubly linked list whose links are embedded in its elements. */
 #ifndef LOCKAGENT_CORE_LIST_H
 #define LOCKAGENT_CORE_LIST_H
 
@@ -9,7 +9,7 @@
 #include "core_assert.h"
 
 struct link {
-    struct link *next, *prev; /* NULL, NULL: in no list */
+    struct link *next, *prev; /* NULL, NULL: in no list. */
 };
 struct list {
     struct link head;
@@ -36,7 +36,7 @@ static inline void list_append(struct list *list, struct link *link)
     list->head.prev = link;
 }
 
-/* `before` is in a list already. */
+/* Inserts `link` before `before`, which is in a list. */
 static inline void list_insert(struct link *before, struct link *link)
 {
     CORE_ASSERT(link->next == NULL && link->prev == NULL && before->next != NULL);
@@ -46,7 +46,7 @@ static inline void list_insert(struct link *before, struct link *link)
     before->prev = link;
 }
 
-/* Nothing to do if it is in no list. */
+/* Removes the link; does nothing if it is in no list. */
 static inline void list_remove(struct link *link)
 {
     if (link->next == NULL)
@@ -56,7 +56,7 @@ static inline void list_remove(struct link *link)
     link->next = link->prev = NULL;
 }
 
-/* NULL if empty. */
+/* Returns the first link, or NULL if the list is empty. */
 static inline struct link *list_first(const struct list *list)
 {
     return list_is_empty(list) ? NULL : list->head.next;

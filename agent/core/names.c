@@ -1,4 +1,4 @@
-/* The names of keys: slots of a few sizes. */
+/* The names of keys, in slots of a few sizes. */
 #include "names.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* ---- slots of one size ---- */
 
-/* The free list is in the slots themselves. */
+/* The free list uses the slots themselves. */
 
 void *slots_take(struct slots *slots)
 {

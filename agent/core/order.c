@@ -1,37 +1,37 @@
 /* Order over all agents (R9, order fair): first come, first served, by tickets that the masters
  * keep.
  *
- *   1. Every waiter has a number, the lowest is served first: the time of its coming by the clock
- *      that proposes fencing numbers. One who comes to an agent where nobody waits gets at least
- *      one more than the last number on the masters. So the order is that of coming, but for the
- *      difference of the clocks. Numbers that are ahead by more than clocks can differ are of a
- *      clock that was set right since: they raise nobody else's, and the agent itself takes the
- *      present time instead.
- *   2. An agent keeps one ticket of a key on every master: that of the first who waits here. Each
- *      attempt shows it, and a master grants only to the lowest that it has (equal numbers: to the
- *      lower agent), so attempts do not split the votes.
- *   3. A ticket that is not shown again for TICKET_MS is void: a dead or frozen agent blocks nobody
- *      for longer. Attempts are nearer to each other than that.
- *   4. An agent that reaches no quorum withdraws its ticket, and leaves none until a quorum has
- *      answered: else it would block, on the masters that it reaches, those who reach the others as
- *      well. Fewer than a quorum may refuse an attempt, so who answers is counted beyond its
- *      decision.
- *   5. A grant takes the ticket off, and the undoing of an attempt that failed puts it back in the
- *      same moment: votes that are split cost nobody the place in the line, and nobody who came
- *      later takes part in the next attempt.
- *   6. While a caller here holds the key, those who wait here need no ticket: the hand-over shows
- *      it, or the release puts it there. Where nobody waits here, the DELETE of a hold takes off
- *      what is left of its ticket, also where another one has the key by now (a stranger's release
- *      does not). Each of them tells whose turn it is.
+ *   1. Every waiter has a number, and the lowest is served first. It is the time at which the
+ *      waiter came, by the clock that proposes fencing numbers. The first waiter of an agent gets
+ *      at least one more than the last number on the masters. So the order is that of arrival, but
+ *      for the difference of the clocks. A number that is further ahead than clocks can differ
+ *      comes from a clock that was corrected since. It raises no other number, and its agent
+ *      replaces it by the present time.
+ *   2. An agent keeps one ticket per key on every master: that of its first waiter. Each attempt
+ *      shows it, and a master grants only to the lowest ticket that it has (of equal numbers to the
+ *      lower agent). So attempts do not split the votes.
+ *   3. A ticket that is not shown for TICKET_MS is void. So a dead or frozen agent delays others
+ *      for no longer. Attempts are closer to each other than that.
+ *   4. An agent that reaches no quorum withdraws its ticket. It leaves none until a quorum has
+ *      answered. Otherwise it would delay, on the masters that it reaches, agents that reach a
+ *      quorum. An attempt can be refused by fewer masters than a quorum, so replies are counted
+ *      also after its decision.
+ *   5. A grant removes the ticket. The undoing of a failed attempt puts it back in the same call.
+ *      So split votes cost no waiter its position, and a later waiter does not overtake it in the
+ *      next attempt.
+ *   6. While a caller of this agent holds the key, its waiters need no ticket: the hand-over shows
+ *      one, or the release writes one. If no request waits here, the DELETE of a hold removes the
+ *      agent's ticket, also if another holder has the key by now. (The DELETE of a hold that is not
+ *      known here does not.) Each of them publishes whose turn it is.
+ *   7. If readers share a key (R18), tickets have a mode. A reader passes readers, and no writer. A
+ *      writer passes no waiter. Readers that contend side by side are each served by their own
+ *      number; the masters keep the ticket of the first. While readers of this agent hold the key,
+ *      its waiters have a ticket on the masters as at any other agent.
  *
- *   7. Where readers share a key (R18), tickets have a mode. A reader passes readers, and no
- *      writer; a writer passes nobody. Of readers that contend side by side each is served by its
- *      own number; the masters keep that of the first one. While readers here hold the key, who
- *      waits here has its ticket on the masters, as anywhere else.
- *
- * Tickets decide who is served, never whether there is one holder: masters that lost them, or show
- * different ones, cost order or an attempt, and the next attempt shows the number again. Who does
- * not wait has no ticket and is refused while anybody has one. */
+ * Tickets decide which waiter is next. They never decide whether there is one holder. If masters
+ * lost tickets, or have different ones, the order or an attempt may be lost, and the next attempt
+ * shows the number again. A call without `wait` has no ticket and is refused while any waiter has
+ * one. */
 #include "internal.h"
 
 #include <string.h>
@@ -55,12 +55,12 @@ void ticket_given(struct core *core, struct core_request *request)
     bool first = request_first(&key->contest->waiters) == request;
     request->ticket_is_fresh = key_admits(key) && first;
     if (first)
-        /* what was asked for those before says nothing now */
+        /* Replies to earlier attempts do not count. */
         key->contest->tickets.since = (struct instant){0};
 }
 
-/* Whether a quorum answered, as it is known when one more attempt begins; not before the masters'
- * time is up. */
+/* Determines whether a quorum answered, at the beginning of the next attempt, but not before the
+ * masters' time has passed. */
 static void count_answers(struct core *core, struct key *key, const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->key == key);
@@ -85,7 +85,7 @@ void ticket_answered(struct core *core, struct lock *lock, const struct event_re
         reply->vote == VOTE_YES || reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN;
     uint32_t node_timeout_ms = core->groups[lock->group].config.node_timeout_ms;
     if ((reply->op != OP_ACQUIRE && reply->op != OP_HANDOVER) || !decides ||
-        lock->key->contest == NULL || /* it is held, and nobody waits */
+        lock->key->contest == NULL || /* It is held, and no request waits. */
         !instant_before(core->now, instant_after_ms(lock->acquired_at, node_timeout_ms)))
         return;
     lock->key->contest->tickets.answered |= set_of(reply->master);
@@ -135,7 +135,8 @@ void ticket_granted(struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING || lock->state == LOCK_RAISING);
     struct key *key = lock->key;
-    /* its release takes off what others keep still; but readers hold it for long, beside others */
+    /* The release removes the tickets on other masters. But readers hold the key for long, beside
+     * others. */
     if (key->form != FORM_SHARED)
         key->contest->tickets.behind = 0;
     else if (lock->errand->ticket_is_kept)
@@ -173,7 +174,7 @@ void ticket_attempt_failed(struct core *core, struct lock *lock, enum answer ans
     struct key *key = lock->key;
     if (!lock->errand->ticket_is_kept || core->requests[lock->errand->contender].ticket_is_fresh ||
         key->contest->tickets.unreachable || MUTANT(TICKET_LOST_WITH_VOTE))
-        /* no master has said what its number is to be; or it has none there */
+        /* No master has told its number yet, or it has no ticket there. */
         ticket_forgotten(lock);
     if (answer != ANSWER_QUORUM_UNAVAILABLE || MUTANT(TICKET_WITHOUT_QUORUM))
         return;
@@ -195,38 +196,39 @@ bool ticket_is_stale(const struct key *key)
 /* When the contender of a key tries again (R9).
  *
  *   - A release deletes the key on each master and publishes there. The quorum-th message wakes the
- *     contender, after a delay of 0..(one round trip x agents that wait): without it they would
- *     split the votes among them.
- *   - A subscription is worth something once a quorum has confirmed it. What was released before
- *     that was missed, so the contender then tries once more without a message.
- *   - Without a message it tries when the holder's lease has run out, or after a jittered back-off,
- *     whichever comes first. The pauses begin short only where no message can come. Where one will
- *     come they grow beyond retry.max: a thousand waiters that listen must not keep the masters
+ *     contender, after a random delay of 0..(one round trip x agents that wait). Without the delay
+ *     they would split the votes.
+ *   - A subscription counts once a quorum has confirmed it. An earlier release may have been
+ *     missed, so the contender then tries once more without a message.
+ *   - Without a message it tries when the holder's lease has run out, or after a back-off with
+ *     jitter, whichever comes first. The back-off begins short only if no message can come. If one
+ *     can come, it grows beyond retry.max: a thousand subscribed waiters must not keep the masters
  *     busy.
- *   - Where the order is fair, the message says whose turn it is. Only that agent wakes, and at
- *     once: nobody else would be granted.
- *   - After handover_max hand-overs here while others wait, the turn of this agent ends. It sits
- *     out the longest of their delays by chance: its own attempt would always be the first.
- *   - Agents whose turn has ended stand in a line: as many turns as there are others come before
- *     the next one here, and each message counts as one. The delay grows with those that are still
- *     ahead, so the one that has waited for longest comes first, and the others only where it does
- *     not. Were it left to chance, one of three agents would wait for several turns of the others.
+ *   - If the order is fair, the message names the agent whose turn it is. Only that agent wakes,
+ *     and at once: no other would be granted.
+ *   - After handover_max hand-overs while other agents wait, the turn of this agent ends. It pauses
+ *     for the longest of their random delays. Otherwise its own attempt would always be the first.
+ *   - An agent whose turn has ended lets the others go first: one turn each, and each message
+ *     counts as one turn. Its delay grows with the number of agents that are still ahead. So the
+ *     agent that has waited for longest comes first, and the next one only if it does not. If
+ *     chance decided, one of three agents would wait for several turns of the others.
  *
- * An undone attempt publishes too. By itself it can wake nobody, for it had less than a quorum;
- * where several attempts split the votes, their undoing together does, as it should. But what it
- * had may be all that refused: then its lease is not waited for, only a back-off. A search at a
- * semaphore is several attempts of one agent, each at another slot: so what is told of one slot
- * says nothing of the others, or the search would wake itself without end (R20). */
+ * An undone attempt publishes too. It had less than a quorum, so it alone wakes no contender. If
+ * several attempts split the votes, their undoing together wakes the contenders, which is intended.
+ * If the undone attempt had all masters that refused, its lease is not waited for, only a back-off.
+ * A search at a semaphore is several attempts of one agent, each at another slot. So messages count
+ * per slot. Otherwise the search would wake itself without end (R20). */
 
 enum {
     SIT_OUT_ROUND_TRIPS = 2,
-    TURN_ROUND_TRIPS = 3, /* from one agent in line to the next, */
-    TURN_LATE_US = 2000,  /* and what a process may be late by itself; */
-    SPREAD_US_MIN = 100,  /* of each agent that waits */
-    /* for all of them together, in line or not: masters may name any number of agents */
+    TURN_ROUND_TRIPS = 3, /* Round trips from one agent in the order to the next. */
+    TURN_LATE_US = 2000,  /* Lateness of a busy process, added to each of these. */
+    SPREAD_US_MIN = 100,  /* Least random delay for each agent that waits. */
+    /* Limit of every delay, because masters may report any number of agents. */
     PAUSE_US_MAX = 2000000,
     HALVINGS_MAX = 16,
-    HEARING_RETRY_MAX = 20 /* who hears of releases pauses up to so many times retry.max */
+    HEARING_RETRY_MAX = 20 /* With a subscription the back-off grows to this many times
+                            * retry.max. */
 };
 
 static uint8_t quorum_of(const struct core *core, const struct key *key)
@@ -300,17 +302,17 @@ void wake_after_sitting_out(struct core *core, struct key *key)
     try_in(core, key, 0, CAUSE_SAT_OUT);
 }
 
-/* R9: without the spread ten agents split the votes two times in three. Each agent counts with the
- * round trip that it has seen, and the one that has seen the longest would lose to the others each
- * time: so who has lost more often than there are agents takes half of the spread, a quarter when
- * it has lost twice as often, and so on. */
+/* Returns the largest random delay (R9). Without it ten agents split the votes two times in three.
+ * Each agent uses the round trip that it has measured, and the one with the longest would lose to
+ * the others each time. So an agent that has lost more often than there are agents halves its
+ * delay, one that has lost twice as often halves it again, and so on. */
 static int64_t spread_us(const struct core *core, const struct key *key)
 {
     uint32_t halvings = key->contest->channel.agents == 0
                             ? 0
                             : key->contest->channel.losses / key->contest->channel.agents;
     int64_t us = core->groups[key->group].round_trip_us * key->contest->channel.agents;
-    /* none would have them collide for ever */
+    /* Without a delay they would collide forever. */
     int64_t least_us = (int64_t)SPREAD_US_MIN * key->contest->channel.agents;
     CORE_ASSERT(us >= 0);
     us >>= halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX;
@@ -318,7 +320,7 @@ static int64_t spread_us(const struct core *core, const struct key *key)
     return us < PAUSE_US_MAX ? us : PAUSE_US_MAX;
 }
 
-/* How long so many agents in line are waited for. */
+/* Returns the time for which that many agents ahead are waited for. */
 static int64_t line_us(int64_t round_trip_us, uint32_t agents)
 {
     CORE_ASSERT(round_trip_us >= 0);
@@ -326,8 +328,9 @@ static int64_t line_us(int64_t round_trip_us, uint32_t agents)
     return us < PAUSE_US_MAX ? us : PAUSE_US_MAX;
 }
 
-/* R9: who is in line waits for those ahead of it; who is not may come between any two. Half a round
- * trip is left to chance, for several that believe to be first. */
+/* Returns the delay after a message (R9). An agent whose turn has ended waits for those ahead. An
+ * agent that has had no turn may come at any time. Up to half of a round trip is random, in case
+ * several agents believe to be first. */
 static int64_t message_delay_us(struct core *core, const struct key *key)
 {
     uint32_t agents = key->contest->channel.agents, ahead = key->contest->channel.ahead;
@@ -335,14 +338,15 @@ static int64_t message_delay_us(struct core *core, const struct key *key)
     int64_t spread = spread_us(core, key);
     if (!key->contest->channel.in_line || MUTANT(TURNS_BY_CHANCE))
         return chance_below(core, CHANCE_MESSAGE, spread + 1);
-    int64_t round_trip_us = spread / agents; /* less for who loses again and again */
+    int64_t round_trip_us = spread / agents; /* Less for an agent that loses again and again. */
     if (MUTANT(LINE_REVERSED))
         ahead = agents - ahead;
     return line_us(round_trip_us, ahead) +
            chance_below(core, CHANCE_MESSAGE, round_trip_us / 2 + 1);
 }
 
-/* Unless it was the one of this agent. Who is ahead may have left as well. */
+/* Counts the end of a turn of another agent, unless it was this agent's turn. Agents ahead may also
+ * have left. */
 static void turn_ended_elsewhere(const struct core *core, struct key *key)
 {
     uint32_t others = key->contest->channel.agents > 0 ? key->contest->channel.agents - 1 : 0;
@@ -379,7 +383,7 @@ static void try_after_back_off(struct core *core, struct key *key)
     int64_t most_us = (int64_t)key->contest->back_off_ms * 1000;
     int64_t delay_us = most_us / 2 + chance_below(core, CHANCE_BACK_OFF, most_us / 2 + 1);
     if (ticket_is_wanted(key) && delay_us > TICKET_MS * 1000 / 3)
-        delay_us = TICKET_MS * 1000 / 3; /* each attempt shows the ticket again */
+        delay_us = TICKET_MS * 1000 / 3; /* Each attempt shows the ticket again. */
     enum cause cause = CAUSE_BACK_OFF;
     if (key->contest->last_retry_ms >= 0 && key->contest->last_retry_ms * 1000 < delay_us) {
         delay_us = key->contest->last_retry_ms * 1000 + 1000;
@@ -390,7 +394,7 @@ static void try_after_back_off(struct core *core, struct key *key)
         key->contest->back_off_ms * 2 < longest_ms ? key->contest->back_off_ms * 2 : longest_ms;
 }
 
-/* Those that refused, and have told of no release since, leave a quorum. */
+/* Returns true if the masters that refused, and have published no release since, leave a quorum. */
 static bool may_be_free(const struct core *core, const struct key *key)
 {
     master_set refuse = key->contest->last_refused_by & ~key->contest->channel.messages[0];
@@ -437,7 +441,8 @@ static struct key *watched_key(struct core *core, const struct event_channel *ev
     return is_watched && key->group == event->group ? key : NULL;
 }
 
-/* Beside a hand-over another permit may be asked for (R20). Readers that contend are waited for. */
+/* Returns true if an attempt may begin. Beside a hand-over another slot may be searched (R20).
+ * Readers that contend are waited for. */
 static bool may_try(const struct key *key)
 {
     return key_admits(key) && (key->form != FORM_SHARED || key->contest->attempts == 0);
@@ -465,14 +470,14 @@ void wake_unsubscribed(struct core *core, const struct event_channel *event)
         key->contest->channel.confirmed &= (master_set)~set_of(event->master);
 }
 
-/* True with the quorum-th message of one release. */
+/* Counts the message of a release. Returns true for the quorum-th one. */
 static bool hear_release(const struct core *core, struct key *key,
                          const struct event_channel *event)
 {
     bool is_semaphore = key->form == FORM_SLOTS;
     if (MUTANT(MESSAGE_UNHEARD) || (event->permit > 0) != is_semaphore ||
         event->permit > key->permits)
-        return false; /* what another kind, or more permits, have there (A4) */
+        return false; /* Another kind of key, or one with more permits, is there (A4). */
     master_set *messages = &key->contest->channel.messages[is_semaphore ? event->permit - 1 : 0];
     if (set_has(*messages, event->master))
         return false;
@@ -492,7 +497,7 @@ void wake_message(struct core *core, const struct event_channel *event)
         key->contest->channel.agents = event->agents;
     bool reads = request_first(&key->contest->waiters)->terms.mode == MODE_READ;
     if (event->next != 0 && event->next != core->agent && !(event->next_reads && reads))
-        return; /* it is somebody else's turn */
+        return; /* It is another agent's turn. */
     bool is_told = hear_release(core, key, event);
     if (!may_try(key))
         return;
@@ -505,7 +510,7 @@ void wake_message(struct core *core, const struct event_channel *event)
 
 /* ---- hand-over ---- */
 
-/* R9: `others` wait elsewhere. They have their turn first. */
+/* Ends the agent's turn, because `others` wait elsewhere (R9). */
 static void end_turn(const struct core *core, struct key *key, uint32_t others)
 {
     CORE_ASSERT(others > 0);
@@ -518,14 +523,14 @@ static void end_turn(const struct core *core, struct key *key, uint32_t others)
     key->contest->channel.ahead = others;
 }
 
-/* R9: who gets the key of a holder here that releases it: the first that waits, but after
- * handover_max times in a row while other agents wait too, nobody: then they have their chance.
- * Where the order is fair, tickets see to that: a master refuses a hand-over, and deletes the key,
- * if it is another agent's turn. */
+/* Returns the next holder of a key whose holder here releases it (R9): the first waiter. Returns
+ * NULL after handover_max hand-overs in a row while other agents wait: then it is their turn. If
+ * the order is fair, tickets decide that: a master refuses a hand-over, and deletes the key, if it
+ * is another agent's turn. */
 struct core_request *wake_heir(struct core *core, struct key *key)
 {
     if (key->form == FORM_SHARED)
-        return NULL; /* R18 */
+        return NULL; /* There is no hand-over to readers or writers (R18). */
     CORE_ASSERT(key_holder(key) != NULL);
     const struct group *group = &core->groups[key->group];
     uint32_t most = core->policies[key->policy].handover_max;

@@ -1,40 +1,40 @@
 /* The effects of a step. Commands for many locks on the same masters are gathered into one, over
- * all steps of a turn of the loop, until EVENT_FLUSH (R1, R8). Whatever goes out alone sends them
- * first, and what is gathered later for a key never stands in front of what was gathered earlier
- * for it: so each master sees what concerns a key in the order in which it was decided (R5). */
+ * all steps of a turn of the loop, until EVENT_FLUSH (R1, R8). A command that is sent alone sends
+ * the gathered ones first. A command for a key that is gathered later never comes before an earlier
+ * one. So each master receives all commands for a key in the order in which they were decided
+ * (R5). */
 #include "internal.h"
 
 #include "core_assert.h"
 
 /* ---- deadlines of commands ---- */
 
-/* Until when a command may create a key, by the clock of the master that runs it (R5).
+/* The deadline of a command that creates a key, by the clock of the master that runs it (R5).
  *
- * What a connection had in flight as it ended may run at any time after it: seconds later, and
- * behind the next holder. If it created the key then, a quorum could have a token although somebody
- * else was granted the lock in between, and an adoption would call that continuous (D3.4). So
- * whatever creates a key has a deadline, which ends with the validity that it was sent for: while
- * that runs nobody else can be granted the lock.
+ * A command that a connection had in flight when it ended may run at any later time, even after the
+ * next holder's. If it created the key then, a quorum could have a token although another caller
+ * was granted the lock in between, and an adoption would call that continuous (D3.4). So every
+ * command that creates a key has a deadline: the end of the validity that it was sent for. Until
+ * then no other caller can be granted the lock.
  *
- * The agent says what the master's clock shows at the least, by the last reading of it (R14), and
- * how long the master may do the command from then on:
+ * The agent sends a lower bound of the master's clock, from the last reading of it (R14), and the
+ * time for which the master may run the command after that bound:
  *
- *   agent     read  heard          now            end of the validity
+ *   agent     read  reply          now            end of the validity
  *               \    /              |--------- left ---------|
  *   master       `T-'---------------|--------------->
- *                 T + (now - heard) x (1 - drift)
+ *                 T + (now - reply) x (1 - drift)
  *
- * A late reading is as true: the clock shows no less than T when it is heard. So T is taken
- * whenever it is more than what the reading before it makes certain. Otherwise that bound would
- * fall behind by the drift for as long as all readings are late, and in the end no repair would
- * come in time.
+ * A late reading is as valid: the clock shows at least T when the reply comes. So T is used
+ * whenever it is larger than the bound from the earlier reading. Otherwise the bound would fall
+ * behind by the drift while all readings are late, and in the end no repair would come in time.
  *
- * Both are reckoned low, so the deadline is never later than the validity. A master whose clock has
- * jumped since comes too late, until its clock is read again; and so does one whose clock has been
- * set back so far that it shows less than it did. Of a master whose clock nobody has read nothing
- * is known, and there is no deadline. */
+ * Both values are low estimates, so the deadline is never after the end of the validity. At a
+ * master whose clock has jumped since, commands are late until its clock is read again. So are they
+ * if the clock was set back so far that it shows less than the bound. If a master's clock was never
+ * read, there is no deadline. */
 
-/* R4: validity = ttl - elapsed - drift, with drift = ttl * rate + 2 ms. */
+/* Returns the end of the validity (R4): ttl - elapsed - drift, with drift = ttl * rate + 2 ms. */
 struct instant deadline_of_validity(const struct core *core, uint8_t group, struct instant from,
                                     uint32_t ttl_ms)
 {
@@ -48,7 +48,7 @@ struct instant deadline_of_validity(const struct core *core, uint8_t group, stru
     return instant_after_us(from, ttl_us - drift_us);
 }
 
-/* Until when a master may do this for the lock; NEVER where it creates no key. */
+/* Returns the deadline of the operation for the lock; INSTANT_NEVER if it creates no key. */
 static struct instant deadline_to_create(const struct core *core, const struct lock *lock,
                                          enum op op)
 {
@@ -73,7 +73,7 @@ static bool is_any_known(const struct group *group)
     return false;
 }
 
-/* So many ms are left of that at a master whose clock is slow; 0 where nobody's is known. */
+/* Returns the rest of that deadline in ms of a slow clock; 0 if no master's clock is known. */
 static uint32_t deadline_left_ms(const struct core *core, uint8_t group, struct instant deadline)
 {
     CORE_ASSERT(group < core->group_count);
@@ -85,7 +85,7 @@ static uint32_t deadline_left_ms(const struct core *core, uint8_t group, struct 
     return (uint32_t)(slowly(core, group, left_us) / 1000);
 }
 
-/* What the clock of a master shows now at the least, unix time in ms; 0: it is not known. */
+/* Returns a lower bound of the master's clock now, in ms of unix time; 0: it is not known. */
 static int64_t deadline_clock_ms(const struct core *core, uint8_t group, uint8_t master)
 {
     CORE_ASSERT(group < core->group_count && master < core->groups[group].config.masters);
@@ -112,7 +112,7 @@ void deadline_heard(struct core *core, uint8_t group, uint8_t master,
 /* ---- effects ---- */
 
 enum {
-    /* effects that one event or timer causes at the most, answers to lists aside */
+    /* Limit of the effects of one event or timer, without answers to lists. */
     ROOM_FOR_ONE_EVENT = 16,
     ROOM_FOR_BATCHES = 2 * BATCHES,
     ROOM_FOR_ANSWERS = ROOM_FOR_ONE_EVENT + ROOM_FOR_BATCHES,
@@ -151,8 +151,8 @@ static void put_item(struct core *core, uint8_t group, const struct send_item *i
     put->left_ms = deadline_left_ms(core, group, item->deadline);
 }
 
-/* R7, nothing shortens: a key that is created anew lives for as long as those that were there
- * before. */
+/* Returns the lease of a key that is created again: as long as the leases of the hold on other
+ * masters, because nothing shortens (R7). */
 static uint32_t lease_left_ms(const struct core *core, const struct lock *lock)
 {
     int64_t left_us = instant_us_between(core->now, lock->lease_until);
@@ -160,11 +160,11 @@ static uint32_t lease_left_ms(const struct core *core, const struct lock *lock)
     return (uint32_t)((left_us + 999) / 1000);
 }
 
-/* What a command says of this agent's place in the order (R9). */
+/* Returns the agent's position in the order, as the command shows it (R9). */
 static struct ticket ticket_of(const struct core *core, const struct lock *lock, enum op op)
 {
     bool shows = op == OP_ACQUIRE || op == OP_HANDOVER;
-    /* then nobody waited here by a ticket */
+    /* The caller of an unknown token did not wait here with a ticket. */
     bool releases = lock->state == LOCK_RELEASING && !lock->stranger;
     bool undoes = lock->state == LOCK_ENDED && lock->errand->ticket != 0;
     struct ticket ticket = {.agent = shows || releases || undoes ? core->agent : 0,
@@ -186,8 +186,8 @@ static struct ticket ticket_of(const struct core *core, const struct lock *lock,
     return ticket;
 }
 
-/* D3.3: a release that this agent sent of itself for what it granted, and that comes late, must not
- * delete what it has adopted since. */
+/* Returns the name of the owner (D3.3). A late release that this agent sent by itself for a hold
+ * that it granted must not delete the same hold after its adoption. */
 static uint32_t owner_of(const struct core *core, bool adopts)
 {
     return core->owner | (adopts && !MUTANT(ADOPTS_BY_ONE_NAME) ? OWNER_ADOPTED : 0);
@@ -225,7 +225,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
     return item;
 }
 
-/* R5: until when it may create keys, by the masters' clocks. */
+/* Adds the lower bounds of the masters' clocks for the deadline (R5). */
 static void put_clocks(const struct core *core, struct effect_send *send)
 {
     for (uint8_t m = 0; m < core->groups[send->group].config.masters; m++)
@@ -333,8 +333,8 @@ void outbox_let_go(struct core *core, const struct key *key)
         outbox_flush(core);
 }
 
-/* The batch that an item joins: not one in front of the last that names its key, for then it would
- * overtake what was decided for that before (R5). */
+/* Returns the batch for an item. It is not before the last batch that names the item's key.
+ * Otherwise the item would overtake an earlier command for the key (R5). */
 static struct batch *batch_for(struct core *core, const struct key *key,
                                const struct batch_kind *kind)
 {
@@ -356,7 +356,8 @@ static struct batch *batch_for(struct core *core, const struct key *key,
     return begun;
 }
 
-/* A fair lock and a slot are plain locks to all but attempts and releases. */
+/* Returns the form that matters for a batch. Fair locks and slots are plain locks for all
+ * operations but attempts and releases. */
 static enum form form_of_batch(enum form form, enum op op)
 {
     bool is_plain = form == FORM_FAIR || form == FORM_SLOTS;

@@ -1,4 +1,4 @@
-/* Jitter and hashes: two small published algorithms, see the header. */
+/* Jitter and hashes: two small published algorithms (random.h). */
 #include "random.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ void random_seed(struct random *random, uint64_t seed)
 uint64_t random_next(struct random *random)
 {
     uint64_t *s = random->state;
-    CORE_ASSERT((s[0] | s[1] | s[2] | s[3]) != 0); /* it was seeded */
+    CORE_ASSERT((s[0] | s[1] | s[2] | s[3]) != 0); /* It must be seeded. */
     uint64_t result = rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];

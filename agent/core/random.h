@@ -1,5 +1,4 @@
-/* Jitter from a seeded generator, and keyed hashes. Tokens do not come from here: they come from
- * the entropy pool. */
+/* Jitter from a seeded generator, and keyed hashes. Tokens come from the entropy pool instead. */
 #ifndef LOCKAGENT_CORE_RANDOM_H
 #define LOCKAGENT_CORE_RANDOM_H
 
@@ -11,11 +10,11 @@ struct random {
 };
 void random_seed(struct random *random, uint64_t seed);
 uint64_t random_next(struct random *random);
-/* Uniform in 0..bound-1; 0 for bound <= 1. */
+/* Returns a uniform number in 0..bound-1; 0 if bound <= 1. */
 int64_t random_below(struct random *random, int64_t bound);
 
-/* SipHash-1-3 by Aumasson and Bernstein: callers choose the keys of our tables, so the hash is
- * keyed. */
+/* SipHash-1-3 by Aumasson and Bernstein. Callers choose the keys of our tables, so the hash needs a
+ * secret key. */
 uint64_t hash_bytes(uint64_t key0, uint64_t key1, const void *bytes, size_t len);
 
 #endif

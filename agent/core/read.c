@@ -1,12 +1,12 @@
-/* Looking at a key without changing anything. What the masters reply is the answer. This agent's
- * hold is added to it unless so many masters reply otherwise that no quorum can have its key: it
+/* Reads a key without changing anything. The answer is made of the masters' replies. This agent's
+ * hold is added, unless so many masters reply otherwise that no quorum can have its key. Then it
  * may have been released at another agent, and granted there since. */
 #include "internal.h"
 
 #include "core_assert.h"
 
-/* Held or free as an acquire would find it: free when a quorum has no key, held when so many have
- * one that no quorum is left. */
+/* Returns the state as an acquire would find it: free if a quorum has no key, held if so many
+ * masters have one that no quorum is left. */
 static enum key_state state_of(const struct core_request *request, uint8_t slot)
 {
     CORE_ASSERT(round_pending(&request->round) == 0);
@@ -25,7 +25,7 @@ static enum key_state state_of(const struct core_request *request, uint8_t slot)
     return present > total - quorum ? KEY_HELD : KEY_UNKNOWN;
 }
 
-/* Of a semaphore: free when a slot is, held when all are (R20). */
+/* Returns the state of a semaphore: free if a slot is free, held if all are held (R20). */
 static enum key_state states_of(const struct core_request *request, uint8_t *ret_taken)
 {
     uint8_t counts[] = {[KEY_FREE] = 0, [KEY_HELD] = 0, [KEY_UNKNOWN] = 0};
@@ -35,7 +35,7 @@ static enum key_state states_of(const struct core_request *request, uint8_t *ret
     return counts[KEY_FREE] > 0 ? KEY_FREE : counts[KEY_UNKNOWN] > 0 ? KEY_UNKNOWN : KEY_HELD;
 }
 
-/* As many as a quorum says there are at least. */
+/* Returns the least number of readers that a quorum reports. */
 static uint32_t readers_of(const struct core_request *request)
 {
     uint32_t sorted[LIMIT_MASTERS];
@@ -51,7 +51,7 @@ static uint32_t readers_of(const struct core_request *request)
     return sorted[request->round.quorum - 1];
 }
 
-/* A master where the key is free has voted for nobody. */
+/* Returns the numbers of votes. A master on which the key is free has no holder. */
 static struct tally tally_of(const struct core_request *request)
 {
     struct tally tally = round_tally(&request->round);
@@ -60,7 +60,7 @@ static struct tally tally_of(const struct core_request *request)
     return tally;
 }
 
-/* A quorum may have the key of this agent's hold. */
+/* Returns true if a quorum may have the key of this agent's hold. */
 static bool may_have_key(const struct core_request *request)
 {
     uint8_t others = 0, total = request->round.total;
@@ -72,8 +72,8 @@ static bool may_have_key(const struct core_request *request)
     return total - others >= request->round.quorum;
 }
 
-/* True if no quorum has the key of this hold. A semaphore's slot is free there. A key of
- * FORM_SHARED is free, or is held in the other mode. */
+/* Returns true if no quorum has the key of this hold. A slot of a semaphore is then free. A key of
+ * FORM_SHARED is free, or held in the other mode. */
 static bool is_denied(const struct core_request *request, const struct lock *lock)
 {
     uint8_t denials = 0, total = request->round.total;
@@ -90,7 +90,8 @@ static bool is_denied(const struct core_request *request, const struct lock *loc
     return total - denials < request->round.quorum;
 }
 
-/* The hold may have been released at another agent: its renewal tells. */
+/* Returns the holds of this agent that no quorum has. They may have been released at another agent,
+ * so their renewals become due. */
 static slot_set denied_of(struct core *core, const struct core_request *request)
 {
     slot_set denied = 0;
@@ -137,8 +138,8 @@ static void read_decided(struct core *core, struct core_request *request)
     request_answer(core, request, answer);
 }
 
-/* Of a key that readers share, and of a semaphore, the agent lists its holds (core_next_hold_of()).
- */
+/* Adds this agent's hold. Holds of a key that readers share, and of a semaphore, are listed by
+ * core_next_hold_of() instead. */
 static void name_own(struct core *core, struct core_request *request)
 {
     const struct key *key = request->key;

@@ -1,5 +1,5 @@
-/* Releases: what a DELETE asks for, of a lock that this agent holds or of one that it does not
- * know. Every release compares the token on the master (R10); what a master has not confirmed as
+/* Releases: the DELETE of a lock that this agent holds, or of one that it does not know. Every
+ * release compares the token on the master (R10). A release that a master has not confirmed when
  * the round is decided stays owed (debt.c). */
 #include "internal.h"
 
@@ -11,8 +11,8 @@ static bool is_definite(enum vote vote)
            vote == VOTE_MOVED || vote == VOTE_MISNUMBERED;
 }
 
-/* Masters that have the token with another number are asked once more, if a quorum shows that it is
- * right. If not, they owe nothing. */
+/* Keeps owed the masters that have the token with another number if a quorum shows that the token
+ * is right: they are asked once more. Otherwise they are owed nothing. */
 static void pay_misnumbered(struct core *core, struct lock *lock)
 {
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
@@ -21,8 +21,8 @@ static void pay_misnumbered(struct core *core, struct lock *lock)
     lock->errand->misnumbered = 0;
 }
 
-/* A known lock: a quorum of masters confirmed, or the release is noted. A stranger's: only those
- * count that had exactly it. */
+/* Answers the release of a known lock when a quorum of masters has confirmed it; otherwise it is
+ * noted. For an unknown lock only masters count that had exactly the token. */
 static void release_decided(struct core *core, struct lock *lock, enum verdict verdict)
 {
     CORE_ASSERT(lock->state == LOCK_RELEASING && verdict != VERDICT_OPEN);
@@ -37,7 +37,7 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     } else if (verdict == VERDICT_LOST) {
         answer = ANSWER_RELEASE_PENDING;
     } else if (lock->reason != REASON_NONE && !lock->stranger) {
-        answer = ANSWER_LOCK_LOST; /* it was, and no other agent has it either (C4) */
+        answer = ANSWER_LOCK_LOST; /* It was lost, and no other agent has it either (C4). */
     }
     if (lock->stranger && verdict == VERDICT_WON)
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
@@ -48,10 +48,10 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     master_set owed = lock->owed;
     lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     if (lock->errand->misnumbered != 0 && lock->errand->is_proved)
-        lock->errand->owed_at = core->now; /* now they are asked to delete it by whatever number */
+        lock->errand->owed_at = core->now; /* They are now asked to delete it with any number. */
     ticket_forgotten(lock);
     if (lock->handed_over)
-        lock->round.asked = 0; /* no release of its own is out: one may be sent */
+        lock->round.asked = 0; /* It has sent no release itself, so one may be sent. */
     lock_end(core, lock);
     CORE_ASSERT(lock->owed == owed);
     debt_settled(core, lock);
@@ -70,7 +70,8 @@ static void begin_release(struct core *core, struct lock *lock, enum op counted_
     CORE_ASSERT(lock->state == LOCK_RELEASING);
     CORE_ASSERT(lock->owed == 0);
     struct group *group = lock_group(core, lock);
-    if (lock->adopted || lock->given_back) /* which lease others asked for is not known (R6) */
+    if (lock->adopted || lock->given_back) /* Other agents may have asked for a longer lease
+                                            * (R6). */
         lock->lease_until =
             instant_max(lock->lease_until, instant_after_ms(core->now, core->max_ttl_ms));
     debt_add(core, lock, lock->written);
@@ -79,7 +80,7 @@ static void begin_release(struct core *core, struct lock *lock, enum op counted_
     timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
 }
 
-/* Also those that are believed not to have it. */
+/* Sends the release to all masters that are up, even if they do not seem to have the key. */
 static void ask_to_delete(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_RELEASING);
@@ -124,7 +125,8 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
     if (heir == NULL)
         contend_freed(core, key, mode);
     else
-        contend_left(core, key); /* another permit may be sought, and by nobody any more (R20) */
+        contend_left(core, key); /* Another slot may be searched, or is not wanted any more
+                                  * (R20). */
     if (has_owners)
         contend_again(core, key);
     key_release(core, key);
@@ -139,11 +141,12 @@ void release_inherited(struct core *core, const struct lock *heir, const struct 
         return;
     struct event_reply released = *reply;
     released.op = OP_RELEASE;
-    if (reply->vote == VOTE_GUARDED && !lock->given_back) /* it looked for the token first */
+    if (reply->vote == VOTE_GUARDED && !lock->given_back) /* The master has looked for the token
+                                                           * first. */
         released.vote = VOTE_ABSENT;
     if (reply->vote == VOTE_YES && reply->pttl_ms > 0 && lock->given_back)
-        released.vote = VOTE_GUARDED;     /* another agent may have the token still (D3.4) */
-    if (reply->vote == VOTE_UNREPLICATED) /* the token is gone: that needs no replica (R21) */
+        released.vote = VOTE_GUARDED;     /* Another agent may still have the token (D3.4). */
+    if (reply->vote == VOTE_UNREPLICATED) /* The token is gone, whatever the replicas have (R21). */
         released.vote = VOTE_YES;
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;
@@ -155,7 +158,7 @@ void release_of_stranger(struct core *core, struct key *key, struct core_request
 {
     CORE_ASSERT(request->key == key && request->state == REQUEST_BEGUN);
     if (core->policies[key->policy].fencing && token->fence == 0) {
-        /* no grant has it */
+        /* No grant has such a token. */
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
         return;
     }
@@ -209,7 +212,8 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
         debt_settled(core, lock);
 }
 
-/* R6: a master whose connection ended is up again, and has not said what became of the release. */
+/* Sends the release again to masters that are up again after their connection ended without a reply
+ * (R6). */
 static void ask_again(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_RELEASING);

@@ -1,19 +1,21 @@
-/* When a master WAITs for its replicas, and what its votes are worth without them (replicas.h). */
+/* Decides when a master WAITs for its replicas, and what its votes count without them
+ * (replicas.h). */
 #include "replicas.h"
 
 #include "core_assert.h"
 
-/* So long an answer may take beyond its timeout; less than what node_timeout is longer. */
+/* An answer may take this long beyond its timeout. node_timeout is longer by more than this. */
 enum { ANSWER_MS = 5 };
 
 void replicas_begin(struct replicas *replicas, uint8_t ack, uint32_t timeout_ms)
 {
-    CORE_ASSERT(ack == 0 || timeout_ms > 0); /* WAIT takes 0 for ever */
+    CORE_ASSERT(ack == 0 || timeout_ms > 0); /* For WAIT, 0 means no timeout. */
     *replicas = (struct replicas){.ack = ack, .timeout_ms = timeout_ms};
 }
 
-/* What creates or extends a lease. A renewal as well: on a replica that missed it the key runs out
- * before the validity that it was told of. A release leaves nothing that a replica must have. */
+/* Returns true for operations that create or extend a lease. A renewal is one: on a replica that
+ * missed it the key ends before the validity that was reported. A release is not: a replica that
+ * missed it keeps the key until its ttl. */
 static bool is_waited_for(enum op op)
 {
     switch (op) {

@@ -1,4 +1,4 @@
-/* Counting votes. Pure: knows neither locks nor effects. */
+/* Counts votes. Knows neither locks nor effects. */
 #include "round.h"
 
 #include "core_assert.h"
@@ -31,10 +31,10 @@ void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum,
     };
 }
 
-/* Which side a vote counts for. A repaired key counts from the next renewal on (R7), so now it is
- * neither. For a release, any definite word that the token is not there (any more) is what was
- * asked for. One master may have the token with another number although the token is right: a
- * grant's number is raised on a quorum alone (R12). */
+/* Returns the side that a vote counts for. A repaired key counts from the next renewal on (R7), so
+ * here it is on neither side. A release has succeeded on any master that certainly does not have
+ * the token. MISNUMBERED is no denial: one master may have a right token with another number,
+ * because a grant's number is raised on a quorum only (R12). */
 static enum side side_of(enum op op, enum vote vote)
 {
     switch (vote) {
@@ -50,7 +50,7 @@ static enum side side_of(enum op op, enum vote vote)
     case VOTE_REPAIRED:
     case VOTE_LATE:
     case VOTE_GUARDED:
-    case VOTE_SPOILED: /* nobody holds the key for that */
+    case VOTE_SPOILED: /* No holder has the key on such a master. */
     case VOTE_UNREPLICATED:
     case VOTE_REFUSED:
     case VOTE_NOT_RUN:

@@ -1,4 +1,4 @@
-/* The step: first what has expired, then the event (R14). */
+/* The step: first handles what has expired, then the event (R14). */
 #include "core.h"
 
 #include "core_assert.h"
@@ -7,7 +7,7 @@
 
 /* ---- what each event does ---- */
 
-/* Whatever was due by then has been observed before (R14). */
+/* Passes a reply to its lock. Everything due by now has been handled before (R14). */
 
 static void replied(struct core *core, const struct event_reply *reply)
 {
@@ -15,7 +15,7 @@ static void replied(struct core *core, const struct event_reply *reply)
     if (reply->vote != VOTE_UNKNOWN && reply->vote != VOTE_NOT_SENT)
         core->groups[reply->group].masters[reply->master].heard_at = core->now;
     if (reply->op == OP_WITHDRAW)
-        return; /* what was not withdrawn runs out */
+        return; /* A ticket that was not withdrawn runs out. */
     if (reply->op == OP_READ) {
         CORE_ASSERT(reply->ref.slot < core->requests_max);
         struct core_request *request = &core->requests[reply->ref.slot];
@@ -28,12 +28,13 @@ static void replied(struct core *core, const struct event_reply *reply)
         return;
     if (reply->op == OP_HANDOVER) {
         release_inherited(core, lock, reply);
-        if (lock->state == LOCK_FREE) /* it ended before, and has made room for its predecessor */
+        /* It had ended, and was freed to make room for its predecessor. */
+        if (lock->state == LOCK_FREE)
             return;
     }
     struct event_reply judged = *reply;
     bool grants = (reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER) && reply->vote == VOTE_YES;
-    bool is_none = lock->fencing && reply->fence == 0; /* no grant has that number (R12) */
+    bool is_none = lock->fencing && reply->fence == 0; /* No grant has the number 0 (R12). */
     if (grants && (is_none || fence_is_wild(core, lock->group, reply->fence)))
         judged.vote = VOTE_SPOILED;
     if (MUTANT(SLOTS_COUNTED) && reply->vote == VOTE_TAKEN &&
@@ -59,14 +60,15 @@ static void replied(struct core *core, const struct event_reply *reply)
     case LOCK_ENDED:
         release_reply(core, lock, reply);
         break;
-    case LOCK_LOST: /* it is too late for any reply */
+    case LOCK_LOST: /* Replies come too late for it. */
         break;
     case LOCK_FREE:
         CORE_ASSERT(!"lock_by_ref finds no free lock");
     }
 }
 
-/* Those of one command. What finds no room among the effects is heard in the next step. */
+/* Handles the replies of one command. Returns false if the effects are full; the rest is handled in
+ * the next step. */
 static bool all_replied(struct core *core, const struct event_reply *replies, uint16_t count)
 {
     CORE_ASSERT(count <= LIMIT_BATCH && core->heard < count);
@@ -121,7 +123,8 @@ static void channel_changed(struct core *core, enum event_kind kind,
         wake_message(core, event);
 }
 
-/* False: the effects are full, and the rest of the replies is to be heard in the next step. */
+/* Handles the event. Returns false if the effects are full; the rest of the replies is handled in
+ * the next step. */
 MUST_CHECK static bool event_take(struct core *core, const struct event *event)
 {
     CORE_ASSERT(core->heard == 0 || event->kind == EVENT_REPLIES);
@@ -237,8 +240,8 @@ static void timer_is_due(struct core *core, uint32_t timer)
         request_is_due(core, &core->requests[timer - core->locks_size - core->keys_size]);
 }
 
-/* R14: whatever was due by now is observed before anything is done. False when the effects
- * filled up before all of it was. */
+/* Handles everything that is due by now, before the event (R14). Returns false if the effects are
+ * full. */
 static bool observe_expired(struct core *core)
 {
     CORE_ASSERT(core->effects != NULL);
@@ -253,11 +256,11 @@ static bool observe_expired(struct core *core)
     return outbox_has_room(core);
 }
 
-/* R14: a step that comes much later than it was asked for means that this process was stopped or
- * its loop was stuck. */
+/* Notes a stall: a step that comes much later than its deadline means that this process was stopped
+ * or its loop was late (R14). */
 static void notice_lateness(struct core *core, const struct event *event)
 {
-    /* one set in the past is no stall */
+    /* A deadline in the past is no stall. */
     struct instant due = instant_max(core_next_deadline(core), core->now);
     int64_t late_us =
         core->started && due.us != INSTANT_NEVER.us ? instant_us_between(due, event->now) : 0;
@@ -288,7 +291,8 @@ bool core_step(struct core *core, const struct event *event, struct effects *eff
     bool observed = MUTANT(LATE_CLOCK_ACTS) || observe_expired(core);
     bool taken = observed && event_take(core, event);
     if (taken && event->kind == EVENT_MASTER_CLOCK)
-        taken = observe_expired(core); /* what it has ended; heard again, it shows no gain */
+        /* First what the gain has ended. If the event comes again, it shows no gain. */
+        taken = observe_expired(core);
     if (MUTANT(LATE_CLOCK_ACTS))
         observe_expired(core);
     if (!taken || event->kind == EVENT_FLUSH)

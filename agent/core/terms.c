@@ -1,4 +1,4 @@
-/* What a hold was taken with. */
+/* The terms of a hold, and its caller's metadata. */
 #include "terms.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* ---- secrets of callers ---- */
 
-/* The owner of a reentrant lock (R11), and the idempotency key of a request (D3). */
+/* The owner of a reentrant lock (R11), and the idempotency key of a request (D3.5). */
 
 void secret_take(struct secret *secret, struct text text)
 {
@@ -17,7 +17,7 @@ void secret_take(struct secret *secret, struct text text)
         memcpy(secret->bytes, text.at, text.len);
 }
 
-/* In constant time, as tokens are (R10). */
+/* In constant time, like tokens (R10). */
 bool secret_same(const struct secret *a, const struct secret *b)
 {
     CORE_ASSERT(a->len <= LIMIT_SECRET_BYTES && b->len <= LIMIT_SECRET_BYTES);

@@ -1,7 +1,7 @@
-/* What a hold was taken with: its terms, which every hold has, and its words, which few callers
- * give. Both are made of the request and the policy, copied into the attempt, from a lost hold into
- * its adoption, and into and out of the journal. They own their bytes: a copy borrows nothing. An
- * answer shows a part of them, without the secrets (struct hold_view). */
+/* The terms that every hold has, and the metadata that few callers give. Both are made of the
+ * request and the policy. They are copied into the attempt, from a lost hold into its adoption, and
+ * into and out of the journal. They own their bytes. An answer has a part of them, without the
+ * secrets (struct hold_view). */
 #ifndef LOCKAGENT_CORE_TERMS_H
 #define LOCKAGENT_CORE_TERMS_H
 
@@ -10,37 +10,37 @@
 /* Secrets of callers, compared in constant time. */
 
 struct secret {
-    uint8_t len; /* 0: none */
+    uint8_t len; /* 0: none. */
     char bytes[LIMIT_SECRET_BYTES];
 };
 
-/* `text` has at most LIMIT_SECRET_BYTES; empty: none. */
+/* Copies `text`, which has at most LIMIT_SECRET_BYTES; empty: none. */
 void secret_take(struct secret *secret, struct text text);
-/* False where either of them is none. */
+/* Returns true if both are the same; false if one of them is none. */
 bool secret_same(const struct secret *a, const struct secret *b);
 
 struct terms {
     int64_t max_hold_ms;
-    uint32_t ttl_ms; /* of a hold: as the last good round extended it */
-    uint16_t count;  /* releases that end it */
+    uint32_t ttl_ms; /* The ttl that the last good round has set. */
+    uint16_t count;  /* Number of releases that end the hold. */
     enum renew renew : 8;
     enum mode mode : 8;
-    bool bound; /* to its caller's connection */
+    bool bound; /* Bound to its caller's connection. */
 };
 
 struct words {
     struct secret owner, idempotency;
-    /* a hash of what its request asked for, which is the same when that is asked again */
+    /* A hash of the parameters. It is the same if the request is repeated. */
     uint64_t asked;
     uint8_t label_len;
     char label[LIMIT_LABEL_BYTES];
 };
 
-/* Borrowed from the words. */
+/* Returns the label, borrowed from `words`. */
 struct text words_label(const struct words *words);
 /* Copies `label`, which has at most LIMIT_LABEL_BYTES. */
 void words_set_label(struct words *words, struct text label);
-/* No word was given: whoever looks for one later may as well have none. */
+/* Returns true if the caller gave no label, owner or idempotency key. */
 bool words_are_none(const struct words *words);
 
 #endif

@@ -1,5 +1,5 @@
-/* A heap that is four wide, and has the times in it: one of 100,000 timers moves over nine levels
- * at the most, past four neighbouring entries on each. */
+/* A heap of width four that contains the times. One of 100,000 timers moves over nine levels at
+ * most, and past four adjacent entries on each. */
 #include "timers.h"
 
 #include "core_assert.h"
@@ -8,7 +8,7 @@ enum { WIDTH = 4 };
 
 static bool fires_before(const struct timer_entry *a, const struct timer_entry *b)
 {
-    /* less than 2^31 armings lie between two for the same moment */
+    /* Two entries for the same moment are fewer than 2^31 armings apart. */
     return a->at.us != b->at.us ? a->at.us < b->at.us : (int32_t)(a->order - b->order) < 0;
 }
 
@@ -41,7 +41,7 @@ static uint32_t earliest_child(const struct timers *timers, uint32_t place)
     return earliest;
 }
 
-/* Puts `entry` at `place`, or up or down from there, where it belongs. */
+/* Puts `entry` at `place`, or moves it up or down from there to its position. */
 static void settle(struct timers *timers, uint32_t place, struct timer_entry entry)
 {
     CORE_ASSERT(place >= 1 && place <= timers->count);

@@ -55,7 +55,7 @@ void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS]
     }
 }
 
-/* `.<number>`; returns its length. */
+/* Writes `.<number>` and returns its length. */
 static size_t print_number(uint64_t number, char *text)
 {
     char reversed[20];
@@ -91,7 +91,8 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* Decimal without sign, leading zero or overflow. */
+/* Reads a decimal number without sign, leading zero or overflow. Returns false for any other
+ * text. */
 static bool parse_number(const char *at, size_t len, uint64_t *ret_number)
 {
     if (len == 0 || len > 20 || (at[0] == '0' && len > 1))
@@ -109,7 +110,7 @@ static bool parse_number(const char *at, size_t len, uint64_t *ret_number)
     return true;
 }
 
-/* `<fencing number>`, and of a semaphore `.<slot>` (R20). */
+/* Reads `<fencing number>`, and for a semaphore `.<slot>` (R20). */
 static bool parse_numbers(struct text text, struct token *token)
 {
     size_t len = 0;

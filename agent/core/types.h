@@ -1,5 +1,5 @@
-/* The words that the core shares with its surroundings: time, texts, tokens, sets of masters, and
- * the fixed tables of operations, votes, answers and reasons. */
+/* Types that the core shares with its surroundings: time, texts, tokens, sets of masters, and the
+ * fixed tables of operations, votes, answers and reasons. */
 #ifndef LOCKAGENT_CORE_TYPES_H
 #define LOCKAGENT_CORE_TYPES_H
 
@@ -9,7 +9,7 @@
 
 #include "limits.h"
 
-/* Of a function that can fail: its caller looks at what it returns. */
+/* For a function that can fail: its caller must use the result. */
 #define MUST_CHECK __attribute__((warn_unused_result))
 
 /* A point in time on CLOCK_BOOTTIME, which counts suspend. A struct, so that it cannot be mixed up
@@ -48,15 +48,15 @@ static inline int64_t instant_us_between(struct instant from, struct instant to)
     return to.us - from.us;
 }
 
-/* R7: how long before its validity ends a hold that could not be renewed is given up, so that its
- * holder can stop. */
+/* Returns how long before the end of its validity a hold that could not be renewed is lost, so that
+ * its holder can stop (R7). */
 static inline int64_t lost_margin_ms(uint32_t ttl_ms)
 {
     int64_t margin_ms = ttl_ms / 10;
     return margin_ms > LOST_MARGIN_MS_MIN ? margin_ms : LOST_MARGIN_MS_MIN;
 }
 
-/* Borrowed bytes, not terminated; whoever hands them over says how long they live. */
+/* Borrowed bytes, not terminated. The function that passes them defines how long they are valid. */
 struct text {
     const char *at;
     size_t len;
@@ -68,38 +68,37 @@ typedef uint16_t master_set;
 /* A set of the slots of a semaphore, bit i for slot i (R20). */
 typedef uint64_t slot_set;
 
-/* What proves ownership: the random part is what masters compare, the fencing number is what
- * resources compare. */
+/* Proof of ownership. Masters compare the random part, resources the fencing number. */
 struct token {
     uint8_t random[RANDOM_BYTES];
-    uint8_t permit; /* of a semaphore: its slot, counted from 1 (R20); 0: it is a mutex */
-    uint64_t fence; /* 0: the policy does not fence */
+    uint8_t permit; /* The slot of a semaphore, counted from 1 (R20); 0: it is a mutex. */
+    uint64_t fence; /* 0: the policy does not fence. */
 };
 
 enum { TOKEN_RANDOM_CHARS = 2 * RANDOM_BYTES, TOKEN_CHARS_MAX = TOKEN_RANDOM_CHARS + 1 + 20 + 3 };
 
-/* Writes `<40 hex digits>.<fencing number>`, of a semaphore `.<slot>` as well, and a NUL to `text`;
- * returns its length. */
+/* Writes `<40 hex digits>.<fencing number>`, for a semaphore with `.<slot>`, and a NUL to `text`.
+ * Returns the length. */
 size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1]);
-/* Writes the 40 hex digits (no NUL): what masters store before the `:`. */
+/* Writes the 40 hex digits without NUL, as masters store them before the `:`. */
 void token_print_random(const struct token *token, char text[TOKEN_RANDOM_CHARS]);
-/* True, and `*ret_token` set, only for exactly what token_print() writes. */
+/* Reads a token. Returns true, with `*ret_token`, only for a text that token_print() writes. */
 MUST_CHECK bool token_parse(struct text text, struct token *ret_token);
 /* Compares the random parts in constant time (R10). */
 bool token_same_random(const struct token *a, const struct token *b);
-/* The same, and their numbers and slots. */
+/* Compares random parts, numbers and slots, in constant time. */
 bool token_same(const struct token *a, const struct token *b);
 
-/* Acquire rounds of one group that a place is taken for (R16). */
+/* Acquire rounds of one group in flight (R16). */
 struct core_rounds {
     uint32_t in_flight, limit;
-    uint32_t waiting; /* keys that wait for a place */
-    /* Reads and adoptions of what this agent does not hold: in flight, and waiting for that. */
+    uint32_t waiting; /* Keys that wait for a round to begin. */
+    /* Reads and adoptions of locks that this agent does not hold: in flight, and waiting. */
     uint32_t guests, guests_waiting;
 };
 
-/* Names one attempt at, or hold of, one key; `round` tells late replies from current ones. Opaque
- * outside. */
+/* Names one attempt or hold of one key. `round` distinguishes late replies from current ones. Only
+ * the core uses the fields. */
 struct lock_ref {
     uint32_t slot;
     uint32_t generation;
@@ -108,68 +107,68 @@ struct lock_ref {
 
 enum algorithm { ALGORITHM_REDLOCK, ALGORITHM_MULTILOCK, ALGORITHM_SINGLE };
 enum renew { RENEW_UNSET, RENEW_AGENT, RENEW_CALLER };
-/* What the keys of a policy are, and by which scripts masters are asked for them. */
+/* The kind of a policy's keys, which selects the scripts. */
 enum form {
-    FORM_PLAIN,    /* a mutex; which of the waiting agents is next is left to chance */
+    FORM_PLAIN,    /* A mutex. Chance decides which of the waiting agents is next. */
     FORM_FAIR,     /* a mutex of order fair (R9) */
-    FORM_SLOTS,    /* a semaphore of several permits (R20) */
-    FORM_SHARED,   /* any number of readers, or one writer (R17); of order fair (R18) */
-    FORM_REDISSON, /* a mutex that is stored as Redisson's RLock is, and shared with it (R22) */
+    FORM_SLOTS,    /* A semaphore with several slots (R20). */
+    FORM_SHARED,   /* Any number of readers, or one writer (R17). The order is fair (R18). */
+    FORM_REDISSON, /* A mutex that is stored as Redisson's RLock, and shared with it (R22). */
     FORM_COUNT
 };
-/* FENCING_REDISSON: by the numbers of Redisson's RFencedLock (R22). */
+/* FENCING_REDISSON: the numbers are those of Redisson's RFencedLock (R22). */
 enum fencing { FENCING_OFF, FENCING_ON, FENCING_REDISSON };
-enum mode { MODE_WRITE, MODE_READ }; /* a mutex is written */
+enum mode { MODE_WRITE, MODE_READ }; /* A mutex has MODE_WRITE. */
 
-/* Those who wait at different agents are served by tickets (R9). */
+/* Returns true if tickets decide which of the waiting agents is next (R9). */
 static inline bool form_is_fair(enum form form)
 {
     return form == FORM_FAIR || form == FORM_SHARED;
 }
 
-/* What a master can be asked. Every item of a send effect gets exactly one reply per master
+/* The operations on masters. Every item of a send effect gets exactly one reply per master
  * named. */
 #define OPS(X)                                                                                     \
-    X(ACQUIRE, "acquire") /* set the key if it is absent, and number the grant (R1, R12) */        \
-    /* as ACQUIRE, and replaces the token of the holder that releases (R9) */                      \
+    X(ACQUIRE, "acquire") /* Set the key if it is absent, and number the grant (R1, R12). */       \
+    /* Like ACQUIRE, but replace the token of the holder that releases (R9). */                    \
     X(HANDOVER, "handover")                                                                        \
-    /* second phase of fencing: raise the stored number where the token is (R12) */                \
+    /* Second phase of fencing: raise the stored number if the master has the token (R12). */      \
     X(RAISE, "raise")                                                                              \
-    /* extend where the token is and this agent owns it; never shortens (R7) */                    \
+    /* Extend if the master has the token with this agent's name. Never shortens (R7). */          \
     X(RENEW, "renew")                                                                              \
-    X(REPAIR, "repair") /* as RENEW, and re-creates the key where it is missing (R7) */            \
-    /* extend where the token is, with exactly this number: this agent owns it from now (D3) */    \
+    X(REPAIR, "repair") /* Like RENEW, and create the key again if it is missing (R7). */          \
+    /* Extend if the token has exactly this number, and write this agent's name (D3.3). */         \
     X(ADOPT, "adopt")                                                                              \
-    X(RELEASE, "release")   /* delete where the token is (R10) */                                  \
-    X(READ, "read")         /* look, change nothing */                                             \
-    X(WITHDRAW, "withdraw") /* forget this agent's ticket (R9) */
+    X(RELEASE, "release")   /* Delete if the master has the token (R10). */                        \
+    X(READ, "read")         /* Read, change nothing. */                                            \
+    X(WITHDRAW, "withdraw") /* Remove this agent's ticket (R9). */
 
-/* What a master's reply to one item means. Unknown is a value of its own: never "no" (R3). */
+/* The meanings of a master's reply to one item. Unknown is a value of its own, never "no" (R3). */
 #define VOTES(X)                                                                                   \
-    X(YES, "yes")           /* done: set, raised, extended, deleted; READ: the key is there */     \
-    X(REPAIRED, "repaired") /* REPAIR re-created the key: counts from the next renewal on */       \
-    X(TAKEN, "held") /* the key is there with another token; on the wire and in the API: held */   \
-    /* the token is there, and another agent owns it: it was adopted there (D3) */                 \
+    X(YES, "yes")           /* Done: set, raised, extended, deleted. READ: the key exists. */      \
+    X(REPAIRED, "repaired") /* REPAIR created the key again: counts from the next renewal on. */   \
+    X(TAKEN, "held") /* The key has another token. In replies and in the API it is called held. */ \
+    /* The token has the name of another agent, which has adopted it (D3). */                      \
     X(MOVED, "moved")     /* another agent has it now: its holder sent a PUT there */              \
-    X(FOREIGN, "foreign") /* the key is there with another type: held by a stranger */             \
-    X(ABSENT, "absent")   /* the key is not there */                                               \
-    /* ADOPT, RELEASE: the token is there with another number: unknown, unless a quorum says so */ \
+    X(FOREIGN, "foreign") /* The key has another type: a stranger holds it. */                     \
+    X(ABSENT, "absent")   /* The key does not exist. */                                            \
+    /* ADOPT, RELEASE: the token has another number. Unknown, unless a quorum reports the same. */ \
     X(MISNUMBERED, "misnumbered")                                                                  \
-    /* it came too late to create a key: nothing was done, and nothing is known (R5) */            \
+    /* It came too late to create a key. Nothing was done, and the key's state is unknown (R5). */ \
     X(LATE, "late")                                                                                \
-    /* its fence key holds no number, or an impossible one: nothing was done (R12) */              \
+    /* The fence key has no number or an invalid one. Nothing was done (R12). */                   \
     X(SPOILED, "spoiled")                                                                          \
-    /* ACQUIRE: may have forgotten keys a while ago, so it has no vote on new locks yet */         \
+    /* ACQUIRE: the master may have forgotten keys, so it has no vote on new locks yet. */         \
     X(GUARDED, "guarded")                                                                          \
-    /* done, but on fewer replicas than the group asks for: unknown, by another name (R21) */      \
+    /* Done, but on fewer replicas than the group requires. Counts as unknown (R21). */            \
     X(UNREPLICATED, "unreplicated")                                                                \
-    X(REFUSED, "refused") /* an error reply: certainly not done */                                 \
-    /* certainly not done, and worth asking again at once (script was flushed) */                  \
+    X(REFUSED, "refused") /* An error reply: certainly not done. */                                \
+    /* Certainly not done, and worth repeating at once (the scripts were flushed). */              \
     X(NOT_RUN, "not_run")                                                                          \
-    X(NOT_SENT, "not_sent") /* never left this process */                                          \
-    X(UNKNOWN, "unknown")   /* the connection ended or the deadline passed: may have been done */
+    X(NOT_SENT, "not_sent") /* Never sent. */                                                      \
+    X(UNKNOWN, "unknown")   /* The connection ended or the deadline passed: may have been done. */
 
-/* How a request can end, with the code that callers see. The API maps each to an HTTP status. */
+/* The results of a request, with the code for callers. The API maps each to an HTTP status. */
 #define ANSWERS(X)                                                                                 \
     X(GRANTED, "granted", "the lock was acquired")                                                 \
     X(REENTERED, "reentered", "the same owner has the lock once more")                             \
@@ -205,27 +204,27 @@ static inline bool form_is_fair(enum form form)
 /* Why a lock was lost. */
 #define REASONS(X)                                                                                 \
     X(NONE, "none")                                                                                \
-    X(EXPIRED, "expired")             /* the caller did not renew in time */                       \
-    X(QUORUM_LOST, "quorum_lost")     /* too few masters confirmed a renewal in time */            \
-    X(TAKEN, "taken")                 /* another holder has the key now */                         \
-    X(MAX_HOLD, "max_hold")           /* held for as long as the policy or the request allows */   \
-    X(STALLED, "stalled")             /* this process was stopped or its loop was late (R14) */    \
-    X(CLOCK_STOPPED, "clock_stopped") /* masters' clocks gained on this agent's (R14) */           \
-    X(DRAINED, "drained")             /* this agent ended */                                       \
-    X(STUCK, "stuck")                 /* the caller that it is bound to does not read */           \
+    X(EXPIRED, "expired")             /* The caller did not renew in time. */                      \
+    X(QUORUM_LOST, "quorum_lost")     /* Too few masters confirmed a renewal in time. */           \
+    X(TAKEN, "taken")                 /* Another holder has the key now. */                        \
+    X(MAX_HOLD, "max_hold")           /* Held for as long as the policy or the request allows. */  \
+    X(STALLED, "stalled")             /* This process was stopped or its loop was late (R14). */   \
+    X(CLOCK_STOPPED, "clock_stopped") /* Masters' clocks gained on this agent's (R14). */          \
+    X(DRAINED, "drained")             /* This agent ended. */                                      \
+    X(STUCK, "stuck")                 /* The caller that it is bound to does not read. */          \
     X(MOVED, "moved")                 /* another agent has it now: its holder sent a PUT there */  \
-    X(GONE, "gone") /* its key is gone within its lease: released at another agent, or deleted */
+    X(GONE, "gone") /* Its key disappeared within its lease: released elsewhere, or deleted. */
 
-/* What set an attempt off. */
+/* The causes of an attempt. */
 #define CAUSES(X)                                                                                  \
-    X(ARRIVAL, "arrival")   /* a request came, or the contender before it left */                  \
-    X(HANDOVER, "handover") /* the holder's release gave the key to the next waiter */             \
-    X(MESSAGE, "message")   /* a quorum of masters told of a release */                            \
-    /* a quorum confirmed the subscription: what was released before was not heard of */           \
+    X(ARRIVAL, "arrival")   /* A request came, or the contender before it left. */                 \
+    X(HANDOVER, "handover") /* The holder's release gave the key to the next waiter. */            \
+    X(MESSAGE, "message")   /* A quorum of masters published a release. */                         \
+    /* A quorum confirmed the subscription, so an earlier release may have been missed. */         \
     X(SUBSCRIBED, "subscribed")                                                                    \
-    X(TTL, "ttl")           /* the holder's lease has run out, as the masters said */              \
-    X(BACK_OFF, "back_off") /* nothing was heard for so long */                                    \
-    X(SAT_OUT, "sat_out")   /* after handover_max hand-overs others had their chance */
+    X(TTL, "ttl")           /* The holder's lease has run out, according to the masters. */        \
+    X(BACK_OFF, "back_off") /* No message came during the back-off. */                             \
+    X(SAT_OUT, "sat_out")   /* The pause after handover_max hand-overs is over. */
 
 #define X(name, ...) OP_##name,
 enum op { OPS(X) OP_COUNT };
@@ -244,21 +243,21 @@ enum cause { CAUSES(X) CAUSE_COUNT };
 #undef X
 
 const char *op_name(enum op op);
-/* True if it creates keys where there are none. */
+/* Returns true if the operation creates keys that do not exist. */
 static inline bool op_creates(enum op op)
 {
     return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_REPAIR;
 }
 const char *vote_name(enum vote vote);
-const char *answer_code(enum answer answer); /* stable, for programs */
-const char *answer_text(enum answer answer); /* one sentence, for people */
-/* True if masters deny the token of a hold that has ended for this reason. */
+const char *answer_code(enum answer answer); /* A stable code for programs. */
+const char *answer_text(enum answer answer); /* One sentence for people. */
+/* Returns true if a hold that ended for this reason was denied by masters. */
 static inline bool reason_is_denial(enum reason reason)
 {
     return reason == REASON_TAKEN || reason == REASON_MOVED || reason == REASON_GONE;
 }
-/* True if that is no loss, as far as this agent can tell: the holder has it at another agent, or
- * released it there. */
+/* Returns true if a hold that ended for this reason was not lost, as far as this agent can tell:
+ * its holder has it at another agent, or released it there. */
 static inline bool reason_is_elsewhere(enum reason reason)
 {
     return reason == REASON_MOVED || reason == REASON_GONE;

@@ -6,9 +6,8 @@
 
 /* ---- the end of a hold ---- */
 
-/* The end of a hold that nobody asked to be released: it is lost, or taken by another agent, or
- * this agent ends. A loss is said before the validity is over, and the keys stay until then
- * (R7). */
+/* The end of a hold without a release by its holder: it is lost, taken by another agent, or this
+ * agent ends. A loss is reported before the validity ends, and the keys stay until then (R7). */
 
 void hold_runs_out(struct core *core, struct lock *lock)
 {
@@ -21,9 +20,10 @@ void hold_runs_out(struct core *core, struct lock *lock)
     key_release(core, key);
 }
 
-/* Where the agent ends the hold itself, or an earlier agent may have reported a longer validity,
- * or another agent has it by now, the lease runs out; and so it does with a lock_delay, which is
- * there to keep the key taken after an unclean loss (R15). */
+/* Returns true if the lease of a lost hold runs out instead of being released. It does if the agent
+ * ends the hold itself, if an earlier agent may have reported a longer validity, or if another
+ * agent has it by now. It does with a lock_delay as well, which keeps the key taken after an
+ * unclean loss (R15). */
 static bool runs_out(const struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lock->reason != REASON_NONE);
@@ -49,9 +49,9 @@ void hold_over(struct core *core, struct lock *lock)
     key_release(core, key);
 }
 
-/* C4: a PUT is told that the lock is lost only if so many masters deny the token that no quorum can
- * have it. If the agent could not renew the hold in time, or masters have the token for another
- * agent, a PUT may find it there. */
+/* Returns the answer to PUTs of a hold that is lost. It is lock_lost only if so many masters deny
+ * the token that no quorum can have it (C4). If the agent could not renew the hold in time, or
+ * masters have the token for another agent, a PUT may find it there. */
 static enum answer answer_to_puts(const struct core *core, const struct lock *lock,
                                   enum reason reason)
 {
@@ -65,7 +65,8 @@ static enum answer answer_to_puts(const struct core *core, const struct lock *lo
     return is_unknown && !MUTANT(SILENCE_IS_LOSS) ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_LOCK_LOST;
 }
 
-/* Returns true if requests have entered the key's queue, which contend_again() has to be told. */
+/* Reports the loss. Returns true if requests have entered the key's queue; then the caller calls
+ * contend_again(). */
 static bool say_hold_lost(struct core *core, struct lock *lock, enum reason reason)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -99,7 +100,8 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
     key_release(core, key);
 }
 
-/* Masters deny the hold, for TAKEN, MOVED or GONE. Requests that wait here contend at once. */
+/* Ends a hold that masters deny, for TAKEN, MOVED or GONE. Requests that wait here contend at
+ * once. */
 static void hold_taken(struct core *core, struct lock *lock, enum reason reason)
 {
     CORE_ASSERT(reason_is_denial(reason));
@@ -115,7 +117,8 @@ static void hold_taken(struct core *core, struct lock *lock, enum reason reason)
     key_release(core, key);
 }
 
-/* Readers may be many: each is ended by its timer. */
+/* Ends the readers that a granted write has outlived. They may be many, so each is ended by its
+ * timer. */
 static void outlive_readers(struct core *core, struct key *key)
 {
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
@@ -141,12 +144,12 @@ void holds_make_way(struct core *core, struct key *key, const struct lock *grant
         outlive_readers(core, key);
 }
 
-/* EVENT_END has come: ends the hold as it says. */
+/* Ends the hold after EVENT_END, as the event says. */
 static void hold_ended(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(core->ending);
     CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
-    /* or was: its keys run out (D3) */
+    /* Its keys run out, because it is or was at another agent (D3.4). */
     bool is_elsewhere = lock->state == LOCK_LOST && lock->adopted;
     if ((core->ending_releases && !is_elsewhere) || MUTANT(DRAIN_RELEASES_LIVING)) {
         release_begun(core, lock, /* request= */ NULL, /* asked= */ false);
@@ -160,9 +163,9 @@ static void hold_ended(struct core *core, struct lock *lock)
 
 /* ---- renewals ---- */
 
-enum { HEARING_SHARE = 4 /* of the time until a hold is lost */ };
+enum { HEARING_SHARE = 4 /* Share of the time until the hold is lost. */ };
 
-/* Arms a restored hold's timers: a watchdog's is renewed at once. */
+/* Arms the timers of a restored hold. A hold of the watchdog is renewed at once. */
 static void watchdog_resumed(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
@@ -172,7 +175,8 @@ static void watchdog_resumed(struct core *core, struct lock *lock)
         hold_arm(core, lock);
         outbox_hold(core, lock);
     } else {
-        hold_lost(core, lock, REASON_STALLED); /* nobody was here to renew it */
+        /* It was not renewed in time, because no agent was running. */
+        hold_lost(core, lock, REASON_STALLED);
     }
 }
 
@@ -192,8 +196,8 @@ static void answer_renewals(struct core *core, struct lock *lock, enum answer an
     }
 }
 
-/* The terms of a PUT count from the renewal that grants them: until then the old ttl and margin
- * hold. */
+/* Sets the ttl to ask for. The terms of a PUT count from the renewal that grants them. Until then
+ * the old ttl and margin are valid. */
 static void ask_for_new_ttl(struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -221,15 +225,15 @@ static void renewal_failed(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && lock->renewing);
     lock->renewing = lock->claiming = false;
-    /* what was granted here had its rounds before */
+    /* A hold that was granted here had rounds before. */
     bool resumed = lock->round.number == 1;
     outbox_trace(core, (struct effect_trace){.kind = TRACE_RENEW_FAILED, .resumed = resumed}, lock);
     if (lease_is_taken(core, lock)) {
-        hold_taken(core, lock, lease_reason(core, lock)); /* it could not be adopted back */
+        hold_taken(core, lock, lease_reason(core, lock)); /* It could not be adopted back. */
         return;
     }
     answer_renewals(core, lock, ANSWER_RENEW_FAILED);
-    if (lock->answers == 0) { /* nobody was told of the hold, and the last repeat is refused */
+    if (lock->answers == 0) { /* No caller has the hold, and the last repeat is refused. */
         release_begun(core, lock, /* request= */ NULL, /* asked= */ false);
         return;
     }
@@ -277,9 +281,9 @@ static bool is_asked_by_put(const struct lock *lock)
     return false;
 }
 
-/* D3: another agent has adopted the token, and its holder asks for it here: then it is adopted
- * back, once for each PUT. Nobody can have held the lock in between, for the round counts only
- * masters that store the token's number. */
+/* Returns true if another agent has adopted the token and its holder now asks for it here (D3.4).
+ * Then it is adopted back, once for each PUT. No other caller can have held the lock in between,
+ * because the round counts only masters that store the token's number. */
 static bool may_claim(struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -294,15 +298,15 @@ static void begin_claim(struct core *core, struct lock *lock)
     round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, group->up, core->now,
                 slow_timeout_ms(core, lock));
     ask_for_new_ttl(lock);
-    /* the agent that has it may have reported a longer validity */
+    /* The other agent may have reported a longer validity. */
     lock->claiming = lock->adopted = true;
     lock->moved = 0;
-    lock->unheard = set_first(group->config.masters); /* the other one may have repaired keys */
+    lock->unheard = set_first(group->config.masters); /* The other agent may have repaired keys. */
     lock->lease_until =
         instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
     outbox_hold(
-        /* before a master has this agent's name again: the process after this one is not to
-         * release it */
+        /* Before a master has this agent's name again: after a restart the hold must not be
+         * released. */
         core, lock);
     outbox_send(core, lock, OP_ADOPT, group->up);
     hold_arm(core, lock);
@@ -327,11 +331,11 @@ static void decide_renewal(struct core *core, struct lock *lock)
     }
 }
 
-/* R7: compare-and-extend on all masters that are up. Where the token was not confirmed in the
- * present epoch, or the lease there has run out (lease.c), the key is repaired: re-created if it is
- * missing, with its number; that master counts from the next renewal on. Of a restored hold nothing
- * is known: its first renewal creates no key, which may have been released while this agent was
- * away. */
+/* Begins a renewal: compare-and-extend on all masters that are up (R7). If a master has not
+ * confirmed the token in its present epoch, or the lease there has run out (lease.c), the key is
+ * repaired: created again with its number if it is missing. That master counts from the next
+ * renewal on. The first renewal of a restored hold creates no key: the hold may have been released
+ * while this agent was away. */
 static void begin_renewal(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
@@ -373,7 +377,7 @@ void watchdog_reply(struct core *core, struct lock *lock, const struct event_rep
             hold_taken(core, lock, lease_reason(core, lock));
         return;
     }
-    if (!lock->renewing) { /* the round is won already */
+    if (!lock->renewing) { /* The round is won already. */
         hold_mend_soon(core, lock);
         hold_arm(core, lock);
     } else if (outbox_takes(core, lock, reply)) {
@@ -381,8 +385,8 @@ void watchdog_reply(struct core *core, struct lock *lock, const struct event_rep
     }
 }
 
-/* R14: a master's clock gained on ours. What is over is lost, and what was asked before that is
- * asked again. A claim begins anew with what the renewal hears. */
+/* Handles that a master's clock gained on ours (R14). A hold that is over is lost, and earlier
+ * questions are asked again. An adoption begins again with the replies to the renewal. */
 static void gained_on(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -402,9 +406,9 @@ static void gained_on(struct core *core, struct lock *lock)
     }
 }
 
-/* R3: if this process comes late to the deadline of a round, what came in time may lie unread. It
- * is heard first: once, for as long as the process was late, and for no more than a part of the
- * time until the hold is lost. */
+/* Returns true if replies are to be received before the round ends (R3): this process comes late to
+ * its deadline, so replies may have arrived that are not read yet. This is done once, for as long
+ * as the process was late, and for no more than a part of the time until the hold is lost. */
 static bool hears_first(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && lock->renewing);
@@ -445,8 +449,9 @@ void watchdog_timer(struct core *core, struct lock *lock)
     }
 }
 
-/* R8: one call's worth a step, so that other events come between and no master is held up; the
- * next step is due at once. What is nearly due fills the call. What is late is not put off. */
+/* Begins the renewals that are due (R8): one call a step, so that other events come between and no
+ * master is blocked. The next step is due at once. Renewals that are nearly due fill the call. Late
+ * ones are not postponed. */
 void watchdog_renews(struct core *core)
 {
     struct timers *renewals = &core->renewals;
@@ -464,8 +469,8 @@ void watchdog_renews(struct core *core)
     }
 }
 
-/* A PUT, or a POST that has the hold already: begins a round, or waits for one of its own if a
- * round is out. A shorter ttl shortens nothing (R7). */
+/* Renews for a PUT, or for a POST that has the hold already. Begins a round, or waits for the next
+ * one if a round is under way. A shorter ttl shortens nothing (R7). */
 void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -482,29 +487,30 @@ void watchdog_renew(struct core *core, struct lock *lock, struct core_request *r
 
 /* ---- the holds of the process before ---- */
 
-/* Holds of the process before this one, out of its journal: the same boot, and so the same clock.
+/* Holds of the process before this one, from its journal: of the same boot, so measured by the same
+ * clock.
  *
- *   valid still     it goes on as if nothing had happened: same token, number, validity and
- *                   max_hold. The watchdog renews it at once, and that first renewal creates no key
- *                   (R7): while nobody renewed it, it may have been taken.
- *   valid still,    it goes on, but nobody renews it: the process ended between the grant and the
- *   undelivered     mark that its answer was written. Most often nobody has its token, and renewed
- *                   it would stand until max_hold. Yet the answer may have gone out a moment before
- *                   the end, so its keys stay until the validity that it promised is over. A PUT
- *                   shows that its caller lives. With an idempotency key the caller can ask again,
- *                   and it is renewed as any other (D3).
- *   over            its keys are released, as after any other end (R6).
- *   over, not       it runs out where the policy has a lock_delay: the key is to stay taken for
- *   released        that long (R15).
- *   lost, and the   it runs out: what was reported lost is not held again, and inside a validity
- *   validity not    that was reported no key is deleted but at its holder's wish. The same where it
- *                   was adopted: then more may have been reported.
+ *   valid          it continues with the same token, number, validity and max_hold. The watchdog
+ *                  renews it at once. That first renewal creates no key (R7): the key may have been
+ *                  taken while no agent renewed it.
+ *   valid,         it continues without renewals: the process ended between the grant and the mark
+ *   undelivered    that its answer was written. Most often no caller has its token, and with
+ *                  renewals it would last until max_hold. But the answer may have been sent just
+ *                  before the end, so its keys stay until the promised validity is over. A PUT
+ *                  shows that its caller lives. With an idempotency key the caller can ask again,
+ *                  so it is renewed like any other (D3.5).
+ *   over           its keys are released, as after any other end (R6).
+ *   over, not      it runs out if the policy has a lock_delay, which keeps the key taken that long
+ *   released       (R15).
+ *   lost, still    it runs out: a hold that was reported lost is not held again, and inside a
+ *   valid          reported validity a key is deleted only at its holder's request. So does an
+ *                  adopted hold: a longer validity may have been reported.
  *
- * Its connection has ended with that process, so a bound hold goes on as a plain lease: its caller
- * may renew it or give it back by its token, and nobody does so instead. Until its validity is over
- * the caller may be at work, and its keys stay.
+ * The connections of that process have ended, so a bound hold continues as a plain lease. Its
+ * caller may renew it or release it by its token; the agent does neither. The caller may be at work
+ * until the validity is over, so the keys stay until then.
  *
- * A journal that was cut short may name a hold twice: the second time it is known. */
+ * A journal that was cut may name a hold twice. The second time it is known already. */
 
 bool core_is_doubtful(const struct noted_hold *hold)
 {
@@ -517,7 +523,8 @@ static void take_noted(struct core *core, struct lock *lock, const struct noted_
     lock->token = noted->token;
     lock->terms = noted->terms;
     lock_keep_words(core, lock, &noted->words);
-    lock->terms.max_hold_ms = lock_policy(core, lock)->max_hold_ms; /* a journal has none */
+    /* A journal does not contain it. */
+    lock->terms.max_hold_ms = lock_policy(core, lock)->max_hold_ms;
     if (core_is_doubtful(noted))
         lock->terms.renew = RENEW_CALLER;
     if (MUTANT(RESTORE_COUNTS_ONE))
@@ -544,19 +551,20 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     bool is_delayed = core->policies[key->policy].lock_delay_ms > 0 && !noted->released &&
                       !MUTANT(RESTORE_ENDS_DELAY);
     bool runs_out = over ? noted->adopted || is_delayed : noted->ended;
-    /* else the policy was of another kind: nothing that is asked now would find it */
+    /* Otherwise the policy had another kind, and no request would find the hold now. */
     bool is_of_kind = (noted->token.permit > 0) == (key->form == FORM_SLOTS) &&
                       (noted->terms.mode == MODE_WRITE || key->form == FORM_SHARED);
     if (known || runs_out || !is_of_kind)
         return;
     struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD, noted->terms.mode);
     if (lock == NULL)
-        return; /* limits.locks is less than it was */
+        return; /* limits.locks is smaller than before. */
     take_noted(core, lock, noted);
     lock_index_token(core, lock);
     lock_index_secret(core, lock);
     if (over) {
-        lock->given_back = noted->released; /* else its holder may have it at another agent (D3) */
+        /* Otherwise its holder may have it at another agent (D3.4). */
+        lock->given_back = noted->released;
         outbox_hold(core, lock);
         debt_begun(core, lock, /* except= */ 0);
     } else {
