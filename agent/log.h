@@ -24,7 +24,7 @@ struct log_field {
         .name = (n), .type = LOG_FIELD_BYTES, .text = (t).at, .number = (int64_t)(t).len})
 #define LOG_INT_FIELD(n, i) ((struct log_field){.name = (n), .type = LOG_FIELD_INT, .number = (i)})
 
-/* Writes one event as one line. The message is constant; what varies is in the fields:
+/* Writes one event as one line. The message is constant, and the fields vary:
  *
  *   log_event(LOG_INFO, "lock lost", LOG_BYTES_FIELD("key", key), LOG_TEXT_FIELD("reason",
  *   "taken"));
@@ -32,8 +32,8 @@ struct log_field {
  *   2026-11-21T10:00:00.123Z INFO  lock lost key=jobs/1 reason=taken
  *   {"ts":...,"level":"info","msg":"lock lost","key":...}
  *
- * What a terminal or JSON can not take is escaped. Never fails, and never blocks for long: a line
- * that stderr does not take is dropped and counted. */
+ * Bytes that a terminal or JSON cannot contain are escaped. It never fails, and never blocks for
+ * long: a line that stderr does not take is dropped and counted. */
 #define log_event(level, message, ...)                                                             \
     do {                                                                                           \
         if (log_is_on(level)) {                                                                    \

@@ -53,7 +53,7 @@ static void look_at_secret(struct api *api)
                   LOG_TEXT_FIELD("error", error));
 }
 
-/* Compares the token in constant time, whatever its first wrong byte. */
+/* Compares the token in constant time, wherever it differs. */
 static bool same_secret(const char *secret, const char *offered)
 {
     size_t offered_len = strlen(offered), len = strlen(secret);

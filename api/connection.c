@@ -77,8 +77,8 @@ static const char *clear_the_way(const struct sockaddr_un *address)
     return unlink(address->sun_path) == 0 ? NULL : strerror(errno);
 }
 
-/* Binds the socket and sets its mode. Nobody can connect before listen(), so the mode is in
- * time. */
+/* Binds the socket and sets its mode. No client can connect before listen(), so the
+ * mode is in time. */
 static const char *bind_unix(struct listener *listener, const struct sockaddr_un *address,
                              unsigned mode)
 {

@@ -9,7 +9,7 @@
  *   the round             a repeat gets                  an owner gets
  *   confirms the token    200, the hold's answer         200, and the hold counts once more
  *   finds no quorum       503 `quorum_unavailable`       the same; nothing is counted
- *   ends the hold         410 `lock_lost`                what any other caller gets: it contends
+ *   ends the hold         410 `lock_lost`                no answer yet: it contends like any other
  *
  * A request waits for the round as long as an acquire would: until its own deadline. A request
  * without `wait` waits for two rounds of an acquire (calls.c). */

@@ -87,8 +87,8 @@ struct guard_event {
 
 /* To be carried out in this order. */
 struct guard_effects {
-    master_set epochs; /* Masters that began a new epoch and may have forgotten what they confirmed
-                        * before (R7). */
+    master_set epochs; /* Masters that began a new epoch and may have forgotten earlier
+                        * confirmations (R7). */
     master_set shown;  /* Masters whose guard_state() may have changed. */
     master_set floors; /* Masters whose answers have raised guard_floor() (R12). */
     unsigned ask_count;

@@ -1,4 +1,4 @@
-/* Decides when a master WAITs for its replicas, and what its votes count without them
+/* Decides when a master WAITs for its replicas, and which of its votes count without them
  * (replicas.h). */
 #include "replicas.h"
 

@@ -1,5 +1,5 @@
 /* The replicas of a group's one master (R21) as a step machine. It decides when the master is asked
- * to WAIT for them, which replies are kept back until then, and what these count.
+ * to WAIT for them, which replies are kept back until then, and which of these are votes.
  *
  *   write, write, ... end of the turn            its answer
  *      |      |             |                        |

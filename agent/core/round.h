@@ -75,7 +75,7 @@ struct tally round_tally(const struct round *round);
  * reply one of both. */
 bool round_lost_to_holder(const struct round *round);
 
-/* Returns true if no quorum can have the token that was asked for, whatever the others will reply,
+/* Returns true if no quorum can have the token that was asked for, with any replies of the others,
  * or if a quorum has it with another number (C4). */
 bool round_denies(const struct round *round);
 

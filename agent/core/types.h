@@ -178,7 +178,7 @@ static inline bool form_is_fair(enum form form)
     X(RELEASE_PENDING, "release_pending",                                                          \
       "the release is noted; the agent goes on until a quorum of masters has confirmed it or the " \
       "ttl has run out")                                                                           \
-    X(STATE, "state", "what the masters say now")                                                  \
+    X(STATE, "state", "the masters' present replies")                                              \
     X(LOCK_HELD, "lock_held", "the lock is held by another holder")                                \
     X(WAIT_TIMEOUT, "wait_timeout", "the wait ended while another holder held the lock")           \
     X(QUORUM_UNAVAILABLE, "quorum_unavailable", "too few masters answered")                        \
@@ -192,7 +192,7 @@ static inline bool form_is_fair(enum form form)
     X(TOO_MANY_LOCKS, "too_many_locks", "this agent holds as many locks as limits.locks allows")   \
     X(TOO_MANY_WAITERS, "too_many_waiters", "as many requests wait as limits.waiters allows")      \
     X(OVERLOADED, "overloaded",                                                                    \
-      "no place for its round came free in time: more is asked than the masters answer")           \
+      "its round could not begin in time: the masters are asked more than they can answer")        \
     X(SUPERSEDED, "superseded",                                                                    \
       "a later request with the same idempotency key has taken the place of this one")             \
     X(IDEMPOTENCY_MISMATCH, "idempotency_mismatch",                                                \

@@ -2,7 +2,7 @@
  * each file.
  *
  *   redis.c        the public face: start, views, stop. The turn of the loop: reports commands that
- *                  were not sent, writes what was gathered
+ *                  were not sent, writes the gathered bytes
  *   phases.c       takes one master from its name to READY; its silence (R3)
  *   operations.c   sends the core's operations to masters, and reports the replies
  *   handshake.c    the questions to a master before it counts as up, as a table of steps
@@ -156,7 +156,7 @@ void pipeline_condemn(struct pipeline *pipeline, const char *why);
 /* Ends the pipeline. Never called while a reply is processed. Idempotent. */
 void pipeline_end(struct pipeline *pipeline, const char *why);
 
-/* Ends the pipeline if it is condemned. Otherwise writes what was gathered. */
+/* Ends the pipeline if it is condemned. Otherwise writes the gathered bytes. */
 void pipeline_turn(struct pipeline *pipeline);
 
 /* ---- master.c: one master ---- */
@@ -412,7 +412,7 @@ void subscriber_wanted(struct master *master);
 /* Closes the connection. The core learns that no channel is subscribed to. Idempotent. */
 void subscriber_close(struct master *master);
 
-/* Ends the connection if it has failed. Otherwise writes what was gathered. */
+/* Ends the connection if it has failed. Otherwise writes the gathered bytes. */
 void subscriber_turn(struct master *master);
 
 /* Checks the silence of the connection, or counts down to its next try. Called every TICK_MS. */

@@ -1,5 +1,5 @@
-/* A line is one socket to one master. It connects, in the clear or with TLS, gathers what is to be
- * written, and passes on one bounded reply at a time.
+/* A line is one socket to one master. It connects, in the clear or with TLS, gathers the bytes to
+ * write, and passes on one bounded reply at a time.
  *
  * No master may hold up the loop. In one turn a line reads at most LINE_READ_BYTES and passes on at
  * most LINE_REPLIES_A_TURN replies. The rest waits for the next turn, and nothing more is read
@@ -93,7 +93,7 @@ bool line_put_both(struct line *line, struct text bytes, struct text more);
 /* Returns the number of bytes gathered and not written yet. */
 size_t line_unwritten(const struct line *line);
 
-/* Passes on the replies that an earlier turn has left, then writes what was gathered. */
+/* Passes on the replies that an earlier turn has left, then writes the gathered bytes. */
 void line_turn(struct line *line);
 
 /* Stops reading and writing. The line only waits for line_close(). Idempotent. */

@@ -84,9 +84,9 @@ static enum redis_outcome worst_of(const struct item_reply *items, unsigned coun
     return worst;
 }
 
-/* Acts on what the reply means for the master, before its items are reported. So the core does not
- * ask for an item again on a master that cannot serve. After a NOSCRIPT the scripts are sent before
- * that as well. */
+/* Acts on the meaning of the reply for the master, before its items are reported. So the core does
+ * not ask for an item again on a master that cannot serve. After a NOSCRIPT the scripts are sent
+ * before that as well. */
 static enum redis_outcome judge(struct master *master, const struct item_reply *items,
                                 unsigned count)
 {

@@ -88,7 +88,7 @@ static bool take_certificate(SSL_CTX *context, const struct config_tls *config, 
     return false;
 }
 
-/* Gives no passphrase, because an agent has nobody to ask. */
+/* Gives no passphrase, because an agent cannot ask for one. */
 static int no_passphrase(char *passphrase, int size, int writes, void *asked)
 {
     (void)passphrase, (void)size, (void)writes;
