@@ -151,8 +151,8 @@ static void put_item(struct core *core, uint8_t group, const struct send_item *i
     put->left_ms = deadline_left_ms(core, group, item->deadline);
 }
 
-/* Returns the lease of a key that is created again: as long as the leases of the hold on other
- * masters, because nothing shortens (R7). */
+/* Returns the lease of a key that is created again: the rest of the hold's longest lease, because
+ * nothing shortens (R7). */
 static uint32_t lease_left_ms(const struct core *core, const struct lock *lock)
 {
     int64_t left_us = instant_us_between(core->now, lock->lease_until);

@@ -29,8 +29,8 @@ struct round {
     master_set otherwise;    /* They have the token with another number. The largest set with the
                               * same number. */
     master_set rerun;        /* They were asked a second time after VOTE_NOT_RUN. */
-    /* They have reported whether they have the token, in time or not. A second report about the
-     * token is a contradiction. */
+    /* They have reported about the token, in time or not. Only the first report of a master
+     * counts. */
     master_set heard;
 };
 
