@@ -59,7 +59,7 @@ struct agent {
     char not_ready[256];
 };
 
-/* ---- what the rooms ask ---- */
+/* ---- callbacks of the rooms ---- */
 
 static void submit(void *arg, struct event *event)
 {

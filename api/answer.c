@@ -160,7 +160,7 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
     return MHD_NO;
 }
 
-/* ---- what the masters say ---- */
+/* ---- replies of the masters ---- */
 
 static unsigned permits_of(const struct connection *connection)
 {

@@ -404,7 +404,7 @@ static void on_sweep(uv_timer_t *timer)
         keep_places_free(&api->listeners[i]);
 }
 
-/* ---- what a connection is about -------------------------------------------------------------- */
+/* ---- kinds of connections -------------------------------------------------------------------- */
 
 void connection_is_silent(struct connection *connection)
 {

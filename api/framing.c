@@ -260,7 +260,7 @@ void chunks_take(struct chunks *chunks, const char *bytes, size_t len)
     }
 }
 
-/* ---- what is read ---- */
+/* ---- the bytes that are read ---- */
 
 /* Passes all bytes that libmicrohttpd reads to the scanner of chunks. libmicrohttpd hands out the
  * data of a chunked body, but not the lines around it. It accepts a bare LF as the end of such a

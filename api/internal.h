@@ -362,7 +362,7 @@ void connection_slow_reader_gives_way(struct api *api);
 /* Resumes the suspended connection, and requests a run in which libmicrohttpd continues with it. */
 void connection_resume(struct connection *connection);
 
-/* ---- response.c: what is sent; NULL stands for out of memory ---- */
+/* ---- response.c: responses; NULL means out of memory ---- */
 
 /* Adds the headers of every response, and the content type unless it is NULL. */
 struct MHD_Response *response_typed(struct MHD_Response *response, const char *content_type);
@@ -526,7 +526,7 @@ enum MHD_Result locks_release(struct connection *connection);
 enum MHD_Result locks_read(struct connection *connection);
 enum MHD_Result locks_list(struct connection *connection);
 
-/* ---- locks.c: a stream of what becomes of a hold ---- */
+/* ---- locks.c: a stream of the events of a hold ---- */
 
 /* Answers with a stream that begins with the present state of the hold. Only reads the core. MHD_NO
  * closes the connection. */
@@ -587,7 +587,7 @@ const char *framing_fault(const struct connection *connection, const char *metho
 /* Returns such a fault of the request target, before libmicrohttpd has changed it. */
 const char *framing_fault_of_target(const char *target);
 
-/* ---- framing.c: what libmicrohttpd reads ---- */
+/* ---- framing.c: the bytes that libmicrohttpd reads ---- */
 
 /* Watch what libmicrohttpd reads, from the accept until the close. If there is no memory for it,
  * chunked requests are refused. */
@@ -607,7 +607,7 @@ const char *intake_fault_at_end(const struct connection *connection, uint64_t da
 /* Ends the request: libmicrohttpd moves the bytes that it has read beyond it. */
 void intake_end(struct connection *connection);
 
-/* ---- parse.c: what came, checked ---- */
+/* ---- parse.c: the checks of a request ---- */
 
 /* Reads the raw target: its route, key and query. libmicrohttpd decodes the rest of it in place. */
 void parse_target(struct connection *connection, const char *target);

@@ -101,7 +101,7 @@ enum { VALUE_BYTES = 256 }; /* Longer than any allowed value. */
 static_assert(LIST_LIMIT_MAX == 1000 && LIMIT_LABEL_BYTES == 64,
               "the texts of the table name these numbers");
 
-/* ---- values: each says whether it is allowed, and keeps it ----------------------------------- */
+/* ---- values: each function checks one and keeps it ------------------------------------------- */
 
 static bool read_positive_duration(struct text value, int64_t *ret_ms)
 {
@@ -418,7 +418,7 @@ bool params_take_token_header(struct params *params, const char *header)
     return from_header.fault == PARAM_FINE && token_same(&params->token, &from_header.token);
 }
 
-/* ---- what is wrong --------------------------------------------------------------------------- */
+/* ---- texts of faults ------------------------------------------------------------------------- */
 
 static size_t list_allowed(unsigned allowed, char *out, size_t size)
 {

@@ -498,7 +498,7 @@ static void read_body(struct connection *connection)
         refuse_saying(request, PROBLEM_BAD_REQUEST, "%s", fault);
 }
 
-/* ---- parameters, and what they must be together ---------------------------------------------- */
+/* ---- parameters, and checks of several together ---------------------------------------------- */
 
 /* Checks the parameters of a stream. A bound hold is renewed by the agent, and a stream has one
  * medium. */

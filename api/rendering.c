@@ -70,7 +70,7 @@ struct MHD_Response *rendering_response(struct api *api, struct buffer *page,
     return response_typed(response, content_type);
 }
 
-/* ---- what is shared -------------------------------------------------------------------------- */
+/* ---- shared pages in use --------------------------------------------------------------------- */
 
 static struct rendering *shared_page(struct api *api, const char *what)
 {

@@ -79,7 +79,7 @@ static void request_end(struct connection *connection)
 
 /* ---- the life of a request ---- */
 
-/* ---- what comes ------------------------------------------------------------------------------ */
+/* ---- arrival --------------------------------------------------------------------------------- */
 
 void *request_line_came(void *arg, const char *target, struct MHD_Connection *http)
 {

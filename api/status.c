@@ -124,7 +124,7 @@ static void add_key_cell(struct buffer *page, struct text key)
     html_add(page, key);
 }
 
-/* ---- a table and what stands around it ------------------------------------------------------- */
+/* ---- a table and its surroundings ------------------------------------------------------------ */
 
 struct table {
     const char *id, *name, *heads;

@@ -208,7 +208,7 @@ void stream_closed(struct connection *connection)
     }
 }
 
-/* ---- what becomes of the hold ---------------------------------------------------------------- */
+/* ---- events of the hold ---------------------------------------------------------------------- */
 
 /* Ends a hold or a stream whose caller has not taken a line since the renewal before. `*said`:
  * another caller of the same hold was reported already (R11). */

@@ -33,7 +33,7 @@ static struct core_rounds *rounds_of(struct core *core, uint8_t group)
     return &core->stats.rounds[group];
 }
 
-/* ---- the line -------------------------------------------------------------------------------- */
+/* ---- the queue of keys ----------------------------------------------------------------------- */
 
 static bool has_room(const struct core *core, uint8_t group)
 {
@@ -132,7 +132,7 @@ int64_t admission_wait_ms(const struct core *core, uint8_t group)
     return (turns * core->groups[group].admission.decision_us + 999) / 1000;
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- rounds in flight ------------------------------------------------------------------------ */
 
 static uint32_t *places_of(struct core *core, const struct lock *lock)
 {

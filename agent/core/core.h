@@ -23,7 +23,7 @@
 
 struct core;
 
-/* ---- what the core is told at start ---------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 struct core_group {
     uint8_t masters;          /* Number of masters: 1 to LIMIT_MASTERS. */

@@ -50,7 +50,7 @@
 
 #include "core_assert.h"
 
-/* ---- what is known of the masters ---- */
+/* ---- knowledge of the masters ---- */
 
 static bool guard_same_word(const char *a, const char *b)
 {

@@ -238,7 +238,7 @@ struct instant deadline_of_validity(const struct core *core, uint8_t group, stru
 void deadline_heard(struct core *core, uint8_t group, uint8_t master,
                     const struct clock_reading *reading, bool is_base);
 
-/* ---- lease.c: where the key of a hold is (R7) ---- */
+/* ---- lease.c: the masters that have the key of a hold (R7) ---- */
 
 /* Notes what a vote means for the hold's key. Only the first reply to the latest round counts: a
  * late reply to an earlier round may contradict a newer one. */
@@ -330,7 +330,7 @@ MUST_CHECK struct core_request *wake_heir(struct core *core, struct key *key);
 void clocks_heard(struct core *core, uint8_t group, uint8_t master,
                   const struct clock_reading *reading);
 
-/* ---- debt.c: what masters still have to delete (R5, R6) ---- */
+/* ---- debt.c: releases that masters are owed (R5, R6) ---- */
 
 /* Notes that these masters may have the key, and are owed its release. */
 void debt_add(struct core *core, struct lock *lock, master_set masters);
@@ -432,7 +432,7 @@ void queue_attempt_won(struct core *core, struct key *key, const struct lock *lo
  * a search begins: no slot has been tried yet. */
 void slot_search_begun(struct core *core, struct key *key, enum cause cause);
 
-/* ---- contend.c: who contends for a key (R9) ---- */
+/* ---- contend.c: the contender for a key (R9) ---- */
 
 /* Takes a new request: it waits for the lock, or wants one answer now. It is refused if this agent
  * drains, or if the policy does not allow its ttl. */
@@ -505,7 +505,7 @@ void watchdog_renews(struct core *core);
 /* Handles the timer of a hold, held or lost. */
 void watchdog_timer(struct core *core, struct lock *lock);
 
-/* ---- watchdog.c: the end of a hold that nobody asked to be released ---- */
+/* ---- watchdog.c: the end of a hold without a release ---- */
 
 /* Makes the hold lost for `reason`, for example because it could not be renewed in time. It is
  * reported at once, and the keys stay until the validity ends (R7). */
@@ -537,7 +537,7 @@ void adoption_released(struct core *core, struct key *key, const struct token *t
 void adoption_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 void adoption_timer(struct core *core, struct lock *lock);
 
-/* ---- calls.c: what callers ask for ---- */
+/* ---- calls.c: the calls of callers ---- */
 
 void call_acquire(struct core *core, const struct event_acquire *event);
 void call_renew(struct core *core, const struct event_renew *event);

@@ -430,7 +430,7 @@ void wake_after_failure(struct core *core, struct key *key)
         try_after_back_off(core, key);
 }
 
-/* ---- what masters tell ---- */
+/* ---- messages of masters ---- */
 
 static struct key *watched_key(struct core *core, const struct event_channel *event)
 {

@@ -5,7 +5,7 @@
 #include "internal.h"
 #include "state.h"
 
-/* ---- what each event does ---- */
+/* ---- events ---- */
 
 /* Passes a reply to its lock. Everything due by now has been handled before (R14). */
 

@@ -27,7 +27,7 @@ bool secret_same(const struct secret *a, const struct secret *b)
     return a->len > 0 && difference == 0;
 }
 
-/* ---- words ---- */
+/* ---- metadata of callers ---- */
 
 struct text words_label(const struct words *words)
 {

@@ -258,7 +258,7 @@ struct master {
                                  * (R5); 0: none. */
 };
 
-/* ---- master.c: what the core and people are told ---- */
+/* ---- master.c: reports to the core and to people ---- */
 
 /* Sends the core an event about this master: MASTER_UP, MASTER_DOWN or MASTER_CLOCK. */
 void master_tell_core(struct master *master, enum event_kind kind);
@@ -299,7 +299,7 @@ void master_makes_no_sense(struct master *master, const char *asked);
  * the commands, and is left out or tried again. */
 void master_lacks_memory(struct master *master, const char *what);
 
-/* ---- master.c: the guard's word on it, in any group ---- */
+/* ---- master.c: the state of its guard, in any group ---- */
 
 /* Returns the state of its guard: GUARD_VOTES if the group has no guard or the master is not
  * READY. */
@@ -379,7 +379,7 @@ void marker_heard_epoch(struct master *master, const char *epoch);
  * marker). */
 void marker_heard_guarded(struct master *master, int64_t left_ms);
 
-/* ---- health.c: what makes a master degraded (D5.4) ---- */
+/* ---- health.c: faults that make a master degraded (D5.4) ---- */
 
 /* Forgets the INFO of an earlier greeting. */
 void health_forget(struct master *master);
@@ -395,7 +395,7 @@ bool health_take_time(struct master *master, const struct command *command,
 /* Checks every READY master of a group and this agent's own clock, and shows the result. */
 void health_look(struct redis *redis, uint8_t group);
 
-/* ---- subscriber.c: where releases are heard of (R9) ---- */
+/* ---- subscriber.c: messages of releases (R9) ---- */
 
 /* The connection of a master for messages. It exists only while the pipeline is READY. It is opened
  * when the first key of the group is watched, and closed after a while without one. Its replies
@@ -459,7 +459,7 @@ void upkeep_probe(struct master *master);
 void upkeep_read_clock(struct master *master);
 void upkeep_read_clocks(struct redis *redis, uint8_t group);
 
-/* ---- handshake.c: what is asked of a master before it counts as up (D5.2) ---- */
+/* ---- handshake.c: the questions to a master before it counts as up (D5.2) ---- */
 
 /* Begins to greet a master on its pipeline, in phase GREETING. master->on_greeted gets the result
  * once, unless the pipeline ends before. */

@@ -11,7 +11,7 @@ static_assert(BACKOFF_MS_MIN << BACKOFF_STEPS >= BACKOFF_MS_MAX,
               "so many doublings reach the longest delay");
 static_assert(REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT < 32, "`noticed` has 32 bits");
 
-/* ---- what the core and people are told ---- */
+/* ---- reports to the core and to people ---- */
 
 static void tell_people(struct master *master, const char *text)
 {
@@ -187,7 +187,7 @@ void master_makes_no_sense(struct master *master, const char *asked)
     pipeline_condemn(master->pipeline, why);
 }
 
-/* ---- the guard's word on it ---- */
+/* ---- the state of its guard ---- */
 
 enum guard_state master_guard_state(const struct master *master)
 {

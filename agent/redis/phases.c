@@ -23,7 +23,7 @@ static void wait_and_retry(struct master *master)
     master_start_backoff(master);
 }
 
-/* ---- what happens to a pipeline ---- */
+/* ---- events of a pipeline ---- */
 
 static void when_connected(struct master *master)
 {
@@ -196,7 +196,7 @@ static void when_greeted(struct master *master, enum greeted greeted, const char
     }
 }
 
-/* ---- what the room calls ---- */
+/* ---- calls of the room ---- */
 
 /* Ends the connection after silence with commands in flight (R3). The silence is counted in ticks:
  * if this process was stopped, the replies that arrived meanwhile are read before the next tick. */

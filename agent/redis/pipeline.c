@@ -53,7 +53,7 @@ uint64_t redis_random(struct redis *redis)
 
 enum { RING_MIN = 64 };
 
-/* ---- what is expected ---- */
+/* ---- expected replies ---- */
 
 static bool expect(struct pipeline *pipeline, struct command *command, size_t bytes)
 {
@@ -95,7 +95,7 @@ static void hear(struct pipeline *pipeline, struct command *command, const redis
     command_release(&pipeline->redis->pool, command);
 }
 
-/* ---- what is kept back for the replicas (R21) ---- */
+/* ---- replies kept back for the replicas (R21) ---- */
 
 /* Keeps the reply back until the replicas have confirmed. The group has one master, so no other
  * connection holds the command. If there is no memory for a copy, the vote is unknown. */
@@ -163,7 +163,7 @@ void pipeline_condemn(struct pipeline *pipeline, const char *why)
     }
 }
 
-/* ---- what its line calls ---- */
+/* ---- callbacks of its line ---- */
 
 static void pipe_connected(void *owner)
 {
@@ -214,7 +214,7 @@ static void pipe_closed(void *owner)
     redis_closed(redis);
 }
 
-/* ---- what the room calls ---- */
+/* ---- calls of the room ---- */
 
 struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
                                const struct pipeline_calls *calls, struct master *master, char *why,

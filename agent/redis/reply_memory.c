@@ -88,7 +88,7 @@ static void *take(struct reply_memory *memory, size_t size)
     return memset(at, 0, size);
 }
 
-/* ---- what the parser calls; NULL tells it that memory has run out ---- */
+/* ---- callbacks of the parser; NULL: there is not enough memory ---- */
 
 static redisReply *new_reply(const redisReadTask *task, int type)
 {

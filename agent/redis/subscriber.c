@@ -208,7 +208,7 @@ static void leave(struct subscription *subscription, const struct channel *chann
     write_command(subscription, "UNSUBSCRIBE", channel);
 }
 
-/* ---- the core is told ---- */
+/* ---- reports to the core ---- */
 
 /* Reports an event of a channel to the core. `said` is the content of a message, otherwise empty.
  * The core may take the channel out of the table. */

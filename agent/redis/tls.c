@@ -306,7 +306,7 @@ void tls_close(struct tls *tls)
     free(tls);
 }
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
 static void certificate_refused(struct tls *tls, long verified)
 {

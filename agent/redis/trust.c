@@ -417,7 +417,7 @@ static size_t count_found(const struct newcomers *group, enum finding finding)
     return count;
 }
 
-/* ---- what is said ---- */
+/* ---- texts ---- */
 
 static void stop(struct newcomers *group, trust_say *say, size_t master, const char *why)
 {
