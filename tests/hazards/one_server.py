@@ -24,8 +24,8 @@ GONE = (404, 410, 412)  # of a token that is no holder's any more
 
 class DeadHolder(Hazard):
     system = "`SETNX`"
-    flaw = "the lock of a client that died stays for ever"
-    here = "it runs out, and whoever waits is granted"
+    flaw = "the lock of a client that died stays forever"
+    here = "it runs out, and the next waiter is granted"
 
     def on_redis(self, stage):
         first, second = stage.redis(), stage.redis()
@@ -45,7 +45,7 @@ class DeadHolder(Hazard):
 class CutApart(Hazard):
     system = "`SETNX`, then `EXPIRE`"
     flaw = "a client that dies between the two leaves a lock without an end"
-    here = "one script: whole or not at all, wherever the connection is cut"
+    here = "one script: whole or not at all, at every cut of the connection"
 
     @staticmethod
     def ends_after_each_byte(stage, commands, name, key):
@@ -131,9 +131,9 @@ class GetThenDelete(Hazard):
 
 
 class CountedForEver(Hazard):
-    system = "`INCR`, who gets 1 is in"
-    flaw = "after the holder's death everybody counts on, and nobody is in again"
-    here = "refused calls leave nothing behind"
+    system = "`INCR`, the client that gets 1 holds the lock"
+    flaw = "after the holder dies the counter only grows, and no client ever gets the lock again"
+    here = "a refused caller leaves nothing behind"
 
     def on_redis(self, stage):
         first = stage.redis()
@@ -152,9 +152,9 @@ class CountedForEver(Hazard):
 
 
 class LosersProlong(Hazard):
-    system = "`INCR` and `EXPIRE` by all who ask"
-    flaw = "those who are refused prolong the lock of a dead holder, again and again"
-    here = "a lease falls, whoever asks; then the next one is granted"
+    system = "`INCR` and `EXPIRE` by every client that asks"
+    flaw = "refused clients prolong the lock of a dead holder, again and again"
+    here = "a lease becomes shorter although others ask; then the next waiter is granted"
 
     @staticmethod
     def ask(client):
@@ -185,8 +185,8 @@ class LosersProlong(Hazard):
 
 class TwoSeeItExpired(Hazard):
     system = "the time of its end as value; `GET`, `DEL`, `SETNX`"
-    flaw = "two see that it is over, and each removes it and takes it: two holders"
-    here = "masters end a lease by themselves; of two who come at once one is granted"
+    flaw = "two clients see that it is over, and each removes it and takes it: two holders"
+    here = "masters end a lease by themselves; of two clients that come at once one is granted"
 
     def on_redis(self, stage):
         a, b = stage.redis(), stage.redis()
@@ -214,7 +214,7 @@ class TwoSeeItExpired(Hazard):
 class ClockAhead(Hazard):
     system = "the time of its end as value; `GETSET`"
     flaw = "a client whose clock is ahead takes a living lock: two holders"
-    here = "an agent's clock ends nobody's lease"
+    here = "an agent's clock ends no lease of others"
     world = {"ahead": (1,)}
 
     def on_redis(self, stage):
@@ -237,8 +237,8 @@ class ClockAhead(Hazard):
 
 class NobodyHolds(Hazard):
     system = "the time of its end as value; `GETSET` after a release"
-    flaw = "who set the key takes itself for the loser: it is locked, and nobody holds it"
-    here = "who is not told of a grant has left nothing behind"
+    flaw = "the client that set the key believes that it lost: the key is locked without a holder"
+    here = "a caller that is not told of a grant has left nothing behind"
 
     def on_redis(self, stage):
         a, b, c, now = stage.redis(), stage.redis(), stage.redis(), int(time.time() * 1000)
@@ -339,7 +339,7 @@ class LeaseCut(HashLock):
 
 class OneEndForAll(Hazard):
     system = "a hash of readers, and `PEXPIRE` by each of them"
-    flaw = "who reads for a moment ends the lease of all: a writer enters beside a reader"
+    flaw = "a short reader ends the lease of all readers: a writer enters beside a reader"
     here = "each reader has an end of its own, and the writer waits for both"
     world = {"policy": "kind: rw"}
 
@@ -392,7 +392,7 @@ class RenewerStopped(Hazard):
     flaw = (
         "stopped for longer than the lease, the holder goes on and overwrites the next one's work"
     )
-    here = "`lost` is the first thing said, and the fencing number keeps the late write out"
+    here = "`lost` is reported first, and the fencing number keeps the late write out"
 
     REGISTER = """
         if tonumber(ARGV[1]) < tonumber(redis.call('HGET', KEYS[1], 'number') or 0) then
@@ -435,7 +435,7 @@ class RenewerStopped(Hazard):
 
 class WorkerDead(Hazard):
     system = "renewed by a process beside it"
-    flaw = "the worker dies, the renewer lives, and the lock stays for ever"
+    flaw = "the worker dies, the renewer lives, and the lock stays forever"
     here = "`max_hold` ends it; a bound one ends with its caller"
 
     def on_redis(self, stage):

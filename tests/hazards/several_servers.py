@@ -58,8 +58,8 @@ class Replica:
 
 class AllNeeded(Hazard):
     system = "`SET NX PX` on all of three"
-    flaw = "with one of them dead nobody gets a lock any more"
-    here = "most of the masters are enough, and two of five may be dead"
+    flaw = "with one of them dead no client gets a lock"
+    here = "most masters are enough, and two of five may be dead"
     apart = True
 
     def on_redis(self, stage):
@@ -83,7 +83,7 @@ class AllNeeded(Hazard):
 
 class OneAfterTheOther(Hazard):
     system = "`SET NX PX` on five, one after the other"
-    flaw = "one that is frozen takes longer than the lease: the lock is over when it is got"
+    flaw = "a frozen server takes longer than the lease: the lock is over when it is granted"
     here = "all are asked at once, and validity counts from before the first byte"
 
     FROZEN = MASTERS - 1
@@ -125,7 +125,7 @@ class OneAfterTheOther(Hazard):
 
 
 class NothingUndone(Hazard):
-    system = "`SET NX PX` on five, and what was got is kept"
+    system = "`SET NX PX` on five, and a failed attempt is kept"
     flaw = "three clients get two, two and one, and none of them a majority until leases end"
     here = "a failed attempt is undone at once, and one of the three is granted"
 
@@ -176,7 +176,7 @@ class NothingUndone(Hazard):
 class ForgottenMajority(Hazard):
     system = "most of five, and one restarts empty"
     flaw = "its vote counts for the next one as well: two holders"
-    here = "it is guarded: no vote until all that it may have forgotten is over"
+    here = "it is guarded: no vote until every lease that it may have forgotten is over"
     apart = True
     world = {"limits": {"max_ttl": "60s"}}
 
@@ -207,7 +207,7 @@ class ForgottenMajority(Hazard):
 
 class PromotedReplica(Hazard):
     system = "`SET NX PX` on a master with a replica, `WAIT` or not"
-    flaw = "the promoted replica never heard of the lock: two holders"
+    flaw = "the promoted replica never received the lock: two holders"
     here = "the other masters have it, and the promoted one has no vote"
     apart = True
     world = {"group": "durable: false", "limits": {"max_ttl": "60s"}, "trusted": True}
@@ -238,9 +238,11 @@ class PromotedReplica(Hazard):
 
 
 class WaitIgnored(Hazard):
-    system = "`SET NX PX` and `WAIT`, whose count decides nothing"
+    system = "`SET NX PX` and `WAIT`, whose count is ignored"
     flaw = "the master alone has the lock, and the promoted replica does not: two holders"
-    here = "what too few replicas have is not granted, and a promoted one grants nothing at first"
+    here = (
+        "a lock on too few replicas is not granted, and a promoted replica grants nothing at first"
+    )
     apart = True
     world = {
         "replicas": 2,

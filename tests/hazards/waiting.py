@@ -19,9 +19,9 @@ from stage import (
 
 
 class SubscribedTooLate(Hazard):
-    system = "`SET NX`, and `SUBSCRIBE` where it is taken"
-    flaw = "a release between the two is not heard: the lock is free, and the waiter sleeps"
-    here = "asked once more when the subscription stands"
+    system = "`SET NX`, and `SUBSCRIBE` if it is taken"
+    flaw = "a release between the two is missed: the lock is free, and the waiter sleeps"
+    here = "asked once more when the subscription is confirmed"
     shared = True
     world = {"retry": "{min: 1m, max: 1m}"}  # so that nobody is woken by chance
 
@@ -53,7 +53,7 @@ class SubscribedTooLate(Hazard):
 
 class DeadHead(Hazard):
     system = "a list as queue, its head is next"
-    flaw = "the first in line died, and nobody is served any more"
+    flaw = "the first waiter died, and no other is served any more"
     here = "with `order: fair` a dead agent's ticket is void after 3 s"
     world = {"policy": "order: fair"}
 
@@ -243,8 +243,8 @@ class Crowd(Hazard):
     long. Whose turn it is, and what it costs the servers, is judged; how fast it goes is not."""
 
     system = "`SET NX PX` again and again, with a pause or none"
-    flaw = "who came later is served first; without a pause each grant costs a hundred commands"
-    here = "one line per agent, each lock handed on: fewer than ten commands a grant"
+    flaw = "later callers are served first; without a pause each grant costs a hundred commands"
+    here = "one contender per agent, each lock handed on: fewer than ten commands a grant"
 
     world = {"limits": {"max_ttl": "60s"}}  # so that no lease ends while the lines form
     PAUSE_S = 0.1
