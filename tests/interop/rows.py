@@ -197,7 +197,7 @@ ROWS = [
     ),
     ("fencing: the number after its grant", always("**unchanged**"), number),
     (
-        "`order: fair`: a ticket of somebody who waits at an agent",
+        "`order: fair`: a ticket of a waiter at an agent",
         always("**passed over**"),
         ticket,
     ),

@@ -54,7 +54,7 @@ def main():
     needed = commands_needed() | options_needed()
     apart = sorted(needed ^ set(since))
     rows = sorted((version(since[each]), each) for each in needed & set(since))
-    table = "| what is asked for | since Redis |\n| --- | --- |\n"
+    table = "| command | since Redis |\n| --- | --- |\n"
     for when, each in rows:
         if when >= (5,):
             table += f"| `{each.replace('+', '` with `').replace('|', ' ')}` | {since[each]} |\n"
