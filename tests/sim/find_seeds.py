@@ -8,6 +8,7 @@ of the property that is to catch it (`?`: of whatever comes first), and the last
 mutants.txt, script_mutants.txt and assumptions.txt are written anew. Exits with 1 when one was
 not caught in RUNS schedules.
 """
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -51,20 +52,21 @@ def search(program, options, prop):
 
 def refresh(path, names, command):
     """Rewrites one table; returns the names that were not caught."""
-    lines, missed = [], []
-    for line in path.read_text().splitlines():
+
+    def found(line):
         columns = [column.strip() for column in line.split("|")]
-        if not line.startswith("#") and (not names or columns[0] in names or columns[1] in names):
-            program, options = command(columns)
-            prop, seeds = search(program, options, columns[-2])
-            columns[-2:] = [prop, " ".join(seeds) or "?"]
-            line = re.sub(" +", " ", " | ".join(columns))
-            print(line, flush=True)
-            if not seeds:
-                missed.append(columns[0])
-        lines.append(line)
-    path.write_text("\n".join(lines) + "\n")
-    return missed
+        if line.startswith("#") or (names and columns[0] not in names and columns[1] not in names):
+            return line, None
+        prop, seeds = search(*command(columns), columns[-2])
+        columns[-2:] = [prop, " ".join(seeds) or "?"]
+        line = re.sub(" +", " ", " | ".join(columns))
+        print(line, flush=True)
+        return line, None if seeds else columns[0]
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        lines = list(pool.map(found, path.read_text().splitlines()))
+    path.write_text("\n".join(line for line, _ in lines) + "\n")
+    return [name for _, name in lines if name is not None]
 
 
 def main():
