@@ -579,6 +579,26 @@ Test(abundance, r8_renewals_that_are_late_are_not_put_off_and_share_commands)
     cr_assert_leq(commands, MANY / LIMIT_BATCH + 1);
 }
 
+/* One event may take several steps: the agent stood still in all of them. */
+Test(abundance, r14_all_that_a_stall_has_ended_is_called_stalled)
+{
+    enum { MANY = 400 };
+    unsigned stalled = 0;
+    hold_many(MANY, 3000);
+    stalled_until_ms(2800); /* all are lost by now, and still valid */
+    step((struct event){.kind = EVENT_TIME});
+    cr_assert_gt(rig.turns, 1, "one step has no room for so many");
+    for (size_t i = 0; i < rig.count; i++) {
+        const struct effect *effect = &rig.records[i].effect;
+        if (effect->kind != EFFECT_TRACE || effect->trace.kind != TRACE_LOST)
+            continue;
+        cr_assert_eq(effect->trace.reason, REASON_STALLED, "number %u is lost by %s", stalled,
+                     reason_name(effect->trace.reason));
+        stalled++;
+    }
+    cr_assert_eq(stalled, MANY);
+}
+
 /* The table of keys turns nobody away: here each lock and each request has a key of its own, and
  * all of them end in the step that brings one more. */
 Test(abundance, there_is_a_key_for_every_lock_and_every_request)

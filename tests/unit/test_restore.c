@@ -429,6 +429,20 @@ Test(restore, a_watchdog_hold_that_was_not_delivered_is_not_renewed)
     expect_send(OP_RELEASE, ALL);
 }
 
+/* An agent may be killed twice in a row: its second successor knows what the first one knew. */
+Test(restore, d8_a_hold_that_was_delivered_is_renewed_after_a_second_restart_as_well)
+{
+    begin_with_journal();
+    restore(a_hold(2000));
+    struct noted_hold again = noted()->hold;
+    cr_assert(again.delivered);
+    again.key = text("k"); /* its bytes were the core's */
+    begin_with_journal();
+    restore(again), at_ms(1);
+    expect_send(OP_RENEW, ALL);
+    cr_assert(noted()->hold.delivered && noted()->hold.terms.renew == RENEW_AGENT);
+}
+
 Test(restore, a_put_shows_that_its_caller_has_it)
 {
     begin_with_journal();
