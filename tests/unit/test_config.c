@@ -421,7 +421,8 @@ Test(config, defaults_follow_the_keys_they_depend_on)
     cr_expect_eq(config.policies[0].core.ttl_ms, 10000u);
     cr_expect_eq(config.policies[0].core.retry_max_ms, 2000u);
     cr_expect_eq(config.policies[1].core.retry_min_ms, 5u);
-    cr_expect_eq(config.policies[2].core.ttl_ms, 10000u);
+    cr_expect_eq(config.policies[2].core.ttl_ms, 6000u, "the lock_delay needs room as well (R15)");
+    cr_expect_eq(config.policies[3].core.ttl_ms, 10000u);
     expect_ok(config_load("long-leases.yaml", NULL, NULL, 0, &config, &errors));
     cr_expect_eq(config.policies[0].core.fence_retention_ms, 7200000u);
     cr_expect_eq(config.policies[0].core.ttl_ms, 30000u);
