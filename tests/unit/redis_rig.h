@@ -169,6 +169,7 @@ static struct rig {
     struct record records[RECORDS];
     unsigned count;
     unsigned outcomes[REDIS_OUTCOME_COUNT];
+    int64_t latency_us; /* of the last command that was answered */
     char states[64][200];
     unsigned state_count;
     int64_t clock_off_us;
@@ -241,6 +242,8 @@ static inline void take_observation(void *arg, uint8_t group, uint8_t master, en
     cr_assert_not(rig.sending);
     cr_assert((latency_us == -1) == (outcome == REDIS_OUTCOME_NOT_SENT));
     rig.outcomes[outcome]++;
+    if (outcome == REDIS_OUTCOME_OK)
+        rig.latency_us = latency_us;
 }
 
 static inline void take_clock(void *arg, uint8_t group, int64_t offset_us)

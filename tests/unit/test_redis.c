@@ -381,6 +381,24 @@ Test(gather, what_is_sent_after_the_flush_does_not_wait_for_the_next_event)
     end(&one);
 }
 
+/* D7: what metrics say of a master is the time from the sending to the reply. */
+Test(gather, the_latency_of_a_command_is_told_in_us)
+{
+    begin(&one, NULL);
+    kill(one.pid, SIGSTOP);
+    struct send_item item = plain_of("k", 1);
+    uint64_t from = uv_hrtime();
+    uint32_t slot = rig_send(OP_READ, 1, &item, 1);
+    uint64_t sent = uv_hrtime();
+    RUN_UNTIL(uv_hrtime() - sent > 200000000, 1000);
+    kill(one.pid, SIGCONT);
+    RUN_UNTIL(reply_to(slot, 0), 3000);
+    int64_t took_us = (int64_t)((uv_hrtime() - from) / 1000);
+    cr_assert(rig.latency_us >= 200000 && rig.latency_us <= took_us, "%lld us of %lld",
+              (long long)rig.latency_us, (long long)took_us);
+    end(&one);
+}
+
 /* ---- the end ---- */
 
 Test(stop, every_item_is_answered_once_also_at_the_end)

@@ -341,6 +341,22 @@ Test(errors, r9_the_end_of_the_subscription_alone_is_told)
     end(&one);
 }
 
+/* R9: a subscription that was heard of begins with short pauses again, however many have ended. */
+Test(errors, r9_a_subscription_that_ends_often_comes_back_soon)
+{
+    enum { TIMES = 6, SOON_MS = 2500 };
+    const struct effect_watch watched = {.key = {"k", 1}};
+    begin(&one, NULL);
+    redis_watch(rig.redis, &watched);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 1, 3000);
+    for (unsigned i = 1; i <= TIMES; i++) {
+        ask(&one, "CLIENT KILL TYPE pubsub");
+        RUN_UNTIL(count_of(EVENT_UNSUBSCRIBED, 0) == i, 3000);
+        RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == i + 1, SOON_MS);
+    }
+    end(&one);
+}
+
 /* D5.4: what the last server at an address was says nothing about the next one. */
 Test(errors, a_server_that_follows_a_cluster_node_is_up)
 {

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 
@@ -74,6 +75,30 @@ Test(redis_guard, d5_3_a_guard_from_the_future_ends_in_time)
     RUN_UNTIL(view().guarded_ms > 0, 3000);
     ask(&one, "HSET lockagent:marker since %lld", ((long long)time(NULL) + 3600) * 1000);
     RUN_UNTIL(view().votes, 8000);
+    end(&one);
+}
+
+static int64_t wall_ahead_s; /* of the agent's clock */
+
+/* In place of the C library's. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int failed = (int)syscall(SYS_clock_gettime, clock, now);
+    if (clock == CLOCK_REALTIME)
+        now->tv_sec += wall_ahead_s;
+    return failed;
+}
+
+/* R12: what an agent guesses is the agreed time, also if its own clock is wrong. */
+Test(redis_guard, r12_a_guess_is_the_agreed_time)
+{
+    long long from_s = (long long)time(NULL);
+    wall_ahead_s = -3600;
+    begin_guarded(/* durable= */ false, /* started= */ false);
+    RUN_UNTIL(view().votes, 5000);
+    long long floor_s = strtoll(ask(&one, "HGET lockagent:marker floor"), NULL, 10) / 1000000;
+    cr_assert(floor_s >= from_s && floor_s <= (long long)time(NULL) + 1, "%lld s from %lld",
+              floor_s - from_s, from_s);
     end(&one);
 }
 

@@ -1,0 +1,127 @@
+/* What is made of INFO and of the masters' clocks (D5.4, R21), on masters that only the test has
+ * made. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/redis/internal.h"
+
+enum { MASTERS_MAX = 5, SECOND_US = 1000000 };
+
+static struct config config;
+static struct master masters[MASTERS_MAX];
+static struct redis redis;
+static unsigned told;
+static int64_t told_us;
+
+static void take_event(void *arg, struct event *event)
+{
+    (void)arg, (void)event;
+}
+
+static void take_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
+                       const char *text)
+{
+    (void)arg, (void)group, (void)master, (void)state, (void)text;
+}
+
+static void take_clock(void *arg, uint8_t group, int64_t offset_us)
+{
+    (void)arg, (void)group;
+    told++;
+    told_us = offset_us;
+}
+
+/* READY masters whose clocks are so many seconds ahead of this agent's. */
+static void begin_with_clocks(unsigned count, const int seconds[])
+{
+    config.groups[0].master_count = count;
+    config.group_count = 1;
+    redis.config = &config;
+    redis.by_group[0] = masters;
+    redis.sink.event = take_event;
+    redis.sink.state = take_state;
+    redis.sink.clock = take_clock;
+    for (unsigned i = 0; i < count; i++) {
+        masters[i].redis = &redis;
+        masters[i].index = (uint8_t)i;
+        masters[i].group_config = &config.groups[0];
+        masters[i].config = &config.groups[0].masters[i];
+        masters[i].phase = PHASE_READY;
+        masters[i].health.clock_known = true;
+        masters[i].view.clock_offset_us = (int64_t)seconds[i] * SECOND_US;
+    }
+}
+
+/* ---- clocks ---- */
+
+/* Fewer than most of them are off themselves, and say nothing of this agent. */
+Test(redis_health, d5_4_most_masters_say_that_this_agents_clock_is_off)
+{
+    static const struct {
+        unsigned count;
+        int seconds[MASTERS_MAX], off;
+    } worlds[] = {
+        {5, {7, 7, 0, 0, 0}, 0}, {5, {7, 7, 0, 90, -90}, 0},
+        {5, {0, 7, 7, 7, 0}, 7}, {5, {7, 7, 7, 7, 7}, 7},
+        {4, {7, 7, 0, 0}, 0},    {4, {7, 7, 90, -90}, 0},
+        {4, {7, 7, 90, 7}, 7},   {3, {7, 0, 90}, 0},
+        {3, {-7, -7, 0}, -7},    {2, {7, 0}, 0},
+        {2, {7, 7}, 7},          {1, {7}, 7},
+    };
+    for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
+        redis.clock_off_us[0] = 0;
+        told = 0;
+        begin_with_clocks(worlds[i].count, worlds[i].seconds);
+        health_look(&redis, 0);
+        cr_assert_eq(redis.clock_off_us[0], (int64_t)worlds[i].off * SECOND_US,
+                     "world %zu: %lld us", i, (long long)redis.clock_off_us[0]);
+        cr_assert_eq(told, worlds[i].off != 0, "world %zu", i);
+        cr_assert(told == 0 || told_us == redis.clock_off_us[0]);
+    }
+}
+
+/* One that does not answer has no word in it, and the others are fewer. */
+Test(redis_health, d5_4_a_clock_that_is_not_known_is_no_witness)
+{
+    static const int seconds[] = {7, 7, 7, 0, 0};
+    begin_with_clocks(5, seconds);
+    masters[1].health.clock_known = false;
+    health_look(&redis, 0);
+    cr_assert_eq(redis.clock_off_us[0], 0);
+    masters[1].health.clock_known = true;
+    masters[2].phase = PHASE_PAUSED;
+    health_look(&redis, 0);
+    cr_assert_eq(redis.clock_off_us[0], 0);
+    masters[2].phase = PHASE_READY;
+    health_look(&redis, 0);
+    cr_assert_eq(redis.clock_off_us[0], 7 * SECOND_US);
+}
+
+/* ---- replicas ---- */
+
+/* A replica counts if it has reported within 2 s, and is past its first copy. */
+Test(redis_health, r21_a_replica_that_reported_2_s_ago_keeps_up)
+{
+    static const struct {
+        const char *state, *lag;
+        int count;
+    } said[] = {{"online", "0", 1},
+                {"online", "2", 1},
+                {"online", "3", 0},
+                {"online", "20", 0},
+                {"wait_bgsave", "0", 0}};
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        char info[400];
+        snprintf(info, sizeof(info),
+                 "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n"
+                 "slave0:ip=127.0.0.1,port=7001,state=online,offset=14,lag=1\r\n"
+                 "slave1:ip=127.0.0.1,port=7002,state=%s,offset=14,lag=%s\r\n",
+                 said[i].state, said[i].lag);
+        health_forget(&masters[0]);
+        cr_assert_eq(masters[0].health.replicas, -1);
+        health_take_info(&masters[0], info);
+        cr_assert_eq(masters[0].health.replicas, 1 + said[i].count, "%s, %s s: %d", said[i].state,
+                     said[i].lag, masters[0].health.replicas);
+    }
+}
