@@ -170,6 +170,25 @@ Test(readers_scripts, r7_a_renewal_extends_the_entry_that_its_agent_owns)
     end(&one);
 }
 
+/* The key may live on by another reader: what counts is the end of the entry. */
+Test(readers_scripts, r7_no_command_shortens_an_entry)
+{
+    static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_ADOPT};
+    begin(&one, NULL);
+    cr_assert_eq(reads(ANNA).vote, VOTE_YES);
+    struct send_item brief = entry(ANNA, MODE_READ, BIG);
+    brief.ttl_ms = 200;
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        cr_assert_eq(exchange(ops[i], 0, brief).vote, VOTE_YES, "%s", op_name(ops[i]));
+        usleep(250000);
+        struct record refused = writes(BERT);
+        cr_assert_eq(refused.vote, VOTE_TAKEN, "%s", op_name(ops[i]));
+        cr_assert_gt(refused.pttl_ms, 5000, "%s: %lld ms", op_name(ops[i]),
+                     (long long)refused.pttl_ms);
+    }
+    end(&one);
+}
+
 /* R12: a repair that finds its entry keeps the fence key for the retention as a minimum, and leaves
  * alone what is no number of ours. */
 Test(readers_scripts, r12_a_repair_that_finds_its_entry_keeps_the_fence_key_for_its_retention)

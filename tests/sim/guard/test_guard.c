@@ -664,6 +664,21 @@ Test(guard, numbers_that_nobody_granted_do_not_vote_and_are_no_witness)
     cr_assert_lt(field(0, "floor"), (uint64_t)1935000000000000, "it was not believed");
 }
 
+/* R12: what is too far ahead is so by the agreed time. A master whose clock is days behind harms
+ * nobody (D5.4). */
+Test(guard, numbers_of_now_are_good_on_a_master_whose_clock_is_behind)
+{
+    char top[24];
+    open_old_group(3, true);
+    snprintf(top, sizeof(top), "%llu", (unsigned long long)WALL_US);
+    marker_set(rig.keys[1], "top", top);
+    rig.skew_ms[1] = -INT64_C(3) * 24 * 3600 * 1000;
+    lives(0, 1000);
+    cr_assert_eq(field(1, "top"), WALL_US);
+    cr_assert_eq(state(0, 1), GUARD_VOTES);
+    cr_assert(votes(1));
+}
+
 Test(guard, a_marker_that_lacks_a_field_is_none)
 {
     open_old_group(3, true);
