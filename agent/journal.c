@@ -316,11 +316,11 @@ static struct noted_hold hold_of(const union record *record)
                   .renew = (enum renew)record->renew,
                   .mode = (enum mode)record->mode,
                   .count = record->count},
-        .words = {.asked = record->asked},
+        .metadata = {.asked = record->asked},
     };
-    words_set_label(&hold.words, (struct text){record->label, record->label_len});
-    secret_take(&hold.words.owner, (struct text){record->owner, record->owner_len});
-    secret_take(&hold.words.idempotency,
+    metadata_set_label(&hold.metadata, (struct text){record->label, record->label_len});
+    secret_take(&hold.metadata.owner, (struct text){record->owner, record->owner_len});
+    secret_take(&hold.metadata.idempotency,
                 (struct text){record->idempotency, record->idempotency_len});
     memcpy(hold.token.random, record->random, RANDOM_BYTES);
     return hold;
@@ -386,7 +386,7 @@ static union record record_of(const struct journal *journal, uint32_t slot,
     record.place = journal->source.place(journal->source.arg, hold->key);
     record.fence = hold->token.fence;
     record.permit = hold->token.permit;
-    record.asked = hold->words.asked;
+    record.asked = hold->metadata.asked;
     record.acquired_us = hold->acquired_at.us;
     record.valid_us = hold->valid_until.us;
     record.max_hold_us = hold->max_hold_until.us;
@@ -401,9 +401,9 @@ static union record record_of(const struct journal *journal, uint32_t slot,
     record.delivered = hold->delivered;
     memcpy(record.random, hold->token.random, RANDOM_BYTES);
     memcpy(record.key, hold->key.at, hold->key.len);
-    record.label_len = copy_text(record.label, words_label(&hold->words));
-    record.owner_len = copy_secret(record.owner, &hold->words.owner);
-    record.idempotency_len = copy_secret(record.idempotency, &hold->words.idempotency);
+    record.label_len = copy_text(record.label, metadata_label(&hold->metadata));
+    record.owner_len = copy_secret(record.owner, &hold->metadata.owner);
+    record.idempotency_len = copy_secret(record.idempotency, &hold->metadata.idempotency);
     record.checksum = record_checksum(journal, slot, &record);
     return record;
 }

@@ -395,7 +395,7 @@ static void hold_found(void *arg, const struct noted_hold *hold)
                            : "lock resumed";
     log_event(
         LOG_INFO, what, LOG_BYTES_FIELD("key", hold->key),
-        LOG_BYTES_FIELD("label", words_label(&hold->words)),
+        LOG_BYTES_FIELD("label", metadata_label(&hold->metadata)),
         LOG_INT_FIELD("fencing_token", (int64_t)hold->token.fence),
         LOG_INT_FIELD("valid_for_ms", instant_us_between(clock_now(), hold->valid_until) / 1000));
     loop_submit(agent->loop, &(struct event){.kind = EVENT_RESTORE, .restore = *hold});

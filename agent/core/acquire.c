@@ -50,7 +50,7 @@ static slot_set held_here(const struct key *key)
 static slot_set candidates(const struct key *key)
 {
     CORE_ASSERT(key->form == FORM_SLOTS);
-    const struct search *search = &key->contest->search;
+    const struct search *search = &key->contention->search;
     slot_set all = ~(slot_set)0 >> (LIMIT_PERMITS - key->permits);
     slot_set left = all & ~(held_here(key) | search->tried | search->closed);
     return (left & search->open) != 0 ? left & search->open : left;
@@ -58,15 +58,15 @@ static slot_set candidates(const struct key *key)
 
 void slot_search_begun(struct core *core, struct key *key, enum cause cause)
 {
-    if (key->contest->admission.link.next == NULL)
-        key->contest->search = (struct search){0};
+    if (key->contention->admission.link.next == NULL)
+        key->contention->search = (struct search){0};
     admission_awaited(core, key, cause);
 }
 
 /* Returns true if the next attempt is the first one of a search. */
 static bool slot_search_is_new(const struct key *key)
 {
-    return key->contest->search.tried == 0;
+    return key->contention->search.tried == 0;
 }
 
 /* Draws the slot for the next attempt, as the permit of its token, by chance from those that may be
@@ -78,7 +78,7 @@ static uint8_t slot_draw(struct core *core, struct key *key)
     slot_set from = candidates(key);
     /* The last candidate was taken at this agent meanwhile, so the search begins again. */
     if (from == 0) {
-        key->contest->search = (struct search){0};
+        key->contention->search = (struct search){0};
         from = candidates(key);
     }
     CORE_ASSERT(from != 0);
@@ -91,7 +91,7 @@ static uint8_t slot_draw(struct core *core, struct key *key)
 static void slot_heard(struct lock *lock, uint8_t master, slot_set taken)
 {
     CORE_ASSERT(master < lock->round.total);
-    lock->errand->denials[master].taken = taken | set_of_slot(lock->token.permit);
+    lock->pending->denials[master].taken = taken | set_of_slot(lock->token.permit);
 }
 
 /* Replaces the state of all slots by the replies of the masters that refused this attempt. */
@@ -105,7 +105,7 @@ static void compare_refusals(const struct lock *lock, struct search *search)
         uint8_t taken = 0;
         for (uint8_t m = 0; m < round->total; m++)
             taken = (uint8_t)(taken + (set_has(round->no, m) &&
-                                       (lock->errand->denials[m].taken & slot) != 0));
+                                       (lock->pending->denials[m].taken & slot) != 0));
         if (refused - taken >= round->quorum)
             search->open |= slot;
         if (round->total - taken < round->quorum)
@@ -120,7 +120,7 @@ MUST_CHECK static bool slot_refused(struct lock *lock)
     CORE_ASSERT(lock_is_attempt(lock));
     if (lock->token.permit == 0 || lock->cause == CAUSE_HANDOVER)
         return false;
-    struct search *search = &lock->key->contest->search;
+    struct search *search = &lock->key->contention->search;
     search->tried |= set_of_slot(lock->token.permit);
     compare_refusals(lock, search);
     return candidates(lock->key) != 0 && !MUTANT(SEARCH_ENDS_EARLY);
@@ -130,9 +130,9 @@ MUST_CHECK static bool slot_refused(struct lock *lock)
  * hand-over. */
 static uint8_t slot_attempts(const struct lock *lock)
 {
-    CORE_ASSERT(lock->key->contest != NULL);
+    CORE_ASSERT(lock->key->contention != NULL);
     bool is_found = lock->token.permit != 0 && lock->cause != CAUSE_HANDOVER;
-    return (uint8_t)(1 + (is_found ? count_slots(lock->key->contest->search.tried) : 0));
+    return (uint8_t)(1 + (is_found ? count_slots(lock->key->contention->search.tried) : 0));
 }
 
 /* ---- the queue of a key ---- */
@@ -153,7 +153,7 @@ struct effect_answer queue_refusal_of_hold(const struct core *core, const struct
     return (struct effect_answer){
         .answer = answer,
         .retry_after_ms = instant_us_between(core->now, until) / 1000,
-        .holder = words_label(lock_words(holder)),
+        .holder = metadata_label(lock_metadata(holder)),
         .mode = holder->terms.mode,
         .readers = holder->terms.mode == MODE_READ ? readers_here(holder->key) : 0,
     };
@@ -162,15 +162,15 @@ struct effect_answer queue_refusal_of_hold(const struct core *core, const struct
 struct effect_answer queue_refusal_of_attempt(const struct core *core, const struct key *key,
                                               enum answer answer)
 {
-    CORE_ASSERT(key->contest->last_holder_len <= LIMIT_LABEL_BYTES);
+    CORE_ASSERT(key->contention->last_holder_len <= LIMIT_LABEL_BYTES);
     struct effect_answer refusal = {
         .answer = answer,
-        .tally = key->contest->last_tally,
-        .retry_after_ms = key->contest->last_retry_ms,
-        .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->contest->last_guarded : 0,
-        .holder = {key->contest->last_holder, key->contest->last_holder_len},
-        .mode = key->contest->last_mode,
-        .readers = key->contest->last_readers,
+        .tally = key->contention->last_tally,
+        .retry_after_ms = key->contention->last_retry_ms,
+        .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->contention->last_guarded : 0,
+        .holder = {key->contention->last_holder, key->contention->last_holder_len},
+        .mode = key->contention->last_mode,
+        .readers = key->contention->last_readers,
     };
     if (refusal.retry_after_ms < 0 && core->stats.rounds[key->group].waiting > 0)
         refusal.retry_after_ms = admission_wait_ms(core, key->group);
@@ -195,7 +195,7 @@ struct effect_answer queue_refusal_of_overload(const struct core *core, const st
 static void answer_once(struct core *core, struct key *key, const struct lock *holder)
 {
     struct link *next;
-    struct list *once = &key->contest->once;
+    struct list *once = &key->contention->once;
     for (struct link *at = once->head.next; at != &once->head; at = next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
         next = at->next;
@@ -207,11 +207,12 @@ static void answer_once(struct core *core, struct key *key, const struct lock *h
 
 static void answer_failure(struct core *core, struct key *key, enum mode mode, bool waited)
 {
-    const struct core_request *first = request_first(&key->contest->waiters);
+    const struct core_request *first = request_first(&key->contention->waiters);
     bool waits = waited || (first != NULL && first->terms.mode == MODE_WRITE);
-    struct effect_answer refusal = queue_refusal_of_attempt(core, key, key->contest->last_answer);
+    struct effect_answer refusal =
+        queue_refusal_of_attempt(core, key, key->contention->last_answer);
     struct link *next;
-    struct list *once = &key->contest->once;
+    struct list *once = &key->contention->once;
     for (struct link *at = once->head.next; at != &once->head; at = next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
         next = at->next;
@@ -224,7 +225,7 @@ static void answer_failure(struct core *core, struct key *key, enum mode mode, b
 static void refuse_while_draining(struct core *core, struct key *key)
 {
     struct link *next;
-    struct list *waiters = &key->contest->waiters;
+    struct list *waiters = &key->contention->waiters;
     for (struct link *at = waiters->head.next; at != &waiters->head; at = next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
         next = at->next;
@@ -247,7 +248,7 @@ static void let_others_contend(struct core *core, struct key *key)
  * admission queue. */
 static void let_none_contend(struct core *core, struct key *key)
 {
-    key->contest->is_refused = key->contest->attempts > 0;
+    key->contention->is_refused = key->contention->attempts > 0;
     admission_left(core, key);
 }
 
@@ -268,18 +269,19 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
     bool waits = contender->state == REQUEST_WAITING;
     if (!waits)
         request_answer(core, contender,
-                       queue_refusal_of_attempt(core, key, key->contest->last_answer));
+                       queue_refusal_of_attempt(core, key, key->contention->last_answer));
     answer_failure(core, key, mode, waits);
     if (core->draining)
         refuse_while_draining(core, key);
-    const struct core_request *first = request_first(&key->contest->waiters);
+    const struct core_request *first = request_first(&key->contention->waiters);
     bool is_refused = first != NULL && first->terms.mode == mode;
     if (key->form == FORM_SHARED && is_refused && waits)
         let_none_contend(core, key);
-    bool is_decided = key->form != FORM_SHARED || (key->contest->attempts == 0 && key_admits(key));
+    bool is_decided =
+        key->form != FORM_SHARED || (key->contention->attempts == 0 && key_admits(key));
     if (is_refused && is_decided && !MUTANT(WAITER_FORGOTTEN))
         wake_after_failure(core, key);
-    else if (key->form == FORM_SHARED && key->contest->attempts == 0 && !is_refused)
+    else if (key->form == FORM_SHARED && key->contention->attempts == 0 && !is_refused)
         let_others_contend(core, key);
     leave_line(core, key);
     key_release(core, key);
@@ -288,17 +290,17 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
 /* Returns true if a request wants the key, and no attempt is under way or planned. */
 static bool is_neglected(const struct core *core, const struct key *key)
 {
-    const struct contest *contest = key->contest;
-    bool is_wanted = key_next_waiter(key) != NULL || !list_is_empty(&contest->once);
-    bool is_planned = list_is_empty(&contest->once) && key_has_retry(core, key);
+    const struct contention *contention = key->contention;
+    bool is_wanted = key_next_waiter(key) != NULL || !list_is_empty(&contention->once);
+    bool is_planned = list_is_empty(&contention->once) && key_has_retry(core, key);
     return is_wanted && key_admits(key) && !is_planned && !core->draining;
 }
 
 void queue_attempt_won(struct core *core, struct key *key, const struct lock *lock)
 {
     CORE_ASSERT(lock->key == key && lock->state == LOCK_HELD);
-    key->contest->back_off_ms = 0;
-    key->contest->channel.losses = 0;
+    key->contention->back_off_ms = 0;
+    key->contention->channel.losses = 0;
     const struct lock *holder = key->form == FORM_SHARED ? lock : key_exhausted(key);
     if (holder != NULL)
         answer_once(core, key, holder);
@@ -326,9 +328,10 @@ static void take_random(struct core *core, struct token *token)
 
 static struct core_request *contender_of(struct core *core, struct lock *lock)
 {
-    CORE_ASSERT(lock->errand->contender == NO_REQUEST ||
-                lock->errand->contender < core->requests_max);
-    return lock->errand->contender == NO_REQUEST ? NULL : &core->requests[lock->errand->contender];
+    CORE_ASSERT(lock->pending->contender == NO_REQUEST ||
+                lock->pending->contender < core->requests_max);
+    return lock->pending->contender == NO_REQUEST ? NULL
+                                                  : &core->requests[lock->pending->contender];
 }
 
 /* Returns the time in ms after which a retry can win (R9), or -1 if it is not known. Then so many
@@ -343,7 +346,7 @@ static int64_t free_in_ms(const struct lock *lock, master_set masters)
     size_t count = 0, free_now = set_size(round->yes | round_pending(round));
     CORE_ASSERT(free_now < round->quorum);
     for (uint8_t m = 0; m < round->total; m++) {
-        uint32_t busy_ms = lock->errand->denials[m].busy_ms;
+        uint32_t busy_ms = lock->pending->denials[m].busy_ms;
         if (!set_has(masters, m) || busy_ms == UINT32_MAX)
             /* Skip masters that do not say when their lease ends (a foreign key, for example). */
             continue;
@@ -373,22 +376,22 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     CORE_ASSERT(answer != ANSWER_GRANTED);
     struct key *key = lock->key;
     struct core_request *contender = contender_of(core, lock);
-    key->contest->last_answer = answer;
-    key->contest->last_failed_at = core->now;
-    key->contest->last_retry_ms = answer == ANSWER_LOCK_HELD ? free_in_ms(lock, lock->round.no)
-                                  : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
-                                                                        : -1;
-    key->contest->last_refused_by = lock->round.no;
-    key->contest->last_guarded = lock->round.guarded;
-    key->contest->last_mode = lock->errand->others_mode;
-    key->contest->last_readers = lock->errand->others;
+    key->contention->last_answer = answer;
+    key->contention->last_failed_at = core->now;
+    key->contention->last_retry_ms = answer == ANSWER_LOCK_HELD ? free_in_ms(lock, lock->round.no)
+                                     : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
+                                                                           : -1;
+    key->contention->last_refused_by = lock->round.no;
+    key->contention->last_guarded = lock->round.guarded;
+    key->contention->last_mode = lock->pending->others_mode;
+    key->contention->last_readers = lock->pending->others;
     if (answer != ANSWER_LOCK_HELD)
-        key->contest->last_holder_len = 0;
+        key->contention->last_holder_len = 0;
     ticket_attempt_failed(core, lock, answer);
     bool has_more = answer == ANSWER_LOCK_HELD && slot_refused(lock);
     bool goes_on = has_more && !core->draining;
     if (has_more && core->draining)
-        key->contest->last_answer = ANSWER_DRAINING; /* Another slot may be free. */
+        key->contention->last_answer = ANSWER_DRAINING; /* Another slot may be free. */
     enum cause cause = lock->cause;
     enum mode mode = lock->terms.mode;
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
@@ -407,7 +410,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
     CORE_ASSERT(request != NULL && request->key == key);
     struct tally tally = round_tally(&lock->round);
     struct instant begun = lock->acquired_at;
-    key->contest->last_tally = tally;
+    key->contention->last_tally = tally;
     if (MUTANT(VALIDITY_FROM_REPLY))
         from = core->now;
     if (!instant_before(core->now,
@@ -444,10 +447,10 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
 static void attempt_numbered(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->fencing);
-    CORE_ASSERT(lock->errand->fence_max != 0);
+    CORE_ASSERT(lock->pending->fence_max != 0);
     struct instant from = lock->acquired_at;
-    lock->token.fence = lock->errand->fence_max;
-    master_set granted = lock->round.yes, stored = lock->errand->at_max;
+    lock->token.fence = lock->pending->fence_max;
+    master_set granted = lock->round.yes, stored = lock->pending->at_max;
     bool reads = lock->terms.mode == MODE_READ;
     if (set_size(stored) >= lock->quorum || MUTANT(ONE_PHASE_FENCE) ||
         (reads && MUTANT(READ_NOT_RAISED))) {
@@ -469,7 +472,7 @@ static void attempt_lost(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock_is_attempt(lock));
     struct round *round = &lock->round;
-    lock->key->contest->last_tally = round_tally(round);
+    lock->key->contention->last_tally = round_tally(round);
     enum answer answer = round_lost_to_holder(round) ? ANSWER_LOCK_HELD : ANSWER_QUORUM_UNAVAILABLE;
     outbox_trace(
         core,
@@ -518,12 +521,12 @@ static struct lock *lock_for(struct core *core, struct key *key, struct core_req
     take_random(core, &lock->token);
     lock->token.permit = permit;
     lock_index_token(core, lock);
-    lock->errand->contender = request->slot;
+    lock->pending->contender = request->slot;
     request->attempt = lock;
     /* Until it is granted, this is the time before the first byte was sent. */
     lock->acquired_at = core->now;
     lock->terms = request->terms;
-    lock_keep_words(core, lock, &request->words);
+    lock_keep_metadata(core, lock, &request->metadata);
     lock_index_secret(core, lock);
     lock->asked_ttl_ms = lock->terms.ttl_ms;
     policy_fit_lock_delay(core, lock); /* The policies may have changed while it waited. */
@@ -560,7 +563,7 @@ void attempt_begun(struct core *core, struct key *key, struct core_request *requ
                    enum cause cause)
 {
     CORE_ASSERT(request->key == key && key_admits(key));
-    key->contest->handovers = 0;
+    key->contention->handovers = 0;
     uint8_t permit = slot_draw(core, key);
     if (slot_search_is_new(key))
         wake_begin_attempt(key);
@@ -574,15 +577,15 @@ void attempt_inherited(struct core *core, struct key *key, struct core_request *
 {
     CORE_ASSERT(request->key == key && request_attempt(request) == NULL);
     CORE_ASSERT(predecessor->key == key && predecessor->state == LOCK_RELEASING);
-    key->contest->admission.waited_us = 0;
+    key->contention->admission.waited_us = 0;
     uint8_t permit = predecessor->token.permit;
     if (permit == 0)
         wake_begin_attempt(key);
     struct lock *lock = lock_for(core, key, request, permit, CAUSE_HANDOVER);
-    lock->errand->previous = predecessor->token;
+    lock->pending->previous = predecessor->token;
     lock->predecessor = lock_ref(predecessor);
-    lock->errand->previous_given_back = predecessor->given_back;
-    lock->errand->previous_adopted = predecessor->adopted;
+    lock->pending->previous_given_back = predecessor->given_back;
+    lock->pending->previous_adopted = predecessor->adopted;
     ask_masters(core, lock, OP_HANDOVER);
 }
 
@@ -596,7 +599,7 @@ static void heard_guard(struct core *core, struct lock *lock, const struct event
 {
     CORE_ASSERT(reply->vote == VOTE_GUARDED);
     struct core_master *master = &lock_group(core, lock)->masters[reply->master];
-    lock->errand->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
+    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
     master->guarded_until =
         reply->pttl_ms < 0 ? INSTANT_NEVER : instant_after_ms(core->now, reply->pttl_ms);
 }
@@ -605,18 +608,18 @@ static void heard_holder(struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN);
     struct key *key = lock->key;
-    lock->errand->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
+    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
     slot_heard(lock, reply->master, reply->taken);
     bool is_least =
-        lock->errand->others_mode == MODE_WRITE || reply->readers < lock->errand->others;
+        lock->pending->others_mode == MODE_WRITE || reply->readers < lock->pending->others;
     if (reply->mode == MODE_READ && is_least) {
-        lock->errand->others_mode = MODE_READ;
-        lock->errand->others = reply->readers;
+        lock->pending->others_mode = MODE_READ;
+        lock->pending->others = reply->readers;
     }
-    key->contest->last_holder_len =
+    key->contention->last_holder_len =
         (uint8_t)(reply->holder.len <= LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES);
-    if (key->contest->last_holder_len > 0)
-        memcpy(key->contest->last_holder, reply->holder.at, key->contest->last_holder_len);
+    if (key->contention->last_holder_len > 0)
+        memcpy(key->contention->last_holder, reply->holder.at, key->contention->last_holder_len);
 }
 
 /* Notes the other contents of a reply of the first phase: the time of a round trip, the number that
@@ -631,7 +634,7 @@ static void heard_first_phase(struct core *core, struct lock *lock, const struct
         fence_heard(lock, reply->master, reply->fence);
     bool is_told = reply->vote == VOTE_TAKEN && reply->agents > 0;
     if (is_told || (reply->op == OP_HANDOVER && reply->vote == VOTE_YES))
-        lock->key->contest->channel.agents = reply->agents;
+        lock->key->contention->channel.agents = reply->agents;
 }
 
 /* Notes all contents of a reply beside its vote. */

@@ -44,38 +44,38 @@ static bool has_room(const struct core *core, uint8_t group)
 void admission_awaited(struct core *core, struct key *key, enum cause cause)
 {
     CORE_ASSERT(key->references > 0 && cause < CAUSE_COUNT);
-    struct list *line = &core->groups[key->group].admission.line;
-    if (key->contest->admission.link.next != NULL)
+    struct list *queue = &core->groups[key->group].admission.queue;
+    if (key->contention->admission.link.next != NULL)
         return;
-    key->contest->admission.cause = cause;
-    key->contest->admission.since = core->now;
-    if (MUTANT(ADMISSION_OUT_OF_ORDER) && !list_is_empty(line))
-        list_insert(list_first(line), &key->contest->admission.link);
+    key->contention->admission.cause = cause;
+    key->contention->admission.since = core->now;
+    if (MUTANT(ADMISSION_OUT_OF_ORDER) && !list_is_empty(queue))
+        list_insert(list_first(queue), &key->contention->admission.link);
     else
-        list_append(line, &key->contest->admission.link);
+        list_append(queue, &key->contention->admission.link);
     rounds_of(core, key->group)->waiting++;
     core->groups[key->group].admission.is_full |= !has_room(core, key->group);
 }
 
 void admission_left(struct core *core, struct key *key)
 {
-    if (key->contest->admission.link.next == NULL)
+    if (key->contention->admission.link.next == NULL)
         return;
     CORE_ASSERT(rounds_of(core, key->group)->waiting > 0);
-    list_remove(&key->contest->admission.link);
+    list_remove(&key->contention->admission.link);
     rounds_of(core, key->group)->waiting--;
 }
 
 bool admission_was_refused(const struct core *core, const struct key *key)
 {
-    return key->contest->admission.link.next != NULL &&
+    return key->contention->admission.link.next != NULL &&
            core->groups[key->group].admission.is_full &&
-           instant_before(key->contest->admission.since, core->now);
+           instant_before(key->contention->admission.since, core->now);
 }
 
 static bool is_due(const struct core *core, uint8_t group)
 {
-    return has_room(core, group) && !list_is_empty(&core->groups[group].admission.line);
+    return has_room(core, group) && !list_is_empty(&core->groups[group].admission.queue);
 }
 
 /* Returns true if a guest may begin. A quarter of the limit, at least one, is always theirs. If no
@@ -109,13 +109,13 @@ bool admission_is_due(const struct core *core)
 struct key *admission_next(struct core *core)
 {
     for (size_t g = 0; g < core->group_count; g++) {
-        struct link *first = list_first(&core->groups[g].admission.line);
+        struct link *first = list_first(&core->groups[g].admission.queue);
         core->groups[g].admission.is_full = first != NULL && !has_room(core, (uint8_t)g);
         if (!is_due(core, (uint8_t)g))
             continue;
-        struct key *key = CONTAINER_OF(first, struct contest, admission.link)->key;
-        key->contest->admission.waited_us =
-            instant_us_between(key->contest->admission.since, core->now);
+        struct key *key = CONTAINER_OF(first, struct contention, admission.link)->key;
+        key->contention->admission.waited_us =
+            instant_us_between(key->contention->admission.since, core->now);
         admission_left(core, key);
         return key;
     }

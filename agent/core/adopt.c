@@ -68,8 +68,9 @@ static void adoption_lost(struct core *core, struct lock *lock)
     if (is_outdated(core, lock))
         answer = ANSWER_TOKEN_MISMATCH;
     else if (round_denies(&lock->round))
-        answer = lock->errand->strange != 0 || round_has_other(&lock->round) ? ANSWER_TOKEN_MISMATCH
-                                                                             : ANSWER_NOT_HELD;
+        answer = lock->pending->strange != 0 || round_has_other(&lock->round)
+                     ? ANSWER_TOKEN_MISMATCH
+                     : ANSWER_NOT_HELD;
     /* Only the masters know whether another agent has it now (C4). */
     if (lock->reason != REASON_NONE &&
         (answer != ANSWER_QUORUM_UNAVAILABLE || MUTANT(SILENCE_IS_LOSS)))
@@ -160,7 +161,7 @@ static void take_from_lost(struct core *core, struct lock *lock, const struct lo
 {
     CORE_ASSERT(lost->state == LOCK_LOST || lost->state == LOCK_ENDED);
     lock->terms = lost->terms;
-    lock_keep_words(core, lock, lock_words(lost));
+    lock_keep_metadata(core, lock, lock_metadata(lost));
     lock->terms.bound = false; /* The connection has ended, or the caller has left it. */
     lock->reason = lost->reason;
     lock->moved = lost->moved;
@@ -180,7 +181,7 @@ static master_set leave_off_releases(struct core *core, const struct key *key,
         next = lock_index_next(core, key, token, lock);
         if (lock->state != LOCK_ENDED || lock->token.fence != token->fence)
             continue;
-        doubtful |= lock->errand->doubtful;
+        doubtful |= lock->pending->doubtful;
         debt_left_off(core, lock);
     }
     return doubtful;
@@ -274,13 +275,13 @@ void adoption_released(struct core *core, struct key *key, const struct token *t
 static void take_from_entry(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING && reply->op == OP_ADOPT);
-    struct words words = {0};
+    struct metadata metadata = {0};
     lock->terms.mode = reply->mode;
     if (reply->mode == MODE_READ)
         lock->lock_delay_ms = 0;
-    words_set_label(&words, reply->holder);
-    if (lock->words == NULL)
-        lock_keep_words(core, lock, &words);
+    metadata_set_label(&metadata, reply->holder);
+    if (lock->metadata == NULL)
+        lock_keep_metadata(core, lock, &metadata);
 }
 
 void adoption_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
@@ -290,7 +291,7 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
     if (!outbox_takes(core, lock, reply))
         return;
     if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN)
-        lock->errand->strange |= set_of(reply->master);
+        lock->pending->strange |= set_of(reply->master);
     if (reply->vote == VOTE_MISNUMBERED)
         fence_heard_other(lock, reply->master, reply->fence);
     if (reply->vote == VOTE_YES && lock->key->form == FORM_SHARED)
@@ -304,7 +305,7 @@ static void ask_anew(struct core *core, struct lock *lock)
     struct group *group = lock_group(core, lock);
     master_set asked = lock->round.asked & group->up;
     lock->is_void = false;
-    lock->errand->misnumbered = 0;
+    lock->pending->misnumbered = 0;
     round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, asked, core->now,
                 slow_timeout_ms(core, lock));
     timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);

@@ -121,7 +121,7 @@ static struct core_request *find_in(const struct list *list, const struct secret
 {
     for (struct link *at = list->head.next; at != &list->head; at = at->next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (secret_same(&request->words.idempotency, secret))
+        if (secret_same(&request->metadata.idempotency, secret))
             return request;
     }
     return NULL;
@@ -130,14 +130,14 @@ static struct core_request *find_in(const struct list *list, const struct secret
 static struct core_request *find_request(const struct key *key, const struct secret *secret)
 {
     CORE_ASSERT(secret->len > 0);
-    struct core_request *request = find_in(&key->contest->waiters, secret);
-    return request != NULL ? request : find_in(&key->contest->once, secret);
+    struct core_request *request = find_in(&key->contention->waiters, secret);
+    return request != NULL ? request : find_in(&key->contention->once, secret);
 }
 
 static void answer_from_lock(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
-    if (lock_words(lock)->asked != request->words.asked) {
+    if (lock_metadata(lock)->asked != request->metadata.asked) {
         request_answer(core, request,
                        (struct effect_answer){.answer = ANSWER_IDEMPOTENCY_MISMATCH});
     } else if (lock_is_held(core, lock)) {
@@ -167,7 +167,7 @@ static void take_place(struct core *core, struct core_request *older, struct cor
     timers_set(&core->timers, timer_of_request(core, newer), contend_deadline(newer));
     struct lock *attempt = request_attempt(older);
     if (attempt != NULL)
-        attempt->errand->contender = newer->slot;
+        attempt->pending->contender = newer->slot;
     newer->attempt = attempt;
     older->attempt = NULL;
     answer_superseded(core, older);
@@ -187,7 +187,7 @@ static uint64_t idempotency_hash(const struct event_acquire *event)
 MUST_CHECK static bool idempotency_settles(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_BEGUN);
-    const struct secret *secret = &request->words.idempotency;
+    const struct secret *secret = &request->metadata.idempotency;
     if (secret->len == 0)
         return false;
     if (used_up_has(core, request->key, secret)) {
@@ -198,7 +198,7 @@ MUST_CHECK static bool idempotency_settles(struct core *core, struct core_reques
     struct core_request *older = lock == NULL ? find_request(request->key, secret) : NULL;
     if (lock != NULL)
         answer_from_lock(core, lock, request);
-    else if (older != NULL && older->words.asked != request->words.asked)
+    else if (older != NULL && older->metadata.asked != request->metadata.asked)
         request_answer(core, request,
                        (struct effect_answer){.answer = ANSWER_IDEMPOTENCY_MISMATCH});
     else if (older != NULL)
@@ -251,15 +251,16 @@ static struct terms terms_of(const struct event_acquire *event, const struct cor
     return terms;
 }
 
-static struct words words_of(const struct event_acquire *event, const struct core_policy *policy)
+static struct metadata metadata_of(const struct event_acquire *event,
+                                   const struct core_policy *policy)
 {
     CORE_ASSERT(event->label.len <= LIMIT_LABEL_BYTES);
-    struct words words = {.asked = idempotency_hash(event)};
-    words_set_label(&words, event->label);
-    secret_take(&words.idempotency, event->idempotency);
+    struct metadata metadata = {.asked = idempotency_hash(event)};
+    metadata_set_label(&metadata, event->label);
+    secret_take(&metadata.idempotency, event->idempotency);
     if (policy->reentrant)
-        secret_take(&words.owner, event->owner);
-    return words;
+        secret_take(&metadata.owner, event->owner);
+    return metadata;
 }
 
 /* Who asks for what it has already is answered also while the agent drains: that is no new lock. */
@@ -269,7 +270,7 @@ void call_acquire(struct core *core, const struct event_acquire *event)
     struct core_request *request = request_new(core, event->request, key);
     request->wait_ms = event->wait_ms < core->wait_ms_max ? event->wait_ms : core->wait_ms_max;
     request->terms = terms_of(event, &core->policies[key->policy]);
-    request->words = words_of(event, &core->policies[key->policy]);
+    request->metadata = metadata_of(event, &core->policies[key->policy]);
     if (!idempotency_settles(core, request) && !again_enters(core, request))
         contend_arrived(core, request);
 }
@@ -489,7 +490,7 @@ void call_release(struct core *core, const struct event_release *event)
     }
     struct lock *lock = lock_by_token(core, key, &event->token);
     if (lock != NULL) {
-        use_up(core, key, &lock_words(lock)->idempotency);
+        use_up(core, key, &lock_metadata(lock)->idempotency);
         release_known(core, lock, request);
     } else if (is_shapeless(key, &event->token)) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});

@@ -10,7 +10,7 @@ struct found {
     uint32_t in_flight[LIMIT_GROUPS], guests[LIMIT_GROUPS], guests_waiting[LIMIT_GROUPS];
     uint32_t held_by_policy[LIMIT_POLICIES];
     uint32_t debt[LIMIT_GROUPS][LIMIT_MASTERS];
-    uint32_t contests, errands, words;
+    uint32_t contentions, pending, metadata;
     uint64_t references; /* References to keys. */
 };
 
@@ -41,7 +41,7 @@ static void check_holds(const struct lock *lock)
     bool is_listed = lock_occupies_key(lock->state) || lock->state == LOCK_ENDED;
     CORE_ASSERT(is_listed == (lock->link.next != NULL));
     CORE_ASSERT(lock->policy == key->policy && lock->group == key->group);
-    CORE_ASSERT(lock->state != LOCK_ACQUIRING || lock->errand->contender != NO_REQUEST);
+    CORE_ASSERT(lock->state != LOCK_ACQUIRING || lock->pending->contender != NO_REQUEST);
     CORE_ASSERT(!lock->is_guest || lock->state == LOCK_ADOPTING);
     CORE_ASSERT(lock->has_place ==
                 (lock->is_guest || (lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER)));
@@ -60,11 +60,11 @@ static void check_renewal(const struct core *core, const struct lock *lock)
 /* Invariant 7. */
 static void check_names(const struct core *core, const struct lock *lock)
 {
-    const struct secret *secret = &lock_words(lock)->idempotency;
+    const struct secret *secret = &lock_metadata(lock)->idempotency;
     const struct lock *at = NULL;
     while ((at = lock_index_next(core, lock->key, &lock->token, at)) != lock)
         CORE_ASSERT(at != NULL);
-    CORE_ASSERT(secret->len == 0 || hash_has(&lock->words->by_secret));
+    CORE_ASSERT(secret->len == 0 || hash_has(&lock->metadata->by_secret));
     at = NULL;
     while (secret->len > 0 && (at = lock_index_next_secret(core, lock->key, secret, at)) != lock)
         CORE_ASSERT(at != NULL);
@@ -106,9 +106,9 @@ static void check_lock(const struct core *core, const struct lock *lock, struct 
     found->ended += !lock_is_under_way(lock);
     found->references++;
     /* invariant 9 */
-    CORE_ASSERT((lock->errand == NULL) == (lock->state == LOCK_HELD || lock->state == LOCK_LOST));
-    found->errands += lock->errand != NULL;
-    found->words += lock->words != NULL;
+    CORE_ASSERT((lock->pending == NULL) == (lock->state == LOCK_HELD || lock->state == LOCK_LOST));
+    found->pending += lock->pending != NULL;
+    found->metadata += lock->metadata != NULL;
     found->in_flight[lock->group] += lock->has_place && !lock->is_guest;
     found->guests[lock->group] += lock->is_guest;
     found->held += lock->state == LOCK_HELD;
@@ -171,32 +171,33 @@ static void check_settled(const struct list *settled)
 /* Invariant 10. */
 static void check_cared_for(const struct core *core, const struct key *key)
 {
-    const struct contest *contest = key->contest;
+    const struct contention *contention = key->contention;
     bool is_taken = key->form == FORM_SHARED
-                        ? key_obstacle(key, MODE_READ, 0) != NULL || contest->attempts > 0
+                        ? key_obstacle(key, MODE_READ, 0) != NULL || contention->attempts > 0
                         : !key_admits(key);
-    bool is_idle = !is_taken && contest->admission.link.next == NULL;
+    bool is_idle = !is_taken && contention->admission.link.next == NULL;
     bool waits = key_next_waiter(key) != NULL;
-    CORE_ASSERT(!is_idle || list_is_empty(&contest->once) || core->draining);
+    CORE_ASSERT(!is_idle || list_is_empty(&contention->once) || core->draining);
     CORE_ASSERT(!is_idle || !waits || key_has_retry(core, key) || core->draining);
 }
 
-static void check_contest(const struct core *core, const struct key *key, struct found *found)
+static void check_contention(const struct core *core, const struct key *key, struct found *found)
 {
-    const struct contest *contest = key->contest;
-    CORE_ASSERT(contest->key == key);
-    CORE_ASSERT(key->references >=
-                length_of(&key->holds) + length_of(&contest->waiters) + length_of(&contest->once));
-    check_queue(key, &contest->waiters, REQUEST_WAITING);
-    check_queue(key, &contest->once, REQUEST_ONCE);
-    CORE_ASSERT(!contest->is_refused || contest->attempts > 0);
-    bool is_in_line = contest->admission.link.next != NULL;
+    const struct contention *contention = key->contention;
+    CORE_ASSERT(contention->key == key);
+    CORE_ASSERT(key->references >= length_of(&key->holds) + length_of(&contention->waiters) +
+                                       length_of(&contention->once));
+    check_queue(key, &contention->waiters, REQUEST_WAITING);
+    check_queue(key, &contention->once, REQUEST_ONCE);
+    CORE_ASSERT(!contention->is_refused || contention->attempts > 0);
+    bool is_in_line = contention->admission.link.next != NULL;
     CORE_ASSERT(!is_in_line || key_admits(key));
-    CORE_ASSERT(!is_in_line || !list_is_empty(&contest->waiters) || !list_is_empty(&contest->once));
+    CORE_ASSERT(!is_in_line || !list_is_empty(&contention->waiters) ||
+                !list_is_empty(&contention->once));
     check_cared_for(core, key);
     check_timer(&core->timers, timer_of_key(core, key), /* must= */ false, /* may= */ true);
     found->timers += key_has_retry(core, key);
-    found->contests++;
+    found->contentions++;
 }
 
 /* Invariant 1. */
@@ -213,7 +214,7 @@ static void check_occupants(const struct key *key)
         attempts += lock_is_attempt(lock);
         contending += lock->has_place;
     }
-    CORE_ASSERT(attempts == (key->contest == NULL ? 0 : key->contest->attempts));
+    CORE_ASSERT(attempts == (key->contention == NULL ? 0 : key->contention->attempts));
     CORE_ASSERT(contending <= 1 || key->form == FORM_SHARED);
 }
 
@@ -222,8 +223,8 @@ static uint32_t check_key(const struct core *core, const struct key *key, struct
 {
     CORE_ASSERT(key_find(core, key_text(key)) == key);
     check_occupants(key);
-    if (key->contest != NULL)
-        check_contest(core, key, found);
+    if (key->contention != NULL)
+        check_contention(core, key, found);
     else /* invariant 9 */
         CORE_ASSERT(key->references == 1 && !list_is_empty(&key->holds));
     return key->references;
@@ -241,16 +242,16 @@ static void check_heap(const struct timers *timers)
  * were freed in this step. */
 static void check_slots(const struct core *core, uint32_t keys, const struct found *found)
 {
-    uint32_t left = 0, words = found->words;
+    uint32_t left = 0, metadata = found->metadata;
     for (const struct key *key = core->keys_left; key != NULL; key = key->next)
         left += key->references == 0;
     const struct link *retired = &core->locks_retired.head;
     for (const struct link *at = retired->next; at != retired; at = at->next)
-        words += CONTAINER_OF(at, struct lock, link)->words != NULL;
+        metadata += CONTAINER_OF(at, struct lock, link)->metadata != NULL;
     CORE_ASSERT(core->names.taken == keys + left);
-    CORE_ASSERT(core->contests.taken == found->contests + left);
-    CORE_ASSERT(core->errands.taken == found->errands);
-    CORE_ASSERT(core->words.taken == words);
+    CORE_ASSERT(core->contentions.taken == found->contentions + left);
+    CORE_ASSERT(core->pending.taken == found->pending);
+    CORE_ASSERT(core->metadata.taken == metadata);
 }
 
 /* R16. */
@@ -258,7 +259,7 @@ static void check_admission(const struct core *core, size_t group, const struct 
 {
     const struct core_rounds *rounds = &core->stats.rounds[group];
     CORE_ASSERT(rounds->in_flight == found->in_flight[group]);
-    CORE_ASSERT(rounds->waiting == length_of(&core->groups[group].admission.line));
+    CORE_ASSERT(rounds->waiting == length_of(&core->groups[group].admission.queue));
     CORE_ASSERT(rounds->guests == found->guests[group]);
     CORE_ASSERT(rounds->guests_waiting == found->guests_waiting[group]);
     CORE_ASSERT(rounds->guests_waiting == length_of(&core->groups[group].admission.guests));

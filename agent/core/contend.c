@@ -13,7 +13,7 @@ static struct core_request *next_contender(const struct core *core, const struct
         return readers_next(key);
     struct core_request *waiter = key_next_waiter(key);
     return waiter != NULL && !wake_sits_out(core, key) ? waiter
-                                                       : request_first(&key->contest->once);
+                                                       : request_first(&key->contention->once);
 }
 
 /* Like next_contender(), but refuses requests for which the lock table has no room. */
@@ -33,13 +33,13 @@ static void begin_round(struct core *core, struct key *key, enum cause cause)
     /* A message may have set it while the key waited for its round. */
     timers_clear(&core->timers, timer_of_key(core, key));
     key_refer(core, key); /* The last request may leave below. */
-    uint32_t under_way = key->contest->attempts;
+    uint32_t under_way = key->contention->attempts;
     struct core_request *next = next_with_room(core, key);
     if (next != NULL)
         attempt_begun(core, key, next, cause);
     else if (wake_sits_out(core, key) && key_next_waiter(key) != NULL)
         wake_after_sitting_out(core, key);
-    bool is_begun = key->contest->attempts > under_way;
+    bool is_begun = key->contention->attempts > under_way;
     if (key->form == FORM_SHARED && is_begun && key_admits(key) &&
         next_contender(core, key) != NULL)
         admission_awaited(core, key, cause); /* Readers contend side by side (R18). */
@@ -66,7 +66,7 @@ void contend_admitted(struct core *core)
 {
     struct key *key;
     while (outbox_has_room(core) && (key = admission_next(core)) != NULL)
-        begin_round(core, key, key->contest->admission.cause);
+        begin_round(core, key, key->contention->admission.cause);
 }
 
 /* Lets the next request of the queue contend, because the key seems to be free. */
@@ -79,7 +79,7 @@ void contend_freed(struct core *core, struct key *key, enum mode mode)
 {
     CORE_ASSERT(key->references > 0);
     bool waits_on =
-        mode == MODE_READ && readers_wait_on(core, key, request_first(&key->contest->waiters));
+        mode == MODE_READ && readers_wait_on(core, key, request_first(&key->contention->waiters));
     if (!waits_on)
         contend_next(core, key);
 }
@@ -107,11 +107,11 @@ static void doubt_holds(struct core *core, struct key *key)
  * ticket of the first of them. If one of them contends already, the request is put at the end. */
 static void stand_in_queue(struct core *core, struct core_request *request)
 {
-    const struct contest *contest = request->key->contest;
-    struct list *waiters = &request->key->contest->waiters;
+    const struct contention *contention = request->key->contention;
+    struct list *waiters = &request->key->contention->waiters;
     for (struct link *at = waiters->head.next; at != &waiters->head; at = at->next) {
         const struct core_request *other = CONTAINER_OF(at, struct core_request, link);
-        if (other->came < request->came || contest->attempts > 0)
+        if (other->came < request->came || contention->attempts > 0)
             continue;
         list_insert(at, &request->link);
         request->ticket = other->ticket;
@@ -143,7 +143,7 @@ static bool is_queued(struct core *core, struct core_request *request)
     if (waits)
         stand_in_queue(core, request);
     else
-        list_append(&key->contest->once, &request->link);
+        list_append(&key->contention->once, &request->link);
     timers_set(&core->timers, timer_of_request(core, request), contend_deadline(request));
     return true;
 }
@@ -151,7 +151,7 @@ static bool is_queued(struct core *core, struct core_request *request)
 void contend_arrived(struct core *core, struct core_request *request)
 {
     struct key *key = request->key;
-    bool first = list_is_empty(&key->contest->waiters);
+    bool first = list_is_empty(&key->contention->waiters);
     if (!is_queued(core, request))
         return;
     doubt_holds(core, key);
@@ -180,7 +180,7 @@ void contend_again(struct core *core, struct key *key)
     CORE_ASSERT(key->references > 0);
     const struct lock *holder = key_exhausted(key);
     struct link *next;
-    struct list *once = &key->contest->once;
+    struct list *once = &key->contention->once;
     for (struct link *at = once->head.next; at != &once->head && holder != NULL; at = next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
         next = at->next;
@@ -196,7 +196,7 @@ void contend_anew(struct core *core, struct lock *attempt)
 {
     CORE_ASSERT(lock_is_attempt(attempt));
     struct key *key = attempt->key;
-    uint32_t contender = attempt->errand->contender;
+    uint32_t contender = attempt->pending->contender;
     key_refer(core, key);
     attempt_voided(core, attempt);
     if (core->draining && contender != NO_REQUEST)
@@ -209,13 +209,13 @@ void contend_anew(struct core *core, struct lock *attempt)
 void contend_timer(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references > 0);
-    contend(core, key, key->contest->cause);
+    contend(core, key, key->contention->cause);
 }
 
 void contend_left(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references > 0);
-    if (list_is_empty(&key->contest->waiters))
+    if (list_is_empty(&key->contention->waiters))
         timers_clear(&core->timers, timer_of_key(core, key));
     if (next_contender(core, key) == NULL && !MUTANT(PLACE_IN_LINE_KEPT))
         admission_left(core, key);
@@ -229,7 +229,7 @@ static bool was_never_asked(const struct core *core, const struct core_request *
 {
     const struct key *key = request->key;
     return admission_was_refused(core, key) &&
-           instant_before(key->contest->last_failed_at, request->came_at);
+           instant_before(key->contention->last_failed_at, request->came_at);
 }
 
 /* Answers a request whose deadline has come, which is exact (R9). The answer is that of the last
@@ -251,9 +251,9 @@ void contend_wait_over(struct core *core, struct core_request *request)
     if (holder != NULL) {
         request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_WAIT_TIMEOUT));
     } else {
-        enum answer answer = key->contest->last_answer == ANSWER_LOCK_HELD
+        enum answer answer = key->contention->last_answer == ANSWER_LOCK_HELD
                                  ? ANSWER_WAIT_TIMEOUT
-                                 : key->contest->last_answer;
+                                 : key->contention->last_answer;
         struct lock *attempt = request_attempt(request);
         if (request->state == REQUEST_ONCE || was_never_asked(core, request))
             request_answer(core, request, queue_refusal_of_overload(core, key));

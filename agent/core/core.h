@@ -176,7 +176,7 @@ struct noted_hold {
     /* Never bound, because the caller's connection has ended with the process. A journal need not
      * keep max_hold_ms, because it has the instant. */
     struct terms terms;
-    struct words words;
+    struct metadata metadata;
 };
 struct event_reply {
     uint8_t group, master;
@@ -519,8 +519,8 @@ MUST_CHECK bool core_next_wait(const struct core *core, uint32_t *cursor,
                                struct wait_view *ret_view);
 
 /* Walks over the keys that wait for a round to begin, in order (R16). Begin with *cursor = 0. */
-MUST_CHECK bool core_next_in_line(const struct core *core, uint8_t group, uint32_t *cursor,
-                                  struct text *ret_key);
+MUST_CHECK bool core_next_in_queue(const struct core *core, uint8_t group, uint32_t *cursor,
+                                   struct text *ret_key);
 
 /* Returns the group of masters that a key belongs to, as an index into core_config.groups. */
 uint8_t core_group_of(const struct core *core, struct text key);

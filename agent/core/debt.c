@@ -16,7 +16,7 @@
 void key_release(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references > 0);
-    if (list_is_empty(&key->contest->waiters)) {
+    if (list_is_empty(&key->contention->waiters)) {
         wake_unwatch(core, key);
         ticket_withdrawn(core, key);
     }
@@ -88,7 +88,7 @@ static void ask_owed(struct core *core, struct lock *lock)
     struct group *group = lock_group(core, lock);
     master_set unanswered = round_pending(&lock->round),
                targets = lock->owed & group->up & (master_set)~unanswered;
-    lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    lock->pending->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     if (targets == 0)
         return;
     round_begin(&lock->round, OP_RELEASE, group->config.masters, lock->quorum, targets | unanswered,
@@ -112,7 +112,7 @@ void debt_settled(struct core *core, struct lock *lock)
     }
     struct instant at = remembered ? lock->forget_at : INSTANT_NEVER;
     if (lock->owed != 0)
-        at = instant_min(at, instant_min(lock->errand->owed_at, lock->lease_until));
+        at = instant_min(at, instant_min(lock->pending->owed_at, lock->lease_until));
     timers_set(&core->timers, timer_of_lock(lock), at);
 }
 
@@ -121,8 +121,8 @@ static void end_owing(struct core *core, struct lock *lock, master_set owed)
     CORE_ASSERT(lock->owed == 0);
     lock->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
     /* The name of an entry contains its label (R17). */
-    if (lock->reason == REASON_NONE && lock->words != NULL && lock->key->form != FORM_SHARED)
-        lock->words->words.label_len = 0;
+    if (lock->reason == REASON_NONE && lock->metadata != NULL && lock->key->form != FORM_SHARED)
+        lock->metadata->metadata.label_len = 0;
     lock_end(core, lock);
     debt_add(core, lock, owed);
 }
@@ -136,7 +136,7 @@ void debt_begun(struct core *core, struct lock *lock, master_set except)
     /* All rounds still under way are older than the release, and decide nothing. */
     lock->round.asked = 0;
     if (MUTANT(UNDO_AFTER_RETRY))
-        lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+        lock->pending->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     else if (lock->owed != 0)
         ask_owed(core, lock);
     ticket_forgotten(lock);
@@ -158,7 +158,7 @@ void debt_timer(struct core *core, struct lock *lock)
         for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
             debt_paid(core, lock, m);
     }
-    if (lock->owed != 0 && !instant_before(core->now, lock->errand->owed_at))
+    if (lock->owed != 0 && !instant_before(core->now, lock->pending->owed_at))
         ask_owed(core, lock);
     debt_settled(core, lock);
 }
@@ -198,7 +198,7 @@ void debt_master_up(struct core *core, uint8_t group, uint8_t master)
         struct lock *lock = CONTAINER_OF(at, struct lock, link);
         if (lock->group != group || !set_has(lock->owed, master))
             continue;
-        lock->errand->owed_at = core->now;
+        lock->pending->owed_at = core->now;
         timers_set(&core->timers, timer_of_lock(lock), core->now);
     }
 }

@@ -97,23 +97,23 @@ void fence_heard(struct lock *lock, uint8_t master, uint64_t number)
 {
     CORE_ASSERT(master < LIMIT_MASTERS);
     CORE_ASSERT(lock->state == LOCK_ACQUIRING);
-    if (number > lock->errand->fence_max) {
-        lock->errand->fence_max = number;
-        lock->errand->at_max = 0;
+    if (number > lock->pending->fence_max) {
+        lock->pending->fence_max = number;
+        lock->pending->at_max = 0;
     }
-    if (number == lock->errand->fence_max)
-        lock->errand->at_max |= set_of(master);
+    if (number == lock->pending->fence_max)
+        lock->pending->at_max |= set_of(master);
 }
 
 void fence_heard_other(struct lock *lock, uint8_t master, uint64_t number)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING || (lock->state == LOCK_RELEASING && lock->stranger));
     CORE_ASSERT(master < lock->round.total);
-    lock->errand->misnumbered |= set_of(master);
-    lock->errand->denials[master].number = number;
+    lock->pending->misnumbered |= set_of(master);
+    lock->pending->denials[master].number = number;
     master_set same = 0;
     for (uint8_t m = 0; m < lock->round.total; m++)
-        if (set_has(lock->errand->misnumbered, m) && lock->errand->denials[m].number == number)
+        if (set_has(lock->pending->misnumbered, m) && lock->pending->denials[m].number == number)
             same |= set_of(m);
     if (set_size(same) > set_size(lock->round.otherwise))
         lock->round.otherwise = same;

@@ -64,9 +64,9 @@ static size_t lock_bytes_for(const struct core_config *config)
     return sizeof(struct lock) + masters_most(config) * sizeof(struct lock_master);
 }
 
-static size_t errand_bytes_for(const struct core_config *config)
+static size_t pending_bytes_for(const struct core_config *config)
 {
-    size_t bytes = sizeof(struct errand) + masters_most(config) * sizeof(struct denial);
+    size_t bytes = sizeof(struct pending_operation) + masters_most(config) * sizeof(struct denial);
     return (bytes + 7) & ~(size_t)7;
 }
 
@@ -85,9 +85,9 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
     struct names names = {.taken = 0};
     for (unsigned size = 0; size < NAME_SIZES; size++)
         names.sizes[size] = place_slots(&layout, keys, names_slot_bytes(size));
-    struct slots contests = place_slots(&layout, keys, sizeof(struct contest)),
-                 errands = place_slots(&layout, locks, errand_bytes_for(config)),
-                 words = place_slots(&layout, locks, sizeof(struct kept_words)),
+    struct slots contentions = place_slots(&layout, keys, sizeof(struct contention)),
+                 pending = place_slots(&layout, locks, pending_bytes_for(config)),
+                 metadata = place_slots(&layout, locks, sizeof(struct kept_metadata)),
                  used_up = place_slots(&layout, config->locks_max, sizeof(struct used_up));
     struct core_request *request_table =
         place(&layout, config->requests_max, sizeof(struct core_request));
@@ -100,7 +100,7 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         core->locks = lock_table, core->locks_size = locks, core->lock_bytes = lock_bytes;
         core->keys = key_table, core->keys_size = keys;
         core->names = names;
-        core->contests = contests, core->errands = errands, core->words = words;
+        core->contentions = contentions, core->pending = pending, core->metadata = metadata;
         core->used_up = used_up, core->used_up_by_secret = used_up_by_secret;
         core->requests = request_table;
         core->keys_by_name = by_name;
@@ -130,7 +130,7 @@ static void check_config(const struct core_config *config)
 static void init_admission(struct core *core, uint8_t group)
 {
     struct admission *admission = &core->groups[group].admission;
-    list_init(&admission->line);
+    list_init(&admission->queue);
     list_init(&admission->guests);
     admission->quickest_us = (int64_t)core->groups[group].config.node_timeout_ms * 1000;
     core->stats.rounds[group].limit = core->rounds_min;

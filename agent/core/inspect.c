@@ -89,18 +89,18 @@ bool core_awaits_flush(const struct core *core)
     return outbox_gathers(core) || admission_is_due(core);
 }
 
-bool core_next_in_line(const struct core *core, uint8_t group, uint32_t *cursor,
-                       struct text *ret_key)
+bool core_next_in_queue(const struct core *core, uint8_t group, uint32_t *cursor,
+                        struct text *ret_key)
 {
     CORE_ASSERT(core->effects == NULL && group < core->group_count);
-    const struct list *line = &core->groups[group].admission.line;
-    const struct link *at = line->head.next;
-    for (uint32_t i = 0; i < *cursor && at != &line->head; i++)
+    const struct list *queue = &core->groups[group].admission.queue;
+    const struct link *at = queue->head.next;
+    for (uint32_t i = 0; i < *cursor && at != &queue->head; i++)
         at = at->next;
-    if (at == &line->head)
+    if (at == &queue->head)
         return false;
     ++*cursor;
-    *ret_key = key_text(CONTAINER_OF(at, struct contest, admission.link)->key);
+    *ret_key = key_text(CONTAINER_OF(at, struct contention, admission.link)->key);
     return true;
 }
 
@@ -112,7 +112,7 @@ bool core_next_wait(const struct core *core, uint32_t *cursor, struct wait_view 
         if (request->state != REQUEST_WAITING)
             continue;
         *ret_view = (struct wait_view){.key = key_text(request->key),
-                                       .label = words_label(&request->words),
+                                       .label = metadata_label(&request->metadata),
                                        .mode = request->terms.mode,
                                        .since = request->came_at};
         return true;

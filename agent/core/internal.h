@@ -92,14 +92,15 @@ bool key_is_contended(const struct key *key);
 /* Returns the first waiter without an attempt under way; NULL: none. */
 struct core_request *key_next_waiter(const struct key *key);
 /* Counts a reference: a lock, a request, or a step that is about to change the key. The key has a
- * contest from now on. key_release() ends the reference (debt.c). */
+ * contention from now on. key_release() ends the reference (debt.c). */
 void key_refer(struct core *core, struct key *key);
-/* Notes that a reference ended: after this step the contest ends if no other reference needs it. */
+/* Notes that a reference ended. After this step the contention ends if no other reference needs
+ * it. */
 void key_left(struct core *core, struct key *key);
 /* Removes the key without references, which was left. Effects of this step may still name it, so
  * its slot is used again only after the step. */
 void key_remove(struct core *core, struct key *key);
-/* Frees the keys and contests that the step before does not need any more. */
+/* Frees the keys and contentions that the step before does not need any more. */
 void key_table_recycle(struct core *core);
 
 /* ---- key.c: policies ---- */
@@ -192,9 +193,9 @@ void used_up_check(const struct core *core);
 /* ---- lock.c: what the caller of a lock gave beside its terms ---- */
 
 /* Those of the lock; empty where none was given. */
-const struct words *lock_words(const struct lock *lock);
+const struct metadata *lock_metadata(const struct lock *lock);
 /* Copies the caller's metadata, once for each lock. */
-void lock_keep_words(struct core *core, struct lock *lock, const struct words *words);
+void lock_keep_metadata(struct core *core, struct lock *lock, const struct metadata *metadata);
 
 /* ---- outbox.c: the effects of a step ---- */
 
@@ -321,7 +322,7 @@ void wake_unsubscribed(struct core *core, const struct event_channel *event);
 void wake_message(struct core *core, const struct event_channel *event);
 /* Returns the request to which the key is handed over by a holder here that releases it; NULL:
  * none, the key is deleted. */
-MUST_CHECK struct core_request *wake_heir(struct core *core, struct key *key);
+MUST_CHECK struct core_request *wake_next_holder(struct core *core, struct key *key);
 
 /* ---- clocks.c: the masters' clocks as witnesses (R14) ---- */
 
@@ -491,7 +492,8 @@ void release_of_stranger(struct core *core, struct key *key, struct core_request
                          const struct token *token, enum reason reason);
 void release_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 /* Passes a master's reply to a hand-over on to the predecessor's release. */
-void release_inherited(struct core *core, const struct lock *heir, const struct event_reply *reply);
+void release_inherited(struct core *core, const struct lock *next_holder,
+                       const struct event_reply *reply);
 void release_timer(struct core *core, struct lock *lock);
 
 /* ---- watchdog.c: renewals (R7, R8) ---- */

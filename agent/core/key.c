@@ -148,19 +148,19 @@ static struct core_request *first_idle(const struct list *list)
 struct core_request *readers_next(const struct key *key)
 {
     CORE_ASSERT(key->form == FORM_SHARED);
-    const struct contest *contest = key->contest;
-    if (contest->is_refused)
+    const struct contention *contention = key->contention;
+    if (contention->is_refused)
         return NULL;
-    struct core_request *next = first_idle(&contest->waiters);
+    struct core_request *next = first_idle(&contention->waiters);
     bool waits = next != NULL;
     if (!waits)
-        next = first_idle(&contest->once);
+        next = first_idle(&contention->once);
     if (next == NULL || next->terms.mode == MODE_READ)
         return next;
-    bool is_first = waits
-                        ? request_first(&contest->waiters) == next
-                        : list_is_empty(&contest->waiters) && request_first(&contest->once) == next;
-    return is_first && contest->attempts == 0 ? next : NULL;
+    bool is_first =
+        waits ? request_first(&contention->waiters) == next
+              : list_is_empty(&contention->waiters) && request_first(&contention->once) == next;
+    return is_first && contention->attempts == 0 ? next : NULL;
 }
 
 bool readers_wait_on(const struct core *core, const struct key *key,
@@ -214,53 +214,54 @@ struct key *key_find(const struct core *core, struct text name)
     return NULL;
 }
 
-static struct contest *new_contest(struct core *core, struct key *key)
+static struct contention *new_contention(struct core *core, struct key *key)
 {
-    struct contest *contest = slots_take(&core->contests);
-    *contest = (struct contest){
+    struct contention *contention = slots_take(&core->contentions);
+    *contention = (struct contention){
         .key = key,
         .last_answer = ANSWER_LOCK_HELD,
         .last_retry_ms = -1,
     };
-    list_init(&contest->waiters);
-    list_init(&contest->once);
-    return contest;
+    list_init(&contention->waiters);
+    list_init(&contention->once);
+    return contention;
 }
 
 void key_refer(struct core *core, struct key *key)
 {
     key->references++;
-    if (key->contest == NULL)
-        key->contest = new_contest(core, key);
+    if (key->contention == NULL)
+        key->contention = new_contention(core, key);
 }
 
-/* Returns true if a new contest would have the same content. */
-static bool knows_nothing(const struct core *core, const struct contest *contest)
+/* Returns true if a new contention would have the same content. */
+static bool knows_nothing(const struct core *core, const struct contention *contention)
 {
-    CORE_ASSERT(contest->key->contest == contest);
-    return contest->back_off_ms == 0 && contest->handovers == 0 && contest->channel.losses == 0 &&
-           contest->channel.agents == 0 && contest->tickets.behind == 0 &&
-           !contest->tickets.unreachable && !instant_before(core->now, contest->sits_out_until);
+    CORE_ASSERT(contention->key->contention == contention);
+    return contention->back_off_ms == 0 && contention->handovers == 0 &&
+           contention->channel.losses == 0 && contention->channel.agents == 0 &&
+           contention->tickets.behind == 0 && !contention->tickets.unreachable &&
+           !instant_before(core->now, contention->sits_out_until);
 }
 
 /* Returns true if only a holder at this agent refers to the key. */
 static bool is_at_rest(const struct core *core, const struct key *key)
 {
-    CORE_ASSERT(key->references > 0 && key->contest != NULL);
+    CORE_ASSERT(key->references > 0 && key->contention != NULL);
     const struct link *first = list_first(&key->holds);
-    bool is_alone = key->references == 1 || MUTANT(CONTEST_ENDED_EARLY);
+    bool is_alone = key->references == 1 || MUTANT(CONTENTION_ENDED_EARLY);
     return is_alone && first != NULL &&
            CONTAINER_OF(first, struct lock, link)->state == LOCK_HELD &&
-           !key_has_retry(core, key) && !key->contest->channel.watched &&
-           knows_nothing(core, key->contest);
+           !key_has_retry(core, key) && !key->contention->channel.watched &&
+           knows_nothing(core, key->contention);
 }
 
-static void end_contest(struct core *core, struct key *key)
+static void end_contention(struct core *core, struct key *key)
 {
-    CORE_ASSERT(list_is_empty(&key->contest->waiters) && list_is_empty(&key->contest->once));
-    CORE_ASSERT(!key_has_retry(core, key) && key->contest->admission.link.next == NULL);
-    slots_give(&core->contests, key->contest);
-    key->contest = NULL;
+    CORE_ASSERT(list_is_empty(&key->contention->waiters) && list_is_empty(&key->contention->once));
+    CORE_ASSERT(!key_has_retry(core, key) && key->contention->admission.link.next == NULL);
+    slots_give(&core->contentions, key->contention);
+    key->contention = NULL;
 }
 
 void key_left(struct core *core, struct key *key)
@@ -332,7 +333,7 @@ bool key_admits(const struct key *key)
     if (list_is_empty(&key->holds))
         return true;
     return key->form == FORM_SHARED
-               ? first_alone(key) == NULL && key->contest->attempts < LIMIT_READS
+               ? first_alone(key) == NULL && key->contention->attempts < LIMIT_READS
                : has_permit_left(key);
 }
 
@@ -342,7 +343,7 @@ bool key_is_contended(const struct key *key)
         if (contends(CONTAINER_OF(at, struct lock, link)))
             return true;
     }
-    return key->contest->admission.link.next != NULL;
+    return key->contention->admission.link.next != NULL;
 }
 
 struct lock *key_holder(const struct key *key)
@@ -377,7 +378,7 @@ struct lock *key_exhausted(const struct key *key)
 struct lock *key_attempt(const struct key *key)
 {
     struct link *at = key->holds.head.next;
-    if (key->contest == NULL || key->contest->attempts == 0)
+    if (key->contention == NULL || key->contention->attempts == 0)
         return NULL;
     while (!lock_is_attempt(CONTAINER_OF(at, struct lock, link)))
         at = at->next;
@@ -404,7 +405,7 @@ struct lock *key_obstacle(const struct key *key, enum mode mode, uint8_t permit)
 
 struct core_request *key_next_waiter(const struct key *key)
 {
-    const struct list *waiters = &key->contest->waiters;
+    const struct list *waiters = &key->contention->waiters;
     for (struct link *at = waiters->head.next; at != &waiters->head; at = at->next) {
         struct core_request *waiter = CONTAINER_OF(at, struct core_request, link);
         if (waiter->attempt == NULL)
@@ -416,8 +417,8 @@ struct core_request *key_next_waiter(const struct key *key)
 void key_remove(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references == 0 && list_is_empty(&key->holds));
-    CORE_ASSERT(list_is_empty(&key->contest->waiters) && list_is_empty(&key->contest->once));
-    CORE_ASSERT(key->contest->admission.link.next == NULL);
+    CORE_ASSERT(list_is_empty(&key->contention->waiters) && list_is_empty(&key->contention->once));
+    CORE_ASSERT(key->contention->admission.link.next == NULL);
     timers_clear(&core->timers, timer_of_key(core, key));
     hash_remove(&core->keys_by_name, &key->by_name, key->hash);
     CORE_ASSERT(key->is_left);
@@ -429,8 +430,8 @@ void key_table_recycle(struct core *core)
     while ((key = core->keys_left) != NULL) {
         core->keys_left = key->next;
         key->is_left = false;
-        if (key->contest != NULL && (key->references == 0 || is_at_rest(core, key)))
-            end_contest(core, key);
+        if (key->contention != NULL && (key->references == 0 || is_at_rest(core, key)))
+            end_contention(core, key);
         if (key->references > 0)
             continue;
         names_give(&core->names, key->name, key->len);

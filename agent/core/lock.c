@@ -7,22 +7,22 @@
 #include "core_assert.h"
 #include "names.h"
 
-/* ---- words of locks, in a table of their own ---- */
+/* ---- metadata of locks, in a table of their own ---- */
 
-const struct words *lock_words(const struct lock *lock)
+const struct metadata *lock_metadata(const struct lock *lock)
 {
-    static const struct words none;
-    CORE_ASSERT(lock->words == NULL || lock->words->lock == lock);
-    return lock->words == NULL ? &none : &lock->words->words;
+    static const struct metadata none;
+    CORE_ASSERT(lock->metadata == NULL || lock->metadata->lock == lock);
+    return lock->metadata == NULL ? &none : &lock->metadata->metadata;
 }
 
-void lock_keep_words(struct core *core, struct lock *lock, const struct words *words)
+void lock_keep_metadata(struct core *core, struct lock *lock, const struct metadata *metadata)
 {
-    CORE_ASSERT(lock->state != LOCK_FREE && lock->words == NULL);
-    if (words_are_none(words))
+    CORE_ASSERT(lock->state != LOCK_FREE && lock->metadata == NULL);
+    if (metadata_is_none(metadata))
         return;
-    lock->words = slots_take(&core->words);
-    *lock->words = (struct kept_words){.lock = lock, .words = *words};
+    lock->metadata = slots_take(&core->metadata);
+    *lock->metadata = (struct kept_metadata){.lock = lock, .metadata = *metadata};
 }
 
 /* ---- finding a lock ---- */
@@ -52,22 +52,22 @@ void lock_index_token(struct core *core, struct lock *lock)
 void lock_index_secret(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state != LOCK_FREE);
-    const struct secret *secret = &lock_words(lock)->idempotency;
+    const struct secret *secret = &lock_metadata(lock)->idempotency;
     if (secret->len == 0)
         return;
     uint64_t hash = secret_hash(core, lock->key, secret->bytes, secret->len);
-    hash_add(&core->locks_by_secret, &lock->words->by_secret, hash);
+    hash_add(&core->locks_by_secret, &lock->metadata->by_secret, hash);
 }
 
-/* From both, if it is in them: its key and its words are still its own. */
+/* From both, if it is in them: its key and its metadata are still its own. */
 static void lock_index_remove(struct core *core, struct lock *lock)
 {
     if (hash_has(&lock->by_token))
         hash_remove(&core->locks_by_token, &lock->by_token,
                     token_hash(core, lock->key, &lock->token));
-    if (lock->words != NULL && hash_has(&lock->words->by_secret)) {
-        const struct secret *secret = &lock->words->words.idempotency;
-        hash_remove(&core->locks_by_secret, &lock->words->by_secret,
+    if (lock->metadata != NULL && hash_has(&lock->metadata->by_secret)) {
+        const struct secret *secret = &lock->metadata->metadata.idempotency;
+        hash_remove(&core->locks_by_secret, &lock->metadata->by_secret,
                     secret_hash(core, lock->key, secret->bytes, secret->len));
     }
 }
@@ -93,11 +93,11 @@ struct lock *lock_index_next_secret(const struct core *core, const struct key *k
     CORE_ASSERT(secret->len > 0);
     const struct hash_table *table = &core->locks_by_secret;
     struct hash_link *at =
-        after != NULL ? hash_next(table, &after->words->by_secret)
+        after != NULL ? hash_next(table, &after->metadata->by_secret)
                       : hash_first(table, secret_hash(core, key, secret->bytes, secret->len));
     for (; at != NULL; at = hash_next(table, at)) {
-        const struct kept_words *kept = CONTAINER_OF(at, struct kept_words, by_secret);
-        if (kept->lock->key == key && secret_same(&kept->words.idempotency, secret))
+        const struct kept_metadata *kept = CONTAINER_OF(at, struct kept_metadata, by_secret);
+        if (kept->lock->key == key && secret_same(&kept->metadata.idempotency, secret))
             return kept->lock;
     }
     return NULL;
@@ -232,22 +232,22 @@ static bool may_pass(enum lock_state from, enum lock_state to)
     return (allowed[from] >> to & 1) != 0;
 }
 
-static bool has_errand(enum lock_state state)
+static bool has_pending(enum lock_state state)
 {
     return state != LOCK_HELD && state != LOCK_LOST && state != LOCK_FREE;
 }
 
-static void fit_errand(struct core *core, struct lock *lock, enum lock_state next)
+static void fit_pending(struct core *core, struct lock *lock, enum lock_state next)
 {
-    CORE_ASSERT(has_errand(lock->state) == (lock->errand != NULL));
-    if (has_errand(next) && lock->errand == NULL) {
-        lock->errand = slots_take(&core->errands);
-        memset(lock->errand, 0, core->errands.bytes);
-        lock->errand->contender = NO_REQUEST;
-        lock->errand->owed_at = INSTANT_NEVER;
-    } else if (!has_errand(next) && lock->errand != NULL && !MUTANT(ERRAND_KEPT)) {
-        slots_give(&core->errands, lock->errand);
-        lock->errand = NULL;
+    CORE_ASSERT(has_pending(lock->state) == (lock->pending != NULL));
+    if (has_pending(next) && lock->pending == NULL) {
+        lock->pending = slots_take(&core->pending);
+        memset(lock->pending, 0, core->pending.bytes);
+        lock->pending->contender = NO_REQUEST;
+        lock->pending->owed_at = INSTANT_NEVER;
+    } else if (!has_pending(next) && lock->pending != NULL && !MUTANT(PENDING_KEPT)) {
+        slots_give(&core->pending, lock->pending);
+        lock->pending = NULL;
     }
 }
 
@@ -266,12 +266,12 @@ static void occupy(struct lock *lock)
 
 static void attempt_ended(struct core *core, const struct lock *lock)
 {
-    struct contest *contest = lock->key->contest;
-    CORE_ASSERT(contest->attempts > 0);
-    contest->attempts--;
-    contest->is_refused &= contest->attempts > 0;
-    if (lock->errand->contender != NO_REQUEST)
-        core->requests[lock->errand->contender].attempt = NULL;
+    struct contention *contention = lock->key->contention;
+    CORE_ASSERT(contention->attempts > 0);
+    contention->attempts--;
+    contention->is_refused &= contention->attempts > 0;
+    if (lock->pending->contender != NO_REQUEST)
+        core->requests[lock->pending->contender].attempt = NULL;
 }
 
 /* Nothing else moves a lock. */
@@ -286,13 +286,13 @@ void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
         count_held(core, lock, 1);
     if (is_of_attempt(lock->state) && !is_of_attempt(state))
         attempt_ended(core, lock);
-    fit_errand(core, lock, state);
+    fit_pending(core, lock, state);
     if (!lock_occupies_key(state))
         list_remove(&lock->link);
     else if (!lock_occupies_key(lock->state))
         occupy(lock);
     if (is_of_attempt(state) && !is_of_attempt(lock->state))
-        lock->key->contest->attempts++;
+        lock->key->contention->attempts++;
     lock->state = state;
     if (!is_of_attempt(state) && state != LOCK_ADOPTING)
         admission_ended(core, lock);
@@ -308,7 +308,7 @@ struct hold_view lock_view(const struct lock *lock)
     CORE_ASSERT(lock->state != LOCK_FREE);
     return (struct hold_view){
         .key = key_text(lock->key),
-        .label = words_label(lock_words(lock)),
+        .label = metadata_label(lock_metadata(lock)),
         .token = lock->token,
         .policy = lock->policy,
         .group = lock->group,
@@ -349,8 +349,8 @@ void lock_table_recycle(struct core *core)
         struct lock *lock = CONTAINER_OF(link, struct lock, link);
         list_remove(link);
         list_append(&core->locks_free, link);
-        if (lock->words != NULL)
-            slots_give(&core->words, lock->words);
-        lock->words = NULL;
+        if (lock->metadata != NULL)
+            slots_give(&core->metadata, lock->metadata);
+        lock->metadata = NULL;
     }
 }

@@ -52,11 +52,11 @@ void ticket_given(struct core *core, struct core_request *request)
     if (!ticket_is_wanted(key))
         return;
     request->ticket = fence_agreed_time(core, key->group);
-    bool first = request_first(&key->contest->waiters) == request;
+    bool first = request_first(&key->contention->waiters) == request;
     request->ticket_is_fresh = key_admits(key) && first;
     if (first)
         /* Replies to earlier attempts do not count. */
-        key->contest->tickets.since = (struct instant){0};
+        key->contention->tickets.since = (struct instant){0};
 }
 
 /* Determines whether a quorum answered, at the beginning of the next attempt, but not before the
@@ -64,17 +64,17 @@ void ticket_given(struct core *core, struct core_request *request)
 static void count_answers(struct core *core, struct key *key, const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->key == key);
-    bool asked = key->contest->tickets.since.us != 0;
+    bool asked = key->contention->tickets.since.us != 0;
     uint32_t node_timeout_ms = core->groups[key->group].config.node_timeout_ms;
-    if (asked &&
-        instant_before(core->now, instant_after_ms(key->contest->tickets.since, node_timeout_ms)))
+    if (asked && instant_before(core->now,
+                                instant_after_ms(key->contention->tickets.since, node_timeout_ms)))
         return;
-    key->contest->tickets.unreachable = asked &&
-                                        set_size(key->contest->tickets.answered) < lock->quorum &&
-                                        !MUTANT(TICKET_WITHOUT_QUORUM);
-    key->contest->tickets.answered = 0;
-    key->contest->tickets.since = core->now;
-    if (key->contest->tickets.unreachable)
+    key->contention->tickets.unreachable =
+        asked && set_size(key->contention->tickets.answered) < lock->quorum &&
+        !MUTANT(TICKET_WITHOUT_QUORUM);
+    key->contention->tickets.answered = 0;
+    key->contention->tickets.since = core->now;
+    if (key->contention->tickets.unreachable)
         ticket_withdrawn(core, key);
 }
 
@@ -85,50 +85,50 @@ void ticket_answered(struct core *core, struct lock *lock, const struct event_re
         reply->vote == VOTE_YES || reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN;
     uint32_t node_timeout_ms = core->groups[lock->group].config.node_timeout_ms;
     if ((reply->op != OP_ACQUIRE && reply->op != OP_HANDOVER) || !decides ||
-        lock->key->contest == NULL || /* It is held, and no request waits. */
+        lock->key->contention == NULL || /* It is held, and no request waits. */
         !instant_before(core->now, instant_after_ms(lock->acquired_at, node_timeout_ms)))
         return;
-    lock->key->contest->tickets.answered |= set_of(reply->master);
-    if (set_size(lock->key->contest->tickets.answered) >= lock->quorum)
-        lock->key->contest->tickets.unreachable = false;
+    lock->key->contention->tickets.answered |= set_of(reply->master);
+    if (set_size(lock->key->contention->tickets.answered) >= lock->quorum)
+        lock->key->contention->tickets.unreachable = false;
 }
 
 void ticket_begin_attempt(struct core *core, struct lock *lock, struct core_request *request)
 {
-    CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->errand->contender == request->slot);
+    CORE_ASSERT(lock->state == LOCK_ACQUIRING && lock->pending->contender == request->slot);
     struct key *key = lock->key;
     uint64_t now = fence_agreed_time(core, key->group);
     if (request->ticket > now + (uint64_t)TICKET_AHEAD_MS * 1000 || MUTANT(TICKET_RENUMBERED))
         request->ticket = now;
-    lock->errand->ticket = request->ticket;
-    lock->errand->ticket_is_fresh = request->ticket_is_fresh;
-    lock->errand->ticket_is_kept =
-        lock->errand->ticket != 0 && request_first(&key->contest->waiters) == request;
-    if (lock->errand->ticket == 0)
+    lock->pending->ticket = request->ticket;
+    lock->pending->ticket_is_fresh = request->ticket_is_fresh;
+    lock->pending->ticket_is_kept =
+        lock->pending->ticket != 0 && request_first(&key->contention->waiters) == request;
+    if (lock->pending->ticket == 0)
         return;
     count_answers(core, key, lock);
-    if (!lock->errand->ticket_is_kept)
+    if (!lock->pending->ticket_is_kept)
         return;
-    key->contest->tickets.shown = lock->errand->ticket;
-    if (!key->contest->tickets.unreachable)
-        key->contest->tickets.behind |= core->groups[key->group].up;
+    key->contention->tickets.shown = lock->pending->ticket;
+    if (!key->contention->tickets.unreachable)
+        key->contention->tickets.behind |= core->groups[key->group].up;
 }
 
 void ticket_heard(struct core *core, struct lock *lock, uint8_t master, uint64_t number)
 {
-    CORE_ASSERT(lock->errand->contender != NO_REQUEST && number != 0);
-    lock->errand->ticket_at |= lock->errand->ticket_is_kept ? set_of(master) : 0;
-    if (!lock->errand->ticket_is_fresh || number < lock->errand->ticket)
+    CORE_ASSERT(lock->pending->contender != NO_REQUEST && number != 0);
+    lock->pending->ticket_at |= lock->pending->ticket_is_kept ? set_of(master) : 0;
+    if (!lock->pending->ticket_is_fresh || number < lock->pending->ticket)
         return;
-    struct core_request *request = &core->requests[lock->errand->contender];
+    struct core_request *request = &core->requests[lock->pending->contender];
     request->ticket_is_fresh = false;
-    request->ticket = lock->errand->ticket = lock->key->contest->tickets.shown = number;
+    request->ticket = lock->pending->ticket = lock->key->contention->tickets.shown = number;
 }
 
 void ticket_forgotten(struct lock *lock)
 {
-    CORE_ASSERT(lock->errand != NULL);
-    lock->errand->ticket = 0;
+    CORE_ASSERT(lock->pending != NULL);
+    lock->pending->ticket = 0;
 }
 
 void ticket_granted(struct lock *lock)
@@ -138,57 +138,58 @@ void ticket_granted(struct lock *lock)
     /* The release removes the tickets on other masters. But readers hold the key for long, beside
      * others. */
     if (key->form != FORM_SHARED)
-        key->contest->tickets.behind = 0;
-    else if (lock->errand->ticket_is_kept)
-        key->contest->tickets.behind = lock->errand->ticket_at;
-    key->contest->tickets.unreachable = false;
-    key->contest->tickets.since = (struct instant){0};
+        key->contention->tickets.behind = 0;
+    else if (lock->pending->ticket_is_kept)
+        key->contention->tickets.behind = lock->pending->ticket_at;
+    key->contention->tickets.unreachable = false;
+    key->contention->tickets.since = (struct instant){0};
 }
 
 void ticket_released(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_RELEASING);
     struct key *key = lock->key;
-    const struct core_request *next = request_first(&key->contest->waiters);
-    lock->errand->ticket_is_left =
+    const struct core_request *next = request_first(&key->contention->waiters);
+    lock->pending->ticket_is_left =
         key->form == FORM_SHARED && next != NULL && next->attempt != NULL;
     if (next == NULL || next->ticket == 0 || next->ticket_is_fresh ||
-        key->contest->tickets.unreachable || MUTANT(TICKET_AFTER_RELEASE))
+        key->contention->tickets.unreachable || MUTANT(TICKET_AFTER_RELEASE))
         return;
-    lock->errand->ticket = key->contest->tickets.shown = next->ticket;
-    lock->errand->ticket_mode = next->terms.mode;
-    key->contest->tickets.behind |= core->groups[key->group].up;
+    lock->pending->ticket = key->contention->tickets.shown = next->ticket;
+    lock->pending->ticket_mode = next->terms.mode;
+    key->contention->tickets.behind |= core->groups[key->group].up;
 }
 
 void ticket_withdrawn(struct core *core, struct key *key)
 {
-    master_set masters = key->contest->tickets.behind & core->groups[key->group].up;
-    key->contest->tickets.behind = 0;
+    master_set masters = key->contention->tickets.behind & core->groups[key->group].up;
+    key->contention->tickets.behind = 0;
     if (masters != 0 && !MUTANT(TICKET_OUTLIVES_WAITER))
         outbox_withdraw(core, key, masters);
 }
 
 void ticket_attempt_failed(struct core *core, struct lock *lock, enum answer answer)
 {
-    CORE_ASSERT(lock->errand->contender != NO_REQUEST);
+    CORE_ASSERT(lock->pending->contender != NO_REQUEST);
     struct key *key = lock->key;
-    if (!lock->errand->ticket_is_kept || core->requests[lock->errand->contender].ticket_is_fresh ||
-        key->contest->tickets.unreachable || MUTANT(TICKET_LOST_WITH_VOTE))
+    if (!lock->pending->ticket_is_kept ||
+        core->requests[lock->pending->contender].ticket_is_fresh ||
+        key->contention->tickets.unreachable || MUTANT(TICKET_LOST_WITH_VOTE))
         /* No master has told its number yet, or it has no ticket there. */
         ticket_forgotten(lock);
     if (answer != ANSWER_QUORUM_UNAVAILABLE || MUTANT(TICKET_WITHOUT_QUORUM))
         return;
     ticket_forgotten(lock);
-    key->contest->tickets.unreachable = true;
-    key->contest->tickets.answered = 0;
+    key->contention->tickets.unreachable = true;
+    key->contention->tickets.answered = 0;
     ticket_withdrawn(core, key);
 }
 
 bool ticket_is_stale(const struct key *key)
 {
-    const struct core_request *first = request_first(&key->contest->waiters);
-    return key->contest->tickets.behind != 0 && first != NULL &&
-           first->ticket != key->contest->tickets.shown && ticket_is_wanted(key);
+    const struct core_request *first = request_first(&key->contention->waiters);
+    return key->contention->tickets.behind != 0 && first != NULL &&
+           first->ticket != key->contention->tickets.shown && ticket_is_wanted(key);
 }
 
 /* ---- the next try of a contender ---- */
@@ -242,8 +243,8 @@ static uint8_t quorum_of(const struct core *core, const struct key *key)
 static void forget_messages(struct key *key)
 {
     CORE_ASSERT(key->permits >= 1 && key->permits <= LIMIT_PERMITS);
-    memset(key->contest->channel.messages, 0, key->permits * sizeof(master_set));
-    key->contest->channel.released = false;
+    memset(key->contention->channel.messages, 0, key->permits * sizeof(master_set));
+    key->contention->channel.released = false;
 }
 
 static void tell_watch(struct core *core, const struct key *key, enum effect_kind kind)
@@ -254,21 +255,21 @@ static void tell_watch(struct core *core, const struct key *key, enum effect_kin
 
 static void wake_watch(struct core *core, struct key *key)
 {
-    CORE_ASSERT(!list_is_empty(&key->contest->waiters));
-    if (key->contest->channel.watched)
+    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
+    if (key->contention->channel.watched)
         return;
-    key->contest->channel.watched = true;
+    key->contention->channel.watched = true;
     tell_watch(core, key, EFFECT_WATCH);
 }
 
 void wake_unwatch(struct core *core, struct key *key)
 {
-    CORE_ASSERT(list_is_empty(&key->contest->waiters));
-    key->contest->channel.in_line = false;
-    if (!key->contest->channel.watched)
+    CORE_ASSERT(list_is_empty(&key->contention->waiters));
+    key->contention->channel.in_line = false;
+    if (!key->contention->channel.watched)
         return;
-    key->contest->channel.watched = key->contest->channel.again = false;
-    key->contest->channel.confirmed = 0;
+    key->contention->channel.watched = key->contention->channel.again = false;
+    key->contention->channel.confirmed = 0;
     forget_messages(key);
     tell_watch(core, key, EFFECT_UNWATCH);
 }
@@ -277,7 +278,7 @@ void wake_unwatch(struct core *core, struct key *key)
 
 bool wake_sits_out(const struct core *core, const struct key *key)
 {
-    return instant_before(core->now, key->contest->sits_out_until);
+    return instant_before(core->now, key->contention->sits_out_until);
 }
 
 static void try_in(struct core *core, struct key *key, int64_t us, enum cause cause)
@@ -285,15 +286,15 @@ static void try_in(struct core *core, struct key *key, int64_t us, enum cause ca
     CORE_ASSERT(us >= 0);
     CORE_ASSERT(key_admits(key));
     struct instant at = instant_after_us(core->now, us);
-    if (instant_before(at, key->contest->sits_out_until)) {
-        at = key->contest->sits_out_until;
+    if (instant_before(at, key->contention->sits_out_until)) {
+        at = key->contention->sits_out_until;
         cause = CAUSE_SAT_OUT;
     }
     if (key_has_retry(core, key) &&
         !instant_before(at, timers_at(&core->timers, timer_of_key(core, key))))
         return;
     timers_set(&core->timers, timer_of_key(core, key), at);
-    key->contest->cause = cause;
+    key->contention->cause = cause;
 }
 
 void wake_after_sitting_out(struct core *core, struct key *key)
@@ -308,12 +309,12 @@ void wake_after_sitting_out(struct core *core, struct key *key)
  * delay, one that has lost twice as often halves it again, and so on. */
 static int64_t spread_us(const struct core *core, const struct key *key)
 {
-    uint32_t halvings = key->contest->channel.agents == 0
+    uint32_t halvings = key->contention->channel.agents == 0
                             ? 0
-                            : key->contest->channel.losses / key->contest->channel.agents;
-    int64_t us = core->groups[key->group].round_trip_us * key->contest->channel.agents;
+                            : key->contention->channel.losses / key->contention->channel.agents;
+    int64_t us = core->groups[key->group].round_trip_us * key->contention->channel.agents;
     /* Without a delay they would collide forever. */
-    int64_t least_us = (int64_t)SPREAD_US_MIN * key->contest->channel.agents;
+    int64_t least_us = (int64_t)SPREAD_US_MIN * key->contention->channel.agents;
     CORE_ASSERT(us >= 0);
     us >>= halvings < HALVINGS_MAX ? halvings : HALVINGS_MAX;
     us = us > least_us ? us : least_us;
@@ -333,10 +334,10 @@ static int64_t line_us(int64_t round_trip_us, uint32_t agents)
  * several agents believe to be first. */
 static int64_t message_delay_us(struct core *core, const struct key *key)
 {
-    uint32_t agents = key->contest->channel.agents, ahead = key->contest->channel.ahead;
+    uint32_t agents = key->contention->channel.agents, ahead = key->contention->channel.ahead;
     CORE_ASSERT(agents > 0);
     int64_t spread = spread_us(core, key);
-    if (!key->contest->channel.in_line || MUTANT(TURNS_BY_CHANCE))
+    if (!key->contention->channel.in_line || MUTANT(TURNS_BY_CHANCE))
         return chance_below(core, CHANCE_MESSAGE, spread + 1);
     int64_t round_trip_us = spread / agents; /* Less for an agent that loses again and again. */
     if (MUTANT(LINE_REVERSED))
@@ -349,55 +350,56 @@ static int64_t message_delay_us(struct core *core, const struct key *key)
  * have left. */
 static void turn_ended_elsewhere(const struct core *core, struct key *key)
 {
-    uint32_t others = key->contest->channel.agents > 0 ? key->contest->channel.agents - 1 : 0;
+    uint32_t others = key->contention->channel.agents > 0 ? key->contention->channel.agents - 1 : 0;
     if (wake_sits_out(core, key))
         return;
-    if (key->contest->channel.ahead > others)
-        key->contest->channel.ahead = others;
-    if (key->contest->channel.ahead > 0)
-        key->contest->channel.ahead--;
+    if (key->contention->channel.ahead > others)
+        key->contention->channel.ahead = others;
+    if (key->contention->channel.ahead > 0)
+        key->contention->channel.ahead--;
 }
 
 static void try_after_message(struct core *core, struct key *key)
 {
-    CORE_ASSERT(!list_is_empty(&key->contest->waiters));
-    bool alone = key->contest->channel.agents <= 1 || ticket_is_wanted(key);
+    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
+    bool alone = key->contention->channel.agents <= 1 || ticket_is_wanted(key);
     turn_ended_elsewhere(core, key);
-    key->contest->back_off_ms = 0;
+    key->contention->back_off_ms = 0;
     try_in(core, key, alone ? 0 : message_delay_us(core, key), CAUSE_MESSAGE);
 }
 
 static void try_after_back_off(struct core *core, struct key *key)
 {
-    CORE_ASSERT(!list_is_empty(&key->contest->waiters));
+    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
     const struct core_policy *policy = &core->policies[key->policy];
-    bool will_hear = key->contest->last_answer == ANSWER_LOCK_HELD &&
-                     set_size(key->contest->channel.confirmed) >= quorum_of(core, key);
+    bool will_hear = key->contention->last_answer == ANSWER_LOCK_HELD &&
+                     set_size(key->contention->channel.confirmed) >= quorum_of(core, key);
     uint32_t shortest_ms = will_hear ? policy->retry_max_ms : policy->retry_min_ms;
     uint32_t longest_ms =
         will_hear ? policy->retry_max_ms * HEARING_RETRY_MAX : policy->retry_max_ms;
-    if (key->contest->back_off_ms < shortest_ms)
-        key->contest->back_off_ms = shortest_ms;
-    if (key->contest->back_off_ms > longest_ms)
-        key->contest->back_off_ms = longest_ms;
-    int64_t most_us = (int64_t)key->contest->back_off_ms * 1000;
+    if (key->contention->back_off_ms < shortest_ms)
+        key->contention->back_off_ms = shortest_ms;
+    if (key->contention->back_off_ms > longest_ms)
+        key->contention->back_off_ms = longest_ms;
+    int64_t most_us = (int64_t)key->contention->back_off_ms * 1000;
     int64_t delay_us = most_us / 2 + chance_below(core, CHANCE_BACK_OFF, most_us / 2 + 1);
     if (ticket_is_wanted(key) && delay_us > TICKET_MS * 1000 / 3)
         delay_us = TICKET_MS * 1000 / 3; /* Each attempt shows the ticket again. */
     enum cause cause = CAUSE_BACK_OFF;
-    if (key->contest->last_retry_ms >= 0 && key->contest->last_retry_ms * 1000 < delay_us) {
-        delay_us = key->contest->last_retry_ms * 1000 + 1000;
+    if (key->contention->last_retry_ms >= 0 && key->contention->last_retry_ms * 1000 < delay_us) {
+        delay_us = key->contention->last_retry_ms * 1000 + 1000;
         cause = CAUSE_TTL;
     }
     try_in(core, key, delay_us, cause);
-    key->contest->back_off_ms =
-        key->contest->back_off_ms * 2 < longest_ms ? key->contest->back_off_ms * 2 : longest_ms;
+    key->contention->back_off_ms = key->contention->back_off_ms * 2 < longest_ms
+                                       ? key->contention->back_off_ms * 2
+                                       : longest_ms;
 }
 
 /* Returns true if the masters that refused, and have published no release since, leave a quorum. */
 static bool may_be_free(const struct core *core, const struct key *key)
 {
-    master_set refuse = key->contest->last_refused_by & ~key->contest->channel.messages[0];
+    master_set refuse = key->contention->last_refused_by & ~key->contention->channel.messages[0];
     return set_size(refuse) + quorum_of(core, key) <= core->groups[key->group].config.masters;
 }
 
@@ -412,19 +414,19 @@ void wake_begin_attempt(struct key *key)
 {
     CORE_ASSERT(key->references > 0);
     forget_messages(key);
-    key->contest->channel.again = false;
+    key->contention->channel.again = false;
 }
 
 void wake_after_failure(struct core *core, struct key *key)
 {
-    CORE_ASSERT(!list_is_empty(&key->contest->waiters));
-    if (key->contest->last_answer == ANSWER_LOCK_HELD) {
-        key->contest->channel.losses++;
+    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
+    if (key->contention->last_answer == ANSWER_LOCK_HELD) {
+        key->contention->channel.losses++;
         wake_watch(core, key);
     }
-    if (key->contest->channel.again)
+    if (key->contention->channel.again)
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
-    else if (key->contest->channel.released)
+    else if (key->contention->channel.released)
         try_after_message(core, key);
     else
         try_after_back_off(core, key);
@@ -437,7 +439,7 @@ static struct key *watched_key(struct core *core, const struct event_channel *ev
     CORE_ASSERT(event->group < core->group_count &&
                 event->master < core->groups[event->group].config.masters);
     struct key *key = key_find(core, event->key);
-    bool is_watched = key != NULL && key->contest != NULL && key->contest->channel.watched;
+    bool is_watched = key != NULL && key->contention != NULL && key->contention->channel.watched;
     return is_watched && key->group == event->group ? key : NULL;
 }
 
@@ -445,29 +447,29 @@ static struct key *watched_key(struct core *core, const struct event_channel *ev
  * Readers that contend are waited for. */
 static bool may_try(const struct key *key)
 {
-    return key_admits(key) && (key->form != FORM_SHARED || key->contest->attempts == 0);
+    return key_admits(key) && (key->form != FORM_SHARED || key->contention->attempts == 0);
 }
 
 void wake_subscribed(struct core *core, const struct event_channel *event)
 {
     struct key *key = watched_key(core, event);
-    if (key == NULL || set_has(key->contest->channel.confirmed, event->master))
+    if (key == NULL || set_has(key->contention->channel.confirmed, event->master))
         return;
-    CORE_ASSERT(!list_is_empty(&key->contest->waiters));
-    key->contest->channel.confirmed |= set_of(event->master);
-    if (set_size(key->contest->channel.confirmed) != quorum_of(core, key))
+    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
+    key->contention->channel.confirmed |= set_of(event->master);
+    if (set_size(key->contention->channel.confirmed) != quorum_of(core, key))
         return;
     if (may_try(key))
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
-    else if (key->contest->attempts > 0)
-        key->contest->channel.again = true;
+    else if (key->contention->attempts > 0)
+        key->contention->channel.again = true;
 }
 
 void wake_unsubscribed(struct core *core, const struct event_channel *event)
 {
     struct key *key = watched_key(core, event);
     if (key != NULL)
-        key->contest->channel.confirmed &= (master_set)~set_of(event->master);
+        key->contention->channel.confirmed &= (master_set)~set_of(event->master);
 }
 
 /* Counts the message of a release. Returns true for the quorum-th one. */
@@ -478,12 +480,12 @@ static bool hear_release(const struct core *core, struct key *key,
     if (MUTANT(MESSAGE_UNHEARD) || (event->permit > 0) != is_semaphore ||
         event->permit > key->permits)
         return false; /* Another kind of key, or one with more permits, is there (A4). */
-    master_set *messages = &key->contest->channel.messages[is_semaphore ? event->permit - 1 : 0];
+    master_set *messages = &key->contention->channel.messages[is_semaphore ? event->permit - 1 : 0];
     if (set_has(*messages, event->master))
         return false;
     *messages |= set_of(event->master);
     bool is_told = set_size(*messages) == quorum_of(core, key);
-    key->contest->channel.released |= is_told;
+    key->contention->channel.released |= is_told;
     return is_told;
 }
 
@@ -492,10 +494,10 @@ void wake_message(struct core *core, const struct event_channel *event)
     struct key *key = watched_key(core, event);
     if (key == NULL)
         return;
-    CORE_ASSERT(!list_is_empty(&key->contest->waiters));
+    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
     if (event->agents > 0)
-        key->contest->channel.agents = event->agents;
-    bool reads = request_first(&key->contest->waiters)->terms.mode == MODE_READ;
+        key->contention->channel.agents = event->agents;
+    bool reads = request_first(&key->contention->waiters)->terms.mode == MODE_READ;
     if (event->next != 0 && event->next != core->agent && !(event->next_reads && reads))
         return; /* It is another agent's turn. */
     bool is_told = hear_release(core, key, event);
@@ -503,7 +505,7 @@ void wake_message(struct core *core, const struct event_channel *event)
         return;
     if (is_told)
         try_after_message(core, key);
-    else if (key->form != FORM_SLOTS && set_has(key->contest->last_refused_by, event->master) &&
+    else if (key->form != FORM_SLOTS && set_has(key->contention->last_refused_by, event->master) &&
              may_be_free(core, key) && !MUTANT(CONTENDER_WAITED_FOR))
         try_within_retry_max(core, key);
 }
@@ -514,20 +516,20 @@ void wake_message(struct core *core, const struct event_channel *event)
 static void end_turn(const struct core *core, struct key *key, uint32_t others)
 {
     CORE_ASSERT(others > 0);
-    int64_t round_trips = (int64_t)key->contest->channel.agents + 1 + SIT_OUT_ROUND_TRIPS;
+    int64_t round_trips = (int64_t)key->contention->channel.agents + 1 + SIT_OUT_ROUND_TRIPS;
     int64_t us = core->groups[key->group].round_trip_us * round_trips + TURN_LATE_US;
-    key->contest->sits_out_until =
+    key->contention->sits_out_until =
         instant_after_us(core->now, us < PAUSE_US_MAX ? us : PAUSE_US_MAX);
-    key->contest->handovers = 0;
-    key->contest->channel.in_line = true;
-    key->contest->channel.ahead = others;
+    key->contention->handovers = 0;
+    key->contention->channel.in_line = true;
+    key->contention->channel.ahead = others;
 }
 
 /* Returns the next holder of a key whose holder here releases it (R9): the first waiter. Returns
  * NULL after handover_max hand-overs in a row while other agents wait: then it is their turn. If
  * the order is fair, tickets decide that: a master refuses a hand-over, and deletes the key, if it
  * is another agent's turn. */
-struct core_request *wake_heir(struct core *core, struct key *key)
+struct core_request *wake_next_holder(struct core *core, struct key *key)
 {
     if (key->form == FORM_SHARED)
         return NULL; /* There is no hand-over to readers or writers (R18). */
@@ -535,18 +537,18 @@ struct core_request *wake_heir(struct core *core, struct key *key)
     const struct group *group = &core->groups[key->group];
     uint32_t most = core->policies[key->policy].handover_max;
     struct core_request *first = key_next_waiter(key);
-    if (first != NULL && MUTANT(HEIR_OUT_OF_ORDER))
-        first = CONTAINER_OF(key->contest->waiters.head.prev, struct core_request, link);
+    if (first != NULL && MUTANT(NEXT_HOLDER_OUT_OF_ORDER))
+        first = CONTAINER_OF(key->contention->waiters.head.prev, struct core_request, link);
     if (first == NULL || most == 0 || core->draining || core->locks_under_way >= core->locks_max ||
         set_size(group->up) < quorum_of(core, key))
         return NULL;
-    const struct contest *contest = key->contest;
-    uint32_t agents = contest->channel.agents,
-             others = agents - (contest->channel.watched && agents > 0);
-    if (!ticket_is_wanted(key) && contest->handovers >= most && others > 0) {
+    const struct contention *contention = key->contention;
+    uint32_t agents = contention->channel.agents,
+             others = agents - (contention->channel.watched && agents > 0);
+    if (!ticket_is_wanted(key) && contention->handovers >= most && others > 0) {
         end_turn(core, key, others);
         return NULL;
     }
-    key->contest->handovers++;
+    key->contention->handovers++;
     return first;
 }

@@ -166,22 +166,23 @@ static struct ticket ticket_of(const struct core *core, const struct lock *lock,
     bool shows = op == OP_ACQUIRE || op == OP_HANDOVER;
     /* The caller of an unknown token did not wait here with a ticket. */
     bool releases = lock->state == LOCK_RELEASING && !lock->stranger;
-    bool undoes = lock->state == LOCK_ENDED && lock->errand->ticket != 0;
+    bool undoes = lock->state == LOCK_ENDED && lock->pending->ticket != 0;
     struct ticket ticket = {.agent = shows || releases || undoes ? core->agent : 0,
                             .mode = lock->terms.mode};
     if (releases || undoes) {
-        ticket.number = lock->errand->ticket;
-        ticket.ttl_ms = lock->errand->ticket == 0 ? 0 : TICKET_MS;
+        ticket.number = lock->pending->ticket;
+        ticket.ttl_ms = lock->pending->ticket == 0 ? 0 : TICKET_MS;
         if (releases)
-            ticket.mode = lock->errand->ticket_mode;
-        if (lock->errand->ticket_is_left)
+            ticket.mode = lock->pending->ticket_mode;
+        if (lock->pending->ticket_is_left)
             ticket.agent = 0;
     } else if (shows) {
-        ticket.number = op == OP_HANDOVER && MUTANT(HANDOVER_JUMPS_LINE) ? 1 : lock->errand->ticket;
-        ticket.ttl_ms = !lock->errand->ticket_is_kept || lock->key->contest->tickets.unreachable
+        ticket.number =
+            op == OP_HANDOVER && MUTANT(HANDOVER_JUMPS_LINE) ? 1 : lock->pending->ticket;
+        ticket.ttl_ms = !lock->pending->ticket_is_kept || lock->key->contention->tickets.unreachable
                             ? 0
                             : TICKET_MS;
-        ticket.fresh = lock->errand->ticket_is_fresh && !MUTANT(TICKET_NOT_RAISED);
+        ticket.fresh = lock->pending->ticket_is_fresh && !MUTANT(TICKET_NOT_RAISED);
     }
     return ticket;
 }
@@ -200,7 +201,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .ref = lock_ref(lock),
         .key = key_text(lock->key),
         .token = lock->token,
-        .label = words_label(lock_words(lock)),
+        .label = metadata_label(lock_metadata(lock)),
         .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock_lease_ms(lock),
         .deadline = deadline_to_create(core, lock, op),
         .policy = lock->policy,
@@ -212,13 +213,13 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
     if (form_is_fair(item.form))
         item.ticket = ticket_of(core, lock, op);
     if (op == OP_HANDOVER) {
-        item.previous = lock->errand->previous;
-        item.previous_agent = owner_of(core, lock->errand->previous_adopted);
+        item.previous = lock->pending->previous;
+        item.previous_agent = owner_of(core, lock->pending->previous_adopted);
     }
     item.agent = owner_of(core, lock->adopted || lock->state == LOCK_ADOPTING);
-    item.asked = (op == OP_HANDOVER ? lock->errand->previous_given_back : lock->given_back) ||
+    item.asked = (op == OP_HANDOVER ? lock->pending->previous_given_back : lock->given_back) ||
                  MUTANT(RELEASE_BY_RANDOM);
-    bool is_proved = op == OP_RELEASE && lock->errand->is_proved;
+    bool is_proved = op == OP_RELEASE && lock->pending->is_proved;
     item.numbered = lock->stranger && lock->fencing && !is_proved && !MUTANT(STRANGER_BY_RANDOM);
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
         item.token.fence = fence_proposal(core, lock->group);
@@ -403,7 +404,7 @@ void outbox_hold(struct core *core, struct lock *lock)
                  .max_hold_until = lock->max_hold_until,
                  .lease_until = lock->lease_until,
                  .terms = lock->terms,
-                 .words = *lock_words(lock)},
+                 .metadata = *lock_metadata(lock)},
     };
     if (lock->terms.bound)
         effect->hold.terms.renew = RENEW_CALLER, effect->hold.terms.bound = false;
@@ -425,14 +426,14 @@ void outbox_trace(struct core *core, struct effect_trace trace, const struct loc
     trace.lock = lock_ref(lock);
     trace.valid_until = lock->valid_until;
     trace.key = key_text(lock->key);
-    trace.label = words_label(lock_words(lock));
+    trace.label = metadata_label(lock_metadata(lock));
     trace.policy = lock->policy;
     trace.group = lock->group;
     trace.fence = lock->token.fence;
     trace.permit = lock->token.permit;
     trace.adopted = lock->adopted;
     trace.cause = lock->cause;
-    if (lock->key->contest != NULL)
-        trace.queued_us = lock->key->contest->admission.waited_us;
+    if (lock->key->contention != NULL)
+        trace.queued_us = lock->key->contention->admission.waited_us;
     outbox_effect(core, EFFECT_TRACE)->trace = trace;
 }

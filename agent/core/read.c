@@ -119,7 +119,7 @@ static void read_decided(struct core *core, struct core_request *request)
         .answer = ANSWER_STATE,
         .tally = tally_of(request),
         .retry_after_ms = -1,
-        .holder = words_label(&request->words),
+        .holder = metadata_label(&request->metadata),
         .masters = request->states,
         .readers = readers,
         .mode = readers > 0 ? MODE_READ : MODE_WRITE,
@@ -188,9 +188,9 @@ void read_reply(struct core *core, struct core_request *request, const struct ev
                               .readers = reply->readers};
     if (reply->vote == VOTE_YES && reply->is_own)
         request->own_at |= set_of(reply->master);
-    if (reply->vote == VOTE_YES && request->words.label_len == 0) {
+    if (reply->vote == VOTE_YES && request->metadata.label_len == 0) {
         size_t len = reply->holder.len < LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES;
-        words_set_label(&request->words, (struct text){reply->holder.at, len});
+        metadata_set_label(&request->metadata, (struct text){reply->holder.at, len});
     }
     if (round_pending(&request->round) == 0)
         read_decided(core, request);

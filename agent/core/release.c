@@ -16,9 +16,9 @@ static bool is_definite(enum vote vote)
 static void pay_misnumbered(struct core *core, struct lock *lock)
 {
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
-        if (set_has(lock->errand->misnumbered, m))
+        if (set_has(lock->pending->misnumbered, m))
             debt_paid(core, lock, m);
-    lock->errand->misnumbered = 0;
+    lock->pending->misnumbered = 0;
 }
 
 /* Answers the release of a known lock when a quorum of masters has confirmed it; otherwise it is
@@ -31,7 +31,7 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         answer = ANSWER_QUORUM_UNAVAILABLE;
         if (round_denies(&lock->round) || MUTANT(SILENCE_IS_LOSS))
             answer = lock->reason != REASON_NONE ? ANSWER_LOCK_LOST
-                     : lock->errand->strange != 0 || round_has_other(&lock->round)
+                     : lock->pending->strange != 0 || round_has_other(&lock->round)
                          ? ANSWER_TOKEN_MISMATCH
                          : ANSWER_NOT_HELD;
     } else if (verdict == VERDICT_LOST) {
@@ -42,13 +42,13 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     if (lock->stranger && verdict == VERDICT_WON)
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
     requests_answer_round(core, lock, answer);
-    lock->errand->is_proved = lock->stranger && verdict == VERDICT_WON;
-    if (!lock->errand->is_proved)
+    lock->pending->is_proved = lock->stranger && verdict == VERDICT_WON;
+    if (!lock->pending->is_proved)
         pay_misnumbered(core, lock);
     master_set owed = lock->owed;
-    lock->errand->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
-    if (lock->errand->misnumbered != 0 && lock->errand->is_proved)
-        lock->errand->owed_at = core->now; /* They are now asked to delete it with any number. */
+    lock->pending->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
+    if (lock->pending->misnumbered != 0 && lock->pending->is_proved)
+        lock->pending->owed_at = core->now; /* They are now asked to delete it with any number. */
     ticket_forgotten(lock);
     if (lock->handed_over)
         lock->round.asked = 0; /* It has sent no release itself, so one may be sent. */
@@ -104,7 +104,8 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
     }
     bool has_owners = confirm_hold_ended(core, lock, asked ? ANSWER_SUPERSEDED : ANSWER_DRAINING);
     requests_answer(core, &lock->requests, ANSWER_NOT_HELD, REASON_NONE);
-    struct core_request *heir = lock_is_held(core, lock) ? wake_heir(core, key) : NULL;
+    struct core_request *next_holder =
+        lock_is_held(core, lock) ? wake_next_holder(core, key) : NULL;
     lock->renewing = lock->claiming = false;
     lock->given_back = asked;
     lock_set_state(core, lock, LOCK_RELEASING);
@@ -114,15 +115,15 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
         list_append(&lock->requests, &request->link);
     }
     begin_release(core, lock, OP_RELEASE);
-    lock->handed_over = heir != NULL;
-    if (heir != NULL) {
-        attempt_inherited(core, key, heir, lock);
+    lock->handed_over = next_holder != NULL;
+    if (next_holder != NULL) {
+        attempt_inherited(core, key, next_holder, lock);
     } else {
         ticket_released(core, lock);
         ask_to_delete(core, lock);
     }
     decide_release(core, lock);
-    if (heir == NULL)
+    if (next_holder == NULL)
         contend_freed(core, key, mode);
     else
         contend_left(core, key); /* Another slot may be searched, or is not wanted any more
@@ -132,10 +133,11 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
     key_release(core, key);
 }
 
-void release_inherited(struct core *core, const struct lock *heir, const struct event_reply *reply)
+void release_inherited(struct core *core, const struct lock *next_holder,
+                       const struct event_reply *reply)
 {
     CORE_ASSERT(reply->op == OP_HANDOVER);
-    struct lock *lock = lock_by_ref(core, heir->predecessor);
+    struct lock *lock = lock_by_ref(core, next_holder->predecessor);
     if (lock == NULL || (lock->state != LOCK_RELEASING && lock->state != LOCK_ENDED) ||
         reply->vote == VOTE_NOT_RUN)
         return;
@@ -187,13 +189,13 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
     if (reply->op != OP_RELEASE)
         return;
     bool is_open = lock->state == LOCK_RELEASING;
-    bool may_be_right = reply->vote == VOTE_MISNUMBERED && (is_open || lock->errand->is_proved);
+    bool may_be_right = reply->vote == VOTE_MISNUMBERED && (is_open || lock->pending->is_proved);
     if (is_definite(reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
     if (reply->vote == VOTE_MOVED)
         lock->moved |= set_of(reply->master);
     if (reply->vote == VOTE_UNKNOWN)
-        lock->errand->doubtful |= set_of(reply->master);
+        lock->pending->doubtful |= set_of(reply->master);
     enum taken taken = round_take(&lock->round, reply);
     bool is_wanted = lock->state == LOCK_RELEASING || set_has(lock->owed, reply->master);
     if (taken == TAKEN_RERUN && is_wanted) {
@@ -201,9 +203,9 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
         return;
     }
     if (taken == TAKEN_VOTE && (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN))
-        lock->errand->strange |= set_of(reply->master);
+        lock->pending->strange |= set_of(reply->master);
     if (may_be_right && !is_open)
-        lock->errand->owed_at = core->now;
+        lock->pending->owed_at = core->now;
     if (taken == TAKEN_VOTE && may_be_right && is_open)
         fence_heard_other(lock, reply->master, reply->fence);
     if (lock->state == LOCK_RELEASING)
@@ -219,7 +221,7 @@ static void ask_again(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_RELEASING);
     struct round *round = &lock->round;
     master_set targets = lock->owed & lock_group(core, lock)->up &
-                         (master_set) ~(round_pending(round) | lock->errand->misnumbered);
+                         (master_set) ~(round_pending(round) | lock->pending->misnumbered);
     round_reopen(round, targets);
     timers_set(&core->timers, timer_of_lock(lock), round->deadline);
     if (targets != 0)

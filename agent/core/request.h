@@ -29,17 +29,17 @@ struct core_request {
     struct key *key;
     struct link link;
     struct instant came_at;
-    uint64_t came;        /* A number that rises with every request. */
-    struct terms terms;   /* PUT: ttl and renew as given. */
-    struct words words;   /* GET: the holder's label. */
-    struct lock *attempt; /* WAITING, ONCE: the attempt under way for it; NULL: none. */
-    uint64_t ticket;      /* WAITING, order fair: its number (R9). */
-    bool ticket_is_fresh; /* No master has `ticket` yet. */
-    uint32_t wants_round; /* RENEWING: the first round that answers it. */
-    struct token token;   /* GUEST: the token of a PUT. A GET has none. */
-    bool reads;           /* GUEST: it is a GET. */
-    bool admitted;        /* It was a GUEST and is not any more. */
-    bool in_flight;       /* READING: it counts among the guests in flight. */
+    uint64_t came;            /* A number that rises with every request. */
+    struct terms terms;       /* PUT: ttl and renew as given. */
+    struct metadata metadata; /* GET: the holder's label. */
+    struct lock *attempt;     /* WAITING, ONCE: the attempt under way for it; NULL: none. */
+    uint64_t ticket;          /* WAITING, order fair: its number (R9). */
+    bool ticket_is_fresh;     /* No master has `ticket` yet. */
+    uint32_t wants_round;     /* RENEWING: the first round that answers it. */
+    struct token token;       /* GUEST: the token of a PUT. A GET has none. */
+    bool reads;               /* GUEST: it is a GET. */
+    bool admitted;            /* It was a GUEST and is not any more. */
+    bool in_flight;           /* READING: it counts among the guests in flight. */
     /* RENEWING: the answer of a POST that has the hold already, after a quorum has confirmed the
      * hold: REPEATED or REENTERED. GRANTED: it is a PUT. */
     enum answer again;

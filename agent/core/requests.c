@@ -72,13 +72,13 @@ void request_answer(struct core *core, struct core_request *request, struct effe
     }
     /* What the answer borrows from a lock may be gone by then: keep copies of it. */
     struct text label = answer.hold.label.len > 0 ? answer.hold.label : answer.holder;
-    CORE_ASSERT(label.len <= sizeof(request->words.label));
+    CORE_ASSERT(label.len <= sizeof(request->metadata.label));
     if (label.len > 0)
-        memmove(request->words.label, label.at, label.len);
+        memmove(request->metadata.label, label.at, label.len);
     if (answer.hold.label.len > 0)
-        answer.hold.label.at = request->words.label;
+        answer.hold.label.at = request->metadata.label;
     if (answer.holder.len > 0)
-        answer.holder.at = request->words.label;
+        answer.holder.at = request->metadata.label;
     if (answer.hold.key.len > 0)
         answer.hold.key = key_text(request->key);
     leave_queue(core, request);
@@ -89,7 +89,7 @@ void request_answer(struct core *core, struct core_request *request, struct effe
 
 struct lock *request_attempt(const struct core_request *request)
 {
-    CORE_ASSERT(request->attempt == NULL || request->attempt->errand->contender == request->slot);
+    CORE_ASSERT(request->attempt == NULL || request->attempt->pending->contender == request->slot);
     return request->attempt;
 }
 
@@ -149,7 +149,7 @@ static bool is_of_owner(const struct core *core, const struct lock *lock,
                         const struct core_request *request)
 {
     return lock_is_held(core, lock) &&
-           (secret_same(&lock_words(lock)->owner, &request->words.owner) ||
+           (secret_same(&lock_metadata(lock)->owner, &request->metadata.owner) ||
             MUTANT(REENTRY_BY_ANYBODY));
 }
 
@@ -177,7 +177,7 @@ void reentry_refuses_upgrade(struct core *core, struct core_request *request)
 
 struct lock *reentry_hold(const struct core *core, const struct core_request *request)
 {
-    if (request->words.owner.len == 0 && !MUTANT(REENTRY_BY_ANYBODY))
+    if (request->metadata.owner.len == 0 && !MUTANT(REENTRY_BY_ANYBODY))
         return NULL;
     const struct list *holds = &request->key->holds;
     for (struct link *at = holds->head.next; at != &holds->head; at = at->next) {
@@ -225,16 +225,16 @@ void reentry_admit(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     struct key *key = lock->key;
-    if (lock_words(lock)->owner.len == 0 && !MUTANT(REENTRY_BY_ANYBODY))
+    if (lock_metadata(lock)->owner.len == 0 && !MUTANT(REENTRY_BY_ANYBODY))
         return;
-    uint32_t more =
-        count_in(core, lock, &key->contest->waiters) + count_in(core, lock, &key->contest->once);
+    uint32_t more = count_in(core, lock, &key->contention->waiters) +
+                    count_in(core, lock, &key->contention->once);
     CORE_ASSERT(lock->terms.count + more <= LIMIT_REENTRIES); /* fewer can wait */
     lock->terms.count = (uint16_t)(lock->terms.count + more);
     if (more > 0)
         outbox_hold(core, lock);
-    admit_from(core, lock, &key->contest->waiters);
-    admit_from(core, lock, &key->contest->once);
+    admit_from(core, lock, &key->contention->waiters);
+    admit_from(core, lock, &key->contention->once);
 }
 
 bool reentry_left(struct core *core, struct lock *lock)

@@ -40,11 +40,11 @@
  *      round is out.
  *   7. A lock that is not free is found by its token, and by its idempotency key, if it has one
  *      (lock.c).
- *   8. A key stands in its group's line while, and only while, somebody wants a round for it that
- *      has no place yet; and of the attempts that are no hand-over each has one. So has each
+ *   8. A key is in the admission queue of its group if and only if a request wants a round for it
+ *      that may not begin yet. Each attempt that is no hand-over counts as in flight. So does each
  *      adoption and each read among the guests.
- *   9. A key is without a contest only while it is HELD or LOST, and has no other reference. A lock
- *      has an errand unless it is HELD, LOST or free.
+ *   9. A key has no contention only if it is HELD or LOST and has no other reference. A lock has an
+ *      pending operation unless it is HELD, LOST or free.
  *  10. No request that wants a key is forgotten: the key has a lock that occupies it, is in the
  *      admission queue, or has a time for its next attempt. While the agent drains, none of these
  *      is required. Holds of readers do not occupy it: a waiter beside them shows its ticket. */
@@ -69,7 +69,7 @@ enum {
     BATCHES = 8,         /* commands that are gathered side by side */
 };
 
-#define NO_REQUEST UINT32_MAX /* errand->contender: none. */
+#define NO_REQUEST UINT32_MAX /* pending->contender: none. */
 
 /* A sequence of attempts at different slots of a semaphore (acquire.c). */
 struct search {
@@ -80,7 +80,7 @@ struct search {
 
 /* The part of a key that is needed while a request wants it, and what is known of other agents that
  * want it. */
-struct contest {
+struct contention {
     struct key *key;
     struct list waiters; /* struct core_request in order of arrival: they wait for the lock. */
     /* struct core_request: they want the result of the attempt that is under way. */
@@ -137,10 +137,11 @@ struct contest {
 struct key {
     const char *name; /* `len` bytes (names.h). */
     uint64_t hash;
-    struct list holds;       /* Locks that are or may become a hold (invariant 1). */
-    struct contest *contest; /* NULL: the key is held, and no other request wants it (invariant
+    struct list holds; /* Locks that are or may become a hold (invariant 1). */
+    struct contention
+        *contention;  /* NULL: the key is held, and no other request wants it (invariant
                               * 9). */
-    struct key *next;        /* Next of the free keys, or of those that were left in this step. */
+    struct key *next; /* Next of the free keys, or of those that were left in this step. */
     struct hash_link by_name;
     uint32_t references; /* Number of locks and requests. */
     uint64_t batch;      /* Number of the last batch that names it (outbox.c). */
@@ -181,7 +182,7 @@ struct lock_master {
 
 /* The part of a lock that a hold does not need: for one that is to be granted, adopted, released or
  * paid off. */
-struct errand {
+struct pending_operation {
     /* ACQUIRING, and while it is undone: number of its ticket. RELEASING: that of the next waiter
      * at this agent. 0: none. */
     uint64_t ticket;
@@ -217,10 +218,10 @@ struct errand {
 };
 
 /* The caller's metadata of a lock, if any was given. */
-struct kept_words {
+struct kept_metadata {
     struct hash_link by_secret; /* In core->locks_by_secret (lock.c). */
     struct lock *lock;
-    struct words words;
+    struct metadata metadata;
 };
 
 /* There may be 100,000 holds, so a lock has no fields that a hold does not need. A vote on a
@@ -230,8 +231,8 @@ struct lock {
     struct hash_link by_token; /* In core->locks_by_token (lock.c). */
     /* Link in key->holds, or in the free, ended, remembered or retired locks. */
     struct link link;
-    struct kept_words *words;    /* NULL: none. */
-    struct errand *errand;       /* NULL: it is HELD, LOST or free. */
+    struct kept_metadata *metadata;    /* NULL: none. */
+    struct pending_operation *pending; /* NULL: it is HELD, LOST or free. */
     struct lock_ref predecessor; /* The lock that a hand-over replaces: it notes its release. */
     uint32_t answers;            /* HELD, LOST: number of answers that granted it and were not
                                   * reported undelivered. Only repeats increase it. */
@@ -313,7 +314,7 @@ struct core_master {
 };
 /* Limits the rounds in flight of a group (R16). The counts are in core_stats. */
 struct admission {
-    struct list line;         /* struct key in order of arrival. */
+    struct list queue;        /* struct key in order of arrival. */
     struct list guests;       /* struct core_request in order of arrival. */
     bool is_full;             /* A key could not begin its round. */
     uint32_t credit;          /* Growth that was earned, in parts of the limit. */
@@ -405,12 +406,12 @@ struct core {
     struct key *keys_free;
     /* Keys that were left in this step. Effects may still name those without references. */
     struct key *keys_left;
-    struct slots contests;
+    struct slots contentions;
 
     struct hash_table locks_by_token, locks_by_secret;
     uint8_t *locks; /* `lock_bytes` each: lock_at(). */
     size_t lock_bytes;
-    struct slots errands, words;
+    struct slots pending, metadata;
     struct slots used_up; /* struct used_up */
     struct hash_table used_up_by_secret;
     struct list used_up_order;       /* the oldest first */

@@ -29,22 +29,22 @@ bool secret_same(const struct secret *a, const struct secret *b)
 
 /* ---- metadata of callers ---- */
 
-struct text words_label(const struct words *words)
+struct text metadata_label(const struct metadata *metadata)
 {
-    CORE_ASSERT(words->label_len <= LIMIT_LABEL_BYTES);
-    return (struct text){words->label, words->label_len};
+    CORE_ASSERT(metadata->label_len <= LIMIT_LABEL_BYTES);
+    return (struct text){metadata->label, metadata->label_len};
 }
 
-void words_set_label(struct words *words, struct text label)
+void metadata_set_label(struct metadata *metadata, struct text label)
 {
     CORE_ASSERT(label.len <= LIMIT_LABEL_BYTES);
-    words->label_len = (uint8_t)label.len;
+    metadata->label_len = (uint8_t)label.len;
     if (label.len > 0)
-        memmove(words->label, label.at, label.len);
+        memmove(metadata->label, label.at, label.len);
 }
 
-bool words_are_none(const struct words *words)
+bool metadata_is_none(const struct metadata *metadata)
 {
-    CORE_ASSERT(words->label_len <= LIMIT_LABEL_BYTES);
-    return words->owner.len == 0 && words->idempotency.len == 0 && words->label_len == 0;
+    CORE_ASSERT(metadata->label_len <= LIMIT_LABEL_BYTES);
+    return metadata->owner.len == 0 && metadata->idempotency.len == 0 && metadata->label_len == 0;
 }

@@ -28,7 +28,7 @@ struct terms {
     bool bound; /* Bound to its caller's connection. */
 };
 
-struct words {
+struct metadata {
     struct secret owner, idempotency;
     /* A hash of the parameters. It is the same if the request is repeated. */
     uint64_t asked;
@@ -36,11 +36,11 @@ struct words {
     char label[LIMIT_LABEL_BYTES];
 };
 
-/* Returns the label, borrowed from `words`. */
-struct text words_label(const struct words *words);
+/* Returns the label, borrowed from `metadata`. */
+struct text metadata_label(const struct metadata *metadata);
 /* Copies `label`, which has at most LIMIT_LABEL_BYTES. */
-void words_set_label(struct words *words, struct text label);
+void metadata_set_label(struct metadata *metadata, struct text label);
 /* Returns true if the caller gave no label, owner or idempotency key. */
-bool words_are_none(const struct words *words);
+bool metadata_is_none(const struct metadata *metadata);
 
 #endif

@@ -10,17 +10,18 @@
 
 enum { USED_UP_MS_MIN = 1000 }; /* an idempotency key is refused for at least so long */
 
-static uint64_t hash_of(const struct core *core, uint64_t key_hash, const struct secret *secret)
+static uint64_t used_up_hash(const struct core *core, uint64_t key_hash,
+                             const struct secret *secret)
 {
     return hash_bytes(core->hash_key[0] ^ key_hash, core->hash_key[1], secret->bytes, secret->len);
 }
 
-static struct used_up *find(const struct core *core, const struct key *key,
-                            const struct secret *secret)
+static struct used_up *used_up_find(const struct core *core, const struct key *key,
+                                    const struct secret *secret)
 {
     CORE_ASSERT(secret->len > 0);
     const struct hash_table *table = &core->used_up_by_secret;
-    struct hash_link *at = hash_first(table, hash_of(core, key->hash, secret));
+    struct hash_link *at = hash_first(table, used_up_hash(core, key->hash, secret));
     for (; at != NULL; at = hash_next(table, at)) {
         struct used_up *used_up = CONTAINER_OF(at, struct used_up, by_secret);
         if (used_up->key_hash == key->hash && secret_same(&used_up->secret, secret))
@@ -32,12 +33,12 @@ static struct used_up *find(const struct core *core, const struct key *key,
 static void forget(struct core *core, struct used_up *used_up)
 {
     hash_remove(&core->used_up_by_secret, &used_up->by_secret,
-                hash_of(core, used_up->key_hash, &used_up->secret));
+                used_up_hash(core, used_up->key_hash, &used_up->secret));
     list_remove(&used_up->link);
     slots_give(&core->used_up, used_up);
 }
 
-static struct used_up *oldest(const struct core *core)
+static struct used_up *used_up_oldest(const struct core *core)
 {
     struct link *link = list_first(&core->used_up_order);
     return link == NULL ? NULL : CONTAINER_OF(link, struct used_up, link);
@@ -45,23 +46,24 @@ static struct used_up *oldest(const struct core *core)
 
 bool used_up_has(const struct core *core, const struct key *key, const struct secret *secret)
 {
-    const struct used_up *used_up = find(core, key, secret);
+    const struct used_up *used_up = used_up_find(core, key, secret);
     return used_up != NULL && instant_before(core->now, used_up->until);
 }
 
 void used_up_add(struct core *core, const struct key *key, const struct secret *secret)
 {
-    struct used_up *used_up = find(core, key, secret);
+    struct used_up *used_up = used_up_find(core, key, secret);
     if (used_up != NULL)
         forget(core, used_up);
-    while ((used_up = oldest(core)) != NULL && (core->used_up.taken == core->used_up.count ||
-                                                !instant_before(core->now, used_up->until)))
+    while (
+        (used_up = used_up_oldest(core)) != NULL &&
+        (core->used_up.taken == core->used_up.count || !instant_before(core->now, used_up->until)))
         forget(core, used_up);
     int64_t ms = core->wait_ms_max > USED_UP_MS_MIN ? core->wait_ms_max : USED_UP_MS_MIN;
     used_up = slots_take(&core->used_up);
     *used_up = (struct used_up){
         .key_hash = key->hash, .secret = *secret, .until = instant_after_ms(core->now, ms)};
-    hash_add(&core->used_up_by_secret, &used_up->by_secret, hash_of(core, key->hash, secret));
+    hash_add(&core->used_up_by_secret, &used_up->by_secret, used_up_hash(core, key->hash, secret));
     list_append(&core->used_up_order, &used_up->link);
 }
 

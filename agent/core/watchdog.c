@@ -514,7 +514,8 @@ void watchdog_renew(struct core *core, struct lock *lock, struct core_request *r
 
 bool core_is_doubtful(const struct noted_hold *hold)
 {
-    return !hold->delivered && hold->terms.renew == RENEW_AGENT && hold->words.idempotency.len == 0;
+    return !hold->delivered && hold->terms.renew == RENEW_AGENT &&
+           hold->metadata.idempotency.len == 0;
 }
 
 static void take_noted(struct core *core, struct lock *lock, const struct noted_hold *noted)
@@ -522,7 +523,7 @@ static void take_noted(struct core *core, struct lock *lock, const struct noted_
     CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_RELEASING);
     lock->token = noted->token;
     lock->terms = noted->terms;
-    lock_keep_words(core, lock, &noted->words);
+    lock_keep_metadata(core, lock, &noted->metadata);
     /* A journal does not contain it. */
     lock->terms.max_hold_ms = lock_policy(core, lock)->max_hold_ms;
     if (core_is_doubtful(noted))

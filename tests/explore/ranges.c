@@ -73,9 +73,10 @@ static void list_tables(struct ranges *ranges, struct core *core)
     ranges_add(ranges, core->requests, core->requests_used * sizeof core->requests[0]);
     for (unsigned size = 0; size < NAME_SIZES; size++)
         add_slots(ranges, &core->names.sizes[size]);
-    add_slots(ranges, &core->contests);
-    add_slots(ranges, &core->errands);
-    add_slots(ranges, &core->words);
+    add_slots(ranges, &core->contentions);
+    add_slots(ranges, &core->pending);
+    add_slots(ranges, &core->metadata);
+    add_slots(ranges, &core->used_up);
     add_places(ranges, core, &core->timers);
     add_places(ranges, core, &core->renewals);
 }
@@ -105,6 +106,7 @@ void ranges_of_core(struct ranges *ranges, struct core *core)
     add_buckets(ranges, &core->keys_by_name);
     add_buckets(ranges, &core->locks_by_token);
     add_buckets(ranges, &core->locks_by_secret);
+    add_buckets(ranges, &core->used_up_by_secret);
     add_heap(ranges, &core->timers);
     add_heap(ranges, &core->renewals);
 }
@@ -156,9 +158,10 @@ uint64_t core_hash(struct core *core)
     ADD_FROM_TO(&ranges, core, offsetof(struct core, keys_used), sizeof *core);
     ranges_add(&ranges, core->locks, core->locks_used * core->lock_bytes);
     ranges_add(&ranges, core->requests, core->requests_used * sizeof core->requests[0]);
-    add_slots(&ranges, &core->contests);
-    add_slots(&ranges, &core->errands);
-    add_slots(&ranges, &core->words);
+    add_slots(&ranges, &core->contentions);
+    add_slots(&ranges, &core->pending);
+    add_slots(&ranges, &core->metadata);
+    add_slots(&ranges, &core->used_up);
     /* Neither clock of its last step counts, but how far they are apart: one may be set (R12). */
     int64_t wall_ahead_us = core->wall_us - core->now.us;
     uint64_t hash = hash_more(ranges_hash(0, &ranges), &wall_ahead_us, sizeof wall_ahead_us);

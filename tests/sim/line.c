@@ -26,7 +26,7 @@ static void read_line(const struct core *core, uint8_t group, struct line *ret_l
     struct text key;
     uint32_t cursor = 0;
     ret_line->count = 0;
-    while (ret_line->count < SIM_KEYS && core_next_in_line(core, group, &cursor, &key))
+    while (ret_line->count < SIM_KEYS && core_next_in_queue(core, group, &cursor, &key))
         ret_line->keys[ret_line->count++] = key_number(key);
 }
 

@@ -672,14 +672,14 @@ Test(abundance, r8_what_is_put_off_is_not_late)
     }
 }
 
-/* D9: of 100,000 holds none has what its attempt or its contest needed. */
+/* D9: of 100,000 holds none has what its attempt or its contention needed. */
 Test(abundance, d9_a_hold_has_what_a_hold_needs_alone)
 {
     enum { MANY = 2000, TTL_MS = 30000 };
     hold_many(MANY, TTL_MS);
     step((struct event){.kind = EVENT_TIME});
     cr_assert_eq(rig.core->stats.locks_held, MANY);
-    cr_assert_eq(rig.core->errands.taken, 0);
-    cr_assert_eq(rig.core->contests.taken, 0);
+    cr_assert_eq(rig.core->pending.taken, 0);
+    cr_assert_eq(rig.core->contentions.taken, 0);
     cr_assert_lt(rig.core->lock_bytes + sizeof(struct key), 450);
 }

@@ -78,11 +78,11 @@ static struct effect_hold hold_of(uint32_t slot, const char *key)
                  .max_hold_until = {700 * SECOND},
                  .lease_until = {121 * SECOND},
                  .terms = {.ttl_ms = 30000, .renew = RENEW_AGENT, .count = 2},
-                 .words = {.owner = {20, "an owner, 16 or more"},
-                           .idempotency = {21, "a request, 16 or more"},
-                           .asked = 4711,
-                           .label_len = 2,
-                           .label = "me"}},
+                 .metadata = {.owner = {20, "an owner, 16 or more"},
+                              .idempotency = {21, "a request, 16 or more"},
+                              .asked = 4711,
+                              .label_len = 2,
+                              .label = "me"}},
     };
     memset(effect.hold.token.random, (int)slot + 1, RANDOM_BYTES);
     return effect;
@@ -152,13 +152,13 @@ Test(journal, what_was_noted_is_found_again)
     cr_assert(a->token.fence == 1700000000000000 && a->token.random[0] == 1 &&
               a->token.random[19] == 1);
     cr_assert(a->terms.renew == RENEW_AGENT && a->terms.ttl_ms == 30000 && !a->ended &&
-              !a->adopted && a->words.label_len == 2);
+              !a->adopted && a->metadata.label_len == 2);
     cr_assert(a->acquired_at.us == 90 * SECOND && a->valid_until.us == 120 * SECOND &&
               a->max_hold_until.us == 700 * (int64_t)SECOND && a->lease_until.us == 121 * SECOND);
-    cr_assert(a->terms.count == 2 && a->words.asked == 4711);
-    cr_assert(a->words.owner.len == 20 && a->words.idempotency.len == 21);
-    cr_assert_str_eq(a->words.owner.bytes, "an owner, 16 or more");
-    cr_assert_str_eq(a->words.idempotency.bytes, "a request, 16 or more");
+    cr_assert(a->terms.count == 2 && a->metadata.asked == 4711);
+    cr_assert(a->metadata.owner.len == 20 && a->metadata.idempotency.len == 21);
+    cr_assert_str_eq(a->metadata.owner.bytes, "an owner, 16 or more");
+    cr_assert_str_eq(a->metadata.idempotency.bytes, "a request, 16 or more");
     cr_assert_str_eq(stage.keys[1], "d");
     cr_assert(d->ended && d->released && d->adopted && !a->released);
     cr_assert(d->delivered && !a->delivered);
@@ -457,7 +457,7 @@ Test(journal, the_longest_key_and_label)
     memset(label, 'l', sizeof(label));
     open_it(), read_again();
     struct effect_hold effect = hold_of(0, key);
-    words_set_label(&effect.hold.words, (struct text){label, sizeof(label)});
+    metadata_set_label(&effect.hold.metadata, (struct text){label, sizeof(label)});
     cr_assert(journal_note(stage.journal, &effect));
     restart();
     cr_assert_eq(stage.count, 1);

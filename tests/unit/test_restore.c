@@ -14,7 +14,7 @@ static struct noted_hold a_hold(int64_t valid_ms)
         .key = text("k"),
         .token = {.fence = 77},
         .terms = {.renew = RENEW_AGENT, .ttl_ms = 3000, .count = 1},
-        .words = {.label = "me", .label_len = 2},
+        .metadata = {.label = "me", .label_len = 2},
         .delivered = true,
         .acquired_at = {rig.epoch_us - 1000},
         .valid_until = {rig.epoch_us + valid_ms * 1000},
@@ -319,7 +319,7 @@ Test(restore, r11_an_owner_goes_on_with_its_count)
     acquire_as(1, "k", .owner = text("0123456789abcdef"));
     expect_confirmed(1, ANSWER_REENTERED);
     cr_assert_eq(noted()->hold.terms.count, 2);
-    const struct secret owner = noted()->hold.words.owner;
+    const struct secret owner = noted()->hold.metadata.owner;
     cr_assert(owner.len == 16 && memcmp(owner.bytes, "0123456789abcdef", 16) == 0);
     release(2, "k", token);
     expect_answer(2, ANSWER_RELEASED);
@@ -334,7 +334,7 @@ Test(restore, r11_as_many_releases_as_before)
     struct noted_hold hold = a_hold(2000);
     hold.terms.renew = RENEW_CALLER;
     hold.terms.count = 2;
-    secret_take(&hold.words.owner, text("0123456789abcdef"));
+    secret_take(&hold.metadata.owner, text("0123456789abcdef"));
     restore(hold), at_ms(1);
     acquire_as(1, "k", .owner = text("0123456789abcdef"));
     expect_confirmed(1, ANSWER_REENTERED);
@@ -353,10 +353,10 @@ Test(restore, d3_a_request_that_is_asked_again_after_a_restart)
     begin_with_journal();
     granted((struct event_acquire){.ttl_ms = 3000, .idempotency = text("0123456789abcdef")});
     struct noted_hold hold = a_hold(2000);
-    hold.words.asked = noted()->hold.words.asked;
-    cr_assert_eq(noted()->hold.words.idempotency.len, 16);
+    hold.metadata.asked = noted()->hold.metadata.asked;
+    cr_assert_eq(noted()->hold.metadata.idempotency.len, 16);
     begin_with_journal();
-    secret_take(&hold.words.idempotency, text("0123456789abcdef"));
+    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
     hold.terms.renew = RENEW_CALLER;
     restore(hold), at_ms(1);
     acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
@@ -462,7 +462,7 @@ Test(restore, what_can_be_asked_for_again_goes_on)
     begin_with_journal();
     struct noted_hold hold = a_hold(2000);
     hold.delivered = false;
-    secret_take(&hold.words.idempotency, text("0123456789abcdef"));
+    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
     cr_assert(!core_is_doubtful(&hold));
     restore(hold), at_ms(1);
     expect_send(OP_RENEW, ALL);

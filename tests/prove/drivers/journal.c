@@ -29,7 +29,7 @@ int main(void)
     is_a_journals(&header, (size_t)ANY(0, CELL));
     if (is_ours(&journal, (uint32_t)ANY(0, LIMIT_LOCK_SLOTS - 1), &record, now)) {
         struct noted_hold hold = hold_of(&record);
-        record_of(&journal, 0, &(struct noted_hold){.key = hold.key, .words = hold.words});
+        record_of(&journal, 0, &(struct noted_hold){.key = hold.key, .metadata = hold.metadata});
     }
     return 0;
 }
