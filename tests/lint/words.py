@@ -71,7 +71,7 @@ STRINGS = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
 COMMENT_OF_C = re.compile(rf"(?P<comment>/\*.*?\*/|//[^\n]*)|{STRINGS}", re.S)
 COMMENT_OF_LUA = re.compile(rf"(?P<comment>--\[\[.*?\]\]|--[^\n]*)|{STRINGS}", re.S)
 FENCE = re.compile(r" *```")
-QUOTED = re.compile(r"`[^`]*`|\[[^\]]*\]\(#[^)]*\)")  # `code`, and links to headings of the page
+QUOTED = re.compile(r"`[^`]*`|<!--.*?-->|\[[^\]]*\]\(#[^)]*\)")  # `code`, and links to headings of the page
 PRINTED = re.compile(r"<!-- table: \w+ -->\n.*?<!-- end -->\n", re.S)
 
 

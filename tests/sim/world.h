@@ -67,7 +67,7 @@ enum {
 enum assumption {
     ASSUME_ALL,
     BREAK_DRIFT,        /* A1: clock rates differ by more than the drift allowed for */
-    BREAK_DATA_LOSS,    /* A2: masters restart empty, and nobody guards */
+    BREAK_DATA_LOSS,    /* A2: masters restart empty, without a guard */
     BREAK_ROLLBACK,     /* A2: masters restart with an older state of their own, marker and all */
     BREAK_CLOCK_JUMP,   /* A3: masters' clocks jump forward */
     BREAK_DISAGREEMENT, /* A4: every other agent uses another prefix */

@@ -27,7 +27,7 @@ const struct script scripts[] = {
      .is_slow = true,
      .least = {.answered = 10, .told = 20}},
     {.name = "guard_turn",
-     .what = "masters restart empty, one after the other, and what is in flight comes late",
+     .what = "masters restart empty, one after the other, and replies in flight come late",
      .masters = 3,
      .quorum = 2,
      .is_old = true,
