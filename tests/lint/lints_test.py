@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Shows of the lints of names, sizes, circles and assertions that each can fail, and only then."""
+"""Shows that each lint (names, sizes, circles, assertions, words) can fail, and only then."""
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -10,6 +12,7 @@ import asserts
 import circles
 import names
 import sizes
+import words
 
 
 class Lints(unittest.TestCase):
@@ -168,6 +171,128 @@ class Lints(unittest.TestCase):
             '    CORE_ASSERT(strlen(a) == (b != c) && !"a = b()");\n    read(0, b, 1);\n}\n',
         )
         self.assertEqual(asserts.findings(self.top), [])
+
+    # ---- words ----
+
+    def constructs(self, path):
+        """(line, construct) of each finding of a file."""
+        return [(line, name) for line, name, *_ in words.findings(self.top).get(path, [])]
+
+    def words(self, *options):
+        """(exit code, output) of the program."""
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            return words.main([self.top, *options]), output.getvalue()
+
+    def test_each_construct_of_the_table_is_refused(self):
+        bent = {
+            "where": "It is renewed where nobody looks",
+            "can not": "It can not fail.",
+            "for ever": "It waits for ever.",
+            "else": "It is granted, else refused.",
+            "free relative": "It deletes what is left.",
+            "free relative of persons": "So who waits is granted.",
+            "whoever": "A grant for whoever asks.",
+            "that which": "A lease of that which ended.",
+            "who of a machine": "An agent who waits.",
+            "somebody": "A lock that nobody holds.",
+            "stands": "The number stands in the value.",
+            "in line": "A caller in line.",
+            "errand": "The errand of a lock.",
+            "contest": "The contest of a key.",
+            "heir": "The heir of a hold.",
+            "turn of the loop": "One turn of the event loop.",
+            "under way": "A round is under way.",
+            "heard": "A vote that was heard.",
+        }
+        for text in (
+            "agent who waits",
+            "It shows\nwhat\nis left.",
+            "The caller, whatever it is.",
+            "It deletes what the master has.",
+            "Turns of a loop.",
+        ):
+            self.write("docs/a.md", text + "\n")
+            self.assertNotEqual(self.constructs("docs/a.md"), [], text)
+        self.assertEqual(set(bent), {name for name, *_ in words.REFUSED})
+        for name, text in bent.items():
+            self.write("docs/a.md", text + "\n")
+            self.assertIn((1, name), self.constructs("docs/a.md"), text)
+
+    def test_plain_words_places_code_and_questions_are_not_refused(self):
+        self.write(
+            "docs/a.md",
+            "# What is promised\n\nThe file from where it is read, and the folder where it is.\n"
+            "A caller that waits says who has it, and it shows what the master has.\n"
+            "`what is where` is code, and so is\n\n```\nnobody stands in line\n```\n"
+            "- [What is kept](#what-is-kept), by somebodyelse\n"
+            "<!-- table: metrics -->\n| what is lost |\n<!-- end -->\n",
+        )
+        self.assertEqual(self.constructs("docs/a.md"), [])
+
+    def test_comments_of_each_language_are_read_and_code_is_not(self):
+        self.write(
+            "agent/a.c",
+            'char *at = "what is it"; /* A key\n * that nobody holds. */\n'
+            "int what_is; // It can not be.\nint a; /* of those, */\nint b; /* Of a, b or c. */\n",
+        )
+        self.assertEqual(
+            self.constructs("agent/a.c"),
+            [
+                (2, "somebody"),
+                (3, "can not"),
+                (4, "begins in the middle"),
+                (4, "ends in the middle"),
+                (5, "begins in the middle"),
+            ],
+        )
+        self.write("agent/a.lua", "local a = 'what is it' -- a key that\n-- nobody holds\n")
+        self.assertEqual(self.constructs("agent/a.lua"), [(2, "somebody")])
+        self.write(
+            "tests/a.py",
+            '"""A test for\nwhoever reads."""\n\n\ndef a():\n    """Nobody."""\n'
+            '    return "what is it"  # what it is\n',
+        )
+        self.assertEqual(
+            self.constructs("tests/a.py"),
+            [(2, "whoever"), (6, "somebody"), (7, "free relative")],
+        )
+
+    def test_two_lines_make_one_sentence_and_two_paragraphs_do_not(self):
+        self.write("docs/a.md", "A lock that it gives to what\nis next.\n\nIt asks what\n\nis.\n")
+        self.assertEqual(self.constructs("docs/a.md"), [(1, "free relative")])
+
+    def test_the_list_is_a_ratchet(self):
+        self.write("agent/a.c", "/* Nobody. */\n/* Somebody. */\n")
+        self.assertEqual(self.words()[0], 1)
+        self.assertEqual(self.words("--write")[0], 0)  # the first list has today's counts
+        self.assertEqual(words.allowed(self.top), {"agent/a.c": 2})
+        self.assertEqual(self.words()[0], 0)
+        self.write("agent/a.c", "/* Nobody. */\n")
+        code, output = self.words()
+        self.assertEqual(code, 1)
+        self.assertIn("agent/a.c has 1 findings, not 2: lower it (--write)", output)
+        self.assertEqual(self.words("--write")[0], 0)
+        self.assertEqual(words.allowed(self.top), {"agent/a.c": 1})
+        self.write("agent/a.c", "/* Nobody. */\n/* Somebody. */\n")
+        self.write("agent/b.c", "/* Nobody. */\n")
+        self.assertEqual(self.words("--write")[0], 1)  # no count is raised, and none is added
+        self.assertEqual(words.allowed(self.top), {"agent/a.c": 1})
+        self.write("agent/a.c", "/* A caller. */\n")
+        self.write("agent/b.c", "/* A caller. */\n")
+        self.assertEqual(self.words("--write")[0], 0)
+        self.assertEqual(words.allowed(self.top), {})
+
+    def test_a_page_is_never_in_the_list(self):
+        self.write("docs/a.md", "Nobody.\n")
+        self.assertEqual(self.words("--write")[0], 1)
+        self.assertEqual(words.allowed(self.top), {})
+        self.write("tests/lint/words.txt", "docs/a.md 1\n")
+        code, output = self.words()
+        self.assertEqual(code, 1)
+        self.assertIn("docs/a.md may not be in the list", output)
+
+    def test_a_tree_without_pages_and_sources_is_not_well(self):
+        self.assertEqual(self.words(), (1, "no files found\n"))
 
     def test_a_build_without_objects_is_not_well(self):
         self.write("build/compile_commands.json", "[]")

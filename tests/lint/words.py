@@ -20,7 +20,7 @@ import tokenize
 LIST = "tests/lint/words.txt"
 PLACES = (".ci", "agent", "api", "config", "deploy", "docs", "tests")  # and the files at the top
 LEFT_OUT = ("tests/fuzz/corpus", "tests/fuzz/dict")
-PLAIN = re.compile(r"docs/[^/]*\.md|README\.md")  # pages which the list may not name
+PLAIN = re.compile(r".*\.md")  # the list may not name a page
 
 PLACE = (
     "address|at|column|connection|file|folder|from|header|host|is|knows?|line|machine|named?|page|"
@@ -33,6 +33,10 @@ MACHINE = (
 BEGINS = (
     r"(?:^|[.;:,(|] |- |\b(?:so|and|but|for|as|than|if|when|while|because|that|of|with|to|by|nor|or"
     r"|only) )"
+)
+# A verb before "what" that makes it a question in another sentence.
+ASKED = "".join(
+    rf"(?<!\b{verb} )" for verb in "say says said know knows known show shows lists states".split()
 )
 # (name, regular expression, the plain form)
 REFUSED = [
@@ -48,6 +52,12 @@ REFUSED = [
         r"gives?|gave|makes?|made|takes?|took|keeps?|kept)\b",
         "name the subject",
     ),
+    (
+        "free relative",
+        rf"{ASKED}\bwhat (?:the|a|an|another|others?|all|most|java|redis|agents?|masters?|callers?"
+        r"|clients?|scripts?|tests?|libmicrohttpd)\b",
+        "name the subject",
+    ),
     ("free relative of persons", rf"{BEGINS}who\b", "name the subject: a caller that"),
     ("whoever", r"\b(?:who|what|which|when)(?:so)?ever\b", "name the subject"),
     ("that which", r"\bthat which\b", "name the subject"),
@@ -58,8 +68,13 @@ REFUSED = [
     ("errand", r"\berrands?\b", "pending operation"),
     ("contest", r"\bcontests?\b", "contention"),
     ("heir", r"\bheirs?\b", "next holder"),
+    ("under way", r"\bunder way\b", "in flight"),
     ("heard", r"\b(?:hears?|heard)\b", "receives, learns, is reported"),
-    ("turn of the loop", r"\bturns? of (?:the |its |a |one )?loop\b", "iteration of the loop"),
+    (
+        "turn of the loop",
+        r"\bturns? of (?:the |its |a |one )?(?:event )?loop\b",
+        "iteration of the loop",
+    ),
 ]
 # Of each comment of a C file.
 REFUSED_IN_C = [
@@ -71,7 +86,9 @@ STRINGS = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
 COMMENT_OF_C = re.compile(rf"(?P<comment>/\*.*?\*/|//[^\n]*)|{STRINGS}", re.S)
 COMMENT_OF_LUA = re.compile(rf"(?P<comment>--\[\[.*?\]\]|--[^\n]*)|{STRINGS}", re.S)
 FENCE = re.compile(r" *```")
-QUOTED = re.compile(r"`[^`]*`|<!--.*?-->|\[[^\]]*\]\(#[^)]*\)")  # `code`, and links to headings of the page
+QUOTED = re.compile(
+    r"`[^`]*`|<!--.*?-->|\[[^\]]*\]\(#[^)]*\)"
+)  # `code`, and links to headings of the page
 PRINTED = re.compile(r"<!-- table: \w+ -->\n.*?<!-- end -->\n", re.S)
 
 
@@ -205,7 +222,7 @@ def allowed(top):
 
 
 def judge(found, counts):
-    """What is wrong with the tree, as lines."""
+    """The faults of the tree, as lines."""
     wrong = []
     for path in sorted(found.keys() | counts.keys()):
         seen, count = found.get(path, []), counts.get(path, 0)
@@ -232,6 +249,7 @@ def lowered(found, counts):
 
 
 def write(top, counts):
+    os.makedirs(os.path.dirname(os.path.join(top, LIST)), exist_ok=True)
     lines = [
         "# Findings of tests/lint/words.py that a file may have: words.py TOP --write lowers.\n"
     ]
@@ -240,8 +258,8 @@ def write(top, counts):
         file.writelines(lines)
 
 
-def main():
-    top, options = sys.argv[1], sys.argv[2:]
+def main(arguments):
+    top, options = arguments[0], arguments[1:]
     found, counts = findings(top), allowed(top)
     if found is None:
         print("no files found")
@@ -261,4 +279,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
