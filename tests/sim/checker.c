@@ -1,57 +1,53 @@
 /* The promises of D1 and D4, checked at the seams from the outside, after every step.
  *
- *   C1  at most one holder per key inside the validity windows that agents report: every report
+ *   C1  At most one holder per key inside the validity windows that agents report. Every report
  *       opens or extends a window [now, valid_until on the agent's clock) in real time, and two
- *       open ones of a key are a violation. A token is one hold, at however many agents its holder
- *       went to: its window lasts as long as the last of them has said (D3)
- *   C2  fencing numbers of one key's grants rise strictly, in the order of the grants, and an
- *       adopted number is the last that was granted (R12)
- *   C3  a register that rejects lower tokens never loses a write: each holder reads it when it is
- *       granted and writes later, also long after its lease; a write that is accepted must be based
- *       on the write before it
- *   C4  no wrong token ever succeeds, no right one is called wrong (R10): each request knows what
- *       its token is
- *   C5  nothing is promised or listed as held after its validity or its loss; `lost` is said in
+ *       open windows of a key are a violation. A token is one hold, also if its holder went to
+ *       several agents: its window lasts until the latest end that any of them has reported (D3).
+ *   C2  The fencing numbers of a key's grants rise strictly, in the order of the grants, and an
+ *       adopted number is the last one that was granted (R12).
+ *   C3  A register that refuses smaller numbers never loses a write. Each holder reads it when it
+ *       is granted and writes later, also long after its lease. A write that is accepted must be
+ *       based on the write before it.
+ *   C4  No wrong token ever succeeds, and no right one is called wrong (R10). Each request knows
+ *       whether its token is right.
+ *   C5  Nothing is promised or listed as held after its validity or its loss. `lost` is reported in
  *       time, at the latest in the first step after the end (R7, R14): the agents' lists are read
- *       after every step. And no hold is listed with more masters that confirmed it than have its
- *       key
- *   C6  in a healed world a waiter wins within ttl + guard + back-off + 3 round trips, and no key
- *       is left ttl + 1 s after the last holder
- *   C7  exactly one answer per request, of its kind and in its time, no grant after a cancel;
- *       tables are bounded, their counts are right, and all of it comes to rest
- *   C8  no key of a failed or ended attempt is on a reachable master 3 round trips later (R5, R6):
- *       asked of the masters after each such attempt of the healed phase, and for those of the
- *       faulty phase once all masters are reachable again
- *   C9  a hold's fencing number, its max_hold and its validity are never taken back (R7): each
- *       report is held against the one before it
- *   C10 no key is deleted inside a validity that was reported but at its holder's wish: the masters
- *       report each deletion; and so no living hold is called taken. Where its holder went to
- *       several agents, an earlier one may delete what still bears its own name, as long as no
- *       quorum is free by that (D3)
- *   C11 those of an agent who wait for a key get it in the order in which they came (R9); and where
- *       the order is fair, in a healed world those of all agents do (turns.c); where it is any,
- *       agents take turns (wakes.c)
- *   C12 where masters are away one at a time, so that a quorum could carry every hold at every
- *       moment, none is lost; and no renewal that begins after a release was answered, at whatever
- *       agent, succeeds (R7)
+ *       after every step. No hold is listed with more confirmed masters than have its key.
+ *   C6  In a healed world a waiter wins within ttl + guard + back-off + 3 round trips, and no key
+ *       is left ttl + 1 s after the last holder.
+ *   C7  Every request gets exactly one answer, of its kind and in its time, and no grant after a
+ *       cancel. Tables are bounded, their counts are right, and all comes to rest.
+ *   C8  No key of a failed or ended attempt is on a reachable master 3 round trips later (R5, R6).
+ *       The masters are asked after each such attempt of the healed phase, and for those of the
+ *       faulty phase once all masters are reachable again.
+ *   C9  A hold's number, its max_hold and its validity are never taken back (R7): each report is
+ *       compared with the one before it.
+ *   C10 No key is deleted inside a validity that was reported, but by its holder's wish: the
+ *       masters report each deletion. So no living hold is called taken. If the holder went to
+ *       several agents, an earlier one may delete keys that still bear its own name, as long as no
+ *       quorum is free by that (D3).
+ *   C11 The waiters of one agent get the key in the order in which they came (R9). With order fair
+ *       so do those of all agents, in a healed world (turns.c). Without it agents take turns
+ *       (wakes.c).
+ *   C12 With masters away one at a time no hold is lost that a quorum could carry at every moment;
+ *       and no renewal that begins after a release was answered, at any agent, succeeds (R7).
+ *   C13 No key waits while a round may begin, and rounds begin in the order in which keys needed
+ *       them (line.c).
+ *   C14 No reader's window meets a writer's (R17). In a healed world neither mode waits for longer
+ *       than the earlier waiters need, one after another (R18).
+ *   C15 Of a semaphore never more are held than it has permits, each in a slot of its own. A call
+ *       without wait is refused only if no slot was free all the time (R20).
+ *   C16 A read's number is at least that of each write before it and below each later one's (R19).
+ *       The register of C3 shows a reader the same for as long as it takes its number.
+ *   C17 Each key that a single master's agents promise is on as many replicas as are asked for,
+ *       until the end of the promise. For max_ttl after one of them was promoted nothing is granted
+ *       except a hand-over by its holder (R21).
+ *   C18 Beside Java an agent stores one holder, counted once, with its mode and an end, and changes
+ *       nothing that Java has stored (R22).
  *
- *   C15 of a semaphore never more are held than it has permits, each in a slot of its own; and who
- *       does not wait is refused only where no slot was free all the time (R20)
- *
- *   C13 nobody waits for a place for its round that is free, and places are given in the order of
- *       coming (line.c)
- *   C14 where readers share a key, no reader's window meets a writer's (R17); and in a healed world
- *       neither mode waits for longer than the line before it needs, held in turn (R18)
- *   C16 a read's number is at least that of each write before it, and below each later one's (R19);
- *       and the register of C3 shows a reader the same as long as it takes its number
- *   C17 where a single master has replicas, what is promised is on as many of them as are asked
- *       for, until the end of the promise; and for max_ttl after one of them was promoted it grants
- *       nothing but what its holder hands on (R21)
- *   C18 what agents store beside Java is one holder, counted once, with its mode and an end; and
- *       they change nothing of what Java has (R22)
- *
- * Nothing but its holder's wish ends a window early: also when the agent has said `lost`, nobody
- * else may have the lock before the window is over. */
+ * Only the holder's wish ends a window early. If the agent has said `lost`, no other caller may
+ * have the lock before the window is over. */
 #include "checker.h"
 
 #include <stdarg.h>

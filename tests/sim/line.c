@@ -1,12 +1,12 @@
-/* Who waits for a place for its round (C13, R16), looked at after every step of a core:
+/* The queue of rounds (C13, R16), checked after every step of a core:
  *
- *   nobody waits for a place that is free, once what was sent is written; nor does a guest, and no
- *   more of them are in flight than there are places
- *   those who wait have their places in the order in which they came: what a step leaves of a line
- *   is its end, in its order, and before those who came in that step
- *   where the masters are quick and somebody waits, the limit grows
+ *   - No key and no guest waits while a round may begin, once the sent bytes are written. No more
+ *     guests are in flight than the limit allows.
+ *   - Rounds begin in the order in which keys needed them: the rest of a queue after a step is its
+ *     end, in its order, and before the keys that came in that step.
+ *   - The limit grows while the masters are quick and a key waits.
  *
- * That nobody who wants a key is forgotten as it leaves the line is invariant 10 of the core. */
+ * Invariant 10 of the core says that no waiter is forgotten as its key leaves the queue. */
 #include "world.h"
 
 #include <string.h>

@@ -1,10 +1,12 @@
-/* Whose turn it is, where the order is fair (C11 over all agents, R9). Looked at in a healed world,
- * where nothing takes longer than it should:
+/* The order over all agents, with order fair (C11, R9). Checked in a healed world, in which nothing
+ * takes longer than it should:
  *
- *   nobody is granted a key before one who came earlier and waits still, but for the difference of
- *   the clocks who comes to an agent where nobody waits has a higher number than those whose
- *   tickets a quorum had then, whatever the clocks say a ticket withholds votes only while somebody
- *   waits for the key at its agent, and a little longer; and only while its agent reaches a quorum
+ *   - No caller is granted a key before one that came earlier and still waits, except within the
+ *     difference of the clocks.
+ *   - The first waiter of an agent has a higher number than the tickets that a quorum had then, no
+ *     matter what time the clocks show.
+ *   - A ticket withholds votes only while a caller waits for the key at its agent, and a little
+ *     longer; and only while its agent reaches a quorum.
  *
  * One agent may be far from so many masters that no quorum answers it in time: its waiters get
  * nothing, and the others must not suffer for it (C6). */

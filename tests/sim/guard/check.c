@@ -1,8 +1,8 @@
 /* The properties of the guard (docs/design.md, D11):
  *
  *   C1  one holder at a time; C2 numbers that are answered rise
- *   G3  all guards end, telling and guessing as well, and everybody sees it
- *   G4  no vote is heard before the core has been told of the epoch that it is of (R7)
+ *   G3  all guards end, telling and guessing as well, and every agent sees it
+ *   G4  no vote is counted before the core has been told of the epoch that it is of (R7)
  *   G5  of the masters that remember at most N - Q have a top below a number that was answered
  *   G6  the vote is `=<run>:<epoch>:<floor>` of the marker
  *   G7  a master that forgot has no vote before the longest lease of any agent that could have got
@@ -10,14 +10,14 @@
  *       vote until then
  *   G8  at a master that votes, and is asked for its marker, a max_ttl that no agent has any more
  *       falls back within 2 x (max_ttl + 10 s)
- *   G9  nobody guesses while enough others that remember have answered it for 3 s
+ *   G9  no agent guesses while enough others that remember have answered it for 3 s
  *
  * A master remembers if it has not forgotten, or has been told since: by the world's own account of
- * what was lost. What is not held, by the assumptions of D1:
+ * the losses. These are no violations, by the assumptions of D1:
  *   A3  a master's clock that is set forward ends its leases and its guard early: not C1 of holds
  *       that were there then, and not G7 of that master. So does data of another master whose clock
  *       is behind.
- *   A6  a guess: not G5 and C2 of the numbers before it, if it is below them; where agents have
+ *   A6  a guess: not G5 and C2 of the numbers before it, if it is below them; if agents have
  *       unequal max_ttl not C1 and G7, until all leases from before it have ended. With --break A6
  *       and --keep A6 a guess excuses nothing. */
 #include <inttypes.h>
