@@ -296,7 +296,7 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k", JSON, "{\"ttl\":\"3s\",\"ttl\":\"4s\"}", "ttl", "came twice");
     refused("POST /locks/k", JSON, "{\"tll\":\"3s\"}", "tll", "did you mean ttl?");
     refused("POST /locks/k", JSON, "{\"ttl\":\"3s\"", "", "the body is not JSON");
-    refused("POST /locks/k", JSON, "[\"ttl\"]", "", "no object");
+    refused("POST /locks/k", JSON, "[\"ttl\"]", "", "not an object");
     refused("POST /locks/k", JSON, "{\"label\":\"a\\u0000b\"}", "", "the body is not JSON");
     refused("POST /locks/k?%FF=1", "", "", "", "not known here");
     refused("POST /locks/k?%zz=1", "", "", "%zz", "percent-encoding");
