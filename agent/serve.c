@@ -120,14 +120,14 @@ static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_st
                   state == REDIS_GUARDED && view.guarded_ms > 0 ? 5 : 4);
 }
 
-/* Logs that this agent's clock differs from most masters', which agree (D5.4), or that it agrees
+/* Logs that this agent's clock is off from most masters', which agree (D5.4), or that it agrees
  * again. */
 static void clock_is_off(void *arg, uint8_t group, int64_t offset_us)
 {
     const struct agent *agent = arg;
     log_event(offset_us == 0 ? LOG_INFO : LOG_WARN,
               offset_us == 0 ? "clock agrees with most masters' again"
-                             : "clock differs from most masters'",
+                             : "clock is off from most masters'",
               LOG_TEXT_FIELD("group", agent->config->groups[group].name),
               LOG_INT_FIELD("offset_ms", offset_us / 1000));
 }

@@ -146,7 +146,7 @@ static void on_clock(void *arg, uint8_t group, int64_t offset_us)
 {
     (void)arg;
     if (offset_us != 0)
-        log_event(LOG_WARN, "clock differs from most masters'",
+        log_event(LOG_WARN, "clock is off from most masters'",
                   LOG_TEXT_FIELD("group", session.config->groups[group].name),
                   LOG_INT_FIELD("offset_ms", offset_us / 1000));
 }
