@@ -584,6 +584,7 @@ Test(owner, d3_a_bound_hold_that_was_lost_comes_back_as_a_plain_lease)
     reply(OP_ADOPT, ALL, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
     cr_assert_not(rig.answer.hold.bound);
+    cr_assert_eq(rig.answer.hold.renew, RENEW_CALLER, "no connection tells when its caller dies");
     rig.count = 0;
     renew_as(2, "k", token, .renew = RENEW_CALLER);
     expect_send(OP_RENEW, ALL);
