@@ -289,19 +289,21 @@ Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* One round trip is 4 to 5 ms, and ten agents wait. */
-Test(messages, r9_agents_that_hear_the_same_message_spread)
+/* One round trip is 4 to 5 ms, and ten agents wait. So many are named by a message, and by a
+ * refusal. */
+static void expect_spread(uint32_t by_message, uint32_t by_refusal)
 {
     int64_t longest_us = 0, shortest_us = INT64_MAX;
+    struct event_reply refusal = {.vote = VOTE_TAKEN, .pttl_ms = 50000, .agents = by_refusal};
     begin_waiting();
     for (int i = 0; i < 40; i++) {
-        channel("k", EVENT_MESSAGE, 0x07, 10);
+        channel("k", EVENT_MESSAGE, 0x07, by_message);
         int64_t heard_us = rig.now_us;
         let_time_pass_until(OP_ACQUIRE, 100);
         int64_t after_us = rig.now_us - heard_us;
         expect_send(OP_ACQUIRE, ALL);
         at_us(rig.now_us + 4000);
-        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        reply_with(OP_ACQUIRE, 0x07, refusal);
         expect_send(OP_RELEASE, 0x18);
         longest_us = after_us > longest_us ? after_us : longest_us;
         shortest_us = after_us < shortest_us ? after_us : shortest_us;
@@ -309,6 +311,17 @@ Test(messages, r9_agents_that_hear_the_same_message_spread)
     cr_assert_leq(longest_us, 51000);
     cr_assert_geq(longest_us, 15000);
     cr_assert_leq(shortest_us, 8000);
+}
+
+Test(messages, r9_agents_that_hear_the_same_message_spread)
+{
+    expect_spread(10, 0);
+}
+
+/* R22: a message of Redisson's names no number, but each refusal does. */
+Test(messages, r22_agents_spread_by_what_a_refusal_has_told)
+{
+    expect_spread(0, 10);
 }
 
 /* A master may say what it likes of how many listen, and nothing else wakes. */
