@@ -218,3 +218,30 @@ Test(fence, r12_each_item_of_a_call_has_its_own_number)
     expect_each(OP_RELEASE, items, VOTE_YES, numbers);
     end(&one);
 }
+
+/* R12: however a lock is stored, a repair keeps its number for the retention at least, and for no
+ * less than it was kept before. */
+Test(fence, r12_a_repair_keeps_a_number_for_no_less_than_before)
+{
+    static const enum form forms[] = {FORM_PLAIN, FORM_SHARED, FORM_REDISSON};
+    begin(&one, NULL);
+    for (unsigned i = 0; i < 2 * sizeof(forms) / sizeof(forms[0]); i++) {
+        bool is_gone = i % 2 == 1;
+        struct send_item item = item_of("k", 1, BIG + 1);
+        item.form = forms[i / 2];
+        item.ticket.agent = 1;
+        ask(&one, "FLUSHALL");
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_YES);
+        for (unsigned kept_s = 1; kept_s <= 7200; kept_s += 7199) {
+            if (is_gone)
+                ask(&one, "DEL lock:k");
+            ask(&one, "SET " FENCE " " BIG_TEXT " EX %u", kept_s); /* a number before ours */
+            cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, is_gone ? VOTE_REPAIRED : VOTE_YES);
+            cr_assert_str_eq(ask(&one, "GET " FENCE), "1760000000000001");
+            long long left_ms = ask_number(&one, "PTTL", FENCE),
+                      most_ms = kept_s > 3600 ? kept_s * 1000LL : 3600000;
+            cr_assert(left_ms > most_ms - 60000 && left_ms <= most_ms, "%u: %lld ms", i, left_ms);
+        }
+    }
+    end(&one);
+}
