@@ -154,12 +154,14 @@ static int command_healthcheck(const struct arguments *arguments)
 }
 
 /* Prints a table of docs/ from the tables of the program: `lockagent docs
- * config|sample|metrics|capacity`. */
+ * config|relations|sample|metrics|capacity`. */
 static int command_docs(const struct arguments *arguments)
 {
     const char *what = arguments->word_count == 2 ? arguments->words[1] : "";
     if (strcmp(what, "config") == 0) {
         config_print_markdown(stdout);
+    } else if (strcmp(what, "relations") == 0) {
+        config_print_relations(stdout);
     } else if (strcmp(what, "sample") == 0) {
         config_print_sample(stdout);
     } else if (strcmp(what, "metrics") == 0) {
@@ -170,7 +172,7 @@ static int command_docs(const struct arguments *arguments)
     } else if (strcmp(what, "capacity") == 0) {
         capacity_print_markdown(stdout);
     } else {
-        return wrong_usage("docs takes config, sample, metrics or capacity", NULL);
+        return wrong_usage("docs takes config, relations, sample, metrics or capacity", NULL);
     }
     return EXIT_SUCCESS;
 }

@@ -134,6 +134,8 @@ void config_print(const struct config *config, FILE *out);
  * file. */
 void config_print_markdown(FILE *out);
 void config_print_sample(FILE *out);
+/* Prints the table of all relations between keys as Markdown (for docs/configuration.md). */
+void config_print_relations(FILE *out);
 
 /* Reads a secret from a file, without the trailing newline. Returns its length, or -1 with errno
  * set (EFBIG: too long; EILSEQ: a NUL byte stands in it; config_secret_fault() has the words). */

@@ -205,11 +205,15 @@ const struct config_setting *config_setting_find(const struct config_loading *lo
 bool config_is_set(const struct config_loading *loading, const char *path, size_t index);
 /* It is set, and wrong; that is reported already. */
 bool config_is_bad(const struct config_loading *loading, const char *path, size_t index);
+/* Returns where the key is written; otherwise where its group or policy is, or the file. */
 struct config_place config_place_of(const struct config_loading *loading, const char *path,
-                                    size_t index, struct config_place otherwise);
-/* The path as users write it. */
+                                    size_t index);
+/* Returns the path as users write it. */
 const char *config_path_of(const struct config_loading *loading, const char *path, size_t index,
                            char out[CONFIG_PATH]);
+/* Reports an error of the key. */
+void config_refuse(struct config_loading *loading, const char *path, size_t index,
+                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- groups and policies ---- */
 
@@ -256,9 +260,14 @@ void config_sources_read(struct config_loading *loading, char *const *environmen
  * reported. */
 void config_structure_read(struct config_loading *loading);
 
-/* ---- relations.c: relations ---- */
+/* ---- relations.c: the table of relations between keys ---- */
 
-/* Checks all of them, those of policies too. */
+/* Checks all rows and reports what breaks them; defaults give way. */
 void config_relations_check(struct config_loading *loading);
+
+/* ---- checks.c: all checks between keys ---- */
+
+/* Completes groups and policies, and checks all that must hold between keys. */
+void config_check(struct config_loading *loading);
 
 #endif

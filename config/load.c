@@ -4,7 +4,7 @@
  *   sources     tree -> settings, one per key that is set; here end unknown, doubled and misplaced
  *               keys. Then environment and flags -> settings
  *   values      each setting into its field, over the defaults
- *   relations   what must hold between keys; defaults that depend on other keys
+ *   checks      what must hold between keys; defaults that depend on other keys
  *   changes     (here) against what runs: keys that need a restart; of a reload alone */
 #include "config/internal.h"
 
@@ -179,7 +179,7 @@ static void run_passes(struct config_loading *loading, char *const *environment,
     if (loading->out_of_memory)
         config_report_add(&loading->report, (struct config_place){0}, NULL, "out of memory");
     else if (readable)
-        config_relations_check(loading);
+        config_check(loading);
 }
 
 static bool load(const struct config *running, const char *path, char *const *environment,

@@ -1,739 +1,515 @@
-/* The last pass: what must hold between keys, and the defaults that depend on other keys. A
- * relation is silent where one of its keys is wrong already, and speaks of the key that was
- * written, never of a default that nobody wrote. */
+/* The relations between keys: a table, and one interpreter that checks each row, lets defaults give
+ * way and writes the errors. A relation is silent if one of its keys is wrong already. An error
+ * names a key that was written, if there is one. */
 #include "config/internal.h"
 
+#include <stdarg.h>
 #include <string.h>
 
-#include "config/address.h"
+#include "agent/core/core_assert.h"
+#include "config/units.h"
 
-/* ---- policies ---- */
+/* ---- the table ---- */
 
-/* What must hold within a policy and between policies. */
+enum operation { AT_LEAST, AT_MOST, NEEDS, EXCLUDES };
 
-enum { DURATION = 32 };
-
-static const char *duration(int64_t ms, char text[DURATION])
-{
-    return config_print_duration(ms, text, DURATION);
-}
-
-/* ---- which groups ---- */
-
-static bool add_group(struct config_loading *loading, size_t index, const char *path,
-                      const struct config_node *name)
-{
-    struct core_policy *policy = &loading->config->policies[index].core;
-    char full[CONFIG_PATH], quoted[CONFIG_QUOTED];
-    int group = config_group_find(loading->config, name->text);
-    if (group < 0) {
-        const char *meant = config_group_nearest(loading->config, name->text);
-        if (!loading->groups_unsure)
-            config_report_add(&loading->report, name->place,
-                              config_path_of(loading, path, index, full),
-                              "%s is not a group of redis.groups%s%s%s",
-                              config_quote(name->text, /* is_url= */ false, quoted),
-                              meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "",
-                              meant != NULL ? "?" : "");
-        return false;
-    }
-    for (uint8_t i = 0; i < policy->group_count; i++) {
-        if (policy->groups[i] != group)
-            continue;
-        config_report_add(&loading->report, name->place, config_path_of(loading, path, index, full),
-                          "%s is there twice",
-                          config_quote(name->text, /* is_url= */ false, quoted));
-        return false;
-    }
-    policy->groups[policy->group_count++] = (uint8_t)group;
-    return true;
-}
-
-static void sort_groups(struct core_policy *policy)
-{
-    for (uint8_t i = 1; i < policy->group_count; i++)
-        for (uint8_t j = i; j > 0 && policy->groups[j] < policy->groups[j - 1]; j--) {
-            uint8_t swapped = policy->groups[j];
-            policy->groups[j] = policy->groups[j - 1];
-            policy->groups[j - 1] = swapped;
-        }
-}
-
-/* True when the policy's groups are known. */
-static bool take_named_groups(struct config_loading *loading, size_t index, const char *path)
-{
-    const struct config_setting *setting = config_setting_find(loading, path, index);
-    const struct config_node *first =
-        setting->node->kind == NODE_LIST ? setting->node->first : setting->node;
-    bool ok = true;
-    for (const struct config_node *name = first; name != NULL;
-         name = setting->node == name ? NULL : name->next)
-        ok = add_group(loading, index, path, name) && ok;
-    sort_groups(&loading->config->policies[index].core);
-    return ok;
-}
-
-static bool take_default_group(struct config_loading *loading, size_t index,
-                               struct config_place place)
-{
-    struct config *config = loading->config;
-    int group = config->group_count == 1 ? 0 : config_group_find(config, "main");
-    char path[CONFIG_PATH];
-    if (group >= 0) {
-        config->policies[index].core.groups[0] = (uint8_t)group;
-        config->policies[index].core.group_count = 1;
-        return true;
-    }
-    if (loading->groups_unsure || config->group_count == 0)
-        return false;
-    if (index < loading->policies_written)
-        config_report_add(
-            &loading->report, place, config_path_of(loading, "policies[].group", index, path),
-            "missing; it has a default only where a group is called main or is the only one");
-    else
-        config_report_add(&loading->report, place, "policies",
-                          "no group for the other keys: call one main, or end the list with a "
-                          "policy for `*` that names its group");
-    return false;
-}
-
-static bool take_groups(struct config_loading *loading, size_t index, struct config_place place)
-{
-    char path[CONFIG_PATH];
-    bool one = config_is_set(loading, "policies[].group", index),
-         several = config_is_set(loading, "policies[].groups", index);
-    if (config_is_bad(loading, "policies[].group", index) ||
-        config_is_bad(loading, "policies[].groups", index))
-        return false;
-    if (one && several) {
-        config_report_add(&loading->report,
-                          config_place_of(loading, "policies[].groups", index, place),
-                          config_path_of(loading, "policies[].groups", index, path),
-                          "can not stand beside group; allowed: one of the two");
-        return false;
-    }
-    if (one || several)
-        return take_named_groups(loading, index, one ? "policies[].group" : "policies[].groups");
-    return take_default_group(loading, index, place);
-}
-
-/* ---- what is matched ---- */
-
-/* True when `wide` matches every key that `narrow` does. Matches one pattern against the other:
- * what a `*` takes may hold the other's `*` and `?`, what a `?` takes may not be a `*`. Some hidden
- * policies are not found, but none is called hidden that is not. */
-static bool covers(const char *wide, const char *narrow)
-{
-    const char *star = NULL, *resume = NULL;
-    while (*narrow) {
-        if (*wide == '*') {
-            star = wide++;
-            resume = narrow;
-        } else if ((*wide == '?' && *narrow != '*') || (*wide == *narrow && *wide != '?')) {
-            wide++;
-            narrow++;
-        } else if (star != NULL) {
-            wide = star + 1;
-            narrow = ++resume;
-        } else {
-            return false;
-        }
-    }
-    while (*wide == '*')
-        wide++;
-    return *wide == '\0';
-}
-
-static void check_match(struct config_loading *loading, size_t index)
-{
-    const struct config *config = loading->config;
-    char path[CONFIG_PATH];
-    config_path_of(loading, "policies[].match", index, path);
-    if (config_is_bad(loading, "policies[]", index) ||
-        config_is_bad(loading, "policies[].match", index))
-        return;
-    if (!config_is_set(loading, "policies[].match", index)) {
-        config_report_add(&loading->report, loading->policy_places[index], path,
-                          "missing; needed is a pattern such as jobs/* or *");
-        return;
-    }
-    for (size_t i = 0; i < index; i++) {
-        if (!config->policies[i].core.match[0] ||
-            !covers(config->policies[i].core.match, config->policies[index].core.match))
-            continue;
-        config_report_add(
-            &loading->report,
-            config_place_of(loading, "policies[].match", index, (struct config_place){0}), path,
-            "never applies: policies[%zu] above matches all of its keys; the first match wins", i);
-        return;
-    }
-}
-
-/* Masters keep fence keys and more under `lockagent:`, where no lock may come to lie. */
-static void check_prefix(struct config_loading *loading, size_t index)
-{
-    static const char ours[] = "lockagent:";
-    const char *prefix = loading->config->policies[index].prefix;
-    char path[CONFIG_PATH];
-    size_t len = strlen(prefix), shared = len < strlen(ours) ? len : strlen(ours);
-    if (len == 0 || strncmp(prefix, ours, shared) != 0)
-        return;
-    config_report_add(
-        &loading->report,
-        config_place_of(loading, "policies[].prefix", index, (struct config_place){0}),
-        config_path_of(loading, "policies[].prefix", index, path),
-        "`%s` can lead into the agent's own keys, lockagent:*; allowed: any other prefix", prefix);
-}
-
-/* ---- times ---- */
-
-/* R1: a lease that four rounds could use up is refused. */
-static void check_ttl_floor(struct config_loading *loading, size_t index,
-                            const struct config_group *group, size_t group_index)
-{
-    const struct core_policy *policy = &loading->config->policies[index].core;
-    char path[CONFIG_PATH], other[CONFIG_PATH], ttl[DURATION], timeout[DURATION];
-    int64_t floor = 4 * (int64_t)group->node_timeout_ms;
-    if (policy->ttl_ms >= floor ||
-        config_is_bad(loading, "redis.groups.<name>.node_timeout", group_index))
-        return;
-    duration(policy->ttl_ms, ttl);
-    duration(group->node_timeout_ms, timeout);
-    config_path_of(loading, "redis.groups.<name>.node_timeout", group_index, other);
-    if (config_is_set(loading, "policies[].ttl", index))
-        config_report_add(
-            &loading->report,
-            config_place_of(loading, "policies[].ttl", index, (struct config_place){0}),
-            config_path_of(loading, "policies[].ttl", index, path), "`%s` is less than 4 x %s (%s)",
-            ttl, other, timeout);
-    else
-        config_report_add(&loading->report,
-                          config_place_of(loading, "redis.groups.<name>.node_timeout", group_index,
-                                          loading->root_place),
-                          other,
-                          "`%s` is more than a quarter of the ttl of the policy for `%s` (%s)",
-                          timeout, policy->match, ttl);
-}
-
-/* R15: the restart guard must know the longest time that a master keeps a key. */
-static void check_lock_delay(struct config_loading *loading, size_t index)
-{
-    struct config *config = loading->config;
-    const struct core_policy *policy = &config->policies[index].core;
-    char path[CONFIG_PATH], delay[DURATION], ttl[DURATION], max[DURATION];
-    bool fits = (int64_t)policy->lock_delay_ms + policy->ttl_ms <= config->max_ttl_ms;
-    if (policy->lock_delay_ms == 0 || fits ||
-        config_is_bad(loading, "policies[].lock_delay", index) ||
-        config_is_bad(loading, "policies[].ttl", index) ||
-        config_is_bad(loading, "limits.max_ttl", 0) || policy->ttl_ms > config->max_ttl_ms)
-        return;
-    config_report_add(
-        &loading->report,
-        config_place_of(loading, "policies[].lock_delay", index, (struct config_place){0}),
-        config_path_of(loading, "policies[].lock_delay", index, path),
-        "`%s` and the ttl (%s) are together more than limits.max_ttl (%s)",
-        duration(policy->lock_delay_ms, delay), duration(policy->ttl_ms, ttl),
-        duration(config->max_ttl_ms, max));
-}
-
-static void check_ttl(struct config_loading *loading, size_t index)
-{
-    struct config *config = loading->config;
-    struct core_policy *policy = &config->policies[index].core;
-    char path[CONFIG_PATH], ttl[DURATION], max[DURATION];
-    config_path_of(loading, "policies[].ttl", index, path);
-    struct config_place place =
-        config_place_of(loading, "policies[].ttl", index, (struct config_place){0});
-    uint32_t delay_ms = policy->lock_delay_ms < config->max_ttl_ms ? policy->lock_delay_ms : 0;
-    if (!config_is_set(loading, "policies[].ttl", index) &&
-        policy->ttl_ms > config->max_ttl_ms - delay_ms)
-        policy->ttl_ms = config->max_ttl_ms - delay_ms;
-    check_lock_delay(loading, index);
-    if (config_is_bad(loading, "policies[].ttl", index))
-        return;
-    if (policy->ttl_ms > config->max_ttl_ms && !config_is_bad(loading, "limits.max_ttl", 0))
-        config_report_add(&loading->report, place, path, "`%s` is more than limits.max_ttl (%s)",
-                          duration(policy->ttl_ms, ttl), duration(config->max_ttl_ms, max));
-    if (policy->ttl_ms < TTL_MS_MIN_AGENT && policy->renew == RENEW_AGENT &&
-        !config_is_bad(loading, "policies[].renew", index))
-        config_report_add(
-            &loading->report, place, path,
-            "`%s` is too short for the watchdog; allowed: at least %s, or renew: caller",
-            duration(policy->ttl_ms, ttl), duration(TTL_MS_MIN_AGENT, max));
-    for (uint8_t i = 0; i < policy->group_count; i++)
-        check_ttl_floor(loading, index, &config->groups[policy->groups[i]], policy->groups[i]);
-}
-
-/* R12: a fence key must outlive every lease that it numbered. */
-static void check_fence_retention(struct config_loading *loading, size_t index)
-{
-    struct config_policy *policy = &loading->config->policies[index];
-    char path[CONFIG_PATH], is[DURATION], max[DURATION];
-    int64_t floor = 2 * (int64_t)loading->config->max_ttl_ms;
-    if (policy->core.fence_retention_ms >= floor)
-        return;
-    if (!config_is_set(loading, "policies[].fence_retention", index)) {
-        policy->core.fence_retention_ms = (uint32_t)floor;
-        return;
-    }
-    if (config_is_bad(loading, "policies[].fence_retention", index) ||
-        config_is_bad(loading, "limits.max_ttl", 0))
-        return;
-    config_report_add(
-        &loading->report,
-        config_place_of(loading, "policies[].fence_retention", index, (struct config_place){0}),
-        config_path_of(loading, "policies[].fence_retention", index, path),
-        "`%s` is less than 2 x limits.max_ttl (%s)", duration(policy->core.fence_retention_ms, is),
-        duration(loading->config->max_ttl_ms, max));
-}
-
-/* Where only one of the two pauses is written, the other one's default gives way. */
-static void check_retry(struct config_loading *loading, size_t index)
-{
-    static const char min_path[] = "policies[].retry.min", max_path[] = "policies[].retry.max";
-    struct core_policy *policy = &loading->config->policies[index].core;
-    char path[CONFIG_PATH], min[DURATION], max[DURATION];
-    if (policy->retry_min_ms <= policy->retry_max_ms || config_is_bad(loading, min_path, index) ||
-        config_is_bad(loading, max_path, index))
-        return;
-    if (!config_is_set(loading, max_path, index))
-        policy->retry_max_ms = policy->retry_min_ms;
-    else if (!config_is_set(loading, min_path, index))
-        policy->retry_min_ms = policy->retry_max_ms;
-    else
-        config_report_add(
-            &loading->report, config_place_of(loading, min_path, index, (struct config_place){0}),
-            config_path_of(loading, min_path, index, path), "`%s` is more than retry.max (%s)",
-            duration(policy->retry_min_ms, min), duration(policy->retry_max_ms, max));
-}
-
-/* ---- all of them ---- */
-
-/* R2: `single` is decided by the one master of its group. */
-static void check_algorithm(struct config_loading *loading, size_t index)
-{
-    const struct core_policy *policy = &loading->config->policies[index].core;
-    char path[CONFIG_PATH];
-    if (policy->algorithm != ALGORITHM_SINGLE ||
-        config_is_bad(loading, "policies[].algorithm", index))
-        return;
-    for (uint8_t i = 0; i < policy->group_count; i++) {
-        size_t group = policy->groups[i], masters = loading->config->groups[group].master_count;
-        if (masters <= 1 || config_is_bad(loading, "redis.groups.<name>.masters", group))
-            continue;
-        config_report_add(
-            &loading->report,
-            config_place_of(loading, "policies[].algorithm", index, (struct config_place){0}),
-            config_path_of(loading, "policies[].algorithm", index, path),
-            "`single` needs a group of exactly one master, and redis.groups.%s has %zu",
-            loading->config->groups[group].name, masters);
-        return;
-    }
-}
-
-static void refuse_key(struct config_loading *loading, size_t index, const char *key,
-                       const char *why)
-{
-    char path[CONFIG_PATH];
-    if (!config_is_bad(loading, key, index))
-        config_report_add(&loading->report,
-                          config_place_of(loading, key, index, (struct config_place){0}),
-                          config_path_of(loading, key, index, path), "%s", why);
-}
-
-/* R18: tickets keep readers and writers from passing each other, so order is fair. */
-static void default_order(struct config_loading *loading, size_t index)
-{
-    struct config_policy *policy = &loading->config->policies[index];
-    if (policy->kind == KIND_RW && !config_is_set(loading, "policies[].order", index))
-        policy->order = ORDER_FAIR;
-}
-
-enum trait {
-    TRAIT_RW = 1,
-    TRAIT_ANY = 2,
-    TRAIT_FAIR = 4, /* of a mutex or a semaphore */
-    TRAIT_PERMITS = 8,
-    TRAIT_REENTRANT = 16,
-    TRAIT_REDISSON = 32,
+/* A state of a key: a word of a choice or a switch, `>1`, or NULL if any value will do that was
+ * written and is not empty. For a list of masters: `one` or `rediss://`. */
+struct state {
+    const char *key, *value;
 };
 
-static unsigned traits_of(const struct config_policy *policy)
-{
-    bool is_rw = policy->kind == KIND_RW, is_fair = policy->order == ORDER_FAIR;
-    return (is_rw ? TRAIT_RW : 0u) | (is_fair ? 0u : TRAIT_ANY) |
-           (is_fair && !is_rw ? TRAIT_FAIR : 0u) | (policy->core.permits > 1 ? TRAIT_PERMITS : 0u) |
-           (policy->core.reentrant ? TRAIT_REENTRANT : 0u) |
-           (policy->format == FORMAT_REDISSON ? TRAIT_REDISSON : 0u);
-}
-
-/* What a policy can not be at once: a semaphore has slots of order any (R20), who reads and writes
- * shows tickets (R18), and Redisson knows neither readers, nor tickets, nor slots of ours (R22). */
-static const struct conflict {
-    enum trait trait, beside;
-    const char *key; /* that is refused */
+struct relation {
+    struct state key;
+    enum operation op;
+    int factor; /* AT_LEAST, AT_MOST: the limit is factor x other - minus + plus */
+    struct state other;
+    const char *minus; /* NULL: nothing is subtracted */
+    int64_t plus;
+    struct state when;     /* The relation holds in this state alone; a NULL key: always. */
+    const char *yields[2]; /* Keys whose default gives way, the first one first */
     const char *why;
-} conflicts[] = {
-    {TRAIT_PERMITS, TRAIT_RW, "policies[].permits",
-     "can not stand beside kind: rw; allowed: kind: mutex, or one permit"},
-    {TRAIT_PERMITS, TRAIT_FAIR, "policies[].permits",
-     "can not stand beside order: fair; allowed: order: any, or one permit"},
-    {TRAIT_PERMITS, TRAIT_REENTRANT, "policies[].permits",
-     "can not stand beside reentrant; allowed: reentrant: off, or one permit"},
-    {TRAIT_ANY, TRAIT_RW, "policies[].order",
-     "can not stand beside kind: rw; allowed: fair, which it is where it is left away"},
-    {TRAIT_REDISSON, TRAIT_RW, "policies[].format",
-     "can not stand beside kind: rw; allowed: kind: mutex, or format: redlock"},
-    {TRAIT_REDISSON, TRAIT_FAIR, "policies[].format",
-     "can not stand beside order: fair; allowed: order: any, or format: redlock"},
-    {TRAIT_REDISSON, TRAIT_PERMITS, "policies[].format",
-     "can not stand beside permits; allowed: one permit, or format: redlock"},
 };
 
-/* The value of the key that a conflict refuses. */
-static void print_trait(char value[24], const struct config_policy *policy, enum trait trait)
+#define G "redis.groups.<name>."
+#define P "policies[]."
+#define LIMIT(name, operation, times, of)                                                          \
+    .key = {name, NULL}, .op = operation, .factor = times, .other = {of, NULL}
+#define STATES(name, is, operation, of, be) .key = {name, is}, .op = operation, .other = {of, be}
+
+/* A relation between a policy and a group holds for each group that the policy names. The order
+ * counts only for defaults: `order` follows `kind` last, so that no error speaks of its default.
+ * R1: ttl; R2: algorithm; R11, R18, R20, R22: forms; R12: fence_retention; R15: lock_delay; R21:
+ * replicas; D9: waiters. */
+/* clang-format off */
+static const struct relation relations[] = {
+    {LIMIT("limits.waiters", AT_MOST, 1, "limits.connections"), .plus = -64,
+     .yields = {"limits.waiters"}, .why = "a holder must always find room to release"},
+
+    {STATES(G "tls.ca_file", NULL, NEEDS, G "masters", "rediss://"),
+     .why = "it is not used without TLS"},
+    {STATES(G "tls.cert_file", NULL, NEEDS, G "masters", "rediss://"),
+     .why = "it is not used without TLS"},
+    {STATES(G "tls.key_file", NULL, NEEDS, G "masters", "rediss://"),
+     .why = "it is not used without TLS"},
+    {STATES(G "tls.server_name", NULL, NEEDS, G "masters", "rediss://"),
+     .why = "it is not used without TLS"},
+    {STATES(G "tls.cert_file", NULL, NEEDS, G "tls.key_file", NULL),
+     .why = "a certificate is shown with its private key"},
+    {STATES(G "tls.key_file", NULL, NEEDS, G "tls.cert_file", NULL),
+     .why = "a private key is used with its certificate"},
+    {STATES(G "replicas.timeout", NULL, NEEDS, G "replicas.ack", NULL),
+     .why = "without replicas.ack no replica is asked"},
+    {LIMIT(G "node_timeout", AT_LEAST, 1, G "replicas.timeout"), .plus = 20,
+     .when = {G "replicas.ack", NULL}, .yields = {G "node_timeout"},
+     .why = "a vote waits for the replicas"},
+    {STATES(G "replicas.ack", NULL, NEEDS, G "masters", "one"),
+     .why = "several masters are independent, and no replicas of each other"},
+    {STATES(G "replicas.ack", NULL, EXCLUDES, G "durable", "true"),
+     .why = "durable promises that no replica is promoted"},
+    {STATES(G "replicas.ack", NULL, NEEDS, P "algorithm", "single"),
+     .why = "replicas take no part if several masters decide"},
+
+    {STATES(P "groups", NULL, EXCLUDES, P "group", NULL),
+     .why = "both name the masters of the policy"},
+    {STATES(P "algorithm", "single", NEEDS, G "masters", "one"),
+     .why = "one master decides alone"},
+    {LIMIT(P "ttl", AT_MOST, 1, "limits.max_ttl"), .yields = {P "ttl"},
+     .why = "no lease is longer than limits.max_ttl"},
+    {LIMIT(P "lock_delay", AT_MOST, 1, "limits.max_ttl"), .minus = P "ttl", .yields = {P "ttl"},
+     .why = "no master may keep a key for longer than limits.max_ttl"},
+    {LIMIT(P "ttl", AT_LEAST, 4, G "node_timeout"), .why = "four rounds must fit into a lease"},
+    {LIMIT(P "ttl", AT_LEAST, 0, NULL), .plus = TTL_MS_MIN_AGENT, .when = {P "renew", "agent"},
+     .why = "the watchdog needs time to renew"},
+    {LIMIT(P "fence_retention", AT_LEAST, 2, "limits.max_ttl"), .yields = {P "fence_retention"},
+     .why = "a fence key must outlive every lease that it numbers"},
+    {LIMIT(P "retry.min", AT_MOST, 1, P "retry.max"), .yields = {P "retry.max", P "retry.min"},
+     .why = "the pauses grow from retry.min to retry.max"},
+
+    {STATES(P "permits", ">1", EXCLUDES, P "kind", "rw"), .why = "readers have no slots"},
+    {STATES(P "permits", ">1", EXCLUDES, P "order", "fair"), .why = "slots have no tickets"},
+    {STATES(P "permits", ">1", EXCLUDES, P "reentrant", "on"),
+     .why = "an owner cannot enter a slot again"},
+    {STATES(P "format", "redisson", EXCLUDES, P "kind", "rw"),
+     .why = "Redisson does not see readers"},
+    {STATES(P "format", "redisson", EXCLUDES, P "order", "fair"),
+     .why = "Redisson does not see tickets"},
+    {STATES(P "format", "redisson", EXCLUDES, P "permits", ">1"),
+     .why = "Redisson does not see slots"},
+    {STATES(P "fencing", "redisson", NEEDS, P "format", "redisson"),
+     .why = "its numbers are those of RFencedLock"},
+    {STATES(P "fencing", "redisson", NEEDS, P "algorithm", "single"),
+     .why = "Redisson counts on one master"},
+    {STATES(P "order", "any", EXCLUDES, P "kind", "rw"), .yields = {P "order"},
+     .why = "readers and writers are served by tickets"},
+};
+/* clang-format on */
+
+enum { RELATIONS = sizeof(relations) / sizeof(relations[0]) };
+
+/* ---- the interpreter: keys and their states ---- */
+
+/* One row, for the agent, one group, one policy, or one of each. */
+struct check {
+    struct config_loading *loading; /* NULL: the row is printed, not checked. */
+    const struct relation *row;
+    size_t group, policy;
+};
+
+static enum config_scope scope_of(const char *path)
 {
-    if (trait == TRAIT_PERMITS)
-        snprintf(value, 24, "%u", (unsigned)policy->core.permits);
-    else
-        snprintf(value, 24, "%s", trait == TRAIT_ANY ? "any" : "redisson");
+    return config_key_scope(config_key_find(path));
 }
 
-static void check_form(struct config_loading *loading, size_t index)
+static size_t index_of(const struct check *check, const char *path)
 {
-    struct config_policy *policy = &loading->config->policies[index];
-    char why[160], value[24];
-    default_order(loading, index);
-    unsigned traits = traits_of(policy);
-    for (size_t i = 0; i < sizeof(conflicts) / sizeof(conflicts[0]); i++) {
-        const struct conflict *conflict = &conflicts[i];
-        if (!(traits & conflict->trait) || !(traits & conflict->beside))
-            continue;
-        print_trait(value, policy, conflict->trait);
-        snprintf(why, sizeof(why), "`%s` %s", value, conflict->why);
-        refuse_key(loading, index, conflict->key, why);
-    }
-    policy->core.form = traits & TRAIT_REDISSON  ? FORM_REDISSON
-                        : traits & TRAIT_RW      ? FORM_SHARED
-                        : traits & TRAIT_PERMITS ? FORM_SLOTS
-                        : traits & TRAIT_FAIR    ? FORM_FAIR
-                                                 : FORM_PLAIN;
+    enum config_scope scope = scope_of(path);
+    return scope == SCOPE_GROUP ? check->group : scope == SCOPE_POLICY ? check->policy : 0;
 }
 
-/* R22: the numbers of Redisson are those of one master. */
-static void check_fencing(struct config_loading *loading, size_t index)
+static bool was_set(const struct check *check, const char *path)
 {
-    static const char fencing[] = "policies[].fencing";
-    const struct config_policy *policy = &loading->config->policies[index];
-    if (policy->core.fencing != FENCING_REDISSON)
-        return;
-    if (policy->format != FORMAT_REDISSON)
-        refuse_key(loading, index, fencing,
-                   "`redisson` needs format: redisson; allowed: on, off, or that format");
-    if (policy->core.algorithm != ALGORITHM_SINGLE)
-        refuse_key(loading, index, fencing,
-                   "`redisson` needs algorithm: single; allowed: on, off, or one master");
+    return config_is_set(check->loading, path, index_of(check, path));
 }
 
-static void check_policy(struct config_loading *loading, size_t index, struct config_place place)
+static bool was_bad(const struct check *check, const char *path)
 {
-    take_groups(loading, index, place);
-    check_match(loading, index);
-    check_prefix(loading, index);
-    check_ttl(loading, index);
-    check_fence_retention(loading, index);
-    check_retry(loading, index);
-    check_algorithm(loading, index);
-    check_form(loading, index);
-    check_fencing(loading, index);
+    return path != NULL && config_is_bad(check->loading, path, index_of(check, path));
 }
 
-/* Checks every policy, and adds the last one for `*` where there is none. The groups must be known
- * and checked. */
-static void config_policies_check(struct config_loading *loading)
+static void *field_of(const struct check *check, const char *path)
 {
-    struct config *config = loading->config;
-    for (size_t i = 0; i < loading->policies_written; i++)
-        if (!config_is_bad(loading, "policies[]", i))
-            check_policy(loading, i, loading->policy_places[i]);
-    size_t last = config->policy_count;
-    if (config_is_bad(loading, "policies", 0) ||
-        (last > 0 && strcmp(config->policies[last - 1].core.match, "*") == 0))
-        return;
-    struct config_place place = config_place_of(loading, "policies", 0, loading->root_place);
-    if (last == LIMIT_POLICIES) {
-        config_report_add(&loading->report, place, "policies",
-                          "too many; allowed: up to %d, or %d with one for `*` at the end",
-                          LIMIT_POLICIES - 1, LIMIT_POLICIES);
-        return;
-    }
-    config->policy_count++;
-    config_preset(config, SCOPE_POLICY, last);
-    strcpy(config->policies[last].core.match, "*");
-    take_groups(loading, last, place);
-    check_ttl(loading, last);
-    check_fence_retention(loading, last);
+    return config_key_field(config_key_find(path), check->loading->config, index_of(check, path));
 }
 
-/* ---- relations ---- */
-
-/* ---- replicas (R21) ---- */
-
-enum { REPLICAS_TIMEOUT_MS = 100, REPLICAS_SPARE_MS = 20, DURATION_TEXT = 32 };
-
-static const char ack_path[] = "redis.groups.<name>.replicas.ack",
-                  timeout_path[] = "redis.groups.<name>.replicas.timeout",
-                  node_path[] = "redis.groups.<name>.node_timeout";
-
-/* An error of replicas.ack. */
-static void report_replicas(struct config_loading *loading, size_t index, const char *what,
-                            const char *name)
+static int64_t number_of(const struct check *check, const char *path)
 {
-    char path[CONFIG_PATH];
-    config_report_add(&loading->report,
-                      config_place_of(loading, ack_path, index, loading->root_place),
-                      config_path_of(loading, ack_path, index, path), "`%u` %s%s",
-                      (unsigned)loading->config->groups[index].replicas_ack, what, name);
+    return config_key_number(config_key_find(path), field_of(check, path));
 }
 
-/* What comes to a master behind a WAIT waits as well. */
-static void check_replicas_timeout(struct config_loading *loading, size_t index)
+static bool masters_are(const struct config_group *group, const char *value)
 {
-    struct config_group *group = &loading->config->groups[index];
-    char path[CONFIG_PATH], is[DURATION_TEXT], floor[DURATION_TEXT];
-    if (!config_is_set(loading, timeout_path, index))
-        group->replicas_timeout_ms = REPLICAS_TIMEOUT_MS;
-    uint32_t floor_ms = group->replicas_timeout_ms + REPLICAS_SPARE_MS;
-    if (group->node_timeout_ms >= floor_ms || config_is_bad(loading, timeout_path, index) ||
-        config_is_bad(loading, node_path, index))
-        return;
-    if (!config_is_set(loading, node_path, index)) {
-        group->node_timeout_ms = floor_ms;
-        return;
-    }
-    config_report_add(&loading->report,
-                      config_place_of(loading, node_path, index, loading->root_place),
-                      config_path_of(loading, node_path, index, path),
-                      "`%s` is less than replicas.timeout + 20ms (%s)",
-                      config_print_duration(group->node_timeout_ms, is, sizeof(is)),
-                      config_print_duration(floor_ms, floor, sizeof(floor)));
-}
-
-static void check_replicas(struct config_loading *loading, size_t index)
-{
-    const struct config_group *group = &loading->config->groups[index];
-    char path[CONFIG_PATH];
-    if (config_is_bad(loading, ack_path, index))
-        return;
-    if (group->replicas_ack == 0) {
-        if (config_is_set(loading, timeout_path, index))
-            config_report_add(&loading->report,
-                              config_place_of(loading, timeout_path, index, loading->root_place),
-                              config_path_of(loading, timeout_path, index, path),
-                              "needs replicas.ack beside it: how many must confirm");
-        return;
-    }
-    check_replicas_timeout(loading, index);
-    if (group->master_count > 1 && !config_is_bad(loading, "redis.groups.<name>.masters", index))
-        report_replicas(loading, index,
-                        "needs a group of exactly one master: several masters are independent, "
-                        "and no replicas of each other",
-                        "");
-    if (group->durable)
-        report_replicas(loading, index,
-                        "can not stand beside durable: true, which promises that no replica is "
-                        "promoted",
-                        "");
-}
-
-/* Every policy over the group: its locks share the master. */
-static void check_replicas_algorithm(struct config_loading *loading, size_t index)
-{
-    const struct config *config = loading->config;
-    if (config->groups[index].replicas_ack == 0 || config_is_bad(loading, ack_path, index))
-        return;
-    for (size_t i = 0; i < config->policy_count; i++) {
-        const struct core_policy *policy = &config->policies[i].core;
-        bool uses = memchr(policy->groups, (int)index, policy->group_count) != NULL;
-        if (!uses || policy->algorithm == ALGORITHM_SINGLE ||
-            config_is_bad(loading, "policies[].algorithm", i))
-            continue;
-        char what[128], name[LIMIT_PATTERN_BYTES + 2];
-        snprintf(what, sizeof(what), "needs algorithm: single, and it is %s in the policy for `",
-                 algorithm_name(policy->algorithm));
-        snprintf(name, sizeof(name), "%s`", policy->match);
-        report_replicas(loading, index, what, name);
-        return;
-    }
-}
-
-/* ---- redis ---- */
-
-static void report_no_group(struct config_loading *loading)
-{
-    static const char needed[] = "needed is at least redis.groups.main.masters, a list of URLs "
-                                 "such as redis://127.0.0.1:7001";
-    if (loading->groups_unsure || config_is_bad(loading, "redis", 0) ||
-        config_is_bad(loading, "redis.groups", 0) ||
-        config_is_bad(loading, "redis.groups.<name>.masters", 0))
-        return;
-    if (loading->report.path != NULL && loading->root == NULL)
-        config_report_add(&loading->report, loading->root_place, NULL, "the file is empty; %s",
-                          needed);
-    else
-        config_report_add(
-            &loading->report, config_place_of(loading, "redis", 0, loading->root_place),
-            config_is_set(loading, "redis", 0) ? "redis.groups" : "redis", "missing; %s", needed);
-}
-
-#define TLS "redis.groups.<name>.tls."
-
-/* A key of `tls` that was written and makes no sense as it stands. */
-static void report_tls(struct config_loading *loading, size_t index, const char *key,
-                       const char *what)
-{
-    char path[CONFIG_PATH];
-    if (config_is_set(loading, key, index) && !config_is_bad(loading, key, index))
-        config_report_add(&loading->report,
-                          config_place_of(loading, key, index, loading->group_places[index]),
-                          config_path_of(loading, key, index, path), "%s", what);
-}
-
-static bool asks_for_tls(const struct config_group *group)
-{
+    bool tls = false;
     for (size_t i = 0; i < group->master_count; i++)
-        if (group->masters[i].tls)
-            return true;
-    return false;
+        tls = tls || group->masters[i].tls;
+    return strcmp(value, "one") == 0 ? group->master_count <= 1 : tls;
 }
 
-static void check_tls(struct config_loading *loading, size_t index)
+static bool is_in(const struct check *check, struct state state)
 {
-    const struct config_group *group = &loading->config->groups[index];
-    const struct config_tls *tls = &group->tls;
-    static const char *const keys[] = {TLS "ca_file", TLS "cert_file", TLS "key_file",
-                                       TLS "server_name"};
-    const char *const texts[] = {tls->ca_file, tls->cert_file, tls->key_file, tls->server_name};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && !asks_for_tls(group); i++)
-        if (*texts[i])
-            report_tls(loading, index, keys[i],
-                       "is of no use: no master of the group is rediss://");
-    if (*tls->cert_file && !*tls->key_file && !config_is_bad(loading, TLS "key_file", index))
-        report_tls(loading, index, TLS "cert_file",
-                   "needs key_file, the certificate's private key");
-    if (*tls->key_file && !*tls->cert_file && !config_is_bad(loading, TLS "cert_file", index))
-        report_tls(loading, index, TLS "key_file", "needs cert_file, the key's certificate");
-    if (strpbrk(tls->server_name, "/@[] *") != NULL)
-        report_tls(loading, index, TLS "server_name",
-                   "is not a name or an address (without a port)");
+    const struct config_key *key = config_key_find(state.key);
+    if (key->type == TYPE_MASTERS)
+        return masters_are(&check->loading->config->groups[check->group], state.value);
+    if (state.value == NULL)
+        return was_set(check, state.key) &&
+               (key->type != TYPE_TEXT || *(const char *)field_of(check, state.key));
+    int64_t number = number_of(check, state.key);
+    if (key->type == TYPE_CHOICE)
+        return strcmp(key->words[number - key->min], state.value) == 0;
+    return number > (state.value[0] == '>'); /* >1, or a flag that is set */
 }
 
-static void check_group(struct config_loading *loading, size_t index)
+/* ---- the interpreter: words ---- */
+
+/* A text that is built piece by piece and cut at its end. */
+struct sentence {
+    char text[400];
+    size_t len;
+};
+
+static void say(struct sentence *sentence, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(struct sentence *sentence, const char *format, ...)
 {
-    struct config_group *group = &loading->config->groups[index];
-    bool broken = config_is_bad(loading, "redis.groups.<name>", index) ||
-                  config_is_bad(loading, "redis.groups.<name>.masters", index);
-    if (group->master_count == 0 && !broken) {
-        char path[CONFIG_PATH];
-        struct config_place place = loading->group_places[index];
-        /* A variable with a misspelt name makes a group of its own. */
-        const char *meant =
-            place.origin != NULL ? config_group_nearest(loading->config, group->name) : NULL;
-        config_report_add(&loading->report, place,
-                          config_path_of(loading, "redis.groups.<name>.masters", index, path),
-                          "missing; needed is a list of URLs such as redis://127.0.0.1:7001%s%s%s",
-                          meant != NULL ? " (did you mean the group " : "",
-                          meant != NULL ? meant : "", meant != NULL ? "?)" : "");
-    }
-    if (!broken)
-        check_tls(loading, index);
-    for (size_t i = 0; i < group->master_count; i++)
-        config_master_complete(&group->masters[i], group->username, group->db);
-    check_replicas(loading, index);
+    size_t room = sizeof(sentence->text) - sentence->len;
+    va_list args;
+    va_start(args, format);
+    size_t len = (size_t)vsnprintf(sentence->text + sentence->len, room, format, args);
+    va_end(args);
+    sentence->len += len < room ? len : room - 1;
 }
 
-/* ---- the agent ---- */
-
-/* D9: waiting callers leave room for a holder that comes to release. */
-static void check_waiters(struct config_loading *loading)
+/* Returns the name of a key: in full in the documentation, otherwise without the group or policy
+ * that it is of. */
+static const char *name_of(const struct check *check, const char *path)
 {
-    enum { SPARE = 64 };
-    struct config *config = loading->config;
-    if (config_is_bad(loading, "limits.waiters", 0) ||
-        config_is_bad(loading, "limits.connections", 0) ||
-        config->waiters_max + SPARE <= config->connections_max)
+    enum config_scope scope = check->loading == NULL ? SCOPE_AGENT : scope_of(path);
+    return path + (scope == SCOPE_GROUP ? strlen(G) : scope == SCOPE_POLICY ? strlen(P) : 0);
+}
+
+static void say_number(struct sentence *sentence, const char *path, int64_t number)
+{
+    char text[32];
+    say(sentence, "%s",
+        config_number_print(config_key_find(path)->type, number, text, sizeof(text)));
+}
+
+/* Says `limits.max_ttl (45m)`. */
+static void say_key(struct sentence *sentence, const struct check *check, const char *path)
+{
+    if (check->loading == NULL) {
+        say(sentence, "`%s`", path);
         return;
-    if (!config_is_set(loading, "limits.waiters", 0))
-        config->waiters_max = config->connections_max - SPARE;
+    }
+    say(sentence, "%s (", name_of(check, path));
+    say_number(sentence, path, number_of(check, path));
+    say(sentence, ")");
+}
+
+/* Names the group or policy of `path`, unless the error is of a key of the same. */
+static void say_where(struct sentence *sentence, const struct check *check, const char *path,
+                      const char *reported)
+{
+    enum config_scope scope = scope_of(path);
+    if (check->loading == NULL || scope == scope_of(reported))
+        return;
+    char quoted[CONFIG_QUOTED];
+    const struct config *config = check->loading->config;
+    const char *match = config->policies[check->policy].core.match;
+    if (scope == SCOPE_GROUP)
+        say(sentence, " in redis.groups.%s", config->groups[check->group].name);
+    if (scope == SCOPE_POLICY)
+        say(sentence, " in the policy for %s", config_quote(match, /* is_url= */ false, quoted));
+}
+
+/* Says `kind: rw`, `permits: 8`, replicas.ack, or exactly one master. */
+static void say_state(struct sentence *sentence, const struct check *check, struct state state)
+{
+    const struct config_key *key = config_key_find(state.key);
+    const char *name = name_of(check, state.key);
+    bool is_number = key->type == TYPE_COUNT || key->type == TYPE_DURATION;
+    if (key->type == TYPE_MASTERS) {
+        bool one = strcmp(state.value, "one") == 0;
+        say(sentence, "%s", one ? "exactly one master" : "a master with rediss://");
+    } else if (check->loading != NULL && is_number && is_in(check, state)) {
+        say(sentence, "`%s: ", name);
+        say_number(sentence, state.key, number_of(check, state.key));
+        say(sentence, "`");
+    } else if (state.value == NULL) {
+        say(sentence, check->loading == NULL ? "`%s`" : "%s", name);
+    } else if (is_number) {
+        say(sentence, "`%s` above %s", name, state.value + 1);
+    } else {
+        say(sentence, "`%s: %s`", name, state.value);
+    }
+}
+
+/* Says what the key is although it is not in the state. */
+static void say_actual(struct sentence *sentence, const struct check *check, struct state state)
+{
+    const struct config_key *key = config_key_find(state.key);
+    const struct config_group *group = &check->loading->config->groups[check->group];
+    if (key->type == TYPE_MASTERS && group->master_count > 1)
+        say(sentence, ", and the group has %zu", group->master_count);
+    if (key->type == TYPE_CHOICE)
+        say(sentence, ", and it is %s", key->words[number_of(check, state.key) - key->min]);
+}
+
+/* Says what else the key may be: `kind: mutex`, `fencing: off` or `fencing: on`, no replicas.ack. */
+static void say_instead(struct sentence *sentence, const struct check *check, struct state state)
+{
+    const struct config_key *key = config_key_find(state.key);
+    const char *name = name_of(check, state.key), *between = "";
+    if (state.value == NULL)
+        say(sentence, "no %s", name);
+    else if (key->type != TYPE_CHOICE)
+        say(sentence, "`%s: %s`", name,
+            key->type == TYPE_COUNT    ? "1"
+            : key->type == TYPE_SWITCH ? "off"
+                                       : "false");
+    for (int i = 0; key->type == TYPE_CHOICE && key->words[i] != NULL; i++)
+        if (strcmp(key->words[i], state.value) != 0) {
+            say(sentence, "%s`%s: %s`", between, name, key->words[i]);
+            between = " or ";
+        }
+}
+
+/* ---- the interpreter: limits ---- */
+
+/* Returns how far the key is below its limit; negative if it is above. */
+static int64_t slack_of(const struct check *check)
+{
+    const struct relation *row = check->row;
+    int64_t limit = row->plus;
+    if (row->other.key != NULL)
+        limit += row->factor * number_of(check, row->other.key);
+    if (row->minus != NULL)
+        limit -= number_of(check, row->minus);
+    return limit - number_of(check, row->key.key);
+}
+
+/* Returns `number`, or the end of the key's own range that is next to it. */
+static int64_t in_range(const char *path, int64_t number)
+{
+    const struct config_key *key = config_key_find(path);
+    return number < key->min ? key->min : number > key->max ? key->max : number;
+}
+
+/* Returns the limit of the key, within its own range. */
+static int64_t limit_in_force(const struct check *check)
+{
+    const char *path = check->row->key.key;
+    return in_range(path, number_of(check, path) + slack_of(check));
+}
+
+static bool keeps_limit(const struct check *check)
+{
+    int64_t number = number_of(check, check->row->key.key), limit = limit_in_force(check);
+    return check->row->op == AT_LEAST ? number >= limit : number <= limit;
+}
+
+/* Returns the first key whose default may give way and that is not written; NULL if none. */
+static const char *yielding_key(const struct check *check)
+{
+    for (int i = 0; i < 2 && check->row->yields[i] != NULL; i++)
+        if (!was_set(check, check->row->yields[i]))
+            return check->row->yields[i];
+    return NULL;
+}
+
+/* Moves the default of `path` until the limit is kept, or its own range ends. */
+static void yield_default(const struct check *check, const char *path)
+{
+    const struct relation *row = check->row;
+    bool is_other = row->other.key != NULL && strcmp(path, row->other.key) == 0;
+    int64_t slack = slack_of(check);
+    CORE_ASSERT(!is_other || row->factor == 1);
+    config_key_set_number(config_key_find(path), field_of(check, path),
+                          in_range(path, number_of(check, path) + (is_other ? -slack : slack)));
+}
+
+/* Says `2 x limits.max_ttl (45m) - ttl (40m)`. */
+static void say_limit(struct sentence *sentence, const struct check *check)
+{
+    const struct relation *row = check->row;
+    if (row->factor > 1)
+        say(sentence, "%d x ", row->factor);
+    if (row->other.key != NULL) {
+        say_key(sentence, check, row->other.key);
+        say_where(sentence, check, row->other.key, row->key.key);
+    }
+    if (row->minus != NULL) {
+        say(sentence, " - ");
+        say_key(sentence, check, row->minus);
+    }
+    if (row->plus != 0) {
+        say(sentence, row->factor == 0 ? "" : row->plus < 0 ? " - " : " + ");
+        say_number(sentence, row->key.key, row->plus < 0 ? -row->plus : row->plus);
+    }
+    if (row->when.key != NULL) {
+        say(sentence, " with ");
+        say_state(sentence, check, row->when);
+    }
+}
+
+/* Refuses the key; or the other one, if the key is a default that does not give way. */
+static void refuse_limit(const struct check *check)
+{
+    const struct relation *row = check->row;
+    const char *key = row->key.key, *other = row->other.key;
+    bool turned = !was_set(check, key) && row->yields[0] == NULL && other != NULL,
+         is_less = (row->op == AT_LEAST) != turned;
+    const char *refused = turned ? other : key;
+    CORE_ASSERT(!turned || (row->minus == NULL && row->plus == 0));
+    struct sentence sentence = {.len = 0};
+    say(&sentence, "`");
+    say_number(&sentence, refused, number_of(check, refused));
+    say(&sentence, "` is %s than ", is_less ? "less" : "more");
+    if (turned) {
+        say_key(&sentence, check, key);
+        say(&sentence, " / %d", row->factor);
+        say_where(&sentence, check, key, other);
+    } else {
+        say_limit(&sentence, check);
+    }
+    say(&sentence, ": %s; allowed: at %s ", row->why, is_less ? "least" : "most");
+    say_number(&sentence, refused,
+               turned ? number_of(check, key) / row->factor : limit_in_force(check));
+    if (row->when.key != NULL) {
+        say(&sentence, ", or ");
+        say_instead(&sentence, check, row->when);
+    }
+    config_refuse(check->loading, refused, index_of(check, refused), "%s", sentence.text);
+}
+
+static void check_limit(const struct check *check)
+{
+    if (keeps_limit(check))
+        return;
+    const char *path = yielding_key(check);
+    int64_t before = path != NULL ? number_of(check, path) : 0;
+    if (path != NULL)
+        yield_default(check, path);
+    if (keeps_limit(check))
+        return;
+    refuse_limit(check);
+    if (path != NULL) /* No further error may speak of a default that gave way in vain. */
+        config_key_set_number(config_key_find(path), field_of(check, path), before);
+}
+
+/* ---- the interpreter: states ---- */
+
+static void refuse_state(const struct check *check)
+{
+    const struct relation *row = check->row;
+    bool excludes = row->op == EXCLUDES;
+    struct sentence sentence = {.len = 0};
+    say_state(&sentence, check, row->key);
+    say(&sentence, excludes ? " and " : " needs ");
+    say_state(&sentence, check, row->other);
+    say_where(&sentence, check, row->other.key, row->key.key);
+    if (!excludes)
+        say_actual(&sentence, check, row->other);
+    say(&sentence, "%s: %s; allowed: ", excludes ? " are mutually exclusive" : "", row->why);
+    if (!excludes) {
+        say_state(&sentence, check, row->other);
+        say(&sentence, ", or ");
+    }
+    say_instead(&sentence, check, row->key);
+    if (excludes) {
+        say(&sentence, ", or ");
+        say_instead(&sentence, check, row->other);
+    }
+    config_refuse(check->loading, row->key.key, index_of(check, row->key.key), "%s", sentence.text);
+}
+
+static void check_states(const struct check *check)
+{
+    const struct relation *row = check->row;
+    const struct config_key *key = config_key_find(row->key.key);
+    if (!is_in(check, row->key) || is_in(check, row->other) == (row->op == NEEDS))
+        return;
+    if (row->yields[0] == NULL || was_set(check, key->path)) {
+        refuse_state(check);
+        return;
+    }
+    /* The default gives way to the other one of two words. */
+    CORE_ASSERT(key->type == TYPE_CHOICE && key->words[2] == NULL);
+    config_key_set_number(key, field_of(check, key->path),
+                          2 * key->min + 1 - number_of(check, key->path));
+}
+
+/* ---- the interpreter: all rows ---- */
+
+static bool is_limit(const struct relation *row)
+{
+    return row->op == AT_LEAST || row->op == AT_MOST;
+}
+
+static void check_row(const struct check *check)
+{
+    const struct relation *row = check->row;
+    if (was_bad(check, row->key.key) || was_bad(check, row->other.key) ||
+        was_bad(check, row->minus) || was_bad(check, row->when.key) ||
+        (row->when.key != NULL && !is_in(check, row->when)))
+        return;
+    if (is_limit(row))
+        check_limit(check);
     else
-        config_report_add(&loading->report,
-                          config_place_of(loading, "limits.waiters", 0, (struct config_place){0}),
-                          "limits.waiters",
-                          "`%u` is more than limits.connections - %d (%u): holders must always "
-                          "find room to release",
-                          config->waiters_max, SPARE, config->connections_max - SPARE);
+        check_states(check);
 }
 
-/* The place of one address: of its item, where they are a list. */
-static struct config_place address_place(const struct config_loading *loading, const char *path,
-                                         size_t at)
+/* Returns true if the key or the other one is of `scope`; no further key of a row has another. */
+static bool has_scope(const struct relation *row, enum config_scope scope)
 {
-    const struct config_setting *setting = config_setting_find(loading, path, 0);
-    if (setting == NULL)
-        return loading->root_place;
-    const struct config_node *node =
-        setting->node->kind == NODE_LIST ? setting->node->first : setting->node;
-    while (at-- > 0)
-        node = node->next;
-    return node->place;
-}
-
-/* An API that other machines reach must be protected, or opened on purpose (D9). */
-static void check_remote(struct config_loading *loading)
-{
-    const struct config *config = loading->config;
-    char quoted[CONFIG_QUOTED];
-    bool unsure = config_is_bad(loading, "listen", 0) ||
-                  config_is_bad(loading, "api.token_file", 0) ||
-                  config_is_bad(loading, "api.allow_remote", 0);
-    if (unsure || config->token_file[0] || config->allow_remote)
-        return;
-    for (size_t i = 0; i < config->listen.count; i++)
-        if (!config->listen.addresses[i].loopback)
-            config_report_add(
-                &loading->report, address_place(loading, "listen", i), "listen",
-                "%s can be reached from other machines; that needs api.token_file, or "
-                "api.allow_remote: true",
-                config_quote(config->listen.addresses[i].text, /* is_url= */ false, quoted));
-}
-
-static void check_admin(struct config_loading *loading)
-{
-    const struct config *config = loading->config;
-    char quoted[CONFIG_QUOTED];
-    if (config_is_bad(loading, "listen", 0) || config_is_bad(loading, "admin.listen", 0))
-        return;
-    for (size_t i = 0; i < config->admin.count; i++) {
-        const struct config_address *address = &config->admin.addresses[i];
-        for (size_t j = 0; j < config->listen.count; j++)
-            if ((address->is_unix || address->port) &&
-                config_address_same(address, &config->listen.addresses[j]))
-                config_report_add(&loading->report, address_place(loading, "admin.listen", i),
-                                  "admin.listen", "%s is taken by listen; allowed: another address",
-                                  config_quote(address->text, /* is_url= */ false, quoted));
-    }
+    return scope_of(row->key.key) == scope ||
+           (row->other.key != NULL && scope_of(row->other.key) == scope);
 }
 
 void config_relations_check(struct config_loading *loading)
 {
-    if (loading->config->group_count == 0)
-        report_no_group(loading);
-    for (size_t i = 0; i < loading->config->group_count; i++)
-        check_group(loading, i);
-    config_policies_check(loading);
-    for (size_t i = 0; i < loading->config->group_count; i++)
-        check_replicas_algorithm(loading, i);
-    check_waiters(loading);
-    check_remote(loading);
-    check_admin(loading);
+    const struct config *config = loading->config;
+    for (size_t i = 0; i < RELATIONS; i++) {
+        bool of_group = has_scope(&relations[i], SCOPE_GROUP),
+             of_policy = has_scope(&relations[i], SCOPE_POLICY);
+        for (size_t p = 0; p < (of_policy ? config->policy_count : 1); p++)
+            for (size_t g = 0; g < (of_group ? config->group_count : 1); g++) {
+                const struct core_policy *policy = &config->policies[p].core;
+                if (!of_group || !of_policy ||
+                    memchr(policy->groups, (int)g, policy->group_count) != NULL)
+                    check_row(&(struct check){loading, &relations[i], g, p});
+            }
+    }
+}
+
+void config_print_relations(FILE *out)
+{
+    static const char *const operations[] = {"at least", "at most", "needs", "excludes"};
+    fputs("| key | relation | default that gives way | why |\n|---|---|---|---|\n", out);
+    for (size_t i = 0; i < RELATIONS; i++) {
+        const struct relation *row = &relations[i];
+        const struct check check = {.row = row};
+        struct sentence line = {.len = 0};
+        say_state(&line, &check, row->key);
+        say(&line, " | %s ", operations[row->op]);
+        if (is_limit(row))
+            say_limit(&line, &check);
+        else
+            say_state(&line, &check, row->other);
+        say(&line, " |");
+        for (int j = 0; j < 2 && row->yields[j] != NULL; j++)
+            say(&line, "%s`%s`", j > 0 ? ", otherwise " : " ", row->yields[j]);
+        fprintf(out, "| %s | %s |\n", line.text, row->why);
+    }
 }

@@ -2,6 +2,7 @@
 #include "config/internal.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "agent/core/core_assert.h"
@@ -113,8 +114,6 @@ const char *config_group_nearest(const struct config *config, const char *name)
 
 /* ---- settings ---- */
 
-/* ---- settings ---- */
-
 struct config_setting *config_setting_add(struct config_loading *loading,
                                           const struct config_key *key, size_t index,
                                           const struct config_node *node, struct config_place place,
@@ -163,16 +162,33 @@ bool config_is_bad(const struct config_loading *loading, const char *path, size_
 }
 
 struct config_place config_place_of(const struct config_loading *loading, const char *path,
-                                    size_t index, struct config_place otherwise)
+                                    size_t index)
 {
     const struct config_setting *setting = config_setting_find(loading, path, index);
-    return setting != NULL ? setting->place : otherwise;
+    enum config_scope scope = config_key_scope(config_key_find(path));
+    struct config_place around = scope == SCOPE_GROUP    ? loading->group_places[index]
+                                 : scope == SCOPE_POLICY ? loading->policy_places[index]
+                                                         : loading->root_place;
+    bool is_known = around.line > 0 || around.origin != NULL;
+    return setting != NULL ? setting->place : is_known ? around : loading->root_place;
 }
 
 const char *config_path_of(const struct config_loading *loading, const char *path, size_t index,
                            char out[CONFIG_PATH])
 {
     return config_key_path(config_key_find(path), loading->config, index, out);
+}
+
+void config_refuse(struct config_loading *loading, const char *path, size_t index,
+                   const char *format, ...)
+{
+    char full[CONFIG_PATH], what[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    config_report_add(&loading->report, config_place_of(loading, path, index),
+                      config_path_of(loading, path, index, full), "%s", what);
 }
 
 /* ---- groups and policies ---- */

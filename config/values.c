@@ -119,7 +119,7 @@ static bool refuse_twin(const struct setter *setter, const struct config_node *n
                         const char *why)
 {
     char quoted[CONFIG_QUOTED];
-    config_report_add(setter->report, node->place, setter->path, "%s is there twice%s",
+    config_report_add(setter->report, node->place, setter->path, "%s is listed twice%s",
                       config_quote(node->text, setter->key->type == TYPE_MASTERS, quoted), why);
     return false;
 }

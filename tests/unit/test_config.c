@@ -177,6 +177,64 @@ Test(config, bad_files_have_golden_messages)
     cr_expect_geq(for_each_yaml(check_bad), 80u);
 }
 
+static char *all_messages; /* of the bad files */
+
+static void add_messages(const char *name)
+{
+    char golden[300];
+    snprintf(golden, sizeof(golden), "%.*s.err", (int)(strlen(name) - 5), name);
+    char *text = slurp(golden), *joined = NULL;
+    cr_assert_geq(asprintf(&joined, "%s%s", all_messages, text), 0);
+    free(all_messages);
+    free(text);
+    all_messages = joined;
+}
+
+/* True if a message has both texts, in this order. */
+static bool one_message_has(const char *first, const char *second)
+{
+    for (const char *at = all_messages; (at = strstr(at, first)) != NULL; at++) {
+        const char *found = strstr(at, second);
+        if (found != NULL && found < strchr(at, '\n'))
+            return true;
+    }
+    return false;
+}
+
+/* A row of the documentation: | `policies[].ttl` | at most `limits.max_ttl` | ... | why | */
+Test(config, every_relation_is_broken_by_a_bad_file)
+{
+    char *table = NULL;
+    size_t len = 0, rows = 0;
+    FILE *out = open_memstream(&table, &len);
+    config_print_relations(out);
+    fclose(out);
+    enter("tests/unit/config/bad");
+    all_messages = strdup("");
+    for_each_yaml(add_messages);
+    for (char *line = strstr(table, "|---|") + strlen("|---|---|---|---|\n"), *end; *line;
+         line = end + 1, rows++) {
+        end = strchr(line, '\n');
+        *end = '\0';
+        char *why = end - strlen(" |");
+        *why = '\0';
+        while (strncmp(why, "| ", 2) != 0)
+            why--;
+        char *key = strchr(line, '`') + 1, named[80], said[160];
+        key[strcspn(key, ":`")] = '\0';
+        key += strncmp(key, "redis.groups.<name>", 19) == 0 ? 19
+               : strncmp(key, "policies[]", 10) == 0        ? 10
+                                                            : 0;
+        snprintf(named, sizeof(named), "%s: ", key);
+        snprintf(said, sizeof(said), ": %s; allowed: ", why + 2);
+        cr_expect(one_message_has(named, said), "no bad file breaks the relation of %s%s", named,
+                  why + 2);
+    }
+    cr_expect_geq(rows, 29u);
+    free(all_messages);
+    free(table);
+}
+
 Test(config, files_that_can_not_be_read)
 {
     enter("tests/unit/config");
@@ -421,8 +479,13 @@ Test(config, defaults_follow_the_keys_they_depend_on)
     cr_expect_eq(config.policies[0].core.ttl_ms, 10000u);
     cr_expect_eq(config.policies[0].core.retry_max_ms, 2000u);
     cr_expect_eq(config.policies[1].core.retry_min_ms, 5u);
-    cr_expect_eq(config.policies[2].core.ttl_ms, 6000u, "the lock_delay needs room as well (R15)");
-    cr_expect_eq(config.policies[3].core.ttl_ms, 10000u);
+    cr_expect_eq(config.policies[5].core.ttl_ms, 6000u, "the lock_delay needs room as well (R15)");
+    cr_expect_eq(config.policies[6].core.ttl_ms, 10000u);
+    cr_expect_eq(config.groups[1].replicas_timeout_ms, 100u);
+    cr_expect_eq(config.groups[1].node_timeout_ms, 120u);
+    cr_expect_eq(config.groups[0].node_timeout_ms, 25u);
+    cr_expect_eq(config.policies[3].core.ttl_ms, 100u, "the least that a ttl may be");
+    cr_expect_eq(config.policies[4].order, ORDER_FAIR);
     expect_ok(config_load("long-leases.yaml", NULL, NULL, 0, &config, &errors));
     cr_expect_eq(config.policies[0].core.fence_retention_ms, 7200000u);
     cr_expect_eq(config.policies[0].core.ttl_ms, 30000u);
@@ -558,9 +621,8 @@ Test(config, bad_values_name_their_source)
         "flag: log.level: `quiet` is not a choice; allowed: debug, info, warn, error\n"
         "flag: log.format: `` is not a choice; allowed: auto, text, json\n"
         "environment: LOCKAGENT_LIMITS_WAITERS: limits.waiters: `5000` is more than "
-        "limits.connections - 64 (4032): "
-        "holders "
-        "must always find room to release\n");
+        "limits.connections (4096) - 64: a holder must always find room to release; allowed: at "
+        "most 4032\n");
 }
 
 Test(config, a_message_never_holds_what_a_terminal_can_not_take)
