@@ -1,5 +1,5 @@
-/* Addresses to listen on and URLs of Redis masters. Texts only: names are resolved where
- * connections are made. */
+/* Reads and writes addresses to listen on and URLs of Redis masters. These are texts only: names
+ * are resolved when a connection is made. */
 #include "config/address.h"
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ static bool all_of(struct text text, const char *set)
     return text.len > 0;
 }
 
-/* Decimal digits up to `max`, without a sign. */
+/* Reads decimal digits without a sign; false if the number is above `max`. */
 static bool read_decimal_up_to(struct text text, long max, long *ret)
 {
     long number = 0;
@@ -39,8 +39,8 @@ static bool read_decimal_up_to(struct text text, long max, long *ret)
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* A name (also with `_`, as containers have it) or an IPv4 address. What looks like one must be
- * one. */
+/* Reads a name (also with `_`, as containers have it) or an IPv4 address. A text of digits and dots
+ * must be an IPv4 address. */
 static const char *read_name(struct text text, struct config_address *ret)
 {
     if (text.len == 0)
@@ -69,7 +69,7 @@ static const char *read_v6(struct text text, struct config_address *ret)
     return NULL;
 }
 
-/* Splits `host`, `host:port`, `[v6]` or `[v6]:port`; `*ret_port` is empty where there is none. */
+/* Splits `host`, `host:port`, `[v6]` or `[v6]:port`. `*ret_port` is empty if there is none. */
 static const char *split_host(struct text text, struct config_address *ret, struct text *ret_port)
 {
     const char *end = text.at + text.len, *colon, *why;

@@ -4,22 +4,22 @@
 
 #include "config/config.h"
 
-/* Reads `host:port`, `[v6]:port` or `unix:/path`. NULL and `*ret_address` set; else why not, to be
- * read behind the text itself. */
+/* Reads `host:port`, `[v6]:port` or `unix:/path`. Returns NULL and sets `*ret_address`. Otherwise
+ * returns why not, as a text to follow the quoted address. */
 const char *config_address_parse(const char *text, struct config_address *ret_address);
 
 /* Reads `redis://[user[:password]@]host[:port][/db]`, the same with `rediss://` for TLS, or
- * `unix:/path[?db=N]`. As above; `url` is
- * left empty and `db` is -1 where the URL names none, until config_master_complete(). */
+ * `unix:/path[?db=N]`. Returns as config_address_parse() does. Until config_master_complete(),
+ * `url` is empty, and `db` is -1 if the URL names none. */
 const char *config_master_parse(const char *url, struct config_master *ret_master);
 
-/* Fills in what the URL left to the group's keys, and the URL for people. */
+/* Takes user and database from the group's keys if the URL names none, and writes `url`. */
 void config_master_complete(struct config_master *master, const char *username, int db);
 
-/* True when both lead to the same place. */
+/* Returns true if both lead to the same place. */
 bool config_address_same(const struct config_address *a, const struct config_address *b);
 
-/* Writes the URL again, a password as `***`; leaves out what `group` says anyway. */
+/* Writes the URL again, with `***` for a password. Leaves out user and database of `group`. */
 void config_master_print(const struct config_master *master, const struct config_group *group,
                          char *out, size_t size);
 

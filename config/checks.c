@@ -121,8 +121,8 @@ static void take_groups(struct config_loading *loading, size_t index)
 }
 
 /* Returns true if `wide` matches every key that `narrow` does. Matches one pattern against the
- * other: what a `*` takes may hold the other's `*` and `?`, what a `?` takes may not be a `*`. Some
- * hidden policies are not found, but none is called hidden that is not. */
+ * other: a `*` takes any text with `*` and `?`, a `?` takes any byte but `*`. Some hidden policies
+ * are not found, but a policy that applies is never called hidden. */
 static bool covers(const char *wide, const char *narrow)
 {
     const char *star = NULL, *resume = NULL;
@@ -167,7 +167,7 @@ static void check_match(struct config_loading *loading, size_t index)
     }
 }
 
-/* Masters keep fence keys and more under `lockagent:`, so no lock may be stored there. */
+/* Refuses a prefix with which a lock could be stored among the agent's keys, under `lockagent:`. */
 static void check_prefix(struct config_loading *loading, size_t index)
 {
     static const char path[] = "policies[].prefix", ours[] = "lockagent:";
@@ -212,7 +212,7 @@ static void check_policies(struct config_loading *loading)
     add_last_policy(loading);
 }
 
-/* The table excludes every combination that has no form of its own. */
+/* Returns the form of a policy. The table excludes combinations that have no form. */
 static enum form form_of(const struct config_policy *policy)
 {
     return policy->format == FORMAT_REDISSON ? FORM_REDISSON
@@ -238,7 +238,8 @@ static struct config_place address_place(const struct config_loading *loading, c
     return node->place;
 }
 
-/* D9: an API that other machines reach must be protected, or opened on purpose. */
+/* D9: refuses an API that other machines can reach, unless it has a token or was opened on purpose.
+ * */
 static void check_remote(struct config_loading *loading)
 {
     const struct config *config = loading->config;

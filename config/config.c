@@ -1,4 +1,4 @@
-/* What the rest of the agent asks of a configuration: quorums, the core's view, and secrets. */
+/* Answers the questions of the other rooms: quorums, the core's view, and secrets. */
 #include "config/config.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ uint32_t config_requests_max(const struct config *config)
 int config_read_secret(const char *path, char *secret, size_t size)
 {
     CORE_ASSERT(size > 0);
-    /* The loop must not hang on a pipe that nobody writes to. */
+    /* The loop must not hang on a pipe without a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -1;
@@ -89,7 +89,7 @@ int config_read_secret(const char *path, char *secret, size_t size)
     if (!error && (more > 0 || len == (ssize_t)size))
         error = EFBIG;
     if (!error && memchr(secret, '\0', (size_t)len) != NULL)
-        error = EILSEQ; /* what stands behind it would be cut off, and be no secret any more */
+        error = EILSEQ; /* The rest of the secret would be cut off. */
     if (error) {
         explicit_bzero(secret, size);
         errno = error;
@@ -101,7 +101,7 @@ int config_read_secret(const char *path, char *secret, size_t size)
 
 const char *config_secret_fault(int error)
 {
-    return error == EILSEQ  ? "a NUL byte stands in it"
+    return error == EILSEQ  ? "it holds a NUL byte"
            : error == EFBIG ? "it is too long"
                             : strerror(error);
 }

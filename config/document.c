@@ -1,6 +1,6 @@
-/* The first pass: a file becomes a tree of nodes that remember where they were written. YAML's
- * traps end here: anchors, tags, several documents, bytes that are not UTF-8 text, and sizes
- * without end. Doubled and unknown keys are the next pass's affair. */
+/* The first pass: makes of a file a tree of nodes that keep their places. Refuses anchors, tags,
+ * several documents, bytes that are not UTF-8 text, and files beyond the limits. The next pass
+ * refuses doubled and unknown keys. */
 #include "config/internal.h"
 
 #include <errno.h>
@@ -20,22 +20,22 @@
 
 /* ---- reports ---- */
 
-/* Collects what is wrong with a configuration, all of it at once and in the order of the file. */
+/* Collects all errors of a configuration, in the order of the file. */
 
 enum {
     PATH_SHOWN = 200,
     LIST = sizeof(((struct config_errors *)0)->list) / sizeof(struct config_error)
 };
 
-/* What comes from the environment or from flags has no line: it stands behind the file, in the
- * order of its discovery. */
+/* Returns true if an error at `a` is listed before `b`. Errors of the environment and of flags have
+ * no line: they come after those of the file, in the order of their discovery. */
 static bool comes_before(struct config_place a, const struct config_error *b)
 {
     int a_line = a.line ? a.line : INT_MAX, b_line = b->line ? b->line : INT_MAX;
     return a_line != b_line ? a_line < b_line : a.column < b->column;
 }
 
-/* Opens a gap at the place's rank; NULL when the list is full of earlier ones. */
+/* Makes room for an error at `place`. Returns NULL if the list is full of earlier ones. */
 static struct config_error *insert(struct config_errors *errors, struct config_place place)
 {
     size_t kept = errors->count++;
@@ -83,10 +83,9 @@ void config_report_add(struct config_report *report, struct config_place place, 
         vsnprintf(error->text + used, size - used, format, args);
         va_end(args);
     }
-    /* It may quote the name of a file, a variable or a flag, in which anything can stand, and be
-     * cut within a character: what a terminal can not take becomes a question mark. */
+    /* The text may quote a name that holds any bytes, and be cut within a character. */
     text_tame(error->text);
-    text_hide_passwords(error->text); /* a URL in the wrong place, or mistyped */
+    text_hide_passwords(error->text); /* A URL may be mistyped, or be the value of a wrong key. */
 }
 
 const char *config_quote(const char *text, bool is_url, char quoted[CONFIG_QUOTED])
@@ -109,7 +108,7 @@ const char *config_quote(const char *text, bool is_url, char quoted[CONFIG_QUOTE
 
 /* ---- nodes ---- */
 
-/* The tree that a configuration is read from, and the memory that it lives in. */
+/* The nodes of the tree, and their memory. */
 
 /* ---- memory ---- */
 
@@ -142,7 +141,7 @@ void config_arena_free(struct config_arena *arena)
 {
     while (arena->chunks != NULL) {
         struct config_chunk *next = arena->chunks->next;
-        /* A password may have stood in a URL. */
+        /* A URL may hold a password. */
         explicit_bzero(arena->chunks->bytes, arena->chunks->used);
         free(arena->chunks);
         arena->chunks = next;
@@ -151,8 +150,7 @@ void config_arena_free(struct config_arena *arena)
 
 /* ---- nodes ---- */
 
-/* Each is NULL when out of memory. A scalar is checked: where its bytes are no line of text, that
- * is reported under `key` (NULL where the place says enough), and the node is BROKEN. */
+/* Returns a new node, or NULL when out of memory. */
 static struct config_node *config_node_new(struct config_arena *arena, enum config_node_kind kind,
                                            struct config_place place)
 {
@@ -240,14 +238,14 @@ static void report_errno(struct config_report *report, const char *what, int err
     config_report_add(report, (struct config_place){0}, NULL, "%s: %s", what, strerror(error));
 }
 
-/* -1, reported: what is no file might never end, or keep the loop waiting (a FIFO, already when it
- * is opened). */
+/* Opens the file; reports an error and returns -1 if it cannot, or if it is no regular file.
+ * Another file might never end, or block the loop. */
 static int open_file(struct config_report *report)
 {
     struct stat about;
     int fd = open(report->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &about) != 0) {
-        report_errno(report, "can not be opened", errno);
+        report_errno(report, "cannot be opened", errno);
     } else if (S_ISREG(about.st_mode)) {
         return fd;
     } else {
@@ -256,7 +254,7 @@ static int open_file(struct config_report *report)
                            : S_ISCHR(about.st_mode)  ? "a device"
                                                      : "something else";
         config_report_add(report, (struct config_place){0}, NULL,
-                          "can not be read: it is %s; allowed: a regular file", what);
+                          "cannot be read: it is %s; allowed: a regular file", what);
     }
     if (fd >= 0)
         close(fd);
@@ -272,7 +270,7 @@ static bool read_file(struct config_report *report, char *bytes, size_t *ret_len
     int error = errno;
     close(fd);
     if (len < 0)
-        report_errno(report, "can not be read", error);
+        report_errno(report, "cannot be read", error);
     else if (len > CONFIG_FILE_BYTES)
         config_report_add(report, (struct config_place){0}, NULL,
                           "the file is too large; allowed: up to 1 MiB");
@@ -280,8 +278,7 @@ static bool read_file(struct config_report *report, char *bytes, size_t *ret_len
     return len >= 0 && len <= CONFIG_FILE_BYTES;
 }
 
-/* Only characters that YAML takes: so libyaml never has a reason to refuse a byte, for which it
- * could not name the line. */
+/* Returns true for characters that YAML allows. libyaml could not name the line of another one. */
 static bool is_yaml_character(uint32_t code)
 {
     if (code == '\t' || code == '\n' || code == '\r' || code == 0x85)
@@ -317,10 +314,10 @@ static bool check_bytes(struct config_report *report, const char *bytes, size_t 
 struct builder {
     struct config_report *report;
     struct config_arena *arena;
-    const char *bytes; /* of the file, for better words than libyaml's */
+    const char *bytes; /* The file, for errors that libyaml does not explain. */
     size_t len;
     struct config_node *root;
-    struct config_node *open[CONFIG_DEPTH]; /* what has not ended, outermost first */
+    struct config_node *open[CONFIG_DEPTH]; /* Lists and maps without their end, outermost first. */
     int depth, nodes, documents;
 };
 
@@ -331,7 +328,7 @@ static struct config_place place_of_mark(yaml_mark_t mark)
     return (struct config_place){.line = (int)mark.line + 1, .column = (int)mark.column + 1};
 }
 
-/* The full path of what comes next, as `policies[2].ttl`; NULL at the top. */
+/* Writes the full path of the next node, as `policies[2].ttl`. Returns NULL at the top. */
 static const char *path_here(const struct builder *builder, char path[PATH])
 {
     size_t len = 0;
@@ -384,8 +381,8 @@ static bool open_node(struct builder *builder, struct config_node *node)
     return true;
 }
 
-/* An anchor alone changes nothing, so that its value is looked at all the same; a tag may, so its
- * value is not. */
+/* Reports anchors and tags. The value of an anchor is checked as well. That of a tag is not: the
+ * tag may change its meaning. */
 static struct config_node *properties(struct builder *builder, struct config_node *node,
                                       const yaml_char_t *anchor, const yaml_char_t *tag)
 {

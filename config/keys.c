@@ -1,4 +1,4 @@
-/* The table of all configuration keys, in the order of the sample file; a section stands before its
+/* The table of all configuration keys, in the order of the sample file. A section precedes its
  * keys. */
 #include "config/internal.h"
 
@@ -28,8 +28,8 @@ const struct config_key config_keys[] = {
      .preset = "[127.0.0.1:8080, \"[::1]:8080\"]", .min = 1, .max = CONFIG_LISTENERS,
      .prose = "Where the API listens: one address or a list. Any address but loopback and unix "
               "sockets needs api.token_file or api.allow_remote. Port 0 is any free port, "
-              "printed in the log. On a machine without IPv6, [::1] beside another address is "
-              "left out."},
+              "printed in the log. On a machine without IPv6, [::1] is left out if there is "
+              "another address."},
 
     {.path = "admin", .type = TYPE_SECTION,
      .prose = "A listener for metrics and health checks alone, reachable from outside the pod. "
@@ -65,7 +65,8 @@ const struct config_key config_keys[] = {
               "shortened by this share of the ttl and 2 ms."},
     {.path = "redis.groups.<name>.username", .type = TYPE_TEXT, GROUP(username), .preset = "",
      .min = 0, .max = 127,
-     .prose = "ACL user for the masters whose URL names none; empty for Redis' default user."},
+     .prose = "ACL user for the masters whose URL names none; empty for the default user of "
+              "Redis."},
     {.path = "redis.groups.<name>.password_file", .type = TYPE_TEXT, GROUP(password_file),
      .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
      .prose = "File with the password for the masters whose URL holds none. It is read anew at "
@@ -79,19 +80,19 @@ const struct config_key config_keys[] = {
               "restart."},
     {.path = "redis.groups.<name>.tls.ca_file", .type = TYPE_TEXT, GROUP(tls.ca_file),
      .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
-     .prose = "File with the certificates, in PEM, of the authorities that may have signed those "
-              "of the masters. Empty for the system's own."},
+     .prose = "File with the certificates, in PEM, of the authorities that may sign those of the "
+              "masters. Empty for the authorities of the system."},
     {.path = "redis.groups.<name>.tls.cert_file", .type = TYPE_TEXT, GROUP(tls.cert_file),
      .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
-     .prose = "File with the certificate, in PEM, that the agent shows to the masters, and those "
-              "between it and its authority. Needs key_file. Empty for none."},
+     .prose = "File with the certificate, in PEM, that the agent shows to the masters, and with "
+              "those between it and its authority. Needs key_file. Empty for none."},
     {.path = "redis.groups.<name>.tls.key_file", .type = TYPE_TEXT, GROUP(tls.key_file),
      .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
-     .prose = "File with the private key of that certificate, in PEM and without a passphrase; "
-              "nobody else should be able to read it."},
+     .prose = "File with the private key of that certificate, in PEM and without a passphrase. "
+              "Only the agent should be able to read it."},
     {.path = "redis.groups.<name>.tls.server_name", .type = TYPE_TEXT, GROUP(tls.server_name),
      .preset = "", .min = 0, .max = 253,
-     .prose = "Name or address that the certificate of every master of the group must be for. "
+     .prose = "Name or address in the certificate of every master of the group. "
               "Empty for the host of its URL."},
     {.path = "redis.groups.<name>.durable", .type = TYPE_FLAG, GROUP(durable), .preset = "false",
      .prose = "Promises that these masters never forget a key over a restart: appendfsync "
@@ -100,33 +101,33 @@ const struct config_key config_keys[] = {
     {.path = "redis.groups.<name>.guard", .type = TYPE_SWITCH, GROUP(guard), .preset = "on",
      .prose = "Gives a master that may have forgotten keys (restarted, emptied, replaced) no "
               "vote on new locks until every lease that it may have known has run out: "
-              "limits.max_ttl and 1s. off only where something else sees to that."},
+              "limits.max_ttl and 1s. off is right only if something else ensures that."},
     {.path = "redis.groups.<name>.replicas", .type = TYPE_SECTION,
-     .prose = "For a group of one master under algorithm: single: what is granted or renewed must "
-              "be on so many of its replicas. The master of another group may have any number of "
-              "them, and nobody waits for these."},
+     .prose = "For a group of one master under algorithm: single. A grant or a renewal counts "
+              "only if enough replicas have it. The agent does not wait for the replicas of other "
+              "groups."},
     {.path = "redis.groups.<name>.replicas.ack", .type = TYPE_COUNT, GROUP(replicas_ack),
      .example = "1", .min = 1, .max = 15,
      .prose = "How many replicas must have confirmed a grant or a renewal (WAIT) before it "
-              "counts; where fewer do in time it is undone or tried again. Not given: none."},
+              "counts. If fewer do in time, it is undone or tried again. Not given: none."},
     {.path = "redis.groups.<name>.replicas.timeout", .type = TYPE_DURATION,
      GROUP(replicas_timeout_ms), .example = "100ms", .min = 1 * MS, .max = 5 * SECOND,
-     .prose = "How long the master waits for them, 100ms where it is not given. node_timeout must "
-              "be at least 20ms longer, and is so where it is not given."},
+     .prose = "How long the master waits for them; 100ms if it is not given. node_timeout must be "
+              "at least 20ms longer, which is also its default then."},
     {.path = "redis.groups.<name>.on_degraded", .type = TYPE_CHOICE, GROUP(on_degraded),
      .preset = "warn", .min = ON_DEGRADED_WARN, .words = {"warn", "down"},
-     .prose = "What to do with a master that is a replica, evicts keys, or is the same server as "
-              "another one of the group: show it as degraded, or do without it as well."},
+     .prose = "Treatment of a master that is a replica, evicts keys, or is the same server as "
+              "another one of the group: warn shows it as degraded, down also does without it."},
     {.path = "redis.groups.<name>.eviction", .type = TYPE_CHOICE, GROUP(eviction),
      .preset = "refuse", .min = EVICTION_REFUSE, .words = {"refuse", "allow"},
      .prose = "Whether a master that may evict keys (maxmemory is set, and maxmemory-policy is not "
               "noeviction) has a vote on new locks. allow is dangerous: a master that is short of "
               "memory throws away locks that are held, and two callers then have one lock at the "
-              "same time. What is held is renewed and released in either case."},
+              "same time. Held locks are renewed and released in either case."},
 
     {.path = "policies", .type = TYPE_ITEMS, .min = 0, .max = LIMIT_POLICIES,
      .prose = "How keys are locked: the first policy whose pattern matches the key applies. A "
-              "last one for `*` with the defaults is added where there is none."},
+              "last one for `*` with the defaults is added if there is none."},
     {.path = "policies[]", .type = TYPE_SECTION,
      .prose = "One policy."},
     {.path = "policies[].match", .type = TYPE_PATTERN, .flags = KEY_REQUIRED, POLICY(core.match),
@@ -135,11 +136,11 @@ const struct config_key config_keys[] = {
               "also `/`), `?` for one byte."},
     {.path = "policies[].group", .type = TYPE_GROUPS, POLICY(core.groups), .example = "main",
      .min = 1, .max = 1,
-     .prose = "The group of masters that holds these keys: main, or the only group, where it is "
-              "not given."},
+     .prose = "The group of masters that holds these keys: main, or the only group, if it is not "
+              "given."},
     {.path = "policies[].groups", .type = TYPE_GROUPS, POLICY(core.groups),
      .example = "main, other", .min = 1, .max = LIMIT_GROUPS,
-     .prose = "In place of group: several groups over which the keys are spread by rendezvous "
+     .prose = "Instead of group: several groups over which the keys are spread by rendezvous "
               "hashing. The order does not matter, the names do."},
     {.path = "policies[].algorithm", .type = TYPE_CHOICE, POLICY(core.algorithm),
      .preset = "redlock", .min = ALGORITHM_REDLOCK, .words = {"redlock", "multilock", "single"},
@@ -147,21 +148,21 @@ const struct config_key config_keys[] = {
               "only one of its group."},
     {.path = "policies[].prefix", .type = TYPE_TEXT, POLICY(prefix), .preset = "lock:", .min = 0,
      .max = 127,
-     .prose = "What stands before the key's name in Redis. Every agent must use the same."},
+     .prose = "Text before the key's name in Redis. Every agent must use the same."},
     {.path = "policies[].ttl", .type = TYPE_DURATION, .flags = KEY_RELOADABLE, POLICY(core.ttl_ms),
      .preset = "30s", .min = TTL_MS_MIN, .max = TTL_MS_MAX,
-     .prose = "Lease of a caller who names none; limits.max_ttl at most (which is also the "
-              "default where it is less). At least four times the group's node_timeout, and 1s "
-              "where renew is agent."},
+     .prose = "Lease of a caller that names none. At most limits.max_ttl, which is also the "
+              "default if it is less. At least four times the group's node_timeout, and 1s if "
+              "renew is agent."},
     {.path = "policies[].renew", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, POLICY(core.renew),
      .preset = "agent", .min = RENEW_AGENT, .words = {"agent", "caller"},
-     .prose = "Who renews the lease of a caller who names no ttl: the agent's watchdog, or the "
-              "caller. A caller who names a ttl renews by itself unless it asks for the "
+     .prose = "A lease without a ttl of its caller is renewed by the agent's watchdog (agent), or "
+              "by the caller. A caller that names a ttl renews by itself unless it asks for the "
               "watchdog."},
     {.path = "policies[].max_hold", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.max_hold_ms), .preset = "10m", .min = TTL_MS_MIN, .max = 8760 * HOUR,
-     .prose = "Longest hold, however often it is renewed: the end of locks whose caller died "
-              "without a word."},
+     .prose = "Longest hold, however often it is renewed. It ends the locks of callers that died "
+              "without a release."},
     {.path = "policies[].max_hold_bound", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.bound_max_hold_ms), .preset = "1h", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "The same for holds that are bound to their caller's connection (bind=connection)."},
@@ -172,10 +173,10 @@ const struct config_key config_keys[] = {
               "after as many releases."},
     {.path = "policies[].lock_delay", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.lock_delay_ms), .preset = "0ms", .min = 0, .max = TTL_MS_MAX,
-     .prose = "Masters keep a key for so much longer than its ttl: when a holder is lost without "
-              "a release, the next one waits so much longer, as a grace for what the lost one "
-              "has set going. A release frees the key at once. Together with the ttl "
-              "limits.max_ttl at most."},
+     .prose = "Masters keep a key longer than its ttl by this time. When a holder is lost without "
+              "a release, the next holder waits so much longer, so that work of the lost one can "
+              "end. A release frees the key at once. ttl and lock_delay together are at most "
+              "limits.max_ttl."},
     {.path = "policies[].fencing", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE,
      POLICY(core.fencing), .preset = "on", .min = FENCING_OFF, .words = {"off", "on", "redisson"},
      .prose = "Number every grant with a fencing token that only rises, for resources that can "
@@ -186,48 +187,47 @@ const struct config_key config_keys[] = {
      .max = 720 * HOUR,
      .prose = "How long masters remember the last fencing token after a key's last grant; after "
               "its last renewal, for three quarters of it at least. At least twice "
-              "limits.max_ttl (which is also the default where it is more)."},
+              "limits.max_ttl, which is also the default if it is more."},
     {.path = "policies[].kind", .type = TYPE_CHOICE, POLICY(kind), .preset = "mutex",
      .min = KIND_MUTEX, .words = {"mutex", "rw"},
-     .prose = "What the locks are: mutex, which one caller holds, or rw, which one caller writes "
-              "or any number read. Those who wait are served in the order in which they came, "
-              "whatever they want: a reader passes no writer that waits, and a writer no reader; "
-              "so order is fair with rw. Every agent must use the same."},
+     .prose = "mutex: one caller holds the lock. rw: one caller writes, or any number of callers "
+              "read. Waiting readers and writers are served in the order in which they came, so "
+              "order is fair with rw. Every agent must use the same."},
     {.path = "policies[].format", .type = TYPE_CHOICE, POLICY(format), .preset = "redlock",
      .min = FORMAT_REDLOCK, .words = {"redlock", "redisson"},
      .prose = "How masters store a lock: redlock, as agents and other Redlock clients do, or "
-              "redisson, as RLock of Redisson does, to share locks with Java services. Not beside "
-              "kind: rw, order: fair or permits. Every agent must use the same."},
+              "redisson, as RLock of Redisson does, to share locks with Java services. Excludes "
+              "kind: rw, order: fair and permits. Every agent must use the same."},
     {.path = "policies[].order", .type = TYPE_CHOICE, POLICY(order), .preset = "any",
      .min = ORDER_ANY, .words = {"any", "fair"},
-     .prose = "Who is next of those who wait at different agents: any, which is the fastest, or "
-              "fair, the one who came first. Those who wait at one agent are served in order in "
-              "any case. Every agent must use the same."},
+     .prose = "The next holder among callers that wait at different agents: any of them, which is "
+              "the fastest, or with fair the one that came first. Callers that wait at one agent "
+              "are served in order in any case. Every agent must use the same."},
     {.path = "policies[].permits", .type = TYPE_COUNT, POLICY(core.permits), .preset = "1",
      .min = 1, .max = LIMIT_PERMITS,
      .prose = "How many callers hold a key at once: 1 for a mutex, more for a semaphore, whose "
-              "holders have a slot each, with its own fencing tokens. Not beside kind: rw, "
-              "reentrant or order: fair. Every agent must use the same."},
+              "holders have a slot each, with its own fencing tokens. Excludes kind: rw, reentrant "
+              "and order: fair. Every agent must use the same."},
     {.path = "policies[].handover_max", .type = TYPE_COUNT, .flags = KEY_RELOADABLE,
      POLICY(core.handover_max), .preset = "16", .min = 0, .max = 1000000,
      .prose = "How many times in a row a released lock is handed to the next caller that waits "
               "at this agent, in one round trip, while callers at other agents wait too. Then "
-              "the others have their chance. 0: never. Where order is fair, those who came first "
-              "have it in any case."},
+              "the others have their chance. 0: never. If order is fair, the callers that came "
+              "first have it in any case."},
     {.path = "policies[].retry", .type = TYPE_SECTION,
-     .prose = "Pauses between the attempts of a waiting caller that hears of no release."},
+     .prose = "Pauses between the attempts of a caller that waits, if no release is reported."},
     {.path = "policies[].retry.min", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.retry_min_ms), .preset = "20ms", .min = 1 * MS, .max = 1 * MINUTE,
      .prose = "Upper bound of the first pause, which is drawn at random; it doubles every time. "
               "Not above retry.max."},
     {.path = "policies[].retry.max", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.retry_max_ms), .preset = "250ms", .min = 1 * MS, .max = 1 * MINUTE,
-     .prose = "Where the doubling of the pauses ends; a caller whose agent listens for releases "
-              "pauses up to twenty times as long. Where only one of the two is given, the other "
-              "gives way."},
+     .prose = "Longest pause; a caller whose agent subscribes to releases pauses up to twenty "
+              "times as long. If only one of min and max is given, the default of the other gives "
+              "way."},
 
     {.path = "limits", .type = TYPE_SECTION,
-     .prose = "What one agent takes on. Beyond it callers are refused, not queued."},
+     .prose = "Limits of one agent. Beyond them callers are refused, not queued."},
     {.path = "limits.max_ttl", .type = TYPE_DURATION, AGENT(max_ttl_ms), .preset = "60s",
      .min = TTL_MS_MIN_AGENT, .max = TTL_MS_MAX,
      .prose = "Longest lease. Long holds are the watchdog's job, not that of a long ttl."},
@@ -239,12 +239,12 @@ const struct config_key config_keys[] = {
      .prose = "Locks that are held or being acquired at once."},
     {.path = "limits.waiters", .type = TYPE_COUNT, AGENT(waiters_max), .preset = "4000", .min = 0,
      .max = LIMIT_REQUESTS - 64,
-     .prose = "Callers that wait at once. At most limits.connections - 64 (which is also the "
-              "default where it is less), so that a holder can always come in to release."},
+     .prose = "Callers that wait at once. At most limits.connections - 64, which is also the "
+              "default if it is less, so that a holder always finds room to release."},
     {.path = "limits.connections", .type = TYPE_COUNT, AGENT(connections_max), .preset = "4096",
      .min = 128, .max = LIMIT_REQUESTS,
-     .prose = "Connections to the API at once. Each is an open file: where the limit of those "
-              "(RLIMIT_NOFILE) is too low, fewer, and the log says so at the start."},
+     .prose = "Connections to the API at once. Each is an open file: if their limit "
+              "(RLIMIT_NOFILE) is too low, there are fewer, and the log says so at the start."},
     {.path = "limits.body", .type = TYPE_SIZE, AGENT(body_bytes_max), .preset = "4KiB", .min = 1024,
      .max = 1048576,
      .prose = "Largest body of a request."},
@@ -253,14 +253,14 @@ const struct config_key config_keys[] = {
      .prose = "Time in which a request's header must have arrived as a whole."},
 
     {.path = "api", .type = TYPE_SECTION,
-     .prose = "Who may call the API."},
+     .prose = "Access to the API."},
     {.path = "api.token_file", .type = TYPE_TEXT, .flags = KEY_RELOADABLE, AGENT(token_file),
      .preset = "", .min = 0, .max = CONFIG_TEXT - 1,
      .prose = "File with the bearer token that every API call must carry. Empty for none."},
     {.path = "api.allow_remote", .type = TYPE_FLAG, .flags = KEY_RELOADABLE, AGENT(allow_remote),
      .preset = "false",
-     .prose = "Serve the API without a token on addresses that other machines can reach. Whoever "
-              "reaches it can lock everything."},
+     .prose = "Serve the API without a token on addresses that other machines can reach. Every "
+              "client there can lock everything."},
     {.path = "api.allowed_hosts", .type = TYPE_HOSTS, .flags = KEY_RELOADABLE, AGENT(allowed_hosts),
      .preset = "", .min = 0, .max = CONFIG_HOSTS,
      .prose = "Names that the Host header may carry on loopback listeners, besides localhost, "
@@ -270,7 +270,7 @@ const struct config_key config_keys[] = {
      .prose = "Access rights of the API's unix sockets."},
 
     {.path = "journal", .type = TYPE_SECTION,
-     .prose = "Where an agent that was killed and started again finds the holds that it had."},
+     .prose = "The holds of an agent that was killed and started again."},
     {.path = "journal.file", .type = TYPE_TEXT, AGENT(journal_file), .preset = "", .min = 0,
      .max = CONFIG_TEXT - 1,
      .prose = "File on a memory volume that survives the container (an emptyDir with medium: "
@@ -287,15 +287,15 @@ const struct config_key config_keys[] = {
      .prose = "auto writes text on a terminal and JSON elsewhere."},
 
     {.path = "shutdown", .type = TYPE_SECTION,
-     .prose = "What happens on SIGTERM."},
+     .prose = "The end of the agent, on SIGTERM."},
     {.path = "shutdown.grace", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      AGENT(shutdown_grace_ms), .preset = "5s", .min = 0, .max = 1 * HOUR,
      .prose = "Time for open requests to end and for releases to reach the masters."},
     {.path = "shutdown.unreleased", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE,
      AGENT(shutdown_release), .preset = "expire", .min = 0, .words = {"expire", "release"},
-     .prose = "Locks still held then: expire lets their leases run out. release frees them, as "
-              "soon as no caller waits or streams, which is right only where the application has "
-              "certainly ended before the agent."},
+     .prose = "Locks still held then: expire lets their leases run out. release frees them as soon "
+              "as no caller waits or streams, which is right only if the application has certainly "
+              "ended before the agent."},
 };
 /* clang-format on */
 const size_t config_key_count = sizeof(config_keys) / sizeof(config_keys[0]);

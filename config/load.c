@@ -1,11 +1,11 @@
-/* Loads a configuration: runs the passes, in this order; each goes on behind what it finds wrong.
+/* Loads a configuration: runs the passes in this order. Each pass goes on after an error.
  *
  *   document    bytes -> tree of nodes
- *   sources     tree -> settings, one per key that is set; here end unknown, doubled and misplaced
+ *   sources     tree -> settings, one per key that is set; refuses unknown, doubled and misplaced
  *               keys. Then environment and flags -> settings
  *   values      each setting into its field, over the defaults
- *   checks      what must hold between keys; defaults that depend on other keys
- *   changes     (here) against what runs: keys that need a restart; of a reload alone */
+ *   checks      relations between keys; defaults that depend on other keys
+ *   changes     (here, at a reload alone) keys that cannot change without a restart */
 #include "config/internal.h"
 
 #include <stdlib.h>
@@ -13,14 +13,13 @@
 
 /* ---- changes ---- */
 
-/* What a running agent can not take without a restart. */
-
 struct comparison {
     const struct config *running, *next;
-    struct config_loading *loading; /* of `next` */
+    struct config_loading *loading; /* Of `next`. */
 };
 
-/* `policies[].retry.min` -> `policies[].retry` -> `policies[]` -> `policies` -> false. */
+/* Cuts `policies[].retry.min` to `policies[].retry`, `policies[]`, `policies`; then returns false.
+ * */
 static bool go_outwards(char *path)
 {
     char *end = strrchr(path, '.');
@@ -31,8 +30,7 @@ static bool go_outwards(char *path)
     return end != NULL;
 }
 
-/* Where the key is written; else what it would stand in: the nearest section around it that is
- * written. */
+/* Returns the place of the key; if it is not written, that of the nearest section around it. */
 static struct config_place place_around(const struct comparison *comparison, const char *path,
                                         size_t index)
 {
@@ -55,8 +53,7 @@ static void report_changed(struct comparison *comparison, struct config_place pl
     config_report_add(&comparison->loading->report, place, path, "%s; that needs a restart", what);
 }
 
-/* Order is fair where kind is rw (R18): where nobody has written it, it follows, and kind alone has
- * changed. */
+/* Returns true for a default of `order` that follows `kind` (R18): then only kind has changed. */
 static bool follows_from_kind(const struct comparison *comparison, const struct config_key *key,
                               size_t index)
 {
@@ -65,7 +62,7 @@ static bool follows_from_kind(const struct comparison *comparison, const struct 
            !config_is_set(comparison->loading, key->path, index);
 }
 
-/* R22: the same grants, numbered somewhere else, would not rise. */
+/* R22: returns true if the numbers would come from another key, and so might not rise. */
 static bool moves_numbers(const struct comparison *comparison, const struct config_key *key,
                           size_t index)
 {
@@ -80,8 +77,7 @@ static void compare_key(struct comparison *comparison, const struct config_key *
     if (config_key_is_section(key) ||
         (key->flags & KEY_RELOADABLE && !moves_numbers(comparison, key, index)))
         return;
-    /* `group` and `groups` are two spellings of one field: spoken of once, under the one that
-     * fits. */
+    /* `group` and `groups` are two spellings of one field: one of them is reported. */
     if (key->type == TYPE_GROUPS &&
         (key->max == 1) != (comparison->next->policies[index].core.group_count == 1))
         return;
@@ -112,7 +108,7 @@ static void report_missing_groups(struct comparison *comparison, const struct co
                            config_key_path(key, in, i, path), what);
 }
 
-/* Groups are known by their number everywhere, so the order counts as well. */
+/* Compares the groups. The agent knows a group by its index, so the order counts as well. */
 static void compare_groups(struct comparison *comparison)
 {
     const struct config *running = comparison->running, *next = comparison->next;
@@ -147,8 +143,8 @@ static void config_changes_check(struct config_loading *loading, const struct co
 
 /* ---- loading ---- */
 
-/* In the order of their discovery, so that flags have the last word, and a bad value in the file is
- * told although the environment overrides it. */
+/* Sets the fields in the order of discovery, so flags count most. A bad value in the file is
+ * reported although the environment overrides it. */
 static void apply_settings(struct config_loading *loading)
 {
     char path[CONFIG_PATH];

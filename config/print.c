@@ -1,4 +1,4 @@
-/* The effective configuration as text. */
+/* Prints the configuration in force, the sample file, and the table of keys. */
 #include "config/internal.h"
 
 #include <string.h>
@@ -6,8 +6,6 @@
 #include "agent/core/core_assert.h"
 #include "config/address.h"
 #include "config/units.h"
-
-/* ---- printing ---- */
 
 /* ---- values ---- */
 
@@ -80,8 +78,8 @@ static void print_list(const struct config_key *key, const struct config *config
                             true, out);
 }
 
-/* Writes ` value` behind `key:`, or a list below it at `indent`, with the line's end. `index`: of
- * the group or policy. */
+/* Writes ` value` after `key:`, or a list below it at `indent`, with the line's end. `index` is
+ * that of the group or policy. */
 static void print_value(const struct config_key *key, const struct config *config, size_t index,
                         int indent, FILE *out)
 {
@@ -121,14 +119,14 @@ static void print_value(const struct config_key *key, const struct config *confi
 struct printer {
     const struct config *config;
     FILE *out;
-    bool behind_dash; /* the next key stands on a line that has begun */
+    bool behind_dash; /* The next key continues a line. */
 };
 
 static void print_children(struct printer *printer, const struct config_key *parent, size_t index,
                            int indent);
 
-/* Of `group` and `groups` only the one that fits is printed: the other would be a second word on
- * the same thing. And replicas only where they are asked for: there is no word for none. */
+/* Returns true if the key is printed: of `group` and `groups` the one that fits, and `replicas`
+ * only if there is an `ack`, because no value of it means none. */
 static bool is_shown(const struct printer *printer, const struct config_key *key, size_t index)
 {
     if (strcmp(key->path, "redis.groups.<name>.replicas") == 0)
@@ -187,10 +185,6 @@ void config_print(const struct config *config, FILE *out)
     print_children(&printer, NULL, 0, 0);
 }
 
-/* ---- the sample ---- */
-
-/* The table of keys as documentation: the annotated sample file, and the table of docs/. */
-
 /* ---- the sample file ---- */
 
 enum { SAMPLE_COLUMNS = 100 };
@@ -226,7 +220,7 @@ static void print_written(const struct config_key *key, const char *written, FIL
         fprintf(out, "%s%s%s", list ? "[" : "", written, list ? "]" : "");
 }
 
-/* `in_item`: the key that opens an item of a list, and so stands behind its dash. */
+/* Prints a key of the sample. `in_item`: it is the first key of a list's item, after the dash. */
 static void print_sample_value(const struct config_key *key, int indent, bool in_item, FILE *out)
 {
     char allowed[CONFIG_ALLOWED], note[CONFIG_ALLOWED + 64];
@@ -243,7 +237,7 @@ static void print_sample_value(const struct config_key *key, int indent, bool in
     fputs("\n", out);
 }
 
-/* More items of the list of policies, which count once their `# ` is taken away. */
+/* More policies, which count once their `# ` is removed. */
 static const char *const more_policies[] = {
     "",
     "# A semaphore: eight callers hold a key at once, each in a slot of its own.",
@@ -304,7 +298,7 @@ void config_print_sample(FILE *out)
     fputs("# Every key of lockagent's configuration, with its default. Only `redis` is required.\n"
           "# Order: flag > environment > this file > default. A key is also an environment "
           "variable, as limits.max_ttl\n"
-          "# is LOCKAGENT_LIMITS_MAX_TTL; lists are written with commas there, and policies stand "
+          "# is LOCKAGENT_LIMITS_MAX_TTL; lists are written with commas there, and policies are "
           "in the file alone.\n"
           "# This file is made from the table in config/keys.c; a test fails when it differs.\n",
           out);

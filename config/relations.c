@@ -266,7 +266,8 @@ static void say_actual(struct sentence *sentence, const struct check *check, str
         say(sentence, ", and it is %s", key->words[number_of(check, state.key) - key->min]);
 }
 
-/* Says what else the key may be: `kind: mutex`, `fencing: off` or `fencing: on`, no replicas.ack. */
+/* Says what else the key may be: `kind: mutex`, `fencing: off` or `fencing: on`, no replicas.ack.
+ * */
 static void say_instead(struct sentence *sentence, const struct check *check, struct state state)
 {
     const struct config_key *key = config_key_find(state.key);

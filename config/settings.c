@@ -1,4 +1,4 @@
-/* What some source sets, one setting for each key. */
+/* The settings of all sources, groups and policies, and suggestions for unknown words. */
 #include "config/internal.h"
 
 #include <ctype.h>
@@ -9,8 +9,6 @@
 
 /* ---- suggestions ---- */
 
-/* Guesses what an unknown word was meant for. */
-
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 enum { WORD = 64 };
@@ -20,8 +18,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Edit distance in which two swapped neighbours count once; three rows of the usual table are
- * enough. */
+/* Returns the edit distance; two swapped neighbours count once. Keeps three rows of the table. */
 static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
     size_t rows[3][WORD + 1];
@@ -57,7 +54,7 @@ bool config_is_near(const char *name, size_t distance)
     return distance < len && distance <= (len < 4 ? 1 : len / 3 + (len < 6));
 }
 
-/* True for `log.level` and `loglevel`, `max_ttl` and `maxTtl`. */
+/* Returns true for `log.level` and `loglevel`, `max_ttl` and `maxTtl`. */
 static bool same_letters(const char *a, const char *b)
 {
     for (;; a++, b++) {
@@ -70,7 +67,7 @@ static bool same_letters(const char *a, const char *b)
     }
 }
 
-/* A known name in another section: `ttl` at the top level. */
+/* Returns a key of this name in another section: `ttl` at the top level. */
 static const struct config_key *same_name_elsewhere(const char *name)
 {
     for (size_t i = 0; i < config_key_count; i++)
@@ -208,8 +205,8 @@ int config_group_find(const struct config *config, const char *name)
     return -1;
 }
 
-/* Small letters only, so that the environment can name every group in one way; null would be
- * nothing in YAML. */
+/* Allows small letters only, so the environment can name every group in one way. In YAML, null is
+ * nothing. */
 static bool is_group_name(const char *name)
 {
     size_t len = strlen(name);

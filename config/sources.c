@@ -1,5 +1,5 @@
-/* Environment and flags: other spellings of the same keys, for those that are not inside of
- * lists. */
+/* Makes settings of the file's tree, of the environment and of flags. The latter two can name every
+ * key that is not inside a list. */
 #include "config/internal.h"
 
 #include <ctype.h>
@@ -8,17 +8,15 @@
 
 #include "agent/core/core_assert.h"
 
-/* ---- where values come from ---- */
-
 static const char PREFIX[] = "LOCKAGENT_";
 static const char GROUPS[] = "redis.groups.";
 
 enum { NAME = 160, ORIGIN = 200 };
 
-/* A key that environment or flag name, with the group it belongs to. */
+/* A key that the environment or a flag names, with its group. */
 struct target {
     const struct config_key *key;
-    char group[64]; /* "": the key is the agent's */
+    char group[64]; /* "": the key is the agent's. */
 };
 
 /* ---- from a target to a setting ---- */
@@ -70,13 +68,13 @@ static void set_target(struct config_loading *loading, const struct target *targ
 
 /* ---- environment ---- */
 
-/* `tls.ca_file` of `redis.groups.<name>.tls.ca_file`. */
+/* Returns `tls.ca_file` of `redis.groups.<name>.tls.ca_file`. */
 static const char *path_in_group(const struct config_key *key)
 {
     return key->path + strlen(GROUPS) + strlen("<name>.");
 }
 
-/* `redis.groups.main.node_timeout` -> `LOCKAGENT_REDIS_GROUPS_MAIN_NODE_TIMEOUT` */
+/* Makes `LOCKAGENT_REDIS_GROUPS_MAIN_NODE_TIMEOUT` of `redis.groups.main.node_timeout`. */
 static const char *variable_of(const char *path, char name[NAME])
 {
     size_t len = (size_t)snprintf(name, NAME, "%s%s", PREFIX, path);
@@ -85,7 +83,7 @@ static const char *variable_of(const char *path, char name[NAME])
     return name;
 }
 
-/* The group that `MAIN` stands for: one of the file, else a new one. */
+/* Finds the group that `MAIN` stands for: one of the file, otherwise a new one. */
 static void name_group(const struct config *config, const char *segment, size_t len, char group[64])
 {
     char wanted[NAME], here[NAME];
@@ -146,8 +144,9 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
 }
 
-/* Names that others give: what `run` runs gets the first four, and Kubernetes gives the rest
- * to every pod beside a service that is called lockagent or lockagent-something. */
+/* Returns true for names that are not settings. `run` gives the first four to its command.
+ * Kubernetes gives the others to every pod if a service is called lockagent or lockagent-something.
+ * */
 static bool is_foreign(const char *name, size_t len, const char *value)
 {
     static const char *const given[] = {"LOCKAGENT_KEY", "LOCKAGENT_TOKEN",
@@ -167,7 +166,7 @@ static bool is_foreign(const char *name, size_t len, const char *value)
 static void consider(const char *wanted, const char *path, char nearest[NAME], size_t *distance)
 {
     char here[NAME];
-    /* What all names begin with would make any two of them look alike. */
+    /* The common prefix would make any two names similar. */
     size_t far = config_distance(wanted + strlen(PREFIX), variable_of(path, here) + strlen(PREFIX));
     if (far < *distance) {
         *distance = far;
@@ -227,7 +226,7 @@ static void read_variable(struct config_loading *loading, const char *entry)
 
 /* ---- flags ---- */
 
-/* The key of `limits.wait` or `redis.groups.main.db`; false: there is none. */
+/* Finds the key of `limits.wait` or `redis.groups.main.db`. Returns false if there is none. */
 static bool find_path(const char *path, struct target *ret)
 {
     char pattern[CONFIG_PATH];
@@ -295,9 +294,9 @@ void config_sources_read(struct config_loading *loading, char *const *environmen
 
 /* ---- sections ---- */
 
-/* The second pass: compares the tree with the table of keys and turns it into settings. */
+/* The second pass: compares the tree with the table of keys and makes settings of it. */
 
-enum { NAMES = 256 /* of the keys of a section, for a message */ };
+enum { NAMES = 256 /* Bytes of the list of a section's keys, in a message. */ };
 
 /* A mapping whose keys are known: one section, group or policy. */
 struct level {
@@ -308,7 +307,7 @@ struct level {
 static void read_map(struct config_loading *loading, struct level level,
                      const struct config_node *map);
 
-/* `section.name` as the user would write it. */
+/* Writes `section.name` as users write it. */
 static const char *path_below(const struct config_loading *loading, struct level level,
                               const char *name, char *path)
 {
@@ -355,7 +354,7 @@ static void report_unknown(struct config_loading *loading, struct level level,
         config_setting_add(loading, nearest, index, NULL, name->place, true);
 }
 
-/* Reports a section of the wrong kind; nothing at all is an empty one, as where all of its keys are
+/* Reports a section of the wrong kind. Nothing at all is an empty section: all of its keys may be
  * commented out. */
 static bool is_kind(struct config_loading *loading, const struct config_node *node,
                     enum config_node_kind kind, const char *path, const char *allowed)
@@ -434,7 +433,7 @@ static void read_key(struct config_loading *loading, struct level level,
 {
     char path[CONFIG_PATH];
     bool ok = true;
-    /* Nothing is written where an empty value would stand: its key is what people look for. */
+    /* An empty value has no text of its own, so the error is at its key. */
     struct config_place place = config_node_is_null(value) ? name->place : value->place;
     if (key->type == TYPE_NAMED)
         ok = read_named(loading, value);

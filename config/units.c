@@ -1,5 +1,5 @@
-/* Numbers as people write them: durations, sizes, percentages, octal modes, counts. Strict: no
- * sign, no blank, no exponent, and never a rounded value. */
+/* Reads and writes durations, sizes, percentages, octal modes and counts. Accepts no sign, no blank
+ * and no exponent, and never rounds a value. */
 #include "config/units.h"
 
 #include <stdio.h>
@@ -12,21 +12,21 @@ struct unit {
     int64_t worth;
 };
 
-/* Largest first: that is the order in which they are tried for printing. */
+/* Largest first: printing tries them in this order. */
 static const struct unit durations[] = {
     {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
 static const struct unit sizes[] = {{"MiB", 1048576}, {"KiB", 1024}, {"B", 1}, {NULL, 0}};
 static const struct unit percents[] = {{"%", 10000}, {NULL, 0}};
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
 
-/* A larger number is read as this one, which no key allows and no unit makes overflow; nor any
- * duration above ten years. */
+/* A larger number is read as WHOLE_MAX, which no key allows and no unit makes overflow. No duration
+ * is longer than ten years. */
 static const int64_t WHOLE_MAX = 1000000000000;
 static const int64_t DURATION_MS_MAX = 10LL * 365 * 24 * 3600000;
 
 struct decimal {
     int64_t whole, fraction, scale; /* whole + fraction / scale */
-    struct text unit;               /* what is left */
+    struct text unit;               /* The rest of the text. */
 };
 
 static bool is_digit(struct text text, size_t i)
@@ -90,8 +90,8 @@ bool config_parse_duration(struct text text, int64_t *ret_ms)
     return true;
 }
 
-/* Four digits with a leading zero: a tool that rewrites 0660 as decimal 432 must not open or close
- * a door unnoticed. */
+/* Parses four digits with a leading zero. A tool that rewrites 0660 as decimal 432 must not change
+ * the access rights unnoticed. */
 static const char *parse_mode(struct text text, int64_t *ret)
 {
     if (text.len != 4 || text.at[0] != '0')
@@ -141,7 +141,7 @@ static const char *print_with_units(int64_t number, const struct unit *units, ch
     return out;
 }
 
-/* Parts per million as a percentage with no more decimals than needed. */
+/* Prints parts per million as a percentage, with no more decimals than needed. */
 static const char *print_percent(int64_t ppm, char *out, size_t size)
 {
     char decimals[8];

@@ -1,4 +1,4 @@
-/* One value of one key: from a node into its field, and compared with another one. */
+/* Sets the field of one key from a node, and compares the values of one key. */
 #include "config/internal.h"
 
 #include <stdio.h>
@@ -8,9 +8,7 @@
 #include "config/address.h"
 #include "config/units.h"
 
-/* ---- what is allowed ---- */
-
-/* What a key allows, in a few words. */
+/* ---- allowed values ---- */
 
 static void allowed_range(const struct config_key *key, const char *behind, char *allowed)
 {
@@ -97,7 +95,7 @@ const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG
 
 /* ---- values ---- */
 
-/* What all of a value's steps need to know. */
+/* One value that is being set. */
 struct setter {
     struct config_report *report;
     const struct config_key *key;
@@ -124,7 +122,7 @@ static bool refuse_twin(const struct setter *setter, const struct config_node *n
     return false;
 }
 
-/* As refuse_value(), for what can not be quoted. */
+/* Refuses a node without a text that could be quoted. */
 static bool refuse_kind(const struct setter *setter, const struct config_node *node,
                         const char *what)
 {
@@ -163,7 +161,7 @@ static bool set_flag(const struct setter *setter, const struct config_node *node
     return true;
 }
 
-/* A choice that begins with off and on is spelled as a switch is, too. */
+/* Returns the word of a choice; one that begins with off and on may be spelled as a switch. */
 static const char *choice_word(const struct config_key *key, const char *text)
 {
     bool is_switch = strcmp(key->words[0], "off") == 0;
@@ -197,8 +195,8 @@ static bool set_text(const struct setter *setter, const struct config_node *node
     return true;
 }
 
-/* `a**b` matches what `a*b` does; with one spelling for each, `**` can not hide that it is the last
- * policy's pattern. */
+/* Sets a pattern with each run of `*` as one. `a**b` matches the same keys as `a*b`, and `**` is
+ * the last policy's pattern. */
 static bool set_pattern(const struct setter *setter, const struct config_node *node)
 {
     if (!set_text(setter, node))
@@ -279,7 +277,7 @@ static bool set_item(const struct setter *setter, const struct config_node *node
     }
 }
 
-/* Lists replace what another source said; they never add to it. */
+/* Empties a list: it replaces the list of another source and never adds to it. */
 static void empty_list(const struct setter *setter)
 {
     if (setter->key->type == TYPE_GROUPS)
@@ -375,7 +373,7 @@ bool config_value_set(struct config_report *report, const struct config_key *key
     return refuse_kind(&setter, node, what);
 }
 
-/* The items of a list as it would be written, some of them quoted; `text` is cut into them. */
+/* Splits a list of the table into its items, some of them quoted. Changes `text`. */
 static void split_preset(char *text, struct config_node *list, struct config_node *items,
                          size_t items_max)
 {
@@ -425,7 +423,7 @@ static bool same_addresses(const struct config_listener *a, const struct config_
     return same;
 }
 
-/* User and database may have come from the group: they are compared as they are used. */
+/* Compares user and database as they are used; they may come from the group. */
 static bool same_masters(const struct config_group *a, const struct config_group *b)
 {
     bool same = a->master_count == b->master_count;

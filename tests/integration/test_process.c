@@ -271,7 +271,7 @@ Test(process, a_pipe_is_no_configuration)
     struct agent *agent = agent_start(NULL);
     cr_assert_eq(unlink(agent->config), 0);
     cr_assert_eq(mkfifo(agent->config, 0600), 0);
-    const char *says = "can not be read: it is a pipe; allowed: a regular file";
+    const char *says = "cannot be read: it is a pipe; allowed: a regular file";
     const struct outcome check = agent_run((const char *const[]){"check", agent->config, NULL}),
                          serve =
                              agent_run((const char *const[]){"serve", "-c", agent->config, NULL});
@@ -303,12 +303,12 @@ Test(process, a_secret_with_a_nul_byte_is_refused)
         agent_config(&(struct agent_options){.extra = format("api: {token_file: %s}\n", path)});
     const struct outcome outcome = agent_run((const char *const[]){"serve", "-c", config, NULL});
     cr_assert_eq(outcome.exit_status, 1);
-    cr_assert_not_null(strstr(outcome.err, "a NUL byte stands in it"), "%s", outcome.err);
+    cr_assert_not_null(strstr(outcome.err, "it holds a NUL byte"), "%s", outcome.err);
     struct agent *agent = agent_start(&(struct agent_options){
         .group = format("      username: lockagent\n      password_file: %s\n", path),
         .not_ready = true});
-    cr_assert(eventually(agent_logged(agent, "master state changed",
-                                      "password_file: a NUL byte stands in it") >= 1));
+    cr_assert(eventually(
+        agent_logged(agent, "master state changed", "password_file: it holds a NUL byte") >= 1));
 }
 
 /* 2^32 milliseconds are 50 days. */

@@ -239,9 +239,9 @@ Test(config, files_that_can_not_be_read)
 {
     enter("tests/unit/config");
     cr_expect_not(config_load("nowhere.yaml", NULL, NULL, 0, &config, &errors));
-    expect_messages("nowhere.yaml: can not be opened: No such file or directory\n");
+    expect_messages("nowhere.yaml: cannot be opened: No such file or directory\n");
     cr_expect_not(config_load("bad", NULL, NULL, 0, &config, &errors));
-    expect_messages("bad: can not be read: it is a folder; allowed: a regular file\n");
+    expect_messages("bad: cannot be read: it is a folder; allowed: a regular file\n");
 }
 
 Test(config, a_file_above_the_limit_is_refused)
@@ -971,11 +971,11 @@ Test(config, what_is_no_regular_file_is_refused)
     cr_expect_not(config_load(path, NULL, NULL, 0, &config, &errors));
     cr_expect_eq(errors.count, 1u);
     cr_expect_not_null(
-        strstr(errors.list[0].text, ": can not be read: it is a pipe; allowed: a regular file"),
+        strstr(errors.list[0].text, ": cannot be read: it is a pipe; allowed: a regular file"),
         "%s", errors.list[0].text);
     unlink(path);
     cr_expect_not(config_load("/dev/null", NULL, NULL, 0, &config, &errors));
-    expect_messages("/dev/null: can not be read: it is a device; allowed: a regular file\n");
+    expect_messages("/dev/null: cannot be read: it is a device; allowed: a regular file\n");
 }
 
 static int secret_of(const char *bytes, size_t len, char *secret, size_t size)
@@ -1016,7 +1016,7 @@ Test(config, a_secret_with_a_nul_byte_is_refused)
     char secret[8];
     cr_expect_eq(secret_of("ab\0cd\n", 6, secret, sizeof(secret)), -1);
     cr_expect_eq(errno, EILSEQ);
-    cr_expect_str_eq(config_secret_fault(EILSEQ), "a NUL byte stands in it");
+    cr_expect_str_eq(config_secret_fault(EILSEQ), "it holds a NUL byte");
     cr_expect_eq(secret_of("abc\0", 4, secret, sizeof(secret)), -1);
     cr_expect_eq(secret_of("\0", 1, secret, sizeof(secret)), -1);
     cr_expect_eq(secret_of("\0\n", 2, secret, sizeof(secret)), -1);
