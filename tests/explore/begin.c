@@ -8,27 +8,34 @@
 #include <string.h>
 
 enum {
+    MASTERS = 3,
     TTL_MS = 1000,
     RELOADED_MS = 500, /* by which a reload makes a lock_delay longer */
+    SMALL_TABLE = 3,
+    FEW_ROUNDS = 2,
 };
 
 static void set_options(const struct script *script)
 {
     world.options = (struct options){
         .agents = script->agents,
-        .masters = script->has_replica ? 1 : SIM_MASTERS,
+        .masters = script->has_replica    ? 1
+                   : script->masters == 0 ? MASTERS
+                                          : script->masters,
         .replicas = script->has_replica,
         .ack = script->has_replica,
         .keys = script->keys == 0 ? 1 : script->keys,
         .permits = script->permits == 0 ? 1 : script->permits,
         .callers = script->callers,
-        .algorithm = script->has_replica ? ALGORITHM_SINGLE : ALGORITHM_REDLOCK,
-        .fencing = true,
+        .algorithm = script->needs_all_masters                     ? ALGORITHM_MULTILOCK
+                     : script->has_replica || script->masters == 1 ? ALGORITHM_SINGLE
+                                                                   : ALGORITHM_REDLOCK,
+        .fencing = !script->has_no_numbers,
         .journal = script->journal,
         .fair = script->fair || script->rw,
         .rw = script->rw,
         .redisson = script->redisson,
-        .renew = RENEW_CALLER, /* where a POST does not say */
+        .renew = script->agents_renew ? RENEW_AGENT : RENEW_CALLER, /* unless a POST says */
         .node_timeout_ms = 50,
         .ttl_ms = TTL_MS,
         .ttl_ms_max = TTL_MS,
@@ -45,13 +52,14 @@ static void set_options(const struct script *script)
         .policies = 1,
         .wall_us = script->wall_behind_us,
         .wall_jumps = (script->faults & MAY(CLOCK)) != 0,
-        .locks_max = SIM_LOCKS,
-        .waiters_max = SIM_REQUESTS,
-        .rounds_min = ROUNDS_MIN,
-        .rounds_max = LIMIT_ROUNDS,
+        .locks_max = script->has_small_tables ? SMALL_TABLE : SIM_LOCKS,
+        .waiters_max = script->has_small_tables ? SMALL_TABLE : SIM_REQUESTS,
+        .rounds_min = script->has_few_rounds ? 1 : ROUNDS_MIN,
+        .rounds_max = script->has_few_rounds ? FEW_ROUNDS : LIMIT_ROUNDS,
     };
     world.switches = (struct switches){.forgetful = script->forgetful,
                                        .roaming = script->roaming,
+                                       .few_rounds = script->has_few_rounds,
                                        .answers_unchecked = world.switches.answers_unchecked,
                                        .register_accepts_all = world.switches.register_accepts_all};
 }
@@ -193,6 +201,7 @@ void scene_begin(const struct script *script)
     for (uint8_t c = 0; c < w->caller_count; c++)
         w->callers[c].index = c;
     w->promoted_at = -1;
+    w->options.rate_ppm = script->rate_ppm; /* of agents alone */
     scene_settle();
     for (uint8_t m = 0; m < w->options.masters; m++)
         scene.late_copies[m] = scene.first_copies[m] = masters_copy(m);

@@ -73,6 +73,17 @@ static void run_until(int64_t until, bool probing)
     }
 }
 
+/* Returns how many releases end what the agent holds (R11). */
+static unsigned releases_left(uint8_t agent, const struct hold *hold)
+{
+    uint32_t cursor = 0;
+    struct hold_view view;
+    while (core_next_hold(world.agents[agent].core, agent_clock(&world, agent), &cursor, &view))
+        if (token_same_random(&view.token, &hold->token))
+            return view.count;
+    return 1;
+}
+
 static void release_leftovers(void)
 {
     for (uint8_t a = 0; a < world.options.agents; a++)
@@ -80,7 +91,8 @@ static void release_leftovers(void)
             for (struct hold *hold = world.agents[a].held[place], *next; hold != NULL;
                  hold = next) {
                 next = hold->tenures[a].next;
-                people_release_leftover(a, hold);
+                for (unsigned left = releases_left(a, hold); left > 0; left--)
+                    people_release_leftover(a, hold);
             }
     scene_settle();
 }
@@ -127,7 +139,7 @@ static int64_t ask_all(void)
     return world.now + until_us;
 }
 
-static void check(void)
+void calm_end(void)
 {
     struct world *w = &world;
     const struct options *o = &w->options;
@@ -176,7 +188,7 @@ void calm_check(bool always)
         state_touch_whole(a);
     if (world.verbose)
         puts("            From here on nothing fails.");
-    check();
+    calm_end();
     world.figures = figures;
     if (world.violation[0] == '\0')
         state_restore(saved);

@@ -472,6 +472,7 @@ static void tell_move(uint8_t c)
                                         "asks for the lock (POST)",
                                         "renews it (PUT)",
                                         "releases it (DELETE)",
+                                        "looks at it (GET)",
                                         "leaves",
                                         "has its agent drain",
                                         "has its agent read its configuration",

@@ -27,10 +27,25 @@
 #include "ranges.h"
 
 enum {
-    MOVES_MAX = 6, /* of one caller */
+#ifdef FUZZED_WORLD /* tests/fuzz, which copies nothing */
+    MOVES_MAX = 32, /* of one caller */
+    PARCELS_MAX = 64,
+    SIGNALS_MAX = 64,
+    STRAYS_MAX = 32,
+    UNASKED_MAX = 64,
+    DEFERRED_MAX = 256, /* in one moment */
+    CHOICES_MAX = 768,
+    MESSAGE_BYTES = 16384,
+#else
+    MOVES_MAX = 6,
     PARCELS_MAX = 24,
     SIGNALS_MAX = 16,
     STRAYS_MAX = 4,
+    UNASKED_MAX = 4,
+    DEFERRED_MAX = 16,
+    CHOICES_MAX = 192,
+    MESSAGE_BYTES = 2048,
+#endif
     BOUND_MAX = 7,
     PEOPLE_MAX = SIM_CALLERS + SIM_PROBES,
     NOBODY = 255, /* who wants no answer */
@@ -44,6 +59,7 @@ enum move_kind {
     MOVE_POST,
     MOVE_PUT,
     MOVE_DELETE,
+    MOVE_GET,
     MOVE_LEAVE,
     MOVE_DRAIN,
     MOVE_RELOAD,     /* its agent reads its configuration again, which has changed */
@@ -61,7 +77,7 @@ struct move {
     int64_t wait_ms, max_hold_ms;
     uint32_t ttl_ms;
     enum renew renew;
-    uint8_t key;      /* POST */
+    uint8_t key;      /* POST, GET */
     bool together;    /* the next caller makes its move in the same turn of the agent's loop, */
     bool follows;     /* and this is that move */
     uint32_t secret;  /* POST: its idempotency key; 0: none */
@@ -73,6 +89,8 @@ struct move {
     bool of_first;    /* PUT, DELETE: the token of the first caller */
     bool wrong;       /* PUT, DELETE: the token's number is another one, and it must fail */
     bool by_secret;   /* DELETE: in place of the token */
+    uint16_t of_hold; /* PUT, DELETE: the token of this hold of the world's, by its index; 0: no */
+    bool is_strange;  /* PUT, DELETE: one bit of the token is another one, and it must fail */
     bool first_alone; /* JAVA_TAKES: on one master, as of one that died over it */
     bool releases;    /* END: its callers have ended */
     enum death death; /* POST: of its agent, over the answer */
@@ -165,6 +183,13 @@ struct script {
     bool is_new_group;   /* no master has a marker */
     bool one_is_guarded; /* the first master has just forgotten everything */
     int64_t rate_ppm;    /* the first agent's clock is so much slower, the others' faster */
+    /* Of tests/fuzz alone: how many masters (0: three, or one with a replica), of which all must
+     * grant, no fencing numbers, tables that are small, few rounds in flight (R16), agents renew
+     * unless a POST says otherwise, and a connection's end is told before the fate of what was in
+     * flight. */
+    uint8_t masters;
+    bool needs_all_masters, has_no_numbers, has_small_tables, has_few_rounds, agents_renew,
+        tells_end_first;
     uint8_t quick_bound; /* in `make test` */
     uint8_t bound;       /* in `make explore`, in one order of delivery; */
     bool is_slow;        /* not in CI */
@@ -228,7 +253,7 @@ struct scene {
     uint8_t asked[PEOPLE_MAX]; /* requests of each caller that were made */
     struct request requests[PEOPLE_MAX][MOVES_MAX + 2];
     uint8_t unasked_count; /* requests of nobody */
-    struct request unasked[4];
+    struct request unasked[UNASKED_MAX];
     /* where one may be promoted: each master's keys before their last change, and at the start */
     struct copy late_copies[SIM_MASTERS], first_copies[SIM_MASTERS];
 };
@@ -293,11 +318,15 @@ void masters_share(void);
 void masters_own(uint8_t master);
 /* What it has now, of which nothing will change. */
 struct copy masters_copy(uint8_t master);
+/* Frees what is remembered; the world must begin anew. */
+void masters_forget_all(void);
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* The same bytes are kept once, for ever; `bytes` is aligned as by malloc. */
+/* The same bytes are kept once, until state_forget_all(); `bytes` is aligned as by malloc. */
 const void *state_intern(const void *bytes, size_t size);
+/* Frees what was interned; the world must begin anew. */
+void state_forget_all(void);
 /* Everything but the cores is saved, until state_restore() of what this returns. */
 size_t state_save(void);
 /* So is this core from now on. */
@@ -347,8 +376,6 @@ struct choice {
     uint8_t agent, master;
     uint8_t length; /* HOLD, FREEZE, CLOCK: which of the durations; PROMOTE: which copy */
 };
-enum { CHOICES_MAX = 192 };
-
 enum orders { ORDERS_ONE, ORDERS_REDUCED, ORDERS_ALL };
 /* All that can happen now, free ones first; of deliveries the first, those that do not commute with
  * all others (reduction.c), or each. Returns how many. `*ret_over`: nothing is to come, for all
@@ -373,6 +400,8 @@ void choices_pass_time(int64_t until);
 unsigned reduction_of(struct choice *due, unsigned count);
 
 /* calm.c */
+/* From here on nothing fails, as below; the world stays as it is then. */
+void calm_end(void);
 /* From here on nothing fails: callers that have it release the lock, and somebody at each agent
  * gets it in time (C6, C7, C8). World and cores are as before afterwards, but for a violation.
  * Unless `always`, nothing is done where nothing is left: no core remembers the key, and no master

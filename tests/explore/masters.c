@@ -226,12 +226,11 @@ struct bytes __wrap_scripting_run(struct scripting *scripting, struct keyspace *
                                   struct bytes command)
 {
     struct master *master = keyspace->owner;
-    uint64_t asked[4] = {
-        (uint64_t)(uintptr_t)keyspace, (uint64_t)keyspace->now_us,
-        (channel_agents(&world, master->index, 0) * 8 + channel_agents(&world, master->index, 1)) *
-                8 +
-            keyspace->refusal,
-        (uint64_t)(uintptr_t)scripting};
+    uint64_t listeners = 0;
+    for (uint8_t key = 0; key < SIM_KEYS; key++)
+        listeners = listeners * 8 + channel_agents(&world, master->index, key);
+    uint64_t asked[4] = {(uint64_t)(uintptr_t)keyspace, (uint64_t)keyspace->now_us,
+                         listeners * 8 + keyspace->refusal, (uint64_t)(uintptr_t)scripting};
     if (2 * (known_count + 1) > known_room)
         grow_calls();
     uint64_t hash = hash_more(hash_more(1, asked, sizeof asked), command.at, command.len);
@@ -251,4 +250,16 @@ struct bytes __wrap_scripting_run(struct scripting *scripting, struct keyspace *
                         (struct bytes){published->message, published->message_len});
     }
     return call->reply;
+}
+
+void masters_forget_all(void)
+{
+    for (size_t i = 0; i < shared_room; i++)
+        if (shared[i].keyspace != NULL)
+            keyspace_free(shared[i].keyspace);
+    free(shared);
+    free(known);
+    shared = NULL;
+    known = NULL;
+    shared_room = shared_count = known_room = known_count = 0;
 }

@@ -49,6 +49,8 @@ static struct hold *released_by_secret(uint32_t secret)
 
 static struct hold *hold_for(uint8_t caller, const struct move *move)
 {
+    if (move->of_hold != 0)
+        return &world.holds[move->of_hold];
     return caller_of(move->of_first ? 0 : caller)->hold;
 }
 
@@ -80,7 +82,7 @@ bool people_is_done(uint8_t index)
         return true;
     /* Nothing that it has asked for can give it the token any more. */
     bool needs_hold = (move->kind == MOVE_PUT || move->kind == MOVE_DELETE) && !move->by_secret;
-    return needs_hold && !move->of_first && caller->hold == NULL;
+    return needs_hold && !move->of_first && move->of_hold == 0 && caller->hold == NULL;
 }
 
 enum death people_death(const struct request *request)
@@ -151,19 +153,24 @@ static void send(struct request *request)
     agent_take_request(&world, request);
 }
 
+/* Of a hold that has ended already anything may be answered, but that it is renewed. */
 static struct request *with_token(uint8_t caller, uint8_t agent, enum event_kind kind,
-                                  struct hold *hold, bool is_wrong)
+                                  const struct move *move)
 {
     struct request *request = new_request(caller, agent, kind);
+    struct hold *hold = hold_for(caller, move);
     const struct agent *at = &world.agents[agent];
+    bool is_wrong = move->wrong || move->is_strange, is_over = move->of_hold != 0 && hold->ended;
     request->token = hold->token;
     request->key = hold->key;
-    request->hold = hold;
+    request->hold = move->is_strange ? NULL : hold;
     request->expects_hold = hold->agent == agent && hold->incarnation == at->incarnation &&
                             !hold->ended && !hold->tenures[agent].lost &&
                             hold->window_until > world.now && !is_wrong;
-    request->token.fence += is_wrong ? LARGER : 0;
-    request->wrong = is_wrong;
+    request->token.fence += move->wrong ? LARGER : 0;
+    request->token.random[0] ^= move->is_strange;
+    request->wrong = is_wrong || (is_over && kind == EVENT_RENEW);
+    request->bothers = move->of_hold != 0 && (is_wrong || is_over);
     return request;
 }
 
@@ -181,6 +188,14 @@ static void done_with(struct hold *hold, uint8_t agent)
         hold->ended = true;
 }
 
+static bool is_bad_ttl(const struct move *move)
+{
+    const struct options *o = &world.options;
+    bool renews = move->renew == RENEW_UNSET ? move->bound : move->renew == RENEW_AGENT;
+    return move->ttl_ms < (renews ? TTL_MS_MIN_AGENT : 4 * o->node_timeout_ms) ||
+           move->ttl_ms > world.config.max_ttl_ms - o->lock_delay_ms;
+}
+
 static void post(uint8_t caller, uint8_t agent, const struct move *move)
 {
     struct request *request = new_request(move->copy ? NOBODY : caller, agent, EVENT_ACQUIRE);
@@ -189,6 +204,7 @@ static void post(uint8_t caller, uint8_t agent, const struct move *move)
     request->label = caller_of(caller)->index;
     request->key = move->key;
     request->ttl_ms = move->ttl_ms;
+    request->bad_ttl = move->ttl_ms != 0 && is_bad_ttl(move);
     request->wait_ms = move->wait_ms;
     request->max_hold_ms = move->max_hold_ms;
     request->renew = move->renew;
@@ -205,6 +221,7 @@ static void release(uint8_t caller, uint8_t agent, const struct move *move)
     struct hold *hold = hold_for(caller, move);
     if (move->by_secret) {
         struct request *request = new_request(caller, agent, EVENT_RELEASE);
+        request->key = move->key;
         request->secret = move->secret;
         request->by_secret = true;
         request->hold = hold;
@@ -213,12 +230,19 @@ static void release(uint8_t caller, uint8_t agent, const struct move *move)
         send(request);
         return;
     }
-    struct request *request = with_token(caller, agent, EVENT_RELEASE, hold, move->wrong);
-    if (!move->wrong) {
+    struct request *request = with_token(caller, agent, EVENT_RELEASE, move);
+    if (!request->wrong && !request->bothers) {
         checker_store(&world, hold);
         hold->shared = hold->shared || !is_at_home(hold, agent);
         done_with(hold, agent);
     }
+    send(request);
+}
+
+static void get(uint8_t caller, uint8_t agent, const struct move *move)
+{
+    struct request *request = new_request(caller, agent, EVENT_READ);
+    request->key = move->key;
     send(request);
 }
 
@@ -250,8 +274,8 @@ static void make_move(uint8_t index)
         break;
     case MOVE_PUT: {
         struct hold *hold = hold_for(index, move);
-        struct request *request = with_token(index, agent, EVENT_RENEW, hold, move->wrong);
-        hold->shared = hold->shared || (!is_at_home(hold, agent) && !move->wrong);
+        struct request *request = with_token(index, agent, EVENT_RENEW, move);
+        hold->shared = hold->shared || (!is_at_home(hold, agent) && !request->wrong);
         request->ttl_ms = move->ttl_ms;
         request->renew = move->renew;
         send(request);
@@ -259,6 +283,9 @@ static void make_move(uint8_t index)
     }
     case MOVE_DELETE:
         release(index, agent, move);
+        break;
+    case MOVE_GET:
+        get(index, agent, move);
         break;
     case MOVE_LEAVE:
         leave(index);
@@ -385,6 +412,8 @@ void caller_answered(struct world *w, struct request *request, const struct effe
         faultless_granted(request);
     if (request->granted && hold != NULL)
         granted(caller, request, hold, answer);
+    else if (request->bothers || request->kind == EVENT_READ)
+        caller->state = caller->hold != NULL ? CALLER_HOLDING : CALLER_IDLE;
     else if (request->kind == EVENT_RENEW)
         renewed(caller, answer);
     else if (request->kind == EVENT_RELEASE)

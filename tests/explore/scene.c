@@ -12,7 +12,6 @@
 
 enum {
     SCRATCH_BYTES = 1 << 18,
-    DEFERRED_MAX = 16,
     CONNECT_US = 20000,
     BOOT_US = 50000,
     END_US = 50000,     /* from an agent's last word to its end */
@@ -20,7 +19,6 @@ enum {
     MASTER_US = 50000,  /* a restart of one */
     MARKER_SOON_US = 1000,
     WAIT_US = 20000, /* a replica is waited for */
-    MESSAGE_BYTES = 2048,
     COMMAND_BYTES = 8192,
 };
 
@@ -494,13 +492,16 @@ void scene_cut(uint8_t agent, uint8_t master, enum fate fate)
     unsigned count = path->parcel_count;
     memcpy(parcels, path->parcels, count * sizeof parcels[0]);
     forget_path(agent, master);
+    struct event down = {.kind = EVENT_MASTER_DOWN};
+    down.master.master = master;
+    if (scene.script->tells_end_first)
+        agent_step_master(&world, agent, &down);
     for (unsigned i = 0; i < count; i++) {
         struct flight flight = flight_of(&parcels[i]);
         flight_report(&world, &flight, NULL, VOTE_UNKNOWN);
     }
-    struct event down = {.kind = EVENT_MASTER_DOWN};
-    down.master.master = master;
-    agent_step_master(&world, agent, &down);
+    if (!scene.script->tells_end_first)
+        agent_step_master(&world, agent, &down);
     channel_dropped(&world, agent, master);
     path->connect_at = world.now + CONNECT_US;
 }
@@ -610,7 +611,9 @@ static void say(uint8_t agent, uint8_t master, struct signal signal)
 void scene_subscribe(uint8_t agent, uint8_t master)
 {
     struct path *path = path_of(agent, master);
-    uint8_t key = (path->subscribes & 1) != 0 ? 0 : 1;
+    uint8_t key = 0;
+    while ((path->subscribes >> key & 1) == 0)
+        key++;
     path->subscribes &= (uint8_t) ~(1u << key);
     connection_of(agent, master)->subscribed[key] = true;
     say(agent, master, (struct signal){.kind = EVENT_SUBSCRIBED, .key = key});
@@ -641,10 +644,11 @@ uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 
 static void tell(uint8_t agent, uint8_t master, const struct signal *signal)
 {
+    static const char *const key_names[] = {"k0", "k1", "k2", "k3"};
     struct event event = {.kind = signal->kind};
     event.channel = signal->said;
     event.channel.master = master;
-    event.channel.key = (struct text){signal->key == 0 ? "k0" : "k1", 2};
+    event.channel.key = (struct text){key_names[signal->key], 2};
     if (signal->kind == EVENT_MESSAGE)
         exercised_count(DEED_MESSAGE);
     agent_step(&world, agent, &event);

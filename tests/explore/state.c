@@ -63,6 +63,15 @@ const void *state_intern(const void *bytes, size_t size)
     return place->bytes;
 }
 
+void state_forget_all(void)
+{
+    for (size_t i = 0; i < interned_room; i++)
+        free(interned[i].bytes);
+    free(interned);
+    interned = NULL;
+    interned_room = interned_count = 0;
+}
+
 /* ---- ranges ---- */
 
 static void add_master(struct ranges *ranges, struct master *master)

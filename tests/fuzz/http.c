@@ -1,9 +1,9 @@
-/* Fuzzes whole conversations: the real API on real sockets, over one agent of the fleet.
+/* Fuzzes whole conversations: the real API on real sockets, over one agent alone.
  *
  * The input is what the callers say, one after the other. Byte FF begins an aside: `c` and a
  * number: the next caller speaks (two on a unix socket, one over TCP, one to the admin listener);
  * `t` and a number: it says a token that was granted; `h`: it closes its sending side; `x`: it
- * leaves; `s`: the world settles; `m`: the fleet moves; FF: FF. */
+ * leaves; `s`: the world settles; `m`: its masters or the clock move; FF: FF. */
 #include "api/internal.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "agent/log.h"
-#include "tests/fuzz/fleet.h"
+#include "tests/fuzz/solo.h"
 
 enum { CALLERS = 4, SAID = 8192, HEARD = 1 << 18, TURNS = 4, MOVES_MAX = 64, ENDING_MS = 2000 };
 enum { LISTENER_UNIX, LISTENER_TCP, LISTENER_ADMIN };
@@ -46,13 +46,13 @@ static struct caller {
 static void submit(void *arg, struct event *event)
 {
     (void)arg;
-    fleet_submit(0, event);
+    solo_submit(event);
 }
 
 static struct instant now(void *arg)
 {
     (void)arg;
-    return fleet_now();
+    return solo_now();
 }
 
 static const char *always_ready(void *arg)
@@ -61,9 +61,8 @@ static const char *always_ready(void *arg)
     return NULL;
 }
 
-static void answered(unsigned agent, const struct effect_answer *answer)
+static void answered(const struct effect_answer *answer)
 {
-    (void)agent;
     api_answer(stage.api, answer);
 }
 
@@ -135,7 +134,7 @@ static void make_config(void)
                                             .ttl_ms = 2000,
                                             .max_hold_ms = 8000,
                                             .fencing = config->policy_count != PLAIN,
-                                            .fence_retention_ms = FLEET_FENCE_RETENTION_MS,
+                                            .fence_retention_ms = SOLO_FENCE_RETENTION_MS,
                                             .form = rw ? FORM_SHARED : FORM_PLAIN,
                                             .permits = 1,
                                             .retry_min_ms = 50,
@@ -145,7 +144,7 @@ static void make_config(void)
                  matches[config->policy_count]);
     }
     snprintf(config->policies[0].prefix, sizeof(config->policies[0].prefix), "lock:");
-    config->max_ttl_ms = FLEET_TTL_MS_MAX;
+    config->max_ttl_ms = SOLO_TTL_MS_MAX;
     config->wait_ms_max = 20000;
     config->locks_max = 8;
     config->waiters_max = 4;
@@ -178,8 +177,8 @@ static void set_up(void)
     log_setup(LOG_ERROR, LOG_TEXT);
     config_for_core(&stage.config, 1, stage.groups, stage.policies, stage.names,
                     &stage.core_config);
-    fleet_start(&stage.core_config, 1, answered);
-    backend.core = fleet_core(0);
+    solo_start(&stage.core_config, answered);
+    backend.core = solo_core();
     backend.metrics = metrics_new(&stage.config);
     backend.redis = redis_start(&stage.loop, &stage.config, &nobody);
     stage.api = api_start(&stage.loop, &stage.config, &backend, error, sizeof(error));
@@ -232,7 +231,7 @@ static void check_grant(const char *head, const char *end)
     const char *text = field(head, end, "Lock-Token", value);
     FUZZ_CHECK(text != NULL && token_parse((struct text){text, strlen(text)}, &token), "no token");
     text = field(head, end, "Valid-For-Ms", value);
-    FUZZ_CHECK(text != NULL && atoll(text) > 0 && atoll(text) < FLEET_TTL_MS_MAX, "no validity");
+    FUZZ_CHECK(text != NULL && atoll(text) > 0 && atoll(text) < SOLO_TTL_MS_MAX, "no validity");
     text = field(head, end, "Location", value);
     FUZZ_CHECK(text != NULL && strncmp(text, "/locks/", 7) == 0, "no location");
 }
@@ -365,7 +364,7 @@ static void utter_token(struct caller *caller, uint8_t which)
 {
     struct token token = {.fence = 1};
     char text[TOKEN_CHARS_MAX + 1];
-    fleet_token(which, &token);
+    solo_token(which, &token);
     utter(caller, text, token_print(&token, text));
 }
 
@@ -394,10 +393,10 @@ static struct caller *aside(struct caller *caller, struct fuzz_bytes *bytes)
         leave(caller);
         break;
     case 's':
-        fleet_settle();
+        solo_settle();
         break;
     default:
-        fleet_move(bytes);
+        solo_move(bytes);
         break;
     }
     turn();
@@ -418,9 +417,9 @@ static void sweep(void)
                    "%zu connections and %zu requests are left of callers that have gone",
                    stage.api->connections, api_unanswered(stage.api));
         turn();
-        fleet_settle();
+        solo_settle();
     }
-    fleet_end();
+    solo_end();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -429,8 +428,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct caller *caller = &callers[0];
     if (stage.api == NULL)
         set_up();
-    fleet_start(&stage.core_config, 1, answered);
-    fleet_calm();
+    solo_start(&stage.core_config, answered);
+    solo_calm();
     for (unsigned moves = 0; bytes.left > 0 && moves < MOVES_MAX;) {
         uint8_t byte = fuzz_byte(&bytes);
         if (byte == 0xff) {
@@ -441,7 +440,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     say(caller);
-    fleet_settle();
+    solo_settle();
     turn();
     sweep();
     return 0;

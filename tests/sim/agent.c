@@ -558,6 +558,8 @@ void agent_take_cancel(struct world *w, struct request *request)
     if (!agent->alive || agent->incarnation != request->incarnation)
         return;
     if (request->state == REQUEST_OPEN) {
+        if (request->kind == EVENT_RENEW && request->hold != NULL)
+            request->hold->left_at |= (uint8_t)(1u << request->agent);
         event.cancel.request = request->number;
         w->figures.cancels++;
         agent_step(w, request->agent, &event);

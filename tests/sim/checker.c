@@ -473,6 +473,8 @@ static void register_read(struct world *w, struct hold *hold)
 
 void checker_store(struct world *w, struct hold *hold)
 {
+    if (!w->options.fencing)
+        return;
     w->figures.writes++;
     if (hold->guessed_below)
         return;

@@ -204,9 +204,22 @@ static void report_shaken(struct world *w, uint8_t agent, struct hold *hold,
     hold_check_alone(w, hold);
 }
 
+/* Adopts a hold for a PUT whose caller has left: no answer names the lock. */
+static void adopt_unanswered(struct world *w, uint8_t agent, struct hold *hold,
+                             const struct hold_view *view)
+{
+    hold->tenures[agent] = (struct tenure){.max_hold_until = view->max_hold_until};
+    hold_put(w, agent, hold);
+    hold->agent = agent;
+    hold->incarnation = w->agents[agent].incarnation;
+    hold->left_at = (uint8_t)(hold->left_at & ~(1u << agent));
+}
+
 void hold_report(struct world *w, uint8_t agent, const struct hold_view *view)
 {
     struct hold *hold = checker_find(w, view->token.random);
+    if (hold != NULL && !hold->tenures[agent].is_held && (hold->left_at >> agent & 1) != 0)
+        adopt_unanswered(w, agent, hold, view);
     if (hold == NULL || !hold->tenures[agent].is_held) {
         checker_fail(w, "C4 a%u reports a hold that it was never granted", agent);
         return;

@@ -13,7 +13,19 @@
 #include "prng.h"
 
 enum {
-#ifdef SMALL_WORLD /* tests/explore: all of it is copied at each step */
+#ifdef FUZZED_WORLD /* tests/fuzz: the explorer's world, of which nothing is copied */
+    SIM_AGENTS = 3,
+    SIM_CALLERS = 6,
+    SIM_REQUESTS = 8, /* open at one agent */
+    SIM_MASTERS = 5,
+    SIM_KEYS = 4,
+    SIM_MANY_PROBES = 1,
+    SIM_TICKETS = 16,
+    SIM_LOCKS = 8,
+    SIM_HOLDS = 512,
+    SIM_HOLD_BUCKETS = 256,
+    SIM_OPEN_WINDOWS = 64,
+#elif defined SMALL_WORLD /* tests/explore: all of it is copied at each step */
     SIM_AGENTS = 3,
     SIM_CALLERS = 3,
     SIM_REQUESTS = 4, /* open at one agent */
@@ -496,6 +508,8 @@ struct hold {
     bool ended;
     /* its release was asked for at an agent that did not grant it: its own may not know */
     bool elsewhere;
+    uint8_t
+        left_at; /* agents at which a PUT of it was cancelled, as bits: they may adopt it still */
     bool bound;
     uint8_t users;        /* callers that have it */
     uint8_t owner;        /* 0: none */
