@@ -13,7 +13,7 @@
 -- number of the agent's ticket; of a semaphore, which slots are taken (R20). With order fair
 -- tickets.lua stands behind the common part. A fence key is written first, so that whatever is
 -- wrong with it fails before the lock is touched.
--- (kind)
+local fair, slots = form == 'fair', form == 'slots'
 local size = fair and 9 or slots and 6 or 5
 local more = #ARGV % size
 local count = (#ARGV - more) / size
@@ -101,7 +101,7 @@ local function acquire(i, fence, lower)
     local inherits = previous and held and string.sub(held, 1, #previous) == previous
     if left and not inherits then return {'guarded', left} end
     if held ~= false and not mine and not inherits then
-        local answer = seen('held', key, held)
+        local answer = told('held', key, held)
         if slots then return with_slots(key, ARGV[from + 6], answer) end
         if not fair then return answer end
         turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9])

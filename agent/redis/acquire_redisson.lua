@@ -26,7 +26,7 @@ if vote then read[at] = redis.pcall('MGET', vote)[1] end
 local left = guard_left()
 
 local function refused(key, held)
-    local answer = seen('held', key, held)
+    local answer = told('held', key, held)
     if held == nil then return answer end
     local _, agents = channel_of(key)
     return {answer[1], answer[2], answer[3], 0, '', 0, agents}
@@ -56,7 +56,7 @@ local function acquire(i, fence)
     end
     if fence then -- Java counts on without top and floor
         number = retention == -1 and math.max(number + 1, proposed) or number_of(number, proposed)
-        keep(fence, number, retention)
+        store_number(fence, number, retention)
     end
     if inherits then redis.call('DEL', key) end
     return enter(key, with_number(value, number), ttl) or granted(key, number)

@@ -32,20 +32,20 @@ end
 
 local function acquire(i, fence)
     local from, key = size * (i - 1), KEYS[i]
-    local entry, ends, retention = ARGV[from + 1], now + ARGV[from + 2], ARGV[from + 3]
+    local entry, ttl, retention = ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
     local proposed, tickets, agent = tonumber(ARGV[from + 4]), KEYS[at - count + i - 1],
         ARGV[from + 6]
     local number, ms, fresh = tonumber(ARGV[from + 7]), ARGV[from + 8], ARGV[from + 9]
     local mode = string.sub(entry, 1, 1)
     if left then return {'guarded', left} end
-    local last, stored, turn, first = last_of(key), 0, nil, nil
+    local last, stored, turn, first = get(key), 0, nil, nil
     local mine = last and string.sub(last.entry, 1, 52) == string.sub(entry, 1, 52)
     if not mine and not has_room(last, mode) then
         turn, number = is_next(tickets, agent, number, fresh, mode)
         return kept(tickets, agent, number, ms, told('held', key, last), mode)
     end
     -- a doubled command: numbered then
-    if mine then return fence and tonumber(number_in(string.sub(last.entry, 3))) or 0 end
+    if mine then return fence and tonumber(number_in(last.entry)) or 0 end
     if behind and (behind < 0 or ARGV[from + 5] - behind <= 0) then return {'late', 0} end
     if fence then
         stored = stored_number(fence, proposed + ahead)
@@ -58,8 +58,8 @@ local function acquire(i, fence)
         return kept(tickets, agent, number, ms, answer, mode)
     end
     local granted = fence and number_for(mode, fence, stored, proposed, retention) or 0
-    entry = mode .. ':' .. with_number(string.sub(entry, 3), granted)
-    local refused = enter(key, entry, ends, last)
+    entry = with_number(entry, granted)
+    local refused = enter(key, entry, ttl, last)
     if refused then return refused end
     if fence then redis.pcall('PEXPIRE', fence, retention, 'GT') end
     if ms ~= '0' then redis.pcall('HDEL', tickets, agent) end

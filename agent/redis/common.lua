@@ -1,6 +1,7 @@
--- What the scripts of this folder share: reading keys that may not be ours. embed.py puts this text
--- in front of each, or behind its usual case, which does without: a call costs a master what it
--- makes and what it asks, so the usual case makes no function and asks as little as can be.
+-- What the scripts of this folder share: reading keys that may not be ours. embed.py puts what a
+-- script uses of it in front of that script, or behind its usual case, which does without: a call
+-- costs a master what it makes and what it asks, so the usual case makes no function and asks as
+-- little as can be.
 --
 -- Every script answers one entry per item: a number n >= 0, or its text (yes, and n is the
 -- fencing number that was granted, or is stored, where the script had to look at it), -1 (the
@@ -10,7 +11,7 @@
 
 -- The string at `key`; false where there is none, nil where the key has another type. Other errors
 -- are raised.
-local function get(key)
+local function text_at(key)
     local value = redis.pcall('GET', key)
     if type(value) ~= 'table' then return value end
     if string.find(value.err, 'WRONGTYPE', 1, true) then return nil end
@@ -25,13 +26,23 @@ local exact, ahead = '9007199254740991', 172800000000
 -- it is nobody's who keeps the rules: no number, one that Lua can not count with (told by its text,
 -- before it becomes a double), or one of at least `most`.
 local function stored_number(key, most, read)
-    local value = read or get(key)
+    local value = read or text_at(key)
     if not value then return value == false and 0 or nil end
     if value ~= '0' and not string.find(value, '^[1-9]%d*$') then return nil end
     if #value > #exact or #value == #exact and value > exact then return nil end
     local number = tonumber(value)
     if most and number >= most then return nil end
     return number
+end
+
+-- A fence key is kept for the retention at least, and one without expiry gets one (R12). One that
+-- RFencedLock counts on as well (retention -1) is kept for ever: it would begin at 1.
+local function store_number(fence, number, retention)
+    if retention == -1 then
+        redis.call('SET', fence, number)
+    else
+        redis.call('SET', fence, number, 'PX', math.max(redis.call('PTTL', fence), retention))
+    end
 end
 
 -- The channel on which releases of the key, of a semaphore in whichever slot, are published, and
@@ -45,46 +56,43 @@ end
 -- Values are '<random>:<agent>:<number>:<label>': 40 hex digits that only the holder knows, 8 that
 -- name the agent that owns the hold, the fencing number that was granted (0: none), and what is
 -- public. The first 41 bytes are compared where the holder asked, and 50 where the agent acts of
--- itself (D3).
+-- itself (D3). In front of a value of form shared stand its mode and a colon (R17).
+local front = form == 'shared' and 2 or 0
 
 -- The number of a value, as text; nil where that has another shape.
 local function number_in(value)
-    local at, number = string.match(value, '^%x+:%x%x%x%x%x%x%x%x:()(%d+):')
-    return at == 51 and number or nil
+    local at, number = string.match(value, '^%x+:%x%x%x%x%x%x%x%x:()(%d+):', front + 1)
+    return at == front + 51 and number or nil
 end
 
 -- The label of a value; '' where that has another shape. Of one that is too long a byte more than a
 -- label has, so that it shows.
 local function label_of(value)
     local number = number_in(value)
-    return number and string.sub(value, 52 + #number, 116 + #number) or ''
+    return number and string.sub(value, front + 52 + #number, front + 116 + #number) or ''
+end
+
+-- The mode in front of a value, r or w; '' where there is none.
+local function mode_of(value)
+    return form == 'shared' and string.sub(value, 1, 1) or ''
 end
 
 -- The value with another number.
 local function with_number(value, number)
-    local rest = 51 + #number_in(value)
-    return string.sub(value, 1, 50) .. string.format('%.0f', number) .. string.sub(value, rest)
+    local rest = front + 51 + #number_in(value)
+    return string.sub(value, 1, front + 50) .. string.format('%.0f', number)
+        .. string.sub(value, rest)
 end
 
--- The token's own value becomes another one, and lives as long as before.
-local function rewrite(key, held, value)
-    if held ~= value then redis.call('SET', key, value, 'XX', 'KEEPTTL') end
+-- Whether both name the same agent.
+local function is_own(found, value)
+    return string.sub(found, front + 42, front + 50) == string.sub(value, front + 42, front + 50)
 end
 
--- What may be told of a value that is not the caller's: the label, never the random part; nothing
--- of a shape that is not ours.
-local function seen(word, key, value)
-    local left = redis.call('PTTL', key)
-    if value == nil then return {'foreign', left} end
-    return {word, left, label_of(value)}
-end
-
--- What is told where `own` does not stand: -1 where nothing does, 'moved' where another agent has
--- adopted the token.
-local function denied(key, held, own)
-    if held == false then return -1 end
-    local same = held and string.sub(held, 1, 41) == string.sub(own, 1, 41)
-    return seen(same and 'moved' or 'held', key, held)
+-- What is found of a token, with agent and number of `value`: mode and label stay.
+local function renamed(found, value)
+    return string.sub(found, 1, front + 41) .. string.sub(value, front + 42, front + 50)
+        .. number_in(value) .. ':' .. label_of(found)
 end
 
 -- A master that has replicas may have followed one of them since the vote was written: then its

@@ -1,18 +1,16 @@
 """Makes a C header of the Lua scripts: text without comments, and the SHA-1 by which masters know
-it.
+them.
 
-usage: embed.py OUT.h COMMON.lua SCRIPT.lua ... --fair TICKETS.lua SCRIPT.lua ...
-       --slots SCRIPT.lua ... --rw ENTRIES.lua SCRIPT.lua ... --redisson FIELDS.lua SCRIPT.lua ...
+usage: embed.py OUT.h
        embed.py OUT.h --alone SCRIPT.lua
 
-COMMON.lua goes to where a script says `-- (common)`, else to its beginning: a master makes the
-functions of it anew in every call, so what is usual stands in front of them. Those behind --fair
-get TICKETS.lua behind COMMON.lua as well, and _FAIR to their names; those behind --slots get _SLOTS
-to theirs; those behind --rw get COMMON, TICKETS and ENTRIES; those behind --redisson get FIELDS
-behind COMMON, and _REDISSON to their names. A script that asks which of them it is says
-`-- (kind)`: there stands `local fair, slots = true, false`, or whatever it is. Where one says
-`-- (NAME)`, the text of NAME.lua beside it stands. --alone makes a string of one script that no
-table has, named after its file.
+Each form of a lock (agent/core/types.h) is asked by scripts of its own, of the same files: a script
+begins with `local form = '...'`, and where it says `-- (common)` stand the parts of its form, else
+behind that line. A part holds functions and variables at its top level. A master makes these anew
+in every call, so only those go into a script that it uses, and its usual case stands in front of
+them. A later part replaces what an earlier one calls by the same name. Where a script says
+`-- (NAME)`, the text of NAME.lua stands. --alone makes a string of one script that no table has,
+named after its file.
 """
 
 import hashlib
@@ -21,21 +19,73 @@ import re
 import sys
 
 
-COMMON, KIND = "-- (common)", "-- (kind)"
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+# What the names of the scripts end with, the form, its parts, and its scripts.
+FORMS = [
+    ("", "plain", "common strings answers", "acquire raise extend release read"),
+    ("_fair", "fair", "common strings tickets answers", "acquire release withdraw"),
+    ("_slots", "slots", "common strings answers", "acquire release look"),
+    (
+        "_rw",
+        "shared",
+        "common tickets entries answers",
+        "acquire raise extend release read withdraw",
+    ),
+    (
+        "_redisson",
+        "redisson",
+        "common strings fields answers",
+        "acquire raise extend release read",
+    ),
+    ("", "", "", "marker"),
+]
+COMMON = "-- (common)"
 PART = re.compile(r"-- \((\w+)\)$")
+MADE = re.compile(r"local (?:function )?(\w+(?:, \w+)*)")
+
+
+def path_of(name):
+    return os.path.join(FOLDER, name + ".lua")
 
 
 def lean(path):
-    """The script without comments but COMMON and KIND, indentation and empty lines; with its
-    parts."""
+    """The script without comments but COMMON, indentation and empty lines; with its parts."""
     with open(path, encoding="ascii") as source:
         lines = [line.split(" -- ")[0].strip() for line in source]
     for line in lines:
         part = PART.match(line)
-        if line in (COMMON, KIND) or line and not line.startswith("--"):
+        if line == COMMON or line and not line.startswith("--"):
             yield line
         elif part:
             yield from lean(os.path.join(os.path.dirname(path), part[1] + ".lua"))
+
+
+def pieces(name):
+    """What a part makes at its top level: (its names, its lines) of each."""
+    with open(path_of(name), encoding="ascii") as source:
+        lines = [line.split(" -- ")[0].rstrip() for line in source]
+    found = []
+    for line in lines:
+        made = MADE.match(line)
+        if made:
+            found.append((set(made[1].split(", ")), []))
+        if line and not line.lstrip().startswith("--"):
+            found[-1][1].append(line.strip())
+    return found
+
+
+def words_of(lines):
+    return set(re.findall(r"\w+", "\n".join(lines)))
+
+
+def used(parts, script):
+    """The lines of the parts that the script needs."""
+    wanted, kept = words_of(script), []
+    for names, lines in reversed([piece for part in parts for piece in pieces(part)]):
+        if names & wanted:
+            kept = lines + kept
+            wanted = wanted - names | words_of(lines) - names
+    return kept
 
 
 def bytes_of(text):
@@ -46,58 +96,47 @@ def bytes_of(text):
     )
 
 
-def entry(name, shared, path, kind):
-    own = ["local fair, slots = " + kind if line == KIND else line for line in lean(path)]
+def text_of(file, form, parts):
+    own = list(lean(path_of(file)))
     at = own.index(COMMON) if COMMON in own else 0
-    lines = own[:at] + [line for other in shared for line in lean(other)] + own[at:]
-    text = "".join(line + "\n" for line in lines if line != COMMON).encode("ascii")
-    sha = hashlib.sha1(text).hexdigest()
+    lines = own[:at] + used(parts, own) + own[at:]
+    first = [f"local form = '{form}'"] if "form" in words_of(lines) else []
+    return "".join(line + "\n" for line in first + lines if line != COMMON).encode("ascii")
+
+
+def entry(name, text):
     return '    [SCRIPT_%s] = {"%s", "%s", (const char[]){\n%s}},\n' % (
         name.upper(),
         name,
-        sha,
+        hashlib.sha1(text).hexdigest(),
         bytes_of(text),
     )
-
-
-def name_of(path):
-    return os.path.splitext(os.path.basename(path))[0]
 
 
 def alone(out, path):
     text = "".join(line + "\n" for line in lean(path)).encode("ascii")
     with open(out, "w", encoding="ascii") as header:
         header.write("/* Made by embed.py: do not edit. */\n")
-        header.write("static const char %s_script[] = {\n" % name_of(path))
+        header.write(
+            "static const char %s_script[] = {\n" % os.path.splitext(os.path.basename(path))[0]
+        )
         header.write(bytes_of(text) + "};\n")
 
 
-def main(out, common, *scripts):
-    modes = ("--fair", "--slots", "--rw", "--redisson")
-    marks = [scripts.index(mark) for mark in modes if mark in scripts]
-    if not out.endswith(".h") or len(marks) != len(modes):
-        sys.exit(__doc__)
-    tickets, *fair = scripts[marks[0] + 1 : marks[1]]
-    slots = scripts[marks[1] + 1 : marks[2]]
-    entries, *rw = scripts[marks[2] + 1 : marks[3]]
-    fields, *redisson = scripts[marks[3] + 1 :]
+def main(out):
     with open(out, "w", encoding="ascii") as header:
         header.write("/* Made by embed.py: do not edit. */\n")
-        for path in scripts[: marks[0]]:
-            header.write(entry(name_of(path), [common], path, "false, false"))
-        for path in fair:
-            header.write(entry(name_of(path) + "_fair", [common, tickets], path, "true, false"))
-        for path in slots:
-            header.write(entry(name_of(path) + "_slots", [common], path, "false, true"))
-        for path in rw:
-            header.write(entry(name_of(path), [common, tickets, entries], path, "true, false"))
-        for path in redisson:
-            name = name_of(path).removesuffix("_redisson") + "_redisson"
-            header.write(entry(name, [common, fields], path, "false, false"))
+        for suffix, form, parts, scripts in FORMS:
+            for script in scripts.split():
+                both = script + suffix
+                file = both if os.path.exists(path_of(both)) else script
+                header.write(entry(both, text_of(file, form, parts.split())))
 
 
 if __name__ == "__main__":
     if sys.argv[2:3] == ["--alone"]:
         alone(sys.argv[1], sys.argv[3])
+    elif len(sys.argv) == 2:
+        main(sys.argv[1])
     else:
-        main(*sys.argv[1:])
+        sys.exit(__doc__)

@@ -1,16 +1,11 @@
--- What the scripts of locks that readers share begin with, behind tickets.lua (R17). Under the
--- lock's own name stands a sorted set: member '<mode>:<value>', where the mode is r or w, score
--- the end of its lease in ms of the master's TIME. Live is what ends later than now. A live
--- writer is alone, so the entry that ends last tells the mode of all, however many there are.
+-- The store of locks that readers share (R17), by the verbs of strings.lua. Under the lock's own
+-- name stands a sorted set: member '<mode>:<value>', where the mode is r or w, score the end of its
+-- lease in ms of the master's TIME. Live is what ends later than now. A live writer is alone, so
+-- the entry that ends last tells the mode of all, however many there are.
 local now = now_ms()
 
-local function label_in(entry)
-    return label_of(string.sub(entry, 3))
-end
-
--- The live entry that ends last; false where nothing is live, nil where it is nobody's who keeps
--- the rules.
-local function last_of(key)
+-- The live entry that ends last.
+local function get(key)
     local last = redis.pcall('ZRANGE', key, -1, -1, 'WITHSCORES')
     if last.err then
         if string.find(last.err, 'WRONGTYPE', 1, true) then return nil end
@@ -19,17 +14,17 @@ local function last_of(key)
     if not last[1] then return false end
     local entry, ends = last[1], tonumber(last[2])
     local mode = string.match(entry, '^([rw]):')
-    if not (mode and number_in(string.sub(entry, 3))) then return nil end
-    return ends > now and {mode = mode, ends = ends, entry = entry, label = label_in(entry)}
+    if not (mode and number_in(entry)) then return nil end
+    return ends > now and {mode = mode, ends = ends, entry = entry, label = label_of(entry)}
 end
 
--- Whether one of this mode may be beside what is there.
 local function has_room(last, mode)
     return last == false or last and last.mode == 'r' and mode == 'r'
 end
 
--- What is told of those who have the key, and how many of them read.
-local function told(word, key, last)
+-- Of all who have the key also how many of them read.
+local function told(word, key, last, found, ends)
+    if found then return {word, ends - now, label_of(found)} end
     if not last then return {'foreign', redis.call('PTTL', key)} end
     local readers = 0
     if last.mode == 'r' then
@@ -44,9 +39,9 @@ local function end_of(key, entry)
     return ends and ends > now and ends or nil
 end
 
--- The entry of the same random part, by whatever name, and when it ends; nil where it is not live.
 -- Where another agent has adopted it, or its label or number is not known, all are looked through.
-local function find(key, entry)
+local function find(key, last, entry)
+    if not last then return nil end
     local ends = end_of(key, entry)
     if ends then return entry, ends end
     local random = string.sub(entry, 3, 43)
@@ -58,14 +53,11 @@ local function find(key, entry)
     end
 end
 
-local function agent_of(entry)
-    return string.sub(entry, 44, 51)
-end
-
 -- The key lives as long as what ends last. What creates an entry comes first: a master out of
 -- memory refuses it only as long as a script has written nothing. What is refused behind it takes
 -- it back, for no key is without expiry.
-local function enter(key, entry, ends, last)
+local function enter(key, entry, ttl, last)
+    local ends = now + ttl
     redis.call('ZADD', key, ends, entry)
     local set = redis.pcall('PEXPIREAT', key, math.max(ends, last and last.ends or 0))
     if type(set) == 'table' then
@@ -73,4 +65,18 @@ local function enter(key, entry, ends, last)
         return set
     end
     redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
+end
+
+-- What a master without memory does not refuse comes first: then it refuses nothing behind it.
+local function prolong(key, entry, ttl, ends)
+    local later = math.max(ends, now + ttl)
+    redis.call('PEXPIREAT', key, later, 'GT')
+    redis.call('ZADD', key, later, entry)
+    return later
+end
+
+local function rename(key, found, entry, ends)
+    if found == entry then return end
+    redis.call('ZADD', key, ends, entry)
+    redis.call('ZREM', key, found)
 end

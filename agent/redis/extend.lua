@@ -1,21 +1,21 @@
 -- Renews, repairs or adopts locks; nothing is ever shortened (R7).
 -- ARGV: renew|repair|adopt, then per item: value, ttl, fence retention (0: no fencing, or a
--- renewal that leaves the fence key alone, R12), number and, of a repair, for how long it may
--- create the key (deadline.lua); behind the items of a repair the clock. An adoption needs no
--- owner, but exactly the number in the value, and makes the agent the owner; the others need the
--- agent to be that, and set the number right (D3).
+-- renewal that leaves the fence key alone, R12; -1: for ever), number and, of a repair, for how
+-- long it may create the key (deadline.lua); behind the items of a repair the clock. An adoption
+-- needs no owner and knows no mode, but exactly the number in the value, and makes the agent the
+-- owner; the others need the agent to be that, and set the number right (D3).
 -- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker
 -- where the group is guarded; of an adoption the vote before that: without a vote the master has
 -- perhaps forgotten the lock, and answers 'guarded' in place of -1 (D3). Answers a list, or 0
--- where that is what all answer; no item can make another one fail. Where a key is missing and
--- the group is guarded, the marker's epoch ('': no marker) is its last entry: a master that
--- forgot since says so by that (R7).
+-- where that is what all answer; no item can make another one fail. Where a token is missing that
+-- might be there and the group is guarded, the marker's epoch ('': no marker) is its last entry: a
+-- master that forgot since says so by that (R7).
 local mode, missing = ARGV[1], false
 local size = mode == 'repair' and 5 or 4
 local count, done, locks = (#ARGV - (mode == 'repair' and 2 or 1)) / size, 0, {}
 
 -- The usual case: the lock is there, with its number, and its fence key is left alone.
-if mode == 'renew' then
+if mode == 'renew' and form == 'plain' then
     locks = redis.pcall('MGET', unpack(KEYS, 1, count)) -- refused as a whole: nothing is there
     for i = 1, count do
         local own, value = ARGV[4 * i - 2], locks[i]
@@ -31,62 +31,60 @@ end
 local clock = mode == 'repair' and ARGV[#ARGV] or '0'
 -- (deadline)
 
--- one without expiry gets one: fence keys live for the retention (R12)
-local function store(key, number, retention)
-    redis.call('SET', key, number, 'PX', math.max(redis.call('PTTL', key), retention))
-end
-
-local function renew(key, fence, ttl, retention, number)
-    redis.call('PEXPIRE', key, ttl, 'GT')
+-- The fence key of a token that is there: it is kept for the retention at least, and a repair
+-- raises its number.
+local function retain(fence, retention, number)
     if not fence then return 0 end
     local stored = mode == 'renew' and 0 or stored_number(fence)
     if not stored then return 0 end -- a stranger's fence key: the lease is what counts
     if mode == 'repair' and stored < number then
-        store(fence, number, retention)
+        store_number(fence, number, retention)
         return number
     end
-    redis.call('PEXPIRE', fence, retention, 'GT')
+    if retention > 0 then redis.call('PEXPIRE', fence, retention, 'GT') end
     return stored
 end
 
-local function repair(key, fence, value, ttl, retention, number, may_ms)
+local function repair(key, fence, value, ttl, retention, number, held, may_ms)
     local stored = 0
     if behind and (behind < 0 or may_ms - behind <= 0) then return {'late', 0} end
     if fence then
         stored = stored_number(fence)
         if not stored then return {'spoiled', redis.call('PTTL', fence)} end
         stored = math.max(stored, number)
-        store(fence, stored, retention)
+        store_number(fence, stored, retention)
     end
-    redis.call('SET', key, value, 'NX', 'PX', ttl)
-    return {'repaired', stored}
+    return enter(key, value, ttl, held) or {'repaired', stored}
 end
 
--- The label stays. What grows the lease comes first: a master out of memory refuses a SET only as
--- long as a script has written nothing.
+-- What grows the lease comes first: a master out of memory refuses a write only as long as a script
+-- has written nothing.
 local function extend(key, fence, value, ttl, retention, number, may_ms)
-    local held, own = get(key), string.sub(value, 1, 50)
-    local begins = mode == 'adopt' and string.sub(own, 1, 41) or own
-    if held and string.sub(held, 1, #begins) == begins then
-        local there = number_in(held)
-        local wrong = mode == 'adopt' and fence and there ~= number_in(value)
+    local held, adopts = get(key), mode == 'adopt'
+    local found, ends = find(key, held, value)
+    if found and (adopts or is_own(found, value)) then
+        local there = adopts and fence and number_in(found)
+        local wrong = adopts and fence and there ~= number_in(value)
         if wrong then return {'misnumbered', tonumber(there or 0)} end
-        local entry = renew(key, fence, ttl, retention, number)
-        rewrite(key, held, own .. number_in(value) .. ':' .. label_of(held))
-        return entry
+        ends = prolong(key, found, ttl, ends)
+        if string.sub(found, 1, #value) ~= value then
+            rename(key, found, renamed(found, value), ends)
+        end
+        local stored = retain(fence, retention, number)
+        return adopts and {'adopted', number, label_of(found), 0, mode_of(found), 0} or stored
     end
-    if held ~= false then return denied(key, held, own) end
+    local answer = denied(key, held, value, found, ends)
+    if answer ~= -1 then return answer end
     missing = true
     if mode ~= 'repair' then return -1 end
-    return repair(key, fence, value, ttl, retention, number, may_ms)
+    return repair(key, fence, value, ttl, retention, number, held, may_ms)
 end
 
-local replies = {}
-local fences = count
+local replies, fences = {}, count
 for i = 1, count do
     local at, fence = size * i - size + 2, nil
     local ttl, retention = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-    if retention > 0 then
+    if retention ~= 0 then
         fences = fences + 1
         fence = KEYS[fences]
     end

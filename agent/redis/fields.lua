@@ -1,5 +1,5 @@
--- What the scripts of format redisson begin with, behind the common part (R22). The lock is a hash,
--- as RLock of Redisson keeps it: the field of its holder, with the count of its entries, which of
+-- The store of format redisson, where it differs from strings.lua (R22). The lock is a hash, as
+-- RLock of Redisson keeps it: the field of its holder, with the count of its entries, which of
 -- ours is 1 for ever, and a field `mode`: RReadWriteLock takes a hash without one for its own. No
 -- script of Redisson reads what the field of another holder is called.
 
@@ -25,11 +25,10 @@ local function channel_of(key)
     return channel, agents.err and -1 or agents[2]
 end
 
--- The token's own field becomes another one.
-local function rewrite(key, held, value)
-    if held == value then return end
+local function rename(key, found, value)
+    if found == value then return end
     redis.call('HSET', key, value, 1)
-    redis.call('HDEL', key, held)
+    redis.call('HDEL', key, found)
 end
 
 -- What is refused behind the first write takes that back: no key is without expiry.
@@ -39,13 +38,4 @@ local function enter(key, value, ttl)
     if type(set) ~= 'table' then return end
     redis.call('DEL', key)
     return set
-end
-
--- A number that RFencedLock counts on as well (retention -1) is kept for ever: it would begin at 1.
-local function keep(fence, number, retention)
-    if retention == -1 then
-        redis.call('SET', fence, number)
-    else
-        redis.call('SET', fence, number, 'PX', math.max(redis.call('PTTL', fence), retention))
-    end
 end

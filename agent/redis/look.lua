@@ -6,7 +6,7 @@ for i = 1, #KEYS do
     local held = get(KEYS[i])
     taken[i] = held == false and 0 or 1
     if held ~= false then
-        local one = seen('yes', KEYS[i], held)
+        local one = told('yes', KEYS[i], held)
         answer = answer or {one[1], -1, one[3] or ''}
         if one[2] >= 0 and (answer[2] < 0 or one[2] < answer[2]) then answer[2] = one[2] end
     end

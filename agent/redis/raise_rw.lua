@@ -2,9 +2,9 @@
 -- one that was granted, and the stored one at least that (R12, R19).
 -- KEYS: lock key, fence key, and the marker where the group is guarded. ARGV: entry, number, fence
 -- retention.
-local last, found, ends = last_of(KEYS[1]), nil, nil
-if last then found, ends = find(KEYS[1], ARGV[1]) end
-if not found or agent_of(found) ~= agent_of(ARGV[1]) then
+local last, found, ends = get(KEYS[1]), nil, nil
+found, ends = find(KEYS[1], last, ARGV[1])
+if not found or not is_own(found, ARGV[1]) then
     local here = last == false or last and has_room(last, string.sub(ARGV[1], 1, 1))
     return here and -1 or told('held', KEYS[1], last)
 end

@@ -4,4 +4,4 @@
 local held = get(KEYS[1])
 if held == false then return -1 end
 local is_own = held and string.sub(held, 1, 41) == ARGV[1]
-return seen(is_own and 'own' or 'yes', KEYS[1], held)
+return told(is_own and 'own' or 'yes', KEYS[1], held)

@@ -10,7 +10,7 @@
 -- hears of the release (R7). So such a master answers a holder's release 'guarded' (D3.4), whatever
 -- is there, and also where it deletes the key.
 -- Answers a list, or 0 where that is what all answer; no item can make another one fail.
--- (kind)
+local fair, slots = form == 'fair', form == 'slots'
 local size = fair and 5 or 2
 local count, done, locks = #ARGV / size, 0, {}
 
@@ -52,7 +52,7 @@ local function release(key, own, number_text, tickets, agent, number, ms)
     if agent and number == 0 then redis.pcall('HDEL', tickets, agent) end
     local guarded = is_guarded(number_text, vote)
     if not held or string.sub(held, 1, #own) ~= own then
-        return guarded and {'guarded', 0} or denied(key, held, own)
+        return guarded and {'guarded', 0} or denied(key, held, own, find(key, held, own))
     end
     local compared = tonumber(number_text)
     local there = compared and number_in(held)

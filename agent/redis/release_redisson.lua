@@ -13,7 +13,7 @@ local function release(key, own, number_text)
     local held = get(key)
     local guarded = is_guarded(number_text, vote)
     if not held or string.sub(held, 1, #own) ~= own then
-        return guarded and {'guarded', 0} or denied(key, held, own)
+        return guarded and {'guarded', 0} or denied(key, held, own, find(key, held, own))
     end
     local compared = tonumber(number_text)
     local there = compared and number_in(held)

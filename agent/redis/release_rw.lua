@@ -15,7 +15,7 @@ local vote = KEYS[2 * count + 1]
 -- Whatever is wrong with the tickets, the entry is gone.
 local function tell_next(key, tickets, agent, number, ms, mode, left)
     if agent and number > 0 then pcall(keep, tickets, agent, number, ms, mode) end
-    local rest = last_of(key)
+    local rest = get(key)
     if rest then redis.call('PEXPIREAT', key, rest.ends) end
     if rest and left == 'r' then return end
     local well, first = pcall(line_of, tickets)
@@ -26,15 +26,15 @@ local function release(key, entry, asked, number_text, tickets, agent, number, m
     local compared = tonumber(number_text)
     -- also where somebody else's attempt has the key
     if agent and number == 0 then redis.pcall('HDEL', tickets, agent) end
-    local last, found = last_of(key), nil
+    local last, found = get(key), nil
     local guarded = is_guarded(number_text, vote)
-    if last then found = find(key, entry) end
-    if not found or not asked and agent_of(found) ~= agent_of(entry) then
+    if last then found = find(key, last, entry) end
+    if not found or not asked and not is_own(found, entry) then
         if guarded then return {'guarded', 0} end
         local here = last == false or last and last.mode == 'r'
         return here and -1 or told('held', key, last)
     end
-    local there = compared and number_in(string.sub(found, 3))
+    local there = compared and number_in(found)
     local wrong = compared and there ~= number_text
     if wrong then return {'misnumbered', tonumber(there or 0)} end
     redis.call('ZREM', key, found)

@@ -3,5 +3,5 @@
 -- KEYS: lock key, tickets. ARGV: agent.
 local had = redis.call('HDEL', KEYS[2], ARGV[1])
 local first = line_of(KEYS[2], ARGV[1])
-if had == 1 and first and has_room(last_of(KEYS[1]), first.mode) then tell(KEYS[1], first) end
+if had == 1 and first and has_room(get(KEYS[1]), first.mode) then tell(KEYS[1], first) end
 return 0

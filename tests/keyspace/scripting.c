@@ -601,45 +601,32 @@ struct bytes scripting_run(struct scripting *s, struct keyspace *keyspace, struc
 
 /* ---- start ---- */
 
-static bool is_shared(const char *script)
-{
-    return strstr(script, "_rw") != NULL;
-}
-
-static bool is_fair(const char *script)
-{
-    return strstr(script, "_fair") != NULL || is_shared(script);
-}
-
-/* Whether the file is part of the script: common of all, tickets of those with order fair, entries
- * of those for locks that readers share, fields of format redisson, guard of those that take locks,
- * number of those that raise, top of both, and each of its own. */
-static bool goes_into(const char *file, const char *script)
+static bool is_its_own(const char *file, const char *script)
 {
     size_t len = strlen(file);
-    bool takes = strncmp(script, "acquire", 7) == 0, raises = strncmp(script, "raise", 5) == 0;
-    return strcmp(file, "common") == 0 || (strcmp(file, "guard") == 0 && takes) ||
-           (strcmp(file, "number") == 0 && raises) ||
-           (strcmp(file, "top") == 0 && (takes || raises)) ||
-           (strcmp(file, "tickets") == 0 && is_fair(script)) ||
-           (strcmp(file, "entries") == 0 && is_shared(script)) ||
-           (strcmp(file, "fields") == 0 && strstr(script, "_redisson") != NULL) ||
-           (strncmp(file, script, len) == 0 &&
-            (script[len] == '\0' || strcmp(script + len, "_fair") == 0 ||
-             strcmp(script + len, "_slots") == 0));
+    return strncmp(file, script, len) == 0 && (script[len] == '\0' || script[len] == '_');
 }
 
-/* The script's text, broken where it is to be; NULL where that can not be. */
+/* True if the file may be in the script: it is the script's own, or no script's own but a part. Of
+ * a part a script has what it uses (embed.py), so the text need not be there. */
+static bool may_go_into(const char *file, const char *script)
+{
+    bool is_part = true;
+    for (unsigned i = 0; i < SCRIPT_COUNT; i++)
+        is_part = is_part && !is_its_own(file, redis_scripts[i].name);
+    return is_part || is_its_own(file, script);
+}
+
+/* The script's text, broken if the replaced text is there; NULL if it is there twice. */
 static char *text_of(const struct script *script, const struct replacement *replacement,
                      bool *ret_replaced)
 {
     const char *text = script->text, *found = NULL;
-    if (replacement != NULL && goes_into(replacement->file, script->name)) {
+    if (replacement != NULL && may_go_into(replacement->file, script->name))
         found = strstr(text, replacement->from);
-        if (found == NULL || strstr(found + 1, replacement->from) != NULL)
-            return NULL;
-        *ret_replaced = true;
-    }
+    if (found != NULL && strstr(found + 1, replacement->from) != NULL)
+        return NULL;
+    *ret_replaced = *ret_replaced || found != NULL;
     size_t size = strlen(text) + (found == NULL ? 0 : strlen(replacement->to)) + 1;
     char *copy = malloc(size);
     if (copy == NULL)
@@ -660,10 +647,10 @@ static const char *compile_all(struct scripting *s, const struct replacement *re
     for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
         texts[i] = text_of(&redis_scripts[i], replacement, &replaced);
         if (texts[i] == NULL)
-            why = "the text to be replaced is not there exactly once";
+            why = "the text to be replaced is there twice";
     }
     if (why == NULL && !replaced)
-        why = "no script has that file";
+        why = "no script has that text of that file";
     for (unsigned i = 0; why == NULL && i < SCRIPT_COUNT; i++) {
         if (compile(s, texts[i], strlen(texts[i])))
             s->functions[i] = luaL_ref(s->lua, LUA_REGISTRYINDEX);

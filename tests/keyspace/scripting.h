@@ -5,8 +5,8 @@
 
 #include "keyspace.h"
 
-/* A text of the agent's that is broken on purpose: what is to be found exactly once in each script
- * that the file goes into. */
+/* A text of the agent's that is broken on purpose: it is found in one script at least that the file
+ * goes into, and in none of them twice. */
 struct replacement {
     const char *file; /* common, tickets, acquire, ... */
     const char *from, *to;
@@ -15,7 +15,7 @@ struct replacement {
 struct scripting;
 
 /* Compiles the shipped scripts. With a replacement: NULL, and `*ret_why` set, where its text is not
- * found exactly once. */
+ * found so. */
 struct scripting *scripting_new(const struct replacement *replacement, const char **ret_why);
 void scripting_free(struct scripting *scripting);
 

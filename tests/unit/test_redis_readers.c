@@ -120,6 +120,30 @@ Test(readers_scripts, r19_reads_leave_the_number_as_it_is_and_a_write_raises_it)
     end(&one);
 }
 
+/* As with every other lock: the lease is what counts, and the key may be anybody's. */
+Test(readers_scripts, r12_an_adoption_leaves_a_strangers_fence_key_alone)
+{
+    begin(&one, NULL);
+    struct record read = reads(ANNA);
+    struct send_item adopted = entry(ANNA, MODE_READ, read.fence);
+    adopted.agent = 0xb2;
+    ask(&one, "SET lockagent:fence:lock:k nobodys PX 3000");
+    cr_assert_eq(exchange(OP_ADOPT, 0, adopted).vote, VOTE_YES);
+    cr_assert_leq(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3000);
+    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "nobodys");
+    end(&one);
+}
+
+Test(readers_scripts, r12_a_repair_beside_its_entry_keeps_the_number_for_the_retention)
+{
+    begin(&one, NULL);
+    struct record read = reads(ANNA);
+    ask(&one, "SET lockagent:fence:lock:k 7 PX 3000");
+    cr_assert_eq(exchange(OP_REPAIR, 0, entry(ANNA, MODE_READ, read.fence)).vote, VOTE_YES);
+    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 60000);
+    end(&one);
+}
+
 Test(readers_scripts, r17_each_entry_ends_by_itself_and_the_key_with_the_last)
 {
     begin(&one, NULL);
