@@ -272,9 +272,10 @@ static bool uses_fence(enum op op, const struct send_item *item)
     return item->fencing && op != OP_READ && op != OP_WITHDRAW && op != OP_RELEASE;
 }
 
-/* A release compares the number only where it has to (C4). */
+/* A release compares the number only where it has to (C4), and where its holder asked for it. */
 static bool compares_number(const struct send_item *item)
 {
+    CORE_ASSERT(item->asked || !item->numbered);
     return item->fencing && item->numbered;
 }
 
@@ -403,7 +404,7 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
  * permits, previous; RAISE: value, number, retention; READ: the holder's part of the value of this
  * agent's hold; RELEASE: what the value begins with, number (* or empty unless it is to be
  * compared), ticket. Where readers share the key the value is the entry, and a RELEASE says behind
- * it whether it was asked for, and behind the ticket that one's mode. */
+ * the ticket that one's mode. */
 static void add_arguments(struct resp *resp, const struct config_policy *policy, enum op op,
                           const struct send_item *item)
 {
@@ -427,8 +428,6 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         resp_number(resp, item->ttl_ms);
     if (op != OP_RELEASE)
         add_retention(resp, &policy->core, item->fencing);
-    if (op == OP_RELEASE && item->form == FORM_SHARED)
-        resp_number(resp, item->asked);
     if (op == OP_RELEASE && !compares_number(item))
         resp_text(resp, item->asked ? "*" : "");
     else if (asking->number)

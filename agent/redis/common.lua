@@ -53,6 +53,18 @@ local function channel_of(key)
     return channel, agents.err and -1 or agents[2]
 end
 
+-- Those who wait are told that the key is free, how many they are, which slot of a semaphore it is
+-- (R20), and whose turn it is; where that one has a mode, also this: all who read may come with one
+-- who does (R18).
+local function tell(key, first)
+    local channel, agents = channel_of(key)
+    local message, slot = agents, form == 'slots' and string.match(key, '^lockagent:slot:(%d+):')
+    if slot then message = message .. ' slot ' .. slot end
+    if first then message = message .. ' ' .. first.agent end
+    if first and first.mode ~= '' then message = message .. ' ' .. first.mode end
+    if agents > 0 then redis.pcall('PUBLISH', channel, message) end
+end
+
 -- Values are '<random>:<agent>:<number>:<label>': 40 hex digits that only the holder knows, 8 that
 -- name the agent that owns the hold, the fencing number that was granted (0: none), and what is
 -- public. The first 41 bytes are compared where the holder asked, and 50 where the agent acts of
@@ -87,12 +99,6 @@ end
 -- Whether both name the same agent.
 local function is_own(found, value)
     return string.sub(found, front + 42, front + 50) == string.sub(value, front + 42, front + 50)
-end
-
--- What is found of a token, with agent and number of `value`: mode and label stay.
-local function renamed(found, value)
-    return string.sub(found, 1, front + 41) .. string.sub(value, front + 42, front + 50)
-        .. number_in(value) .. ':' .. label_of(found)
 end
 
 -- A master that has replicas may have followed one of them since the vote was written: then its

@@ -76,7 +76,15 @@ local function prolong(key, entry, ttl, ends)
 end
 
 local function rename(key, found, entry, ends)
-    if found == entry then return end
     redis.call('ZADD', key, ends, entry)
     redis.call('ZREM', key, found)
+end
+
+-- A writer that leaves frees the key, and the last reader (R18).
+local function leave(key, entry)
+    redis.call('ZREM', key, entry)
+    redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
+    local rest = get(key)
+    if rest then redis.call('PEXPIREAT', key, rest.ends) end
+    return not rest or mode_of(entry) ~= 'r'
 end

@@ -67,13 +67,11 @@ local function extend(key, fence, value, ttl, retention, number, may_ms)
         local wrong = adopts and fence and there ~= number_in(value)
         if wrong then return {'misnumbered', tonumber(there or 0)} end
         ends = prolong(key, found, ttl, ends)
-        if string.sub(found, 1, #value) ~= value then
-            rename(key, found, renamed(found, value), ends)
-        end
+        set_right(key, found, value, ends)
         local stored = retain(fence, retention, number)
         return adopts and {'adopted', number, label_of(found), 0, mode_of(found), 0} or stored
     end
-    local answer = denied(key, held, value, found, ends)
+    local answer = denied(key, held, mode_of(value), found, ends)
     if answer ~= -1 then return answer end
     missing = true
     if mode ~= 'repair' then return -1 end

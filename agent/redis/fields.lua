@@ -26,9 +26,14 @@ local function channel_of(key)
 end
 
 local function rename(key, found, value)
-    if found == value then return end
     redis.call('HSET', key, value, 1)
     redis.call('HDEL', key, found)
+end
+
+-- Any other text than a number breaks the decoder of those who listen.
+local function tell(key)
+    local channel, agents = channel_of(key)
+    if agents ~= 0 then redis.pcall('PUBLISH', channel, '0') end
 end
 
 -- What is refused behind the first write takes that back: no key is without expiry.

@@ -3,5 +3,5 @@
 -- it has one: the answer is 'own' where that hold has the key.
 local held = get(KEYS[1])
 if held == false then return -1 end
-local is_own = held and string.sub(held, 1, 41) == ARGV[1]
+local is_own = ARGV[1] and find(KEYS[1], held, ARGV[1])
 return told(is_own and 'own' or 'yes', KEYS[1], held)

@@ -12,7 +12,8 @@
 --                                     of a shape that is not ours
 --   enter(key, value, ttl, held)      puts it there. Answers an error where that was refused
 --   prolong(key, found, ttl, ends)    never shortens; answers until when it is
---   rename(key, found, value, ends)   the token's own value becomes another one, and lives as long
+--   rename(key, found, value, ends)   the token's value becomes another one, and lives as long
+--   leave(key, found)                 takes it off. Answers whether that frees the key for others
 local get = text_at
 
 local function find(_, held, value)
@@ -37,6 +38,11 @@ local function prolong(key, _, ttl)
     redis.call('PEXPIRE', key, ttl, 'GT')
 end
 
-local function rename(key, found, value)
-    if found ~= value then redis.call('SET', key, value, 'XX', 'KEEPTTL') end
+local function rename(key, _, value)
+    redis.call('SET', key, value, 'XX', 'KEEPTTL')
+end
+
+local function leave(key)
+    redis.call('DEL', key)
+    return true
 end

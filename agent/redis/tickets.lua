@@ -68,12 +68,3 @@ local function kept(tickets, agent, number, ms, answer, mode)
     answer[4] = number
     return answer
 end
-
--- Those who wait are told that the key is free, how many they are, and whose turn it is; where that
--- one has a mode, also this: all who read may come with one who does (R18).
-local function tell(key, first)
-    local channel, agents = channel_of(key)
-    local message = first and agents .. ' ' .. first.agent or agents
-    if first and first.mode ~= '' then message = message .. ' ' .. first.mode end
-    if agents > 0 then redis.pcall('PUBLISH', channel, message) end
-end

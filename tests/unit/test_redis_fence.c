@@ -195,6 +195,17 @@ static void expect_each(enum op op, const struct send_item items[EACH], enum vot
 }
 
 /* The second of them is not numbered at all. */
+/* As a renewal and a repair do. */
+Test(fence, r12_a_second_phase_gives_a_fence_key_without_expiry_one)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    ask(&one, "PERSIST " FENCE);
+    cr_assert_eq(exchange(OP_RAISE, 0, item_of("k", 1, BIG + 5)).fence, BIG + 5);
+    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3500000);
+    end(&one);
+}
+
 Test(fence, r12_each_item_of_a_call_has_its_own_number)
 {
     static const uint64_t numbers[EACH] = {BIG, 0, BIG + 5}, none[EACH] = {0, 0, 0};
@@ -211,7 +222,7 @@ Test(fence, r12_each_item_of_a_call_has_its_own_number)
     cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:m"), 3500000);
     ask(&one, "DEL lock:k plain:l lock:m");
     expect_each(OP_REPAIR, items, VOTE_REPAIRED, numbers);
-    items[0].numbered = items[2].numbered = true;
+    items[0].numbered = items[2].numbered = items[0].asked = items[2].asked = true;
     items[0].token.fence = BIG + 5, items[2].token.fence = BIG;
     expect_each(OP_RELEASE, items, VOTE_MISNUMBERED, numbers);
     items[0].token.fence = BIG, items[2].token.fence = BIG + 5;

@@ -266,9 +266,7 @@ static bool release_is_guarded(enum script_id script)
     if (fair || rw)
         words[count++] = "lockagent:ticket:lock:k";
     words[count++] = "lockagent:votes";
-    words[count++] = rw ? "w:" A40 AGENT : A40;
-    if (rw)
-        words[count++] = "1";
+    words[count++] = rw ? "w:" A40 AGENT : A40 ":";
     words[count++] = "*";
     for (unsigned i = 0; i < (fair ? 3u : rw ? 4u : 0u); i++) /* no ticket */
         words[count++] = "";

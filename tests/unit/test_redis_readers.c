@@ -93,7 +93,8 @@ Test(readers_scripts, d3_3_a_late_release_of_its_own_spares_what_was_adopted)
     struct send_item late = entry(ANNA, MODE_READ, BIG), adopted = late;
     adopted.agent = 0xb2;
     cr_assert_eq(exchange(OP_ADOPT, 0, adopted).vote, VOTE_YES);
-    cr_assert_eq(exchange(OP_RELEASE, 0, late).vote, VOTE_ABSENT);
+    cr_assert_eq(exchange(OP_RAISE, 0, late).vote, VOTE_MOVED);
+    cr_assert_eq(exchange(OP_RELEASE, 0, late).vote, VOTE_MOVED);
     cr_assert_eq(ask_number(&one, "ZCARD", "lock:k"), 1);
     late.asked = true;
     cr_assert_eq(exchange(OP_RELEASE, 0, late).vote, VOTE_YES);

@@ -47,7 +47,7 @@ Test(scripts, fencing_numbers_rise_also_when_the_proposals_fall)
         cr_assert_gt(got.fence, last);
         last = got.fence;
         item.token.fence = last;
-        item.numbered = true;
+        item.asked = item.numbered = true;
         got = exchange(OP_RELEASE, 0, item);
         cr_assert_eq(got.vote, VOTE_YES);
         cr_assert_eq(got.fence, last);
