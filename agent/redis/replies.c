@@ -243,6 +243,13 @@ static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
            *ret_fence <= INT64_MAX;
 }
 
+/* What stands where in an entry that is a list; an entry ends where there is no more to say. MS: the
+ * time that is left; of REPAIRED, MISNUMBERED, ADOPTED and HANDED a number. TICKET: of a semaphore
+ * the slots. */
+enum column { WORD, MS, NUMBER = MS, LABEL, TICKET, SLOTS = TICKET, MODE, READERS, AGENTS };
+/* Of HANDED. */
+enum { HANDED_AGENTS = 2, HANDED_MS };
+
 /* How many wait, as far as a master is believed; 0 where it does not say. */
 static uint32_t read_agents(const redisReply *list, size_t i)
 {
@@ -255,16 +262,16 @@ static uint32_t read_agents(const redisReply *list, size_t i)
 static bool read_handed(const redisReply *list, struct item_reply *reply)
 {
     reply->vote = VOTE_YES;
-    reply->agents = read_agents(list, 2);
-    const redisReply *left = element(list, 3, REDIS_REPLY_INTEGER);
+    reply->agents = read_agents(list, HANDED_AGENTS);
+    const redisReply *left = element(list, HANDED_MS, REDIS_REPLY_INTEGER);
     reply->pttl_ms = left != NULL && left->integer > 0 ? bounded_ms(left->integer) : -1;
-    return list->elements > 1 && read_fence(list->element[1], &reply->fence);
+    return list->elements > NUMBER && read_fence(list->element[NUMBER], &reply->fence);
 }
 
 /* R20: one character for each slot, '1' where it is taken. */
 static slot_set read_slots(const redisReply *list)
 {
-    const redisReply *text = element(list, 3, REDIS_REPLY_STRING);
+    const redisReply *text = element(list, SLOTS, REDIS_REPLY_STRING);
     slot_set taken = 0;
     for (size_t i = 0; text != NULL && i < text->len && i < LIMIT_PERMITS; i++)
         taken |= (slot_set)(text->str[i] == '1') << i;
@@ -272,18 +279,18 @@ static slot_set read_slots(const redisReply *list)
 }
 
 /* A label, and where readers share the key (R17) mode and readers, of format redisson how many wait
- * (R22): [.., .., label, .., mode, readers, agents]. False where there is no label. */
+ * (R22). False where there is no label. */
 static bool read_holders(const redisReply *list, struct item_reply *reply)
 {
-    const redisReply *label = element(list, 2, REDIS_REPLY_STRING),
-                     *mode = element(list, 4, REDIS_REPLY_STRING),
-                     *readers = element(list, 5, REDIS_REPLY_INTEGER);
+    const redisReply *label = element(list, LABEL, REDIS_REPLY_STRING),
+                     *mode = element(list, MODE, REDIS_REPLY_STRING),
+                     *readers = element(list, READERS, REDIS_REPLY_INTEGER);
     if (label == NULL)
         return false;
     reply->holder = (struct text){
         label->str, is_label(label->str, (size_t)label->len) ? (size_t)label->len : 0};
     reply->mode = mode != NULL && strcmp(mode->str, "r") == 0 ? MODE_READ : MODE_WRITE;
-    reply->agents = read_agents(list, 6);
+    reply->agents = read_agents(list, AGENTS);
     if (reply->mode == MODE_READ && readers != NULL && readers->integer > 0)
         reply->readers = readers->integer > READERS_MAX ? READERS_MAX : (uint32_t)readers->integer;
     return true;
@@ -304,12 +311,12 @@ static bool read_refusal(enum op op, const char *word, struct item_reply *reply)
 /* ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or the
  * slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['own', pttl, label],
  * ['foreign', pttl] and perhaps a label, which there is none of, and the slots, ['spoiled', pttl],
- * ['late', 0],
- * ['repaired', number], ['misnumbered', number], ['adopted', number, label, ...] */
+ * ['late', 0], ['repaired', number], ['misnumbered', number], ['adopted', number, label] and
+ * perhaps the mode */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
-    const redisReply *word = element(list, 0, REDIS_REPLY_STRING),
-                     *number = element(list, 1, REDIS_REPLY_INTEGER);
+    const redisReply *word = element(list, WORD, REDIS_REPLY_STRING),
+                     *number = element(list, MS, REDIS_REPLY_INTEGER);
     if (op == OP_HANDOVER && word != NULL && strcmp(word->str, "handed") == 0)
         return read_handed(list, reply);
     if (word == NULL || number == NULL || number->integer < -1)
@@ -340,7 +347,7 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         reply->vote = held ? VOTE_TAKEN : moved ? VOTE_MOVED : VOTE_YES;
         reply->is_own = own;
         reply->pttl_ms = bounded_ms(number->integer);
-        const redisReply *ticket = element(list, 3, REDIS_REPLY_INTEGER);
+        const redisReply *ticket = element(list, TICKET, REDIS_REPLY_INTEGER);
         reply->ticket =
             held && ticket != NULL && ticket->integer > 0 ? (uint64_t)ticket->integer : 0;
         reply->taken = read_slots(list);
