@@ -102,6 +102,32 @@ Test(redis_guard, r12_a_guess_is_the_agreed_time)
     end(&one);
 }
 
+static char trust_said[200];
+
+static void keep_words(const char *group, const char *master, const char *words)
+{
+    (void)group, (void)master;
+    snprintf(trust_said, sizeof(trust_said), "%s", words);
+}
+
+/* D5.3: a master that was told remembers. `lockagent trust` ends its guard, and makes no guess of
+ * it (A6), however few others there are. */
+Test(redis_guard, d5_3_trust_makes_no_guess_of_what_was_told)
+{
+    begin_guarded(/* durable= */ false, /* started= */ false);
+    RUN_UNTIL(view().votes, 5000);
+    long long now_ms = (long long)time(NULL) * 1000;
+    ask(&one, "HSET lockagent:marker told 1 since %lld longer_since %lld max_ttl 60000", now_ms,
+        now_ms);
+    RUN_UNTIL(view().guarded_ms > 50000, 3000);
+    cr_assert_eq(redis_trust(rig.config, keep_words), 0, "%s", trust_said);
+    cr_assert_str_eq(ask(&one, "HGET lockagent:marker told"), "1");
+    cr_assert_str_eq(trust_said, "trusted: 0 other masters remembered, 1 are needed");
+    RUN_UNTIL(view().votes, 3000);
+    cr_assert_not(view().guessed);
+    end(&one);
+}
+
 static bool has_marker(void)
 {
     return strcmp(ask(&one, "EXISTS lockagent:marker"), "1") == 0;
