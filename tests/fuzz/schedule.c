@@ -338,6 +338,16 @@ static void delay_by(uint8_t how_long)
     check();
 }
 
+/* Agents find the end of a master's connections at once (scene.c), which none that stands still
+ * could do. */
+static bool some_stand_still(void)
+{
+    bool some = false;
+    for (uint8_t a = 0; a < script.agents; a++)
+        some = some || world.agents[a].stalled;
+    return some;
+}
+
 static void fail(uint8_t which)
 {
     struct choice list[CHOICES_MAX];
@@ -348,7 +358,7 @@ static void fail(uint8_t which)
         return;
     struct choice choice = list[free + which % (count - free)];
     bool forgets_keys = choice.kind >= CHOICE_FORGET && choice.kind <= CHOICE_PROMOTE;
-    if (forgets_keys && forgets++ >= FORGETS_MAX)
+    if (forgets_keys && (some_stand_still() || forgets++ >= FORGETS_MAX))
         return;
     take(choice);
 }
