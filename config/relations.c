@@ -260,7 +260,7 @@ static void say_actual(struct sentence *sentence, const struct check *check, str
 {
     const struct config_key *key = config_key_find(state.key);
     const struct config_group *group = &check->loading->config->groups[check->group];
-    if (key->type == TYPE_MASTERS && group->master_count > 1)
+    if (key->type == TYPE_MASTERS && strcmp(state.value, "one") == 0)
         say(sentence, ", and the group has %zu", group->master_count);
     if (key->type == TYPE_CHOICE)
         say(sentence, ", and it is %s", key->words[number_of(check, state.key) - key->min]);
