@@ -35,7 +35,7 @@ def pages():
 
 
 class Judge:
-    """Counts what is true, and says what is not."""
+    """Counts the true statements, and prints the others."""
 
     def __init__(self):
         self.passed = self.failed = 0
@@ -74,7 +74,7 @@ def split_block(block):
 
 
 def check_size(name, text, judge):
-    """A row of a table can not be broken, and may be longer; not one of the README."""
+    """A row of a table cannot be broken, and may be longer; not one of the README."""
     is_readme = name == "README.md"
     lines = text.splitlines()
     if is_readme:
@@ -128,7 +128,7 @@ def check_transcripts(name, text, session, write, judge):
 
 def main():
     lockagent, write, judge = os.path.abspath(sys.argv[1]), "--write" in sys.argv, Judge()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # out of time: what was started ends too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # out of time: the children end too
     session = Session(lockagent)
     try:
         for page in pages():

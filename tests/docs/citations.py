@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Keeps what the tree cites true: citations.py [TREE].
+"""Keeps the citations of the tree true: citations.py [TREE].
 
-1. Every number that a source, a test or a document cites (R7, D5.3, A2, C10, G1) stands in
+1. Every number that a source, a test or a document cites (R7, D5.3, A2, C10, G1) is in
    docs/design.md, as a heading or an anchor.
 2. Every relative link of a *.md file names a file that is there, and its #anchor a heading or an
    anchor of that file.
@@ -74,7 +74,7 @@ def anchors(text):
 
 
 def numbers(design):
-    """What the design has: the numbers that headings begin with, and anchors that are numbers."""
+    """The definitions of the design: numbers at the start of headings, and numbers as anchors."""
     found = set()
     for _, line in prose(design):
         if heading := HEADING.match(line):
@@ -95,7 +95,7 @@ def citations(text):
 
 
 def cited_wrongly(name, text, known):
-    """How many citations the text has, and what is wrong with some of them."""
+    """How many citations the text has, and the faults of some of them."""
     cited = list(citations(text))
     wrong = [
         f"{name}:{line}: {what} is not in {DESIGN}" for line, what in cited if what not in known
@@ -109,7 +109,7 @@ def cited_wrongly(name, text, known):
 
 
 def linked_wrongly(tree, name, text):
-    """How many relative links the document has, and what is wrong with some of them."""
+    """How many relative links the document has, and the faults of some of them."""
     count, wrong = 0, []
     for line, each in prose(text):
         for target in LINK.findall(re.sub(r"`[^`]*`", "", each)):

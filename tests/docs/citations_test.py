@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The check of citations and links on small trees made by hand: each with what must be found in it,
-and nothing else."""
+"""The check of citations and links on small trees made by hand: each with the expected
+findings, and no others."""
 import pathlib
 import sys
 import tempfile

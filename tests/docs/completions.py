@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what the completions offer with what the program says that it takes: completions.py
+"""Compares the completions with the arguments that the program says that it takes: completions.py
 LOCKAGENT.
 
 The program's own help is the table. Bash is asked for real; of zsh, which need not be installed,

@@ -1,4 +1,4 @@
-"""The manual page has its tables from docs/, and tables of options name what the program takes.
+"""The manual page has its tables from docs/, and tables of options name the program's arguments.
 
 A part of the page between `.\\" from PAGE, HEADING` and `.\\" end` is the first table under that
 heading of PAGE: the first column as tags, the second as their paragraphs.

@@ -26,7 +26,7 @@ WORDS_3_0 = set(
 
 
 def walk(node, path=""):
-    """Each mapping of the description, with where it is."""
+    """Each mapping of the description, with its position."""
     if isinstance(node, dict):
         yield path, node
     for name, child in node.items() if isinstance(node, dict) else enumerate(node):
@@ -83,7 +83,7 @@ def untyped(document):
 
 
 def short_numbers(document):
-    """A generator takes 32 bits where none are named; a fencing number has 51."""
+    """A generator takes 32 bits if none are named; a fencing number has 51."""
     for path, schema in schemas(document):
         if re.search(r"(_ms|_?fencing_?token)(/schema)?$", path.lower().replace("-", "_")):
             if "integer" in schema.get("type", []) and schema.get("format") != "int64":
@@ -128,7 +128,7 @@ def newer(document):
 
 
 def as_3_0(node):
-    """That of 3.1 as it must come out, by its structure where the renderer takes text."""
+    """That of 3.1 as it must come out, by its structure; the renderer takes text."""
     if isinstance(node, list):
         return [as_3_0(each) for each in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""A running agent over five masters, and one bash that runs what the documents show."""
+"""A running agent over five masters, and one bash that runs the commands of the documents."""
 import os
 import pathlib
 import re
@@ -44,7 +44,7 @@ class Session:
             start_new_session=True,
             env=dict(os.environ, LISTEN=f"127.0.0.1:{self.base}", REDIS_PORT=str(self.base + 1)),
         )
-        # What the commands write stays here; what they read are the samples below config/.
+        # The commands write here; they read the samples below config/.
         self.folder = tempfile.TemporaryDirectory()
         os.symlink(ROOT / "config", pathlib.Path(self.folder.name) / "config")
         path = os.path.dirname(lockagent) + ":" + os.environ["PATH"]
@@ -82,7 +82,7 @@ class Session:
         return output
 
     def run(self, command):
-        """What the command writes, standard error included."""
+        """The output of the command, standard error included."""
         self.shell.stdin.write(f"{self.here(command)}\nprintf '\\n%s\\n' '{MARK}'\n")
         self.shell.stdin.flush()
         output = ""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The version stands in meson.build; what else names it says the same.
+"""The version is in meson.build; all other places that name it say the same.
 
 version.py: checks that. version.py --notes: prints what CHANGELOG.md says of this version, or
 [Unreleased] as long as it has no section of its own."""
@@ -35,7 +35,7 @@ def version():
 
 
 def notes(changelog, of):
-    """The section of that version, else what is not released yet."""
+    """The section of that version, otherwise the unreleased one."""
     sections = re.findall(r"^## \[([^]]+)\][^\n]*\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
     named = dict(sections)
     return (named.get(of) or named["Unreleased"]).strip()

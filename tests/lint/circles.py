@@ -3,10 +3,10 @@
 
 Three graphs of agent/, api/ and config/ must have none:
 
-  headers   what each includes
+  headers   the includes of each
   modules   a .c file with its header: whose functions and data each needs, as the objects of BUILD
             say it
-  rooms     both, between folders. The files directly in agent/ stand between the rooms: each is one
+  rooms     both, between folders. The files directly in agent/ are between the rooms: each is one
             of its own.
 
 A call through a pointer that was handed down is no arrow: that is how a lower module reports to a
@@ -63,7 +63,7 @@ def symbols(top, build):
             weak[name] = owners[path]
         elif kind.isupper():
             strong[name] = owners[path]
-    defined = strong | weak  # a weak one is what its own room knows
+    defined = strong | weak  # a weak one is known to its own room
     return [(source, defined[name], name) for source, name in needs if name in defined]
 
 

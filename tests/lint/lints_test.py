@@ -27,7 +27,7 @@ class Lints(unittest.TestCase):
             file.write(text)
 
     def build(self):
-        """Compiles what was written, as a build folder of Meson's would have it."""
+        """Compiles the written files, as a build folder of Meson's would have it."""
         build = os.path.join(self.top, "build")
         commands = []
         for path in circles.sources.files(self.top):

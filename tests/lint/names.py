@@ -3,7 +3,7 @@
 
 No function, also a static one, is defined in two files of agent/, api/ and config/, and no struct
 or union is. A weak function is there to be defined better elsewhere, and does not count; nor does a
-second one of the same file, which stands on the other side of an #if.
+second one of the same file, which is on the other side of an #if.
 """
 import collections
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Refuses what is too long to be read at once: sizes.py TOP. Of agent/, api/ and config/."""
+"""Refuses files and functions of agent/, api/ and config/ that are too long: sizes.py TOP."""
 import sys
 
 import sources

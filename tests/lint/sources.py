@@ -1,4 +1,4 @@
-"""What the lints see of the sources: files, functions, tags, includes.
+"""The parts of the sources that the lints see: files, functions, tags, includes.
 
 The sources are laid out by clang-format, so no parser is needed: a function's body begins with a {
 in the first column and ends with a } there.
@@ -39,7 +39,7 @@ def _blank(match):
 
 
 def plain(text):
-    """The text without comments, literals and directives; every line stays where it is."""
+    """The text without comments, literals and directives; every line keeps its number."""
     return _DIRECTIVE.sub(_blank, _NOISE.sub(_blank, text))
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Which gate catches each rule of a lock (R1 to R22) when it is broken, by what, and how fast.
 
-rules.py check SOURCE   every rule has a mutant for each gate, or a reason why it has none; what the
-                        list names exists; the table of docs/testing.md is that of the list
+rules.py check SOURCE   every rule has a mutant for each gate, or a reason why it has none; the
+                        items of the list exist; the table of docs/testing.md is that of the list
 rules.py measure SOURCE BUILD [RULE...]
                         breaks the rules for each gate, sees them caught, and writes the seconds
 rules.py search SOURCE BUILD MUTANT...
@@ -42,7 +42,7 @@ def columns_of(path):
 
 
 class Lists:
-    """What the gates know: mutants of the core and of the scripts, seeds, rows, tests."""
+    """The material of the gates: mutants of the core and of the scripts, seeds, rows, tests."""
 
     def __init__(self, source):
         self.source = source
@@ -132,7 +132,7 @@ def render(lists, listed):
 
 
 def findings(lists, listed, page):
-    """What is wrong; an empty list: nothing."""
+    """The faults; an empty list: none."""
     found = []
     for rule in lists.rules:
         for gate in GATES:
