@@ -363,7 +363,7 @@ static void fail(uint8_t which)
     take(choice);
 }
 
-/* ---- what the exhaustive search does not try ---- */
+/* ---- faults that the exhaustive search does not try ---- */
 
 /* The master does not run its next command (LOADING, BUSY). */
 static void run_not(uint8_t agent, uint8_t master)
