@@ -1,7 +1,7 @@
--- Takes locks and numbers the grants (R1, R12), or hands one from a holder that releases it to
+-- Takes locks and numbers the grants (R1, R12, R19), or hands one from a holder that releases it to
 -- the next (R9).
--- ARGV: per item value with the proposed number, ttl, fence retention (0: no fencing), that
--- number, for how long it may be done (deadline.lua) and, with order fair, the agent's ticket:
+-- ARGV: per item value with the proposed number, ttl, fence retention (0: no fencing; -1: for
+-- ever), that number, for how long it may be done (deadline.lua) and, with order fair, the ticket:
 -- agent, number (0: it does not wait), how long it is kept (0: not at all), 1 if no master has
 -- heard of it; for a slot of a semaphore how many there are. Behind the one item of a hand-over
 -- stands what the holder's value begins with. Behind that come the clock (deadline.lua) and,
@@ -10,11 +10,10 @@
 -- order fair, vote and marker where the group is guarded.
 -- Answers a list, of one item that item's entry alone; no item can make another one fail. A
 -- hand-over also answers how many agents wait for the key; a refusal, with order fair, the
--- number of the agent's ticket; of a semaphore, which slots are taken (R20). With order fair
--- tickets.lua stands behind the common part. A fence key is written first, so that whatever is
--- wrong with it fails before the lock is touched.
-local fair, slots = form == 'fair', form == 'slots'
-local size = fair and 9 or slots and 6 or 5
+-- number of the agent's ticket; of a semaphore, which slots are taken (R20). A fence key is written
+-- first, so that whatever is wrong with it fails before the lock is touched.
+local fair, strings = form == 'fair' or form == 'shared', form ~= 'shared' and form ~= 'redisson'
+local size = fair and 9 or form == 'slots' and 6 or 5
 local more = #ARGV % size
 local count = (#ARGV - more) / size
 local at = count + 1 -- where the vote is: behind locks, fences and tickets
@@ -29,9 +28,13 @@ local previous = more > (vote and 2 or 1) and ARGV[size * count + 1]
 -- (deadline)
 -- What is of another type is as missing, and so is all of it where reading is refused: then nothing
 -- is known of what is stored.
-local ask = redis.pcall
-local read = KEYS[2] and ask('MGET', unpack(KEYS, 1, vote and at)) or {}
-local usual = not (fair or previous or read.err)
+local ask, read = redis.pcall, {}
+if strings then
+    read = KEYS[2] and ask('MGET', unpack(KEYS, 1, vote and at)) or read
+elseif vote then
+    read[at] = ask('MGET', vote)[1]
+end
+local usual = strings and not (fair or previous or read.err)
     and (not vote or read[at] == known and string.byte(known) ~= 64) -- '@': guard.lua
 
 -- The usual case: a free key, on a master that votes as the agent knows. Of the others it is noted
@@ -94,41 +97,57 @@ end
 local function acquire(i, fence, lower)
     local from, key = size * (i - 1), KEYS[i]
     local value, proposed = ARGV[from + 1], ARGV[from + 4]
+    local mode = form == 'shared' and string.sub(value, 1, 1) or ''
     local tickets, agent, ms = fair and KEYS[at - count + i - 1], ARGV[from + 6], ARGV[from + 8]
     local stored, turn, ticket, first = nil, nil, nil, nil
     local held = read[i] or get(key)
-    local mine = held and string.sub(held, 1, 50) == string.sub(value, 1, 50)
+    local last = type(held) == 'table' and held.entry or held -- of entries that which ends last
+    local mine = last and string.sub(last, 1, front + 50) == string.sub(value, 1, front + 50)
     local inherits = previous and held and string.sub(held, 1, #previous) == previous
     if left and not inherits then return {'guarded', left} end
-    if held ~= false and not mine and not inherits then
+    if not mine and not inherits and not has_room(held, mode) then
         local answer = told('held', key, held)
-        if slots then return with_slots(key, ARGV[from + 6], answer) end
+        if form == 'slots' then return with_slots(key, ARGV[from + 6], answer) end
         if not fair then return answer end
-        turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9])
-        return kept(tickets, agent, ticket, ms, answer)
+        turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9], mode)
+        return kept(tickets, agent, ticket, ms, answer, mode)
     end
     -- a doubled command: numbered then
-    if mine then return granted(key, fence and number_in(held) or 0) end
+    if mine then return granted(key, fence and number_in(last) or 0) end
     if behind and (behind < 0 or ARGV[from + 5] - behind <= 0) then return {'late', 0} end
     if fence and not lower then
         stored = stored_number(KEYS[fence], tonumber(proposed) + ahead, read[fence])
         if not stored then return {'spoiled', redis.call('PTTL', KEYS[fence])} end
     end
     if fair then
-        turn, ticket, first = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9])
+        turn, ticket, first = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9],
+            mode)
         if not turn then
             if inherits then
                 redis.call('DEL', key)
                 tell(key, first)
             end
             if inherits and left then return {'guarded', left} end
-            return kept(tickets, agent, ticket, ms, {'held', first.left, ''})
+            local answer = held and not inherits and told('held', key, held) or {'held', 0, ''}
+            answer[2] = first.left
+            return kept(tickets, agent, ticket, ms, answer, mode)
         end
     end
-    local number = fence and number_of(stored, proposed) or 0
-    if fence then redis.call('SET', KEYS[fence], number, 'PX', ARGV[from + 3]) end
-    redis.call('SET', key, with_number(value, number), 'PX', ARGV[from + 2])
-    if fair then redis.call('HDEL', tickets, agent) end
+    local number, retention = 0, ARGV[from + 3]
+    -- R19: a write's number rises, a read carries the last one, which is above the floor.
+    if fence and mode == 'r' and stored > floor() then
+        number = stored
+        redis.call('PEXPIRE', KEYS[fence], retention, 'GT')
+    elseif fence and retention == '-1' then -- Java counts on without top and floor (R22)
+        number = math.max(stored + 1, tonumber(proposed))
+        redis.call('SET', KEYS[fence], number)
+    elseif fence then
+        number = number_of(stored, proposed)
+        redis.call('SET', KEYS[fence], number, 'PX', retention)
+    end
+    local refused = enter(key, with_number(value, number), ARGV[from + 2], held)
+    if refused then return refused end
+    if fair and ms ~= '0' then redis.call('HDEL', tickets, agent) end
     return granted(key, number)
 end
 

@@ -6,10 +6,10 @@
 -- Every script answers one entry per item: a number n >= 0, or its text (yes, and n is the
 -- fencing number that was granted, or is stored, where the script had to look at it), -1 (the
 -- key is not there), a list that begins with a word, or an error. A list has these columns, as far
--- as there is something to say: word, ms that are left or a number, label, the number of a ticket or
--- the slots, mode, how many read, how many wait. Fencing numbers stay the texts that they are stored
--- and sent as, and become numbers only to be counted with; those go to redis.call as numbers:
--- tostring() gives 1.76e+15 (R12).
+-- as there is something to say: word, ms that are left or a number, label, the number of a ticket
+-- or the slots, mode, how many read, how many wait. Fencing numbers stay the texts that they are
+-- stored and sent as, and become numbers only to be counted with; those go to redis.call as
+-- numbers: tostring() gives 1.76e+15 (R12).
 
 -- The string at `key`; false where there is none, nil where the key has another type. Other errors
 -- are raised.

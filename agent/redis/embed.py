@@ -75,7 +75,8 @@ def pieces(name):
 
 
 def words_of(lines):
-    return set(re.findall(r"\w+", "\n".join(lines)))
+    """All but those behind a dot, which are of a table."""
+    return set(re.findall(r"(?<![.\w])\w+|(?<=\.\.)\w+", "\n".join(lines)))
 
 
 def used(parts, script):

@@ -36,8 +36,19 @@ local function tell(key)
     if agents ~= 0 then redis.pcall('PUBLISH', channel, '0') end
 end
 
--- What is refused behind the first write takes that back: no key is without expiry.
-local function enter(key, value, ttl)
+-- A refusal also says how many wait: no message does.
+local function told(word, key, held)
+    local left = redis.call('PTTL', key)
+    if held == nil then return {'foreign', left} end
+    if word ~= 'held' then return {word, left, label_of(held)} end
+    local _, agents = channel_of(key)
+    return {word, left, label_of(held), 0, '', 0, agents}
+end
+
+-- What is handed over is taken off first. What is refused behind the first write takes that back:
+-- no key is without expiry.
+local function enter(key, value, ttl, held)
+    if held then redis.call('DEL', key) end
     redis.call('HSET', key, value, 1, 'mode', 'lockagent')
     local set = redis.pcall('PEXPIRE', key, ttl)
     if type(set) ~= 'table' then return end

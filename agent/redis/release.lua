@@ -77,7 +77,7 @@ local replies = {}
 for i = 1, count do
     local at, tickets, agent, entry = 1 + size * (i - 1), nil, nil, 0
     if fair then tickets, agent = KEYS[count + i], ARGV[at + 2] ~= '' and ARGV[at + 2] end
-    local mode = form == 'shared' and ARGV[at + 5]
+    local mode = form == 'shared' and ARGV[at + 5] or ''
     if locks[i] ~= 0 then
         local well
         well, entry = pcall(release, KEYS[i], ARGV[at], ARGV[at + 1], tickets, agent,

@@ -243,9 +243,9 @@ static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
            *ret_fence <= INT64_MAX;
 }
 
-/* What stands where in an entry that is a list; an entry ends where there is no more to say. MS: the
- * time that is left; of REPAIRED, MISNUMBERED, ADOPTED and HANDED a number. TICKET: of a semaphore
- * the slots. */
+/* The columns of an entry that is a list, as far as there is something to say. MS: the time that is
+ * left; of `repaired`, `misnumbered`, `adopted` and `handed` a number. TICKET: of a semaphore the
+ * slots. */
 enum column { WORD, MS, NUMBER = MS, LABEL, TICKET, SLOTS = TICKET, MODE, READERS, AGENTS };
 /* Of HANDED. */
 enum { HANDED_AGENTS = 2, HANDED_MS };

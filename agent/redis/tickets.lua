@@ -58,7 +58,7 @@ end
 local function keep(tickets, agent, number, ms, mode)
     if ms == 0 then return end
     local ticket = string.format('%.0f:%.0f', number, now_ms() + ms)
-    redis.call('HSET', tickets, agent, mode and ticket .. ':' .. mode or ticket)
+    redis.call('HSET', tickets, agent, mode ~= '' and ticket .. ':' .. mode or ticket)
     redis.call('PEXPIRE', tickets, ms)
 end
 

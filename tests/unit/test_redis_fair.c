@@ -66,6 +66,20 @@ static void begin_queue(void)
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_TAKEN);
 }
 
+/* The ticket is another caller's of the same agent. */
+Test(fair_scripts, r9_a_grant_to_a_caller_that_does_not_wait_leaves_the_ticket_of_its_agent)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(9, 0x99, 1)).vote, VOTE_YES);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 7)).vote, VOTE_TAKEN);
+    exchange(OP_RELEASE, 0, deleting(9, 0x99));
+    struct send_item other = attempt(5, ANNA, 0);
+    other.ticket = (struct ticket){.agent = ANNA};
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, other).vote, VOTE_YES);
+    expect_ticket(ANNA_TEXT, "1760000000000007:");
+    end(&one);
+}
+
 Test(fair_scripts, r9_the_lowest_ticket_is_granted_and_taken_off)
 {
     begin_queue();
