@@ -152,7 +152,7 @@ static bool draw_again(struct move *move, uint8_t caller, bool is_copy)
         if (script.moves[caller][i].secret != 0 && !script.moves[caller][i].copy) {
             *move = script.moves[caller][i];
             move->copy = is_copy;
-            move->unheard = false;
+            move->unheard = move->together = move->follows = false;
             return !is_copy || scene.unasked_count < UNASKED_MAX / 2;
         }
     return false;
