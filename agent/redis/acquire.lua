@@ -137,7 +137,6 @@ local function acquire(i, fence, lower)
     -- R19: a write's number rises, a read carries the last one, which is above the floor.
     if fence and mode == 'r' and stored > floor() then
         number = stored
-        redis.call('PEXPIRE', KEYS[fence], retention, 'GT')
     elseif fence and retention == '-1' then -- Java counts on without top and floor (R22)
         number = math.max(stored + 1, tonumber(proposed))
         redis.call('SET', KEYS[fence], number)
@@ -147,6 +146,8 @@ local function acquire(i, fence, lower)
     end
     local refused = enter(key, with_number(value, number), ARGV[from + 2], held)
     if refused then return refused end
+    -- behind the entry, which a master out of memory does not refuse behind any write
+    if fence and mode == 'r' then redis.pcall('PEXPIRE', KEYS[fence], retention, 'GT') end
     if fair and ms ~= '0' then redis.call('HDEL', tickets, agent) end
     return granted(key, number)
 end

@@ -121,6 +121,23 @@ Test(readers_scripts, r19_reads_leave_the_number_as_it_is_and_a_write_raises_it)
     end(&one);
 }
 
+/* A read with the number that is stored writes its entry first: behind another write it would not
+ * be refused. */
+Test(readers_scripts, d5_5_a_read_is_refused_by_a_master_out_of_memory)
+{
+    begin(&one, NULL);
+    cr_assert_eq(reads(ANNA).vote, VOTE_YES);
+    leaves(ANNA, MODE_READ);
+    ask(&one, "PEXPIRE lockagent:fence:lock:k 5000");
+    ask(&one, "CONFIG SET maxmemory 1");
+    cr_assert_eq(reads(BERT).vote, VOTE_REFUSED);
+    ask(&one, "CONFIG SET maxmemory 0");
+    cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    cr_assert_eq(reads(BERT).vote, VOTE_YES);
+    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 60000);
+    end(&one);
+}
+
 /* As with every other lock: the lease is what counts, and the key may be anybody's. */
 Test(readers_scripts, r12_an_adoption_leaves_a_strangers_fence_key_alone)
 {
