@@ -454,7 +454,8 @@ void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there,
 }
 
 /* C15: the search that ended with this answer began before its request came by the rounds of one
- * search at most. What was released elsewhere, and is valid here, is no free slot (D3). */
+ * search at most. What was released elsewhere, and is valid here, is no free slot (D3). A lease on
+ * a master whose clock was set back lasts for longer by that (A3). */
 static void check_none_was_free(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct options *o = &w->options;
@@ -467,7 +468,7 @@ static void check_none_was_free(struct world *w, uint8_t agent, const struct req
                        w->agents[agent].held[place] == NULL &&
                        (last == NULL || last->window_until < began);
         for (uint8_t m = 0; m < o->masters; m++)
-            is_free = is_free && w->busy_until[place][m] < began;
+            is_free = is_free && w->busy_until[place][m] + w->set_back_us < began;
         if (is_free)
             checker_fail(w, "C15 a%u refuses k%u, and its slot %u was free all the time", agent,
                          request->key, permit - 1);
