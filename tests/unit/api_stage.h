@@ -42,8 +42,8 @@ static struct stage {
 
     /* the part of the core that the test plays */
     bool answers_at_once;
-    bool answers_cancelled;      /* what was decided just before comes first */
-    struct effect_answer answer; /* what it answers, and what answer_pending() answers */
+    bool answers_cancelled;      /* a cancelled request is answered first */
+    struct effect_answer answer; /* the core's answer, also of answer_pending() */
     int64_t skew_us;             /* added to the clock */
     size_t submitted, cancelled, undelivered, stuck;
     size_t checked;    /* answers of /readyz */
@@ -323,7 +323,7 @@ static void make_core(void)
     stage.core = core_init(calloc(1, core_size(&config)), &config);
 }
 
-/* Nobody hears of the master that is never there. */
+/* Ignores the events of a master that is never there. */
 static void no_event(void *arg, struct event *event)
 {
     (void)arg, (void)event;
@@ -346,7 +346,7 @@ static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state 
     (void)arg, (void)group, (void)master, (void)state, (void)text;
 }
 
-/* What is changed in `stage.config` counts if it is changed before this. */
+/* Starts the API. A test changes `stage.config` before it calls this. */
 static void stage_start(void)
 {
     static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock, NULL};
@@ -454,7 +454,7 @@ static void caller_send(int fd, const char *bytes, size_t len)
     while (len > 0) {
         ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL);
         if (sent < 0 && errno != EAGAIN)
-            return; /* who is refused may find the door closed */
+            return; /* the server may have closed a refused connection */
         if (sent > 0) {
             bytes += sent;
             len -= (size_t)sent;
@@ -478,7 +478,7 @@ struct reply {
 static struct reply reply;
 
 static char received[sizeof(reply.head) + sizeof(reply.body)];
-static size_t received_len; /* also what is there of the next reply */
+static size_t received_len; /* includes bytes of the next reply */
 
 static const char *header(const char *name)
 {
@@ -504,7 +504,7 @@ static bool take_bytes(int fd)
     return got > 0;
 }
 
-/* Splits one reply off what was received. */
+/* Splits one reply off the received bytes. */
 static bool take_reply(bool without_body)
 {
     char *end = strstr(received, "\r\n\r\n");

@@ -16,7 +16,7 @@ enum { ALL = 0x1f, RECORDS = 512, ITEMS = 64, PROPOSAL = 1700000000 };
 
 struct record {
     struct effect effect;
-    struct send_item items[ITEMS]; /* of a send */
+    struct send_item items[ITEMS]; /* the items of a send */
     char key[LIMIT_KEY_BYTES], holder[LIMIT_LABEL_BYTES];
     bool expected;
 };
@@ -28,13 +28,13 @@ static struct {
     void *memory; /* the core's */
     struct core *core;
     struct effects *effects;
-    int64_t now_us, epoch_us; /* since the beginning; what the boot clock shows then */
+    int64_t now_us, epoch_us; /* time since the beginning; boot clock at the beginning */
     struct record *records;
     size_t count;
     struct send_item sent[OP_COUNT]; /* the first item of the latest send of each kind */
     struct effect_answer answer;     /* the latest expected */
     struct effect_trace trace;
-    size_t turns;    /* of core_step() that the latest event took */
+    size_t turns;    /* calls of core_step() for the latest event */
     bool holds_back; /* nothing is written, so no EVENT_FLUSH comes by itself */
 } rig;
 
@@ -53,7 +53,7 @@ static void record(const struct effect *effect)
         r->items[i] = rig.effects->items[effect->send.first + i];
 }
 
-/* No more often than the loop does it: half of them is what the core can count on. */
+/* Refills no more often than the loop does: the core can count on half of the bytes. */
 static void refill_entropy(void)
 {
     struct entropy *entropy = core_entropy(rig.core);
@@ -174,7 +174,7 @@ static void let_time_pass_until(enum op op, int64_t ms)
     }
 }
 
-/* The process stands still until then, and wakes up with its timer. */
+/* Stops the process until then. It wakes up with its timer. */
 static void stalled_until_ms(int64_t ms)
 {
     rig.now_us = ms * 1000;

@@ -1,5 +1,5 @@
-/* What the tests of the Redis room stand on: real redis-servers in a temporary folder, and a
- * recorder in place of the core. */
+/* The rig of the tests of the Redis room: real redis-servers in a temporary folder, and a recorder
+ * in place of the core. */
 #ifndef LOCKAGENT_TEST_REDIS_RIG_H
 #define LOCKAGENT_TEST_REDIS_RIG_H
 
@@ -23,7 +23,7 @@ enum { SERVERS = 3, RECORDS = 8192, POLICY_FENCED = 0, POLICY_PLAIN = 1 };
 #define BIG 1760000000000000u
 #define A40 "0101010101010101010101010101010101010101"
 #define B40 "0202020202020202020202020202020202020202"
-#define AGENT ":000000a1:" /* of item_of() */
+#define AGENT ":000000a1:" /* the agent of item_of() */
 #define BIG_TEXT "1760000000000000"
 
 /* ---- servers ---- */
@@ -169,7 +169,7 @@ static struct rig {
     struct record records[RECORDS];
     unsigned count;
     unsigned outcomes[REDIS_OUTCOME_COUNT];
-    int64_t latency_us; /* of the last command that was answered */
+    int64_t latency_us; /* latency of the last command that was answered */
     char states[64][200];
     unsigned state_count;
     int64_t clock_off_us;

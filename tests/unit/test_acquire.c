@@ -103,8 +103,8 @@ Test(acquire, held_by_another_with_its_label_and_the_time_that_it_has)
     expect_send(OP_RELEASE, 0x18); /* R5: all but those that answered held */
 }
 
-/* D5.3: who is guarded does not vote; the answer says who that is, for how long, and when it is
- * worth coming back. */
+/* D5.3: a guarded master does not vote. The answer names such masters, the time that is left, and
+ * when a retry is useful. */
 Test(acquire, guarded_masters_have_no_vote)
 {
     begin_five();
@@ -200,7 +200,7 @@ Test(acquire, r4_validity_is_counted_from_before_sending_to_the_microsecond)
 Test(acquire, r4_a_majority_too_late_for_any_validity_is_undone)
 {
     prepare(5);
-    rig.group.drift_ppm = 500000; /* of 200 ms, 98 are left */
+    rig.group.drift_ppm = 500000; /* 98 of 200 ms are left */
     begin();
     at_ms(0), acquire_as(1, "k", .ttl_ms = 200);
     expect_send(OP_ACQUIRE, ALL);
@@ -280,8 +280,8 @@ Test(acquire, r12_a_clock_far_off_gives_way_to_the_masters_median)
     cr_assert_eq(rig.sent[OP_ACQUIRE].token.fence, PROPOSAL * (uint64_t)1000000 + 3000002);
 }
 
-/* Each is less than what is trusted, and together they are more: what is known of the masters'
- * clocks does not move with the agent's. */
+/* Each jump is below the trusted limit, and together they are above it. The masters' known clocks
+ * do not move with the agent's. */
 Test(acquire, r12_small_jumps_of_the_wall_clock_do_not_add_up)
 {
     begin_five();
@@ -305,7 +305,7 @@ Test(acquire, r12_small_jumps_of_the_wall_clock_do_not_add_up)
     cr_assert_eq(rig.effects->items[0].token.fence, (uint64_t)wall_us);
 }
 
-/* D5.3: what masters grant from nothing is above their floor. One that is too far ahead was never
+/* D5.3: a grant from nothing is above the master's floor. A floor that is too far ahead was never
  * granted, and one that is behind changes nothing. */
 Test(acquire, r12_a_proposal_is_above_the_floors_that_are_known)
 {
@@ -457,7 +457,7 @@ Test(acquire, a_draining_agent_lets_go_of_waiters_for_hundreds_of_keys)
     cr_assert_eq(core_stats(rig.core)->waiters, 0);
 }
 
-/* R12: one master with a number that nobody can have granted, `by` beyond two days ahead of the
+/* R12: one master reports a number that cannot have been granted, `by` beyond two days ahead of the
  * agreed time. */
 static void one_master_is_wild(int64_t by)
 {
@@ -476,7 +476,7 @@ Test(acquire, r12_a_number_too_far_ahead_is_no_vote)
     cr_assert(rig.trace.spoiled && rig.trace.master == 0);
     reply(OP_ACQUIRE, 0x06, VOTE_YES);
     expect_nothing();
-    reply(OP_ACQUIRE, 0x08, VOTE_YES); /* the third that counts; nobody follows the wild one */
+    reply(OP_ACQUIRE, 0x08, VOTE_YES); /* the third that counts; the wild number is not followed */
     expect_answer(1, ANSWER_GRANTED);
     cr_assert_eq(rig.answer.hold.token.fence, rig.sent[OP_ACQUIRE].token.fence);
     cr_assert_eq(rig.answer.tally.granted, 3);
@@ -494,7 +494,7 @@ Test(acquire, r12_a_number_just_within_two_days_is_followed)
     cr_assert_eq(rig.answer.hold.token.fence, rig.sent[OP_ACQUIRE].token.fence + FENCE_AHEAD_US);
 }
 
-/* 0 is no number that a grant can have, whoever says so. */
+/* 0 is no number of a grant, even if all masters report it. */
 Test(acquire, r12_a_grant_without_a_number_is_no_vote)
 {
     begin_five();
@@ -507,7 +507,7 @@ Test(acquire, r12_a_grant_without_a_number_is_no_vote)
     expect_send(OP_RELEASE, ALL); /* its key may be there all the same */
 }
 
-/* 409 is for a lock that somebody holds. */
+/* 409 is for a lock that has a holder. */
 Test(acquire, r12_too_many_spoiled_masters_are_no_holder)
 {
     begin_five();
@@ -535,7 +535,7 @@ Test(acquire, r12_a_raise_that_is_spoiled_does_not_count)
     expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
 }
 
-/* What is proposed while the wall clocks of the agent and of all masters show `wall_us`. */
+/* Returns the proposal while the wall clocks of the agent and of all masters show `wall_us`. */
 static uint64_t proposed_at(int64_t wall_us)
 {
     begin_five();
@@ -553,8 +553,8 @@ static uint64_t proposed_at(int64_t wall_us)
     return rig.effects->items[0].token.fence;
 }
 
-/* A clock beyond the numbers that scripts can count with still proposes one, and what may be
- * followed from there is a number too. */
+/* A clock beyond the numbers that scripts can count with still leads to a proposal. The highest
+ * number that may be followed from there is a number too. */
 Test(acquire, r12_the_proposal_leaves_room_for_its_limit)
 {
     uint64_t most = LIMIT_FENCE - FENCE_AHEAD_US;

@@ -155,7 +155,7 @@ Test(admission, r16_a_wait_ends_exactly_also_in_the_line)
     expect_nothing();
 }
 
-/* What was found at the last round is told, as ever. */
+/* The result of the last round is reported, as always. */
 Test(admission, r16_who_was_refused_before_is_told_of_the_holder)
 {
     begin_with_rounds(1, 1);
@@ -264,7 +264,7 @@ static struct token strange_token(void)
  * agent their renewals. */
 Test(admission, r16_guests_are_bounded_and_begin_in_the_order_of_coming)
 {
-    begin_with_rounds(8, 8); /* half are theirs where no key waits */
+    begin_with_rounds(8, 8); /* guests have half of them if no key waits */
     for (uint32_t request = 1; request <= 4; request++) {
         read_key(request, "k");
         expect_send(OP_READ, ALL);
@@ -274,7 +274,7 @@ Test(admission, r16_guests_are_bounded_and_begin_in_the_order_of_coming)
     read_key(7, "k");
     expect_nothing();
     expect_guests(4, 3);
-    at_ms(50); /* nobody answers: the four reads are over */
+    at_ms(50); /* no master answers: the four reads are over */
     for (uint32_t request = 1; request <= 4; request++)
         expect_answer(request, ANSWER_STATE);
     expect_send(OP_READ, ALL);
@@ -286,7 +286,7 @@ Test(admission, r16_guests_are_bounded_and_begin_in_the_order_of_coming)
     expect_guests(2, 0);
 }
 
-/* They stand behind those who ask for a lock, but not for ever: a quarter is theirs. */
+/* Guests come after acquires, but they do not starve: they have a quarter. */
 Test(admission, r16_while_keys_wait_a_quarter_is_left_to_guests)
 {
     begin_with_rounds(8, 8);
@@ -336,7 +336,7 @@ Test(admission, d3_who_waits_for_a_place_learns_of_an_adoption)
     expect_rounds(1, 0);
 }
 
-/* Nothing is asked of masters that are known to be down, so nobody waits for that. */
+/* Masters that are known to be down are not asked, so no caller waits for them. */
 Test(admission, d5_what_needs_no_answer_takes_no_place)
 {
     begin_with_rounds(1, 1);
@@ -399,7 +399,7 @@ Test(admission, r16_the_limit_grows_while_masters_are_quick_and_somebody_waits)
     cr_assert_gt(last, 8);
     at_ms(200), answer_all(ALL, VOTE_YES);
     uint32_t before = rounds()->limit;
-    for (uint32_t i = 0; i < 20; i++) { /* nobody waits: nothing is learned of more */
+    for (uint32_t i = 0; i < 20; i++) { /* no request waits: nothing more is learned */
         acquire(50, "alone"), answer_all(0x07, VOTE_TAKEN);
     }
     cr_assert_eq(rounds()->limit, before);
@@ -417,7 +417,7 @@ Test(admission, r16_the_limit_is_halved_once_in_a_node_timeout_where_masters_are
     cr_assert_eq(rounds()->limit, 8);
 }
 
-/* They answer what others asked meanwhile: too much was asked. */
+/* The masters answered requests of other agents meanwhile: too much was asked. */
 Test(admission, r16_what_times_out_of_masters_that_answer_halves_the_limit)
 {
     begin_with_rounds(2, 16);
@@ -443,8 +443,8 @@ Test(admission, r16_a_minority_that_is_down_is_no_outage)
     cr_assert_eq(rounds()->limit, 16);
 }
 
-/* Silence of a majority is an outage: asking less helps nobody, and what comes after must not
- * suffer for it. */
+/* Silence of a majority is an outage. Asking less does not help, and later requests must not
+ * suffer. */
 Test(admission, r16_an_outage_leaves_the_limit_as_it_is)
 {
     begin_with_rounds(2, 16);
@@ -460,7 +460,7 @@ Test(admission, r16_an_outage_leaves_the_limit_as_it_is)
     cr_assert_eq(rounds()->waiting, 0); /* their turns have come, and were in vain */
 }
 
-/* R14: a process that stood still knows nothing of how long its masters took. */
+/* R14: a process that was stopped does not know how long its masters took. */
 Test(admission, r16_a_stall_leaves_the_limit_as_it_is)
 {
     begin_with_rounds(2, 16);
@@ -492,7 +492,7 @@ static void keep_asking(void)
     }
 }
 
-/* A link that has become so for good: what was quick before it is forgotten, and the limit grows
+/* The link has become slow permanently. Earlier fast rounds are forgotten, and the limit grows
  * again. */
 Test(admission, r16_masters_that_have_moved_away_are_not_slow_for_ever)
 {
@@ -510,7 +510,7 @@ Test(admission, r16_masters_that_have_moved_away_are_not_slow_for_ever)
     cr_assert_eq(rounds()->limit, 16);
 }
 
-/* What was earned before a slow decision is gone with it. */
+/* Progress from before a slow decision is lost. */
 Test(admission, r16_a_limit_that_was_halved_grows_from_there)
 {
     begin_with_rounds(8, 64);
@@ -531,7 +531,7 @@ Test(admission, r16_a_limit_that_was_halved_grows_from_there)
     cr_assert_eq(rounds()->limit, 9);
 }
 
-/* R3: what came in time may lie unread where this process is late for the deadline. */
+/* R3: if this process is late for the deadline, replies that came in time may still be unread. */
 Test(admission, r3_a_process_that_is_late_hears_first)
 {
     begin_five();
@@ -574,7 +574,7 @@ Test(admission, r16_retry_after_tells_how_long_the_line_is)
 
 /* ---- readers side by side -------------------------------------------------------------------- */
 
-/* Every acquire that is under way is refused by a quorum, until no more is sent; returns how many
+/* Lets a quorum refuse every acquire that is in flight, until no more is sent. Returns how many
  * there were. */
 static unsigned refuse_all(void)
 {
@@ -591,9 +591,8 @@ static unsigned refuse_all(void)
     return refused;
 }
 
-/* More readers wait than there are places. Were those who are refused to contend again as long as
- * others are under way, or stand in line, there would never be a pause: the masters would be asked
- * without end. */
+/* More readers wait than may be in flight. If refused readers contended again while others are in
+ * flight or queued, there would never be a pause. The masters would be asked without end. */
 static void expect_pause(uint32_t places)
 {
     prepare(5);

@@ -1,6 +1,6 @@
 /* A POST of a caller that has the lock already, as timelines: a repeat with its idempotency key
- * (D3), or its owner once more (R11). What the agent remembers is no answer: a quorum has to
- * confirm the token in a round that was sent after the POST came. */
+ * (D3), or its owner once more (R11). The agent's memory is no answer: a quorum has to confirm the
+ * token in a round that was sent after the POST came. */
 #include "core_rig.h"
 
 #define MY_OWNER text("me-and-nobody-else")
@@ -65,7 +65,7 @@ Test(again, r11_the_terms_stay)
     cr_assert_eq(valid_until_us(), 1000000 + 10000000 - 102000);
 }
 
-/* What was sent before it came proves nothing to it. */
+/* A round that was sent before the request came proves nothing for it. */
 Test(again, d3_r11_a_round_that_was_out_does_not_count)
 {
     struct token token = begin_owned();
@@ -96,7 +96,8 @@ Test(again, d3_r11_without_a_quorum_nothing_is_counted)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* Who does not wait has the time of two acquires; who does is answered at its deadline. */
+/* A request without a wait has the time of two acquires. A request with a wait is answered at its
+ * deadline. */
 Test(again, d3_r11_patience)
 {
     begin_owned();
@@ -108,7 +109,7 @@ Test(again, d3_r11_patience)
     at_ms(1099), expect_nothing();
     at_ms(1100), expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
     reply(OP_RENEW, ALL, VOTE_YES);
-    expect_nothing(); /* and nobody is counted */
+    expect_nothing(); /* no entry is counted */
     enter(3, 0);
     expect_confirmed(3, ANSWER_REENTERED);
     cr_assert_eq(rig.answer.hold.count, 2);
@@ -154,7 +155,7 @@ Test(again, r11_an_owner_is_refused_then)
     expect_answer(1, ANSWER_LOCK_HELD);
 }
 
-/* One that came before the others stands before them. */
+/* A request that came before the others is served before them. */
 Test(again, r9_an_owner_keeps_its_place)
 {
     struct token token = begin_owned();
@@ -232,7 +233,7 @@ Test(again, d3_a_repeat_keeps_the_hold)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* Neither answer arrives anywhere: nobody has it. */
+/* Neither answer arrives anywhere: no caller has it. */
 Test(again, d3_a_repeat_that_fails_hands_out_nothing)
 {
     begin_repeatable();
@@ -309,7 +310,8 @@ Test(again, d3_r11_at_the_end_of_the_agent)
     expect_answer(1, ANSWER_DRAINING);
 }
 
-/* R9: what refuses somebody here may have been released elsewhere, so it is renewed at once. */
+/* R9: the hold that refuses a caller here may have been released elsewhere. So it is renewed at
+ * once. */
 Test(again, r9_a_refusal_asks_for_the_hold_that_refuses)
 {
     prepare(5);
@@ -372,7 +374,7 @@ Test(ended, d7_moved)
     expect_lost(REASON_MOVED);
 }
 
-/* One other holder is enough: nobody can tell whether the key was released before. */
+/* One other holder is enough: no agent can tell whether the key was released before. */
 Test(ended, d7_taken)
 {
     begin_watched();
@@ -434,7 +436,7 @@ Test(silence, c4_a_put_that_does_not_get_it_back)
     expect_lost(REASON_MOVED);
 }
 
-/* ---- what a GET shows ------------------------------------------------------------------------ */
+/* ---- answers to a GET ------------------------------------------------------------------------ */
 
 static void look(master_set own, master_set others, master_set absent)
 {
@@ -469,7 +471,7 @@ Test(look, c5_masters_that_deny)
     cr_assert_eq(memcmp(rig.answer.holder.at, "other", 5), 0);
 }
 
-/* What the agent knows is all there is; but no master is called as a witness. */
+/* The agent knows nothing more, but no master is called as a witness. */
 Test(look, c5_masters_that_do_not_answer)
 {
     look(0x01, 0x02, 0x04);

@@ -1,4 +1,4 @@
-/* What the core believes only once masters agree, and what it takes back where they do not. */
+/* Reports that the core believes only once masters agree, and takes back if they do not. */
 #include "core_rig.h"
 
 /* R5, R12: in the second phase `foreign` is said of the fence key, and the lock is there. */
@@ -40,7 +40,7 @@ Test(agreement, r7_the_ttl_of_a_put_counts_only_once_a_quorum_agreed)
     expect_answer(2, ANSWER_RENEWED);
     cr_assert_eq(rig.answer.hold.ttl_ms, 10000);
     cr_assert_eq(valid_until_us(), 5100000 + 10000000 - 102000);
-    at_ms(6000), renew_as(3, "k", token, .ttl_ms = 60000); /* and with a quorum it does */
+    at_ms(6000), renew_as(3, "k", token, .ttl_ms = 60000); /* with a quorum it does */
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x07, VOTE_YES);
     expect_answer(3, ANSWER_RENEWED);

@@ -1,5 +1,4 @@
-/* What the API answers, against real sockets: every route and code, and every answer of the
- * core. */
+/* The API's answers, against real sockets: every route and code, and every answer of the core. */
 #include "tests/unit/api_stage.h"
 
 #include "agent/base/text.h"
@@ -239,7 +238,7 @@ Test(api, details_of_answers, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "holder")), "rival");
     cr_assert_str_eq(header("Retry-After"), "1");
     cr_assert_null(json_object_get(reply.json, "retry_after_ms"));
-    stage.answer.holder = text_of("\xff\xfe"); /* anybody may have written it */
+    stage.answer.holder = text_of("\xff\xfe"); /* any client may have written it */
     ask("POST /locks/k", "", "");
     expect(409, "lock_held");
     cr_assert(json_is_null(json_object_get(reply.json, "holder")));
@@ -306,7 +305,8 @@ Test(api, a_grant_that_is_late_is_given_back, .init = stage_play, .fini = stage_
     close(fd);
 }
 
-/* Whoever is told of a bound hold after its end would hear nothing more, and wait for ever. */
+/* A caller that is granted a bound hold after its end would receive nothing more, and wait
+ * forever. */
 Test(api, a_bound_hold_that_is_over_begins_no_stream, .init = stage_play, .fini = stage_close)
 {
     stage.answers_at_once = false;
@@ -314,7 +314,7 @@ Test(api, a_bound_hold_that_is_over_begins_no_stream, .init = stage_play, .fini 
     int fd = caller_open(API);
     caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
     cr_assert(until(stage.pending_count == 1));
-    answer_pending(); /* and the core knows of no hold when it is written */
+    answer_pending(); /* the core knows of no hold when it is written */
     receive(fd);
     expect(503, "validity_expired");
     cr_assert_eq(stage.undelivered, 1);
@@ -575,7 +575,7 @@ Test(api, list_is_paged_and_shows_no_token, .init = stage_play, .fini = stage_cl
     cr_assert_not_null(strstr(reply.body, "waiting key/000\n"));
 }
 
-/* ---- what is counted ---- */
+/* ---- counted requests ---- */
 
 Test(api, requests_are_counted, .init = stage_play, .fini = stage_close)
 {

@@ -81,8 +81,7 @@ static int64_t leave(int listener, bool reset)
     return took;
 }
 
-/* At once: what takes longer is the machine, that had others to serve, and never most of the
- * time. */
+/* A caller's end is noticed at once. A busy machine may delay it, but never most of the time. */
 static void expect_to_be_seen_leaving(int listener, bool reset, int times)
 {
     int late = 0;
@@ -105,8 +104,8 @@ Test(connections, a_waiting_caller_that_leaves_is_cancelled_at_once, .init = sta
     cr_assert_eq(stage.undelivered, 0);
 }
 
-/* R11: the core counted the caller before it heard that the caller has left. No caller is left that
- * would release its share. */
+/* R11: the core counted the caller before it learned that the caller has left. No caller is left
+ * that would release its share. */
 Test(connections, what_a_caller_that_leaves_was_given_is_given_back, .init = stage_play,
      .fini = stage_close)
 {
@@ -291,13 +290,13 @@ Test(connections, a_slow_header_is_noticed_beside_idle_connections, .init = shor
     int idle = caller_open(API);
     caller_say(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     cr_assert_eq(receive(idle), 200);
-    turn_for(700); /* nobody is on the way any more */
+    turn_for(700); /* no connection is still on its way */
     int slow = caller_open(API);
     caller_say(slow, "GET /livez HTTP/1.1\r\n");
     cr_assert_eq(receive(slow), 408);
     caller_say(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     cr_assert_eq(receive(idle), 200);
-    /* and the same for a later request of a connection */
+    /* The same is true for a later request of a connection. */
     caller_say(idle, "GET /livez HTTP/1.1\r\nHo");
     cr_assert_eq(receive(idle), 408);
     close(slow);
@@ -393,7 +392,7 @@ Test(connections, at_the_limit_callers_come_in_as_others_leave, .init = stage_of
     close(fd);
     for (int i = 0; i < LIMIT; i++)
         close(fds[i]);
-    cr_assert(until(stage.pending_count == HOLDERS)); /* what they asked for goes on */
+    cr_assert(until(stage.pending_count == HOLDERS)); /* the requests go on */
 }
 
 /* ---- start and stop ---- */

@@ -1,5 +1,5 @@
-/* What callers ask of the API, and what they get wrong, against real sockets: keys, parameters,
- * bodies, headers, guards. */
+/* Requests of callers, right and wrong, against real sockets: keys, parameters, bodies, headers,
+ * guards. */
 #include "tests/unit/api_stage.h"
 
 #include "agent/base/text.h"
@@ -138,7 +138,7 @@ Test(requests, reentered, .init = stage_play, .fini = stage_close)
     cr_assert_eq(stage.undelivered, 1);
 }
 
-/* A NUL byte cuts what libmicrohttpd shows of a request line: it must never become a shorter
+/* Libmicrohttpd shows a request line only up to a NUL byte. That must never become a shorter
  * key. */
 Test(requests, a_raw_nul_in_the_target_is_no_shorter_key, .init = stage_play, .fini = stage_close)
 {
@@ -300,7 +300,7 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k", JSON, "{\"label\":\"a\\u0000b\"}", "", "the body is not JSON");
     refused("POST /locks/k?%FF=1", "", "", "", "not known here");
     refused("POST /locks/k?%zz=1", "", "", "%zz", "percent-encoding");
-    /* cut where its last whole character ends, this name is another one: no value is shown */
+    /* Cut after its last whole character, this name is another one: no value is shown. */
     refused("POST /locks/k?tokenx" TEN_CONTINUED TEN_CONTINUED TEN_CONTINUED TEN_CONTINUED
             "%zz=" A_TOKEN,
             "", "", "token", "nothing or something unreadable came");
@@ -351,8 +351,7 @@ Test(requests, tokens, .init = stage_play, .fini = stage_close)
     cr_assert_eq(stage.submitted, submitted);
 }
 
-/* D3: the Idempotency-Key stands in for the token of a DELETE; what it is worth is the core's
- * affair. */
+/* D3: the Idempotency-Key replaces the token of a DELETE. The core decides its effect. */
 Test(requests, idempotency_key, .init = stage_play, .fini = stage_close)
 {
 #define KEY_HEADER "Idempotency-Key: 0123456789abcdef\r\n"
@@ -388,7 +387,7 @@ Test(requests, idempotency_key, .init = stage_play, .fini = stage_close)
 #undef KEY_HEADER
 }
 
-/* ---- what is refused ---- */
+/* ---- refused requests ---- */
 
 Test(requests, paths_and_methods, .init = stage_play, .fini = stage_close)
 {
@@ -470,8 +469,8 @@ Test(requests, an_unfinished_upload_is_refused_before_it_is_sent, .init = stage_
     close(fd);
 }
 
-/* Whatever the length of a header: it is taken and answered in full, or refused with 431 or 414;
- * never a bare end of the connection. */
+/* A header of any length is taken and answered in full, or refused with 431 or 414. The connection
+ * never just ends. */
 Test(requests, long_headers, .init = stage_play, .fini = stage_close)
 {
     static char padding[20000], request[24000];

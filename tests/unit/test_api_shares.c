@@ -9,7 +9,7 @@ TestSuite(shares, .timeout = 60);
 #define LIVEZ "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 enum {
-    COST_MS = 5,   /* of a request that keeps the loop busy: it takes the whole share of a turn */
+    COST_MS = 5,   /* time of a request that keeps the loop busy: the whole share of a turn */
     PAUSE_MS = 15, /* more than the 10 ms that a caller must pause in order to pass the crowd */
 };
 
@@ -30,7 +30,7 @@ static void close_all(const int *fds, int count)
         close(fds[i]);
 }
 
-/* No turn of the loop passes, so that all requests arrive together. */
+/* Sends without an iteration of the loop in between, so that all requests arrive together. */
 static void say_together(const int *fds, int count, const char *request)
 {
     for (int i = 0; i < count; i++)
@@ -384,8 +384,8 @@ Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fin
 
 /* ---- connections make room ---- */
 
-/* D9: where connections are few, those of a crowd are closed, and not one that has asked once and
- * been idle for longer. A crowd is strangers, or checks that ask again at once. */
+/* D9: if connections are few, those of a crowd are closed. A connection that has asked once and
+ * been idle for longer stays. A crowd is strangers, or checks that ask again at once. */
 Test(shares, d9_a_crowd_makes_room_first, .init = stage_of_few, .fini = stage_close)
 {
     enum { CROWD = 104, LATE = 20, MUST_GO = 1 + CROWD + LATE + 16 - FEW_CONNECTIONS };
@@ -475,7 +475,7 @@ Test(shares, d9_a_quiet_listener_closes_no_holder_at_once, .init = stage_of_few,
     int late = caller_open(API);
     while (uv_now(&stage.loop) < came_ms + 40)
         turn();
-    if (uv_now(&stage.loop) < came_ms + 50) /* else this process stood still for too long */
+    if (uv_now(&stage.loop) < came_ms + 50) /* otherwise this process was stopped for too long */
         cr_assert_eq(ended_count(fds, HOLDERS), 0);
     close_all(fds, HOLDERS);
     close(late);

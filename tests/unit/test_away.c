@@ -71,7 +71,7 @@ Test(away, who_comes_back_is_repaired_and_counts_from_the_next_renewal)
     expect_answer(30, ANSWER_RENEWED);
     at_ms(14000), renew(31, "k", token);
     expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x07, VOTE_YES); /* and now it is of the quorum */
+    reply(OP_RENEW, 0x07, VOTE_YES); /* now it belongs to the quorum */
     expect_answer(31, ANSWER_RENEWED);
     cr_assert_eq(confirmed(), 5);
 }
@@ -100,7 +100,7 @@ Test(away, a_watchdog_mends_without_waiting_for_its_turn)
 }
 
 /* A master that lost its key by itself is repaired as soon as that is safe: when the masters can
- * show that nobody released the hold. */
+ * show that the hold was not released. */
 Test(away, a_watchdog_proves_as_soon_as_it_can)
 {
     begin_five();
@@ -135,8 +135,8 @@ Test(away, all_in_turn_cost_no_hold)
     cr_assert_eq(confirmed(), 5);
 }
 
-/* The policy's ttl is no measure of this hold: what is awaited before a repair is the time of a
- * release, and that does not grow with it. */
+/* The policy's ttl is no measure of this hold. A repair waits for the time of a release, and that
+ * time does not grow with the ttl. */
 Test(away, all_in_turn_cost_no_hold_whose_ttl_is_much_shorter_than_the_policys)
 {
     prepare(3);
@@ -202,7 +202,7 @@ Test(away, a_denial_does_not_count_when_the_lease_is_over)
     cr_assert(is_listed("k"));
 }
 
-/* A lease that a renewal extended is the longer one, also where it was answered late; a shorter ttl
+/* A lease that a renewal extended is the longer one, even if the answer came late. A shorter ttl
  * shortens nothing. */
 Test(away, the_lease_is_the_longest_that_was_confirmed)
 {
@@ -218,9 +218,9 @@ Test(away, the_lease_is_the_longest_that_was_confirmed)
     cr_assert_eq(rig.answer.reason, REASON_GONE);
 }
 
-/* What was released elsewhere must not come back (R7): before a key that may have been deleted is
- * created anew, a quorum must have confirmed the token in a round that was sent after the lease was
- * over, and after any release of that time was decided. */
+/* A released hold must not come back (R7). Before a key that may have been deleted is created anew,
+ * a quorum must have confirmed the token. That round must have been sent after the lease was over,
+ * and after any release of that time was decided. */
 Test(away, nothing_is_repaired_before_a_quorum_has_shown_that_it_goes_on)
 {
     begin_hold();
@@ -239,8 +239,8 @@ Test(away, a_quorum_of_too_early_a_round_shows_nothing)
     at_us(LATE_US + 500000), repair(0x01, VOTE_REPAIRED);
 }
 
-/* A definite no may be the first that is heard of a release elsewhere: whoever lost its key by then
- * may have lost it by that. */
+/* A definite no may be the first sign of a release elsewhere. A master that has lost its key by
+ * then may have lost it by that release. */
 Test(away, nothing_is_repaired_while_another_master_denies)
 {
     begin_hold();
@@ -250,7 +250,7 @@ Test(away, nothing_is_repaired_while_another_master_denies)
     at_ms(15000), renewal(0x1c, 0x03);
     at_us(LATE_US + 8999999), renewal(0x1c, 0x03);
     at_us(LATE_US + 9000000), renew(30, "k", token);
-    expect_send(OP_RENEW, 0x1e); /* of 1 no quorum has shown anything yet */
+    expect_send(OP_RENEW, 0x1e); /* no quorum has shown anything about 1 yet */
     expect_send(OP_REPAIR, 0x01);
     reply(OP_RENEW, 0x1c, VOTE_YES);
     expect_answer(30, ANSWER_RENEWED);
@@ -303,7 +303,7 @@ Test(away, confirmed_counts_no_master_that_denies)
     cr_assert_eq(rig.answer.hold.confirmed, 3);
 }
 
-/* Whoever is silent may have lost the key by itself: counted from the sending, and with a fast
+/* A silent master may have lost the key by itself. The lease counts from the sending, and by a fast
  * clock there. */
 Test(away, confirmed_counts_a_silent_master_no_longer_than_its_lease)
 {
@@ -330,8 +330,8 @@ Test(away, confirmed_counts_from_the_sending)
     cr_assert_eq(confirmed(), 4);
 }
 
-/* In a new epoch the key is gone, whatever the lease was, since this agent heard of it at the
- * latest (R7). */
+/* In a new epoch the key is gone after any lease. It was gone at the latest when this agent learned
+ * of the epoch (R7). */
 Test(away, a_new_epoch_is_repaired_when_a_quorum_has_shown_that_the_hold_goes_on)
 {
     begin_hold();

@@ -1,5 +1,5 @@
-/* The replies to one command come in one event. Each counts as if it had come alone, and what
- * finds no room among the effects is heard in the steps that follow. */
+/* The replies to one command come in one event. Each counts as if it had come alone. Replies
+ * without room among the effects are taken in the steps that follow. */
 #include "core_rig.h"
 
 static struct event_reply batch[LIMIT_BATCH];
@@ -37,7 +37,7 @@ static struct event batch_of(uint8_t master)
     return (struct event){.kind = EVENT_REPLIES, .replies = {batch, batched}};
 }
 
-/* What was gathered, by each of `masters`. */
+/* Delivers the gathered replies from each of `masters`. */
 static void all_say(master_set masters)
 {
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
@@ -105,7 +105,7 @@ Test(batch, a_lock_that_an_outcome_has_ended_hears_no_other)
     expect_nothing();
 }
 
-/* A grant, and what it leaves to undo, in the middle of the others. */
+/* A grant in the middle of the others, and the releases that it leaves. */
 Test(batch, each_attempt_is_decided_by_its_own_outcome)
 {
     begin_five();
@@ -146,7 +146,7 @@ Test(batch, r7_each_lock_is_timed_by_its_own_lease)
         expect_lost(REASON_EXPIRED);
         cr_assert_not(is_listed(keys[i % 3]));
         at_us(rig.now_us + 10000);
-        rig.count = 0; /* what is released then */
+        rig.count = 0; /* the releases */
     }
 }
 
@@ -202,7 +202,7 @@ Test(batch, what_finds_no_room_is_heard_in_the_next_step)
     expect_nothing();
 }
 
-/* The steps that follow have their own time: what has expired by then comes first. */
+/* The steps that follow have their own time: holds that have expired by then come first. */
 Test(batch, r14_the_rest_of_a_batch_may_come_too_late)
 {
     many_ask_for_one_renewal();

@@ -1,5 +1,6 @@
-/* What callers are to a hold, as timelines: bound to it by a connection, its owner once more (R11),
- * or the same request asked again (D3); and what is left when one ends uncleanly (R15). */
+/* Callers of a hold, as timelines. A caller may be bound to its hold by a connection, enter it
+ * again as its owner (R11), or repeat its request (D3). R15 is about keys that an unclean end
+ * leaves. */
 #include "core_rig.h"
 
 /* ---- bound holds, and what becomes of them --------------------------------------------------- */
@@ -14,8 +15,8 @@ static void step_lock(enum event_kind kind, struct lock_ref lock)
     step(event);
 }
 
-/* Whatever the policy says, the agent renews; and it may hold for longer than a hold that outlives
- * its caller. */
+/* The agent renews under any policy. It may hold for longer than a hold that outlives its
+ * caller. */
 Test(bound, the_agent_renews_up_to_its_own_cap)
 {
     prepare(5);
@@ -34,7 +35,7 @@ Test(bound, the_agent_renews_up_to_its_own_cap)
     cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 600000000);
 }
 
-/* D3: the agent renews it for as long as its connection is open, whatever a PUT asks for. */
+/* D3: the agent renews it for as long as its connection is open, even if a PUT asks otherwise. */
 Test(bound, a_put_does_not_end_the_watchdog)
 {
     begin_five();
@@ -47,8 +48,7 @@ Test(bound, a_put_does_not_end_the_watchdog)
     let_time_pass_until(OP_RENEW, 1001);
 }
 
-/* D1: where the agent ends the hold itself, it says so, stops renewing, and lets the lease run
- * out. */
+/* D1: if the agent ends the hold itself, it says so, stops renewing, and lets the lease run out. */
 Test(bound, a_caller_that_does_not_read_loses_it)
 {
     begin_five();
@@ -61,13 +61,13 @@ Test(bound, a_caller_that_does_not_read_loses_it)
     cr_assert_eq(rig.trace.valid_until.us - rig.epoch_us, 10000000 - 102000);
     cr_assert_not(is_listed("k"));
     acquire_as(1, "k", .ttl_ms = 10000);
-    expect_answer(1, ANSWER_LOCK_HELD); /* nobody else before its validity has ended */
+    expect_answer(1, ANSWER_LOCK_HELD); /* no other caller before its validity has ended */
     step_lock(EVENT_STUCK, lock);       /* it is lost once */
     at_ms(20000);
     expect_nothing();
 }
 
-/* What is told of a renewal is the validity that it gave. */
+/* A renewal is reported with its new validity. */
 Test(bound, a_renewal_tells_the_new_validity)
 {
     begin_five();
@@ -180,14 +180,14 @@ Test(reentry, r11_nobody_else)
     hold("without an owner");
     acquire(5, "without an owner");
     expect_answer(5, ANSWER_LOCK_HELD);
-    /* Where the policy says nothing of it, an owner is nothing. */
+    /* If the policy does not mention owners, an owner has no effect. */
     begin_five();
     hold_as("k", .owner = my_owner);
     acquire_as(2, "k", .owner = my_owner);
     expect_answer(2, ANSWER_LOCK_HELD);
 }
 
-/* Who asked while the first round was out is let in with the one who asked first. */
+/* Requests of the owner that came while the first round was out enter with the first one. */
 Test(reentry, r11_those_who_asked_before_the_grant)
 {
     begin_reentrant();
@@ -206,8 +206,8 @@ Test(reentry, r11_those_who_asked_before_the_grant)
     expect_nothing();
 }
 
-/* What was not delivered counts down, and only the last one releases; so does a DELETE after the
- * loss. */
+/* A share that was not delivered counts down, and only the last one releases. So does a DELETE
+ * after the loss. */
 Test(reentry, r11_undelivered_and_lost)
 {
     begin_reentrant();
@@ -278,7 +278,7 @@ Test(retry, d3_another_mode_is_another_request)
     expect_answer(3, ANSWER_IDEMPOTENCY_MISMATCH);
 }
 
-/* It was queued for some milliseconds: so much less is left to wait, of what was asked for. */
+/* The request was queued for some milliseconds, so its remaining wait is shorter by as much. */
 Test(retry, d3_a_request_that_was_queued_is_the_same_request)
 {
     begin_five();
@@ -315,7 +315,7 @@ Test(retry, d3_gets_the_answer_again)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* Neither answer arrived: nobody holds it, and a third request acquires it anew. */
+/* Neither answer arrived: no caller holds it, and a third request acquires it anew. */
 Test(retry, d3_nobody_was_told)
 {
     begin_five();
@@ -485,7 +485,7 @@ Test(retry, d3_the_last_use_counts)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* The key of the lock is a part of what is used up, and so is the whole secret. */
+/* A used-up request is identified by its key and its whole secret. */
 Test(retry, d3_another_key_or_secret_is_not_used_up)
 {
     begin_five();
@@ -512,7 +512,7 @@ Test(retry, d3_a_second_delete_waits_for_the_release)
     expect_answer(3, ANSWER_RELEASED);
 }
 
-/* What it got was lost since. */
+/* Its hold was lost since. */
 Test(retry, d3_a_lost_hold_stays_lost)
 {
     begin_five();
@@ -563,7 +563,7 @@ Test(lock_delay, r15_leases_are_longer_than_validity)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* An unclean loss keeps the key taken: nobody asks the masters to delete it. */
+/* An unclean loss keeps the key taken: the masters are not asked to delete it. */
 Test(lock_delay, r15_a_loss_runs_out)
 {
     begin_delayed();
@@ -574,8 +574,8 @@ Test(lock_delay, r15_a_loss_runs_out)
     expect_nothing();
 }
 
-/* R15: and they do so also where the policies were loaded again: a hold keeps its own delay, a
- * waiter gets what is left. */
+/* R15: they also do so after the policies were loaded again. A hold keeps its own delay, and a
+ * waiter gets the remaining time. */
 Test(lock_delay, r15_within_max_ttl_after_a_reload)
 {
     begin_delayed();
@@ -607,7 +607,7 @@ Test(lock_delay, r15_within_max_ttl)
 
 /* ---- drain ----------------------------------------------------------------------------------- */
 
-/* What a caller has already is no new lock. */
+/* A lock that the caller has already is no new lock. */
 Test(drain, d3_r11_who_asks_for_what_it_has_is_answered)
 {
     prepare(5);

@@ -1,4 +1,5 @@
-/* What masters carry: the sum of the parts, the number of groups, and when pods share agents. */
+/* The capacity of masters: the sum of the parts, the number of groups, and when pods share
+ * agents. */
 #include <criterion/criterion.h>
 
 #include "agent/capacity/capacity.h"
@@ -73,7 +74,7 @@ Test(capacity, numbers_are_of_different_keys)
     expect_near(capacity_reckon(&load).use.fence_bytes, 18000 * costs[CAPACITY_FENCE_BYTES]);
 }
 
-/* What is asked of each of so many groups, and of one fewer. */
+/* Returns each group's share of the core if there are so many groups. */
 static double share_of_core(const struct capacity_plan *plan, double groups)
 {
     double agents = plan->use.agents_us / 1e6;

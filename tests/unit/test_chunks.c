@@ -1,4 +1,4 @@
-/* The scanner of chunked bodies (RFC 9112, 7.1): what ends one, and what is none. */
+/* The scanner of chunked bodies (RFC 9112, 7.1): the end of a body, and malformed bodies. */
 #include <criterion/criterion.h>
 #include <string.h>
 

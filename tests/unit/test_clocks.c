@@ -3,8 +3,9 @@
 
 enum { RUN = 5 };
 
-/* A reading of a master's clock: asked `out_us` before the master looked and heard `back_us` after
- * it, now. `ahead_us` is what the clock shows beyond the time since the beginning. */
+/* Reports a reading of a master's clock. The question was sent `out_us` before the master looked,
+ * and the reply came `back_us` after it, now. `ahead_us` is the clock's lead over the time since
+ * the beginning. */
 static void read_as(uint8_t master, int64_t ahead_us, int64_t out_us, int64_t back_us)
 {
     struct event event = {.kind = EVENT_MASTER_CLOCK};
@@ -169,8 +170,8 @@ Test(clocks, r14_late_answers_slewing_and_steps_back_say_nothing)
     read_all(ALL, 0);
     hold_as("k", .ttl_ms = 60000);
     int64_t before_us = listed_until_us("k");
-    at_ms(3000), read_as(0, 0, 2900000, 1000); /* the question came late, */
-    at_ms(6000), read_as(0, 0, 1000, 2900000); /* or the answer */
+    at_ms(3000), read_as(0, 0, 2900000, 1000); /* the question came late */
+    at_ms(6000), read_as(0, 0, 1000, 2900000); /* the answer came late */
     at_ms(9000), read_as(0, 80000, 500, 500);  /* within 1 % of the 9 s since the base */
     at_ms(10000), read_as(0, -5000000, 500, 500);
     at_ms(11000), read_as(0, -5000000, 500, 500);
@@ -200,7 +201,7 @@ Test(clocks, r14_a_step_back_hides_no_later_one_forward)
     expect_gain(0, 300000 + 80500);
     rig.count = 0;
     at_ms(4000), read_as(1, -2000000, 500, 80000), read_as(1, -2000000, 500, 500);
-    expect_no_gain(); /* what was lost is not gained again */
+    expect_no_gain(); /* a lost hold is not gained again */
 }
 
 Test(clocks, r14_a_gain_counts_once)
@@ -222,8 +223,8 @@ Test(clocks, r14_a_round_that_was_sent_before_is_void)
     reply(OP_ACQUIRE, 0x03, VOTE_YES);
     at_ms(110), read_as(4, 9000000, 500, 500);
     struct send_item old = rig.sent[OP_ACQUIRE];
-    expect_send(OP_RELEASE, ALL); /* undone, */
-    expect_send(OP_ACQUIRE, ALL); /* and asked again with another token */
+    expect_send(OP_RELEASE, ALL); /* undone */
+    expect_send(OP_ACQUIRE, ALL); /* asked again with another token */
     struct send_item again = rig.sent[OP_ACQUIRE];
     cr_assert(memcmp(old.token.random, again.token.random, RANDOM_BYTES) != 0);
     rig.sent[OP_ACQUIRE] = old;
@@ -376,7 +377,7 @@ static int64_t free_from_us(uint8_t masters, uint8_t quorum, master_set has,
             if ((set >> m & 1) == 0)
                 continue;
             size++;
-            /* what a clock was set back by makes nothing shorter */
+            /* A clock that was set back makes no lease shorter. */
             int64_t gain_us = gained_us[m] > 0 ? gained_us[m] : 0,
                     over_us = has >> m & 1 ? lease_us - gain_us : INT64_MIN;
             last_us = over_us > last_us ? over_us : last_us;
@@ -387,7 +388,8 @@ static int64_t free_from_us(uint8_t masters, uint8_t quorum, master_set has,
     return first_us;
 }
 
-/* One world: who has the hold, what each master gained, and which way its answer was slow on. */
+/* Tries one world. `has` are the masters that have the hold. `gained_us` is each master's gain.
+ * `slow_out` are the masters whose question was slow; the others were slow to answer. */
 static void try_world(uint8_t masters, master_set has, const int64_t gained_us[RUN],
                       master_set slow_out)
 {
@@ -448,7 +450,7 @@ Test(clocks, r14_five_masters_every_world, .timeout = 300)
 
 /* ---- until when keys are created (R5) ---- */
 
-/* What the last command of the kind says of a master's clock, in ms of rig time; -1: nothing. */
+/* Returns the master's clock in the last command of the kind, in ms of rig time, or -1. */
 static int64_t clock_told_ms(enum op op, uint8_t master)
 {
     int64_t told_ms = -1;
@@ -468,15 +470,15 @@ Test(clocks, r5_an_acquire_says_until_when_it_creates_the_key)
     at_ms(2000);
     acquire_as(1, "k", .ttl_ms = 10000);
     expect_send(OP_ACQUIRE, ALL);
-    /* a second later by a slow clock: less 1 % of the time since it was heard */
+    /* A second later by a slow clock: less 1 % of the time since it was read. */
     cr_assert_eq(clock_told_ms(OP_ACQUIRE, 0), 1999 - 10);
     cr_assert_eq(clock_told_ms(OP_ACQUIRE, 1), 7000 + 1960 - 10);
     cr_assert_eq(clock_told_ms(OP_ACQUIRE, 2), -1, "it was never read");
     cr_assert_eq(rig.sent[OP_ACQUIRE].left_ms, 9898 - 98 - 1);
 }
 
-/* R5: the agent forgets what a clock showed before it was set back. The master would answer
- * `late` to each command that creates a key. */
+/* R5: the agent forgets the reading from before the clock was set back. Otherwise the master would
+ * answer `late` to each command that creates a key. */
 Test(clocks, r5_a_clock_that_was_set_back_is_told_as_it_is)
 {
     begin_five();
@@ -487,8 +489,8 @@ Test(clocks, r5_a_clock_that_was_set_back_is_told_as_it_is)
     cr_assert_eq(clock_told_ms(OP_ACQUIRE, 0), 1999 - 10);
 }
 
-/* The master's answers stay slower than node_timeout. Its clock falls behind by what the way back
- * takes, and not by the drift of all the time since an answer came in time. */
+/* The master's answers stay slower than node_timeout. Its clock falls behind by the time of the way
+ * back. It does not fall behind by the drift since the last answer in time. */
 Test(clocks, r5_late_readings_keep_the_clock_of_a_slow_master_known)
 {
     begin_five();

@@ -5,7 +5,7 @@
 
 #include "tests/unit/config_rig.h"
 
-/* The whole file, to be freed; "" where there is none. */
+/* Returns the whole file, or "" if there is none. The caller frees it. */
 static char *slurp(const char *path)
 {
     char *text = calloc(1, 4 << 20);
@@ -17,7 +17,7 @@ static char *slurp(const char *path)
     return text;
 }
 
-/* Bytes, padding included: the room zeroes what it does not set. */
+/* Compares bytes, padding included: the room zeroes fields that it does not set. */
 static bool same_bytes(const void *a, const void *b, size_t size)
 {
     return memcmp(a, b, size) == 0;
@@ -79,7 +79,7 @@ Test(config, bad_files_have_golden_messages)
     cr_expect_geq(for_each_yaml(check_bad), 80u);
 }
 
-static char *all_messages; /* of the bad files */
+static char *all_messages; /* the messages of the bad files */
 
 static void add_messages(const char *name)
 {
@@ -162,8 +162,7 @@ Test(config, a_file_above_the_limit_is_refused)
     free(text);
 }
 
-/* Whatever stands in the file: an answer, no crash, and no success with an error or the other way
- * round. */
+/* Loads a file with any content. It expects no crash, and success exactly if there is no error. */
 static void load_anything(const char *path, const char *bytes, size_t len)
 {
     write_file(path, bytes, len);
@@ -210,7 +209,7 @@ static char *printed(const struct config *what)
     return text;
 }
 
-/* Printed as `***`: whether there is one must survive, what it is must not. */
+/* A password is printed as `***`. Its presence must survive, its text must not. */
 static void blank_passwords(struct config *what)
 {
     for (size_t i = 0; i < what->group_count; i++)

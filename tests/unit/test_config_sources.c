@@ -289,7 +289,7 @@ Test(config_sources, what_may_change_while_running)
                   "");
 }
 
-/* Order fair goes with kind rw: who wrote the one word is not told of the other. */
+/* Order fair goes with kind rw: a change of the one word is not reported for the other as well. */
 Test(config_sources, what_follows_from_a_change_is_not_reported_as_well)
 {
     static const char masters[] = "redis: {groups: {main: {masters: [redis://a]}}}\n";
@@ -373,7 +373,7 @@ Test(config_sources, groups_and_policies_that_come_and_go)
 
 /* ---- files and secrets ---- */
 
-/* Opened as a file is, a pipe without a writer would keep the agent waiting for ever. */
+/* If it were opened like a file, a pipe without a writer would keep the agent waiting forever. */
 Test(config_sources, what_is_no_regular_file_is_refused)
 {
     char path[] = "/tmp/lockagent-config-XXXXXX";
@@ -422,7 +422,7 @@ Test(config_sources, secrets_lose_one_line_break_and_nothing_else)
     cr_expect_eq(errno, EISDIR);
 }
 
-/* What stands behind it would be cut off, and a longer secret would be a shorter one. */
+/* The bytes after the NUL would be cut off, and a longer secret would become a shorter one. */
 Test(config_sources, a_secret_with_a_nul_byte_is_refused)
 {
     char secret[8];

@@ -1,6 +1,6 @@
-/* The lock core as timelines: events at virtual instants go into core_step(), and every effect that
- * comes out is expected. Here release, adoption, a late clock, many locks at once, and what the
- * simulator found; test_acquire.c, test_renew.c, test_waiting.c and others have the rest. */
+/* The lock core as timelines: events at virtual instants go into core_step(), and every resulting
+ * effect is expected. This file has release, adoption, a late clock, many locks at once, and the
+ * simulator's findings. test_acquire.c, test_renew.c, test_waiting.c and others have the rest. */
 #include "agent/core/state.h"
 #include "core_rig.h"
 
@@ -11,7 +11,7 @@ Test(release, r10_released_when_a_quorum_has_confirmed)
     begin_five();
     struct token token = hold("k");
     at_ms(10), release(1, "k", token);
-    expect_send(OP_RELEASE, ALL); /* also where it is believed not to be locked */
+    expect_send(OP_RELEASE, ALL); /* even if the lock is believed to be free */
     cr_assert_not(is_listed("k"));
     at_ms(11), reply(OP_RELEASE, 0x03, VOTE_YES);
     expect_nothing();
@@ -236,8 +236,8 @@ Test(adoption, a_release_by_an_old_token_reaches_every_master)
     expect_answer(2, ANSWER_NOT_HELD);
 }
 
-/* The masters say yes before they delete it: somebody else may have the key by the time they are
- * heard. */
+/* The masters confirm the adoption before they delete the key. Another caller may have it when
+ * their replies arrive. */
 Test(adoption, a_release_of_the_same_token_ends_it)
 {
     begin_five();
@@ -311,7 +311,7 @@ Test(found, the_agents_end_released_a_lost_lock_within_its_validity)
     expect_nothing();
 }
 
-/* D8.2: an agent that ends and releases does not wait for the end of what it has lost. */
+/* D8.2: an agent that ends and releases does not wait for the end of a lost hold. */
 Test(found, the_agents_end_releases_what_is_lost_too)
 {
     begin_five();
@@ -534,7 +534,7 @@ Test(abundance, each_of_many_tokens_of_one_key_is_known_as_its_own)
         release(1, "k", tokens[i]);
         expect_answer(1, i % 2 == 0 ? ANSWER_NOT_HELD : ANSWER_RELEASE_PENDING);
     }
-    release(1, "other", tokens[0]); /* of another key it is not */
+    release(1, "other", tokens[0]); /* it does not belong to another key */
     expect_send(OP_RELEASE, ALL);
 }
 
@@ -579,7 +579,7 @@ Test(abundance, r8_renewals_that_are_late_are_not_put_off_and_share_commands)
     cr_assert_leq(commands, MANY / LIMIT_BATCH + 1);
 }
 
-/* One event may take several steps: the agent stood still in all of them. */
+/* One event may take several steps: the agent was stopped during all of them. */
 Test(abundance, r14_all_that_a_stall_has_ended_is_called_stalled)
 {
     enum { MANY = 400 };
@@ -599,8 +599,8 @@ Test(abundance, r14_all_that_a_stall_has_ended_is_called_stalled)
     cr_assert_eq(stalled, MANY);
 }
 
-/* The table of keys turns nobody away: here each lock and each request has a key of its own, and
- * all of them end in the step that brings one more. */
+/* The table of keys refuses no request. Each lock and each request has a key of its own here, and
+ * all end in the step that brings one more. */
 Test(abundance, there_is_a_key_for_every_lock_and_every_request)
 {
     enum { LOCKS = 2, REQUESTS = 4 };
@@ -631,8 +631,8 @@ Test(abundance, there_is_a_key_for_every_lock_and_every_request)
     expect_answer(REQUESTS - 1, ANSWER_STATE);
 }
 
-/* Of many one call is sent at a time, filled up with what is nearly due. Nothing begins with
- * another event, and all has begun when a third of the ttl is over. */
+/* Many renewals are sent as one call at a time, filled up with those that are nearly due. Nothing
+ * begins with another event, and all has begun when a third of the ttl is over. */
 Test(abundance, r8_renewals_come_one_call_at_a_time)
 {
     enum { MANY = 2000, TTL_MS = 30000 };
@@ -656,8 +656,8 @@ Test(abundance, r8_renewals_come_one_call_at_a_time)
     cr_assert_eq(core_stats(rig.core)->locks_held, MANY);
 }
 
-/* Where more is due than calls are sent, what is put off begins within a third of the ttl all the
- * same, or in the turn of the loop that comes next. */
+/* If more renewals are due than calls are sent, the rest still begins within a third of the ttl, or
+ * in the next iteration of the loop. */
 Test(abundance, r8_what_is_put_off_is_not_late)
 {
     enum { MANY = 2000, TTL_MS = 30000, TURN_US = 40000 };
@@ -672,7 +672,7 @@ Test(abundance, r8_what_is_put_off_is_not_late)
     }
 }
 
-/* D9: of 100,000 holds none has what its attempt or its contention needed. */
+/* D9: no hold of 100,000 keeps the memory of its attempt or its contention. */
 Test(abundance, d9_a_hold_has_what_a_hold_needs_alone)
 {
     enum { MANY = 2000, TTL_MS = 30000 };

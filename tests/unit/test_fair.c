@@ -39,8 +39,8 @@ static void expect_undone_with_ticket(enum op op, master_set masters)
     cr_assert_eq(shown(OP_RELEASE)->ttl_ms, TICKET_MS);
 }
 
-/* By all of them, and two came too late to decide: what they were asked is undone, and the ticket
- * stays. */
+/* Refuses a round by all masters, of which two reply too late to decide. Their part is undone, and
+ * the ticket stays. */
 static void refused(enum op op)
 {
     refuse(op, 0x07, shown(op)->number);
@@ -61,7 +61,7 @@ static void told(master_set masters, uint64_t next)
     }
 }
 
-/* Request 1 waits, was refused, and will hear of releases. */
+/* Leaves request 1 waiting after a refusal, with a subscription to releases. */
 static void begin_waiting(void)
 {
     begin_fair();
@@ -112,7 +112,8 @@ Test(fair, r9_a_repeat_keeps_the_ticket_of_the_request_before)
     cr_assert_not(shown(OP_ACQUIRE)->fresh);
 }
 
-/* A grant takes the ticket off: who loses the vote gets it back, and nobody comes in between. */
+/* A grant takes the ticket off. A waiter that loses the vote gets it back, and no other agent
+ * overtakes it. */
 Test(fair, r9_a_split_vote_costs_nobody_the_place)
 {
     begin_waiting();
@@ -129,7 +130,7 @@ Test(fair, r9_a_split_vote_costs_nobody_the_place)
     cr_assert_eq(shown(OP_RELEASE)->agent, 0u);
 }
 
-/* Nor does it keep the place of one who is gone. */
+/* An ended request keeps no ticket either. */
 Test(fair, r9_an_attempt_for_nobody_leaves_no_ticket)
 {
     begin_fair();
@@ -143,8 +144,8 @@ Test(fair, r9_an_attempt_for_nobody_leaves_no_ticket)
     expect_send(OP_WITHDRAW, ALL);
 }
 
-/* Where no hand-over is allowed, nobody from elsewhere comes in between the release and the attempt
- * of the next one here. */
+/* If no hand-over is allowed, no other agent overtakes between the release and the attempt of the
+ * next waiter here. */
 Test(fair, r9_a_release_keeps_the_place_of_the_next_one_here)
 {
     prepare(5);
@@ -163,10 +164,10 @@ Test(fair, r9_a_release_keeps_the_place_of_the_next_one_here)
     cr_assert_eq(shown(OP_RELEASE)->ttl_ms, TICKET_MS);
 }
 
-/* It came later than those who wait elsewhere, whatever its clock says. */
+/* It came later than the waiters elsewhere, even if its clock shows less. */
 Test(fair, r9_the_masters_may_raise_the_number_of_one_that_is_new_to_them)
 {
-    /* of a clock that is fast, but by less than 2 s: it stays as it is, also while it is ahead */
+    /* The clock is fast, but by less than 2 s: the number stays, also while it is ahead. */
     enum { FAST_US = 1900000 };
     begin_fair();
     acquire_as(1, "k", .wait_ms = 200000);
@@ -214,7 +215,7 @@ Test(fair, r9_only_the_one_whose_turn_it_is_wakes)
     told(0x03, shown(OP_ACQUIRE)->agent);
     expect_nothing();
     told(0x04, shown(OP_ACQUIRE)->agent);
-    at_us(MASTER_US + 1); /* at once: nobody else tries now */
+    at_us(MASTER_US + 1); /* at once: no other agent tries now */
     expect_send(OP_ACQUIRE, ALL);
 }
 
@@ -282,7 +283,7 @@ Test(fair, r9_who_reaches_no_quorum_leaves_no_ticket)
     let_time_pass_until(OP_ACQUIRE, 1001);
     expect_send(OP_ACQUIRE, ALL);
     refuse(OP_ACQUIRE, 0x03, shown(OP_ACQUIRE)->number);
-    at_us(rig.now_us + 50000); /* and the others are silent */
+    at_us(rig.now_us + 50000); /* the others are silent */
     expect_send(OP_RELEASE, 0x1c);
     expect_send(OP_WITHDRAW, ALL);
     reply(OP_RELEASE, 0x1c, VOTE_ABSENT);
@@ -319,8 +320,7 @@ Test(fair, r9_who_is_refused_by_the_few_that_it_reaches_leaves_no_ticket)
     expect_nothing();
 }
 
-/* What is left of the first one's attempt keeps the key, and what was found out then is of no use
- * now. */
+/* The remains of the first attempt keep the key. The results of that attempt are of no use now. */
 Test(fair, r9_a_newcomer_is_not_taken_for_unreachable)
 {
     begin_fair();
@@ -392,7 +392,7 @@ Test(fair, r9_a_hand_over_that_is_refused_is_a_release)
     expect_answer(1, ANSWER_GRANTED);
 }
 
-/* Tickets see to that: nobody sits out. */
+/* Tickets keep the order, so no agent sits out. */
 Test(fair, r9_hand_overs_are_not_counted)
 {
     begin_fair();

@@ -1,5 +1,5 @@
-/* What one turn of the loop asks of the masters goes out in few calls, and in its order (R1,
- * R5). */
+/* All that one iteration of the loop asks of the masters goes out in few calls, and in its order
+ * (R1, R5). */
 #include "core_rig.h"
 
 /* The turn goes on: nothing is written before end_turn(). */
@@ -104,7 +104,7 @@ Test(gather, r5_a_release_does_not_overtake_the_renewal_before_it)
     begin_turn();
     release(1, "a", a), renew(2, "b", b), release(3, "b", b), release(4, "c", c);
     end_turn();
-    expect_next(OP_RELEASE, 2, "a"); /* and c, of which nothing was asked before */
+    expect_next(OP_RELEASE, 2, "a"); /* with c, which had no command before */
     expect_next(OP_RENEW, 1, "b");
     expect_next(OP_RELEASE, 1, "b");
     expect_answer(2, ANSWER_NOT_HELD);
@@ -123,7 +123,8 @@ Test(gather, r5_what_goes_out_alone_overtakes_nothing)
     rig.holds_back = false;
 }
 
-/* The undoing of an attempt puts its ticket back: who leaves takes it off behind that (R9). */
+/* The undoing of an attempt puts its ticket back. A waiter that leaves takes it off after that
+ * (R9). */
 Test(gather, r9_a_withdrawal_does_not_overtake_the_ticket_that_it_takes_off)
 {
     prepare(5);
@@ -197,7 +198,7 @@ Test(gather, those_of_another_group_go_apart)
     expect_nothing();
 }
 
-/* Of a lock that makes room for another one what was gathered is sent, while its key is known. */
+/* A lock makes room for another one. Its gathered commands are sent while its key is known. */
 Test(gather, r6_a_lock_that_goes_has_its_release_sent)
 {
     prepare(5);
@@ -217,7 +218,7 @@ Test(gather, r6_a_lock_that_goes_has_its_release_sent)
     rig.holds_back = false;
 }
 
-/* After a stall more renewals are due than one step can name: what is gathered counts as named. */
+/* After a stall more renewals are due than one step can name: gathered ones count as named. */
 Test(gather, r8_renewals_of_many_locks_take_several_steps)
 {
     enum { MANY = LIMIT_ITEMS + LIMIT_BATCH };

@@ -1,5 +1,4 @@
-/* What a hold's lease, its owner, its releases and its secrets have to do with each other, as
- * timelines. */
+/* Interplay of a hold's lease, owner, releases and secrets, as timelines. */
 #include "core_rig.h"
 
 enum { QUORUM = 0x07, REST = 0x18 };
@@ -40,7 +39,7 @@ static void repair_of_0(struct token token, enum vote vote)
     expect_nothing();
 }
 
-/* ---- R7: what was released elsewhere does not come back -------------------------------------- */
+/* ---- R7: a hold that was released elsewhere does not come back ------------------------------- */
 
 /* It had the key, and its word was lost: that it has none now may be a release. */
 Test(interplay, r7_a_master_that_was_not_heard_is_repaired_only_with_proof)
@@ -59,7 +58,7 @@ Test(interplay, r7_a_repair_that_was_not_heard_of_needs_the_proof_again)
     at_ms(1000), renewal(token, 0x1e, 0x01);
     at_ms(2500), renewal(token, 0x1e, 0x01);
     at_ms(2600), repair_of_0(token, VOTE_UNKNOWN);
-    /* it stood there, and was released since; or it never ran */
+    /* The key was there and has been released since, or the repair never ran. */
     at_ms(2700), renewal(token, 0x1e, 0x01);
     at_ms(2800), renewal(token, 0x1e, 0x01);
     at_ms(3800), renewal(token, 0x1e, 0x01);
@@ -95,8 +94,8 @@ Test(interplay, r7_a_new_epoch_does_not_bring_back_what_was_released_elsewhere)
     expect_send(OP_RENEW, ALL);
 }
 
-/* Where a majority forgot, no quorum could ever prove anything: the guard keeps others away, and
- * the hold goes on. */
+/* If a majority forgot, no quorum could ever prove anything. The guard keeps others away, and the
+ * hold goes on. */
 Test(interplay, r7_what_a_majority_forgot_is_repaired_at_once)
 {
     begin_five();
@@ -130,7 +129,7 @@ Test(interplay, r7_the_proof_waits_for_a_strangers_release)
     at_ms(400), repair_of_0(token, VOTE_REPAIRED);
 }
 
-/* R3: so it has, whatever its policy says. */
+/* R3: any policy leaves it that time. */
 Test(interplay, r3_a_strangers_release_is_decided_in_time)
 {
     prepare(5);
@@ -179,7 +178,7 @@ Test(interplay, d3_a_hold_that_is_adopted_is_not_deleted_by_a_release_that_is_ow
     cr_assert(is_listed("k"));
 }
 
-/* What is on its way on a connection that ended may come behind the adoption. */
+/* A release that is in flight on an ended connection may arrive after the adoption. */
 Test(interplay, d3_a_master_that_may_still_run_a_release_is_not_asked_to_adopt)
 {
     begin_five();
@@ -193,7 +192,7 @@ Test(interplay, d3_a_master_that_may_still_run_a_release_is_not_asked_to_adopt)
     expect_nothing();
 }
 
-/* R11: who has it twice, loses it, and adopts it back has it twice still. */
+/* R11: a caller that has it twice, loses it, and adopts it back still has it twice. */
 Test(interplay, r11_an_adoption_back_keeps_count_owner_and_idempotency_key)
 {
     prepare(5);
@@ -277,8 +276,8 @@ static const struct effect_hold *noted(void)
     return NULL;
 }
 
-/* Found by the simulator: the next process released what another agent held, for the masters had
- * this one's name again. */
+/* Found by the simulator: the next process released a hold of another agent, because the masters
+ * had this agent's name again. */
 Test(interplay, d3_the_journal_knows_of_an_adoption_back_before_the_masters_do)
 {
     prepare(5);
@@ -312,7 +311,7 @@ Test(interplay, d3_the_journal_forgets_a_lost_hold_before_it_is_adopted_back)
     }
 }
 
-/* ---- adoptions, and who else is there -------------------------------------------------------- */
+/* ---- adoptions beside other agents ----------------------------------------------------------- */
 
 Test(interplay, c4_a_put_with_another_number_does_not_join_an_adoption)
 {
@@ -333,7 +332,8 @@ Test(interplay, c4_a_put_with_another_number_does_not_join_an_adoption)
     expect_nothing();
 }
 
-/* Who was moved away from knows that another agent has it: that too few answer now is no loss. */
+/* An agent whose hold was moved knows that another agent has it. Too few answers now are no
+ * loss. */
 Test(interplay, d3_what_another_agent_has_is_unavailable_while_masters_are)
 {
     begin_five();
@@ -362,7 +362,8 @@ Test(interplay, d3_a_lost_hold_is_not_released_before_it_is_adopted_back)
     expect_answer(1, ANSWER_RENEWED);
 }
 
-/* An attempt here can not win, and whoever waits for it without waiting hears of the hold. */
+/* An attempt here cannot win. An acquire that does not wait, but has joined the attempt, is told of
+ * the hold. */
 Test(interplay, d3_an_adoption_ends_the_attempt_that_is_under_way_here)
 {
     begin_five();
@@ -406,8 +407,7 @@ Test(interplay, d3_an_adoption_back_keeps_label_and_max_hold_and_what_is_used_up
     expect_answer(4, ANSWER_SUPERSEDED);
 }
 
-/* R6: nobody here knows what lease it was taken with, so its release is owed for the longest
- * one. */
+/* R6: the original lease is not known here, so the release is owed for the longest one. */
 Test(interplay, r6_the_release_of_an_adopted_hold_is_owed_for_the_longest_lease)
 {
     begin_five();
@@ -464,7 +464,7 @@ Test(interplay, r7_a_late_no_to_the_acquire_is_one)
     reply(OP_RAISE, 0x0c, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
     at_ms(1000), renew(2, "k", rig.answer.hold.token);
-    expect_send(OP_RENEW, 0x1e); /* 4 was not heard */
+    expect_send(OP_RENEW, 0x1e); /* 4 did not reply */
     expect_send(OP_REPAIR, 0x01);
 }
 
@@ -516,8 +516,8 @@ Test(interplay, d3_an_adoption_back_is_not_lost_by_its_first_bad_answer)
     expect_nothing();
 }
 
-/* An earlier agent may have reported more: also where the end says `release`, what is lost runs
- * out. */
+/* An earlier agent may have reported a longer validity. So a lost hold runs out even if the end
+ * says `release`. */
 Test(interplay, d3_the_end_does_not_release_what_was_adopted_and_is_lost)
 {
     begin_five();
@@ -532,7 +532,7 @@ Test(interplay, d3_the_end_does_not_release_what_was_adopted_and_is_lost)
     expect_nothing();
 }
 
-/* ---- what the events leave alone ------------------------------------------------------------- */
+/* ---- events without an effect ---------------------------------------------------------------- */
 
 /* A connection that ends and comes back in the same epoch makes nothing later. */
 Test(interplay, r7_an_epoch_is_new_once)
@@ -580,7 +580,7 @@ Test(interplay, d3_a_delete_ends_an_adoption_back)
     cr_assert_not(is_listed("k"));
 }
 
-/* A renewal asks nobody for a number (R12). */
+/* A renewal asks no master for a number (R12). */
 Test(interplay, r12_a_wild_number_in_a_renewal_spoils_no_vote)
 {
     begin_five();

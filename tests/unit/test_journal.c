@@ -1,5 +1,5 @@
-/* The journal's file: what is written is found again by the next process of the same boot, and
- * nothing else is. */
+/* The journal's file: the next process of the same boot finds all that was written, and nothing
+ * more. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 enum { CELL = 1024, SECOND = 1000000 };
 
 static const struct instant now = {100 * SECOND};
-static uint64_t place = 7; /* of every key */
+static uint64_t place = 7; /* the place of every key */
 
 static struct stage {
     char folder[64], path[96], error[256];
@@ -166,8 +166,8 @@ Test(journal, what_was_noted_is_found_again)
     cr_assert_eq(stage.count, 0, "what was not noted again is still there");
 }
 
-/* A kill between the two writes leaves the first: the hold is there, and nobody is known to have
- * its token. */
+/* A kill between the two writes leaves the first. The hold is there, and it is unknown whether a
+ * caller has its token. */
 Test(journal, the_mark_that_the_answer_was_written_comes_second)
 {
     open_it(), read_again();
@@ -464,7 +464,7 @@ Test(journal, the_longest_key_and_label)
     cr_assert_str_eq(stage.keys[0], key);
 }
 
-/* The limit on the size of files stands for the volume's. */
+/* The limit on the size of files replaces a full volume. */
 Test(journal, a_full_volume_is_told)
 {
     open_it(), read_again(), note(0, "a");

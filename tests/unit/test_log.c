@@ -39,7 +39,7 @@ static uint32_t random_from(uint32_t *state)
     return *state ^= *state << 5;
 }
 
-/* What was written to stderr since the last look. */
+/* Returns the bytes that were written to stderr since the last call. */
 static const char *caught(void)
 {
     ssize_t len = read(reader, got, sizeof(got) - 1);
@@ -308,9 +308,9 @@ Test(log, the_time_is_now_in_utc)
     }
 }
 
-/* ---- who does not read ---- */
+/* ---- readers that do not read ---- */
 
-/* The loop must not wait for a reader: whatever does not fit is dropped, whole, and counted. */
+/* The loop must not wait for a reader: a line that does not fit is dropped, whole, and counted. */
 Test(log, a_full_pipe_drops_whole_lines_and_counts_them)
 {
     enum { LINES = 3000 };
@@ -352,7 +352,7 @@ Test(log, a_reader_that_is_gone_costs_lines_only)
     cr_expect_eq(log_dropped(), 2);
 }
 
-/* Somebody pressed Ctrl-S. */
+/* The user pressed Ctrl-S. */
 Test(log, a_held_terminal_drops_lines)
 {
     int terminal = open_terminal();
@@ -366,8 +366,8 @@ Test(log, a_held_terminal_drops_lines)
     close(terminal);
 }
 
-/* A stderr that somebody else made non-blocking may take a part of a line; the next one starts on
- * its own. */
+/* Another process may make stderr non-blocking. It may take a part of a line then, and the next
+ * line starts on its own. */
 Test(log, a_line_that_was_taken_in_part_does_not_spoil_the_next)
 {
     static char value[3500];

@@ -1,5 +1,5 @@
-/* The metrics registry: what is counted comes out as a page that promtool accepts, with every
- * series there from the start, and nothing of a secret in it. */
+/* The metrics registry: counted events come out as a page that promtool accepts. Every series is
+ * there from the start, and no secret is in the page. */
 #include <criterion/criterion.h>
 #include <malloc.h>
 #include <signal.h>
@@ -344,7 +344,7 @@ Test(metrics, label_values_of_strangers_are_escaped)
     expect("lockagent_releases_total{policy=\"we\\\"ird\\\\\\n\xef\xbf\xbd\xc3\xa9\"}", "0");
 }
 
-/* Masters are named by where they listen: what is in a URL besides is nobody's business. */
+/* A master's name is its address. The rest of its URL is not shown. */
 Test(metrics, no_credential_is_shown)
 {
     const char *page = render();
@@ -600,7 +600,7 @@ Test(metrics, a_figure_that_can_not_be_read_is_not_shown)
     expect_promtool_content();
 }
 
-/* What a master costs Prometheus; the whole page of a usual agent stays in the hundreds. */
+/* The series of one master are bounded. The whole page of a usual agent stays in the hundreds. */
 Test(metrics, series_are_bounded)
 {
     make_traffic();

@@ -1,6 +1,5 @@
-/* Who owns a hold (D3), as timelines: what the agent does of itself counts only where it is the
- * owner, what the holder asks for counts at any agent; and what is asked again until it is done
- * (R6). */
+/* The owner of a hold (D3), as timelines. An agent's own actions count only at the owner. A
+ * holder's request counts at any agent. A request is repeated until it is done (R6). */
 #include "agent/core/state.h"
 #include "core_rig.h"
 
@@ -29,7 +28,7 @@ static void master_returns(uint8_t master)
     master_is(master, EVENT_MASTER_UP, 1);
 }
 
-/* ---- whose releases count where -------------------------------------------------------------- */
+/* ---- which agent's releases count ------------------------------------------------------------ */
 
 Test(owner, a_delete_counts_at_any_agent_and_all_else_at_its_own)
 {
@@ -57,7 +56,7 @@ Test(owner, a_delete_counts_at_any_agent_and_all_else_at_its_own)
     expect_release(ALL, false, false);
 }
 
-/* D3.3: the release at the end may come late, and must find nothing of what was adopted since. */
+/* D3.3: the release at the end may come late. It must not delete a key that was adopted since. */
 Test(owner, what_the_agent_adopts_has_another_name_than_what_it_granted)
 {
     begin_named();
@@ -122,7 +121,7 @@ Test(owner, c4_other_numbers_deny_nothing_unless_a_quorum_has_one)
     expect_answer(3, ANSWER_TOKEN_MISMATCH);
 }
 
-/* What a quorum has had is the token. So whoever gives it another number deletes it as well. */
+/* A quorum has granted this token. So masters that give it another number delete it as well. */
 Test(owner, c8_a_delete_goes_to_masters_that_give_the_token_another_number)
 {
     begin_named();
@@ -191,8 +190,8 @@ Test(owner, d3_a_hand_over_that_is_guarded_tells_a_delete_nothing)
     cr_assert_eq(core_stats(rig.core)->debt[0][0], 3, "the undoing alone");
 }
 
-/* What this agent believes to hold may have been released elsewhere, and the key granted there
- * since: the masters know. */
+/* A hold that this agent believes to have may have been released elsewhere. The key may have been
+ * granted there since. Only the masters know. */
 Test(owner, a_token_that_is_not_the_one_held_here_is_asked_of_the_masters)
 {
     begin_named();
@@ -217,8 +216,8 @@ Test(owner, a_token_that_is_not_the_one_held_here_is_asked_of_the_masters)
     expect_answer(3, ANSWER_LOCK_LOST);
 }
 
-/* Masters that deny it let somebody else have it: whoever waits here asks them at once, and not
- * when the validity would have ended. */
+/* Masters that deny the hold have let another caller have the key. A waiter here asks them at once,
+ * and not only when the validity would have ended. */
 Test(owner, what_was_released_elsewhere_is_not_refused_here_for_its_validity)
 {
     begin_named();
@@ -269,16 +268,15 @@ Test(owner, an_adoption_without_numbers_does_not_take_what_was_granted_here_afte
     grant_while_adopting(0);
 }
 
-/* All masters restarted with what they had, and so in another epoch, where no lease of before
- * counts. */
+/* All masters restart with their data, in another epoch. No earlier lease counts there. */
 static void all_restart(void)
 {
     for (uint8_t m = 0; m < 5; m++)
         master_is(m, EVENT_MASTER_UP, 9);
 }
 
-/* `moved` is a word of the present whatever the epoch: what the other agent has now is not repaired
- * here, nor when it was released there. */
+/* `moved` reports the present in any epoch. The key that another agent has now is not repaired
+ * here, nor after its release there. */
 Test(owner, moved_is_a_denial_in_a_new_epoch_too)
 {
     begin_named();
@@ -341,7 +339,7 @@ Test(owner, who_is_denied_says_taken_and_touches_nothing)
     expect_nothing();
 }
 
-/* D3.4: what a master said in the round before does not count in the next one. */
+/* D3.4: a master's vote in the last round does not count in the next one. */
 Test(owner, d3_a_master_that_called_it_moved_and_confirmed_it_since_does_not_count)
 {
     begin_named();
@@ -363,7 +361,8 @@ Test(owner, d3_a_master_that_called_it_moved_and_confirmed_it_since_does_not_cou
                   rig.records[i].effect.trace.kind != TRACE_LOST);
 }
 
-/* D3.4: where a master says that another agent has it, the keys run out: they may be that one's. */
+/* D3.4: if a master says that another agent has the hold, the keys run out. They may belong to that
+ * agent. */
 Test(owner, d3_what_may_have_moved_is_not_released_as_it_ends)
 {
     begin_named();
@@ -525,8 +524,8 @@ Test(owner, what_can_not_be_adopted_back_is_lost)
     expect_lost(REASON_TAKEN);
 }
 
-/* Found by the simulator: some masters had heard of the adoption that failed here, and the release
- * at the end deleted their keys. */
+/* Found by the simulator: some masters had received the adoption that failed here. The release at
+ * the end deleted their keys. */
 Test(owner, an_adoption_back_that_failed_leaves_the_keys_to_run_out)
 {
     begin_named();
@@ -568,7 +567,7 @@ Test(owner, a_put_of_a_lost_hold_adopts_it_back)
     master_returns(4);
     at_ms(1800);
     expect_nothing();
-    renew(2, "k", token); /* the hold is found, not what it was before */
+    renew(2, "k", token); /* the hold is found, but its former state is not */
     expect_send(OP_RENEW, ALL);
 }
 
@@ -626,7 +625,7 @@ Test(owner, a_delete_of_a_lost_hold_reaches_whoever_has_it)
 
 /* ---- C4: numbers ----------------------------------------------------------------------------- */
 
-/* R11: who never heard of its re-entry will not release it. */
+/* R11: a caller that never received the answer to its re-entry will not release it. */
 Test(owner, what_was_not_delivered_of_a_lost_hold_is_not_counted)
 {
     prepare(5);
@@ -693,7 +692,7 @@ Test(owner, c4_a_delete_with_another_number_does_not_end_an_adoption)
 
 /* ---- R6: until it is done -------------------------------------------------------------------- */
 
-/* What masters 3 and 4 did not confirm is asked for again until they have. */
+/* Expects retries of the release until masters 3 and 4 have confirmed it. */
 static void expect_retries(uint32_t request)
 {
     reply(OP_RELEASE, QUORUM, VOTE_YES);
@@ -770,8 +769,7 @@ Test(owner, r6_its_time_is_not_longer_because_it_is_asked_again)
 
 /* ---- R9 -------------------------------------------------------------------------------------- */
 
-/* The subscription is another one: what the masters confirmed of the one before says nothing of
- * it. */
+/* The subscription is a new one. Confirmations of the last subscription say nothing about it. */
 Test(owner, r9_unwatch_watch_and_confirm_leads_to_an_attempt)
 {
     prepare(5);

@@ -1,4 +1,5 @@
-/* Readers and writers: who contends beside whom, and who waits for whom (R17, R18, R19). */
+/* Readers and writers: which requests contend beside which, and which wait for which (R17, R18,
+ * R19). */
 #include "core_rig.h"
 
 enum { FIRST = 0x07, LATE = 0x18 }; /* a quorum of five, and the others */
@@ -53,7 +54,7 @@ static void refuse(enum mode mode, uint32_t readers)
     reply(OP_RELEASE, LATE, VOTE_ABSENT);
 }
 
-static struct send_item last_attempt; /* of those that attempts() has counted */
+static struct send_item last_attempt; /* the last attempt that attempts() has counted */
 
 /* Returns how many attempts have been sent since expect_nothing(), each to all masters. */
 static size_t attempts(void)
@@ -70,7 +71,7 @@ static size_t attempts(void)
     return count;
 }
 
-/* Waits, was refused, and hears of releases. */
+/* Leaves the request waiting after a refusal, with a subscription to releases. */
 static void wait_refused(uint32_t request, enum mode mode, enum mode others)
 {
     ask(request, mode, 60000);
@@ -94,7 +95,7 @@ Test(readers, r18_readers_contend_side_by_side_each_with_a_round_of_its_own)
         sent[i] = rig.sent[OP_ACQUIRE];
     }
     for (uint32_t i = 0; i < 3; i++) {
-        rig.sent[OP_ACQUIRE] = sent[2 - i]; /* in whatever order masters answer */
+        rig.sent[OP_ACQUIRE] = sent[2 - i]; /* masters may answer in any order */
         grant(2 - i, PROPOSAL);
         cr_assert_eq(rig.answer.hold.mode, MODE_READ);
     }
@@ -137,7 +138,7 @@ Test(readers, r18_who_reads_leaves_no_ticket_where_it_was_refused)
     expect_send(OP_WITHDRAW, LATE);
 }
 
-/* Where one is refused, none begins until all that contend are decided; then all pause. */
+/* If one is refused, none begins until all contenders are decided. Then all pause. */
 Test(readers, r18_who_was_refused_does_not_ask_again_beside_those_that_contend)
 {
     begin_shared();
@@ -184,7 +185,7 @@ Test(readers, r11_an_owner_whose_read_is_gone_contends_while_others_pause)
     expect_nothing();
 }
 
-/* The owner asks to write while its read is under way: once it reads it would wait for itself. */
+/* The owner asks to write while its read is in flight. Once it reads, it would wait for itself. */
 Test(readers, r19_a_refused_upgrade_is_no_entry)
 {
     prepare_shared();
@@ -378,10 +379,10 @@ Test(readers, r9_a_subscription_while_a_reader_contends_is_not_forgotten)
     let_time_pass_until(OP_ACQUIRE, 2000);
     expect_send(OP_ACQUIRE, ALL);
     channel("k", EVENT_SUBSCRIBED, ALL, 0);
-    at_us(rig.now_us + 1000); /* while it contends nobody else need */
+    at_us(rig.now_us + 1000); /* while it contends no other request need */
     refuse(MODE_WRITE, 0);
     at_us(rig.now_us + 1000);
-    expect_send(OP_ACQUIRE, ALL); /* what was released before was missed */
+    expect_send(OP_ACQUIRE, ALL); /* a release before that was missed */
 }
 
 Test(readers, r17_a_writer_here_refuses_all_without_a_question)
@@ -530,7 +531,8 @@ static uint32_t in_line(void)
     return core_stats(rig.core)->rounds[0].waiting;
 }
 
-/* Or those that wait for a place would ask without a pause, where places are few. */
+/* Otherwise readers that wait to be sent would ask without a pause if few rounds may be in
+ * flight. */
 Test(readers, r9_a_reader_that_was_refused_asks_again_after_a_pause_whoever_stands_in_line)
 {
     prepare(5);
@@ -550,7 +552,7 @@ Test(readers, r9_a_reader_that_was_refused_asks_again_after_a_pause_whoever_stan
     let_time_pass_until(OP_ACQUIRE, 1100);
     expect_send(OP_ACQUIRE, ALL);
     grant(1, PROPOSAL);
-    expect_send(OP_ACQUIRE, ALL); /* there is room for who reads */
+    expect_send(OP_ACQUIRE, ALL); /* there is room for a reader */
     grant(2, PROPOSAL);
 }
 

@@ -27,7 +27,7 @@ Test(connect, tcp_unix_names_and_databases)
     rig_master(1, &two, false);
     rig_master(2, &two, true);
     strcpy(rig.config->groups[0].masters[2].address.host,
-           "localhost"); /* may resolve to ::1 first, where nobody listens */
+           "localhost"); /* may resolve to ::1 first, which has no listener */
     rig.config->groups[0].masters[2].db = 3;
     rig_start();
     RUN_UNTIL(is_up(0) && is_up(1) && is_up(2), 3000);
@@ -200,7 +200,7 @@ Test(loss, a_lost_connection_alone_keeps_the_epoch)
         RUN_UNTIL(is_up(0), 1000);
         cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 1);
     }
-    ask(&one, "ACL SETUSER default -info"); /* who does not say who he is may have forgotten */
+    ask(&one, "ACL SETUSER default -info"); /* without a run id it may have forgotten */
     ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
     RUN_UNTIL(count_of(EVENT_MASTER_UP, 0) == 5, 1000);
     cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 2);
@@ -271,8 +271,8 @@ Test(loss, a_frozen_master_is_disconnected_after_a_second_and_blocks_nobody)
     kill(one.pid, SIGCONT);
     RUN_UNTIL(is_up(0), 1000);
     cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, 1);
-    /* R5: what the old connection left ran before its CLIENT KILL or never; the release comes
-     * after both. */
+    /* R5: the remaining command of the old connection ran before its CLIENT KILL or never. The
+     * release comes after both. */
     enum vote vote = exchange(OP_RELEASE, 0, item).vote;
     cr_assert(vote == VOTE_YES || vote == VOTE_ABSENT);
     usleep(50000);
@@ -283,7 +283,7 @@ Test(loss, a_frozen_master_is_disconnected_after_a_second_and_blocks_nobody)
     server_remove(&two);
 }
 
-/* R3: something is in flight whenever silence is looked at, and each reply ends it. */
+/* R3: a command is in flight each time that silence is checked, and each reply ends the silence. */
 Test(loss, a_slow_master_that_replies_is_not_silent, .timeout = 20)
 {
     begin(&one, NULL);
@@ -358,7 +358,7 @@ Test(gather, many_commands_take_one_system_call_per_master)
     for (unsigned i = 0; i < 500; i++)
         rig_send(OP_READ, 1, &item, 1);
     RUN_UNTIL(replies() == 500, 2000);
-    /* 1, or few where the socket takes less at once */
+    /* One write, or a few if the socket takes less at once. */
     cr_assert_leq(writes - before, 3, "%u writes", writes - before);
     cr_assert_geq(writes - before, 1);
     end(&one);
@@ -420,7 +420,7 @@ Test(stop, every_item_is_answered_once_also_at_the_end)
         rig_send(OP_RENEW, 7, items, LIMIT_BATCH);
         rig_send(OP_ACQUIRE, 5, items, 1);
     }
-    rig.resend = 50; /* and the core goes on sending while it is told */
+    rig.resend = 50; /* the core goes on sending meanwhile */
     uint64_t from = uv_hrtime();
     rig_stop();
     cr_assert_lt((uv_hrtime() - from) / 1000000, 2000);

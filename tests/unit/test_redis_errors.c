@@ -1,5 +1,5 @@
-/* Every class of error reply (D5.5), as real redis-servers give it, and what the Redis room
- * makes of it. */
+/* Every class of error reply (D5.5), as real redis-servers give it, and its meaning to the Redis
+ * room. */
 #include <sys/stat.h>
 
 #include "agent/redis/replies.h"
@@ -89,7 +89,7 @@ Test(errors, misconf_and_noreplicas_and_readonly_refuse)
     ask(&one, "CONFIG SET rdbcompression no");
     char missing[128];
     snprintf(missing, sizeof(missing), "%s/dump.rdb", one.dir);
-    cr_assert_eq(mkdir(missing, 0700), 0); /* the snapshot can not be put there */
+    cr_assert_eq(mkdir(missing, 0700), 0); /* the snapshot cannot be put there */
     ask(&one, "CONFIG SET save %s", "1000 1000");
     ask(&one, "BGSAVE");
     for (int i = 0; i < 400 && !strstr(ask(&one, "INFO persistence"), "rdb_last_bgsave_status:err");
@@ -180,7 +180,7 @@ Test(errors, a_command_that_the_acl_forbids_marks_the_master)
     end(&one);
 }
 
-/* What one key of a call is, hides nothing that the others say of the master. */
+/* An error of one key of a call does not hide the other keys' errors of the master. */
 Test(errors, a_key_of_another_type_does_not_hide_that_a_command_is_forbidden)
 {
     begin(&one, NULL);
@@ -275,7 +275,7 @@ Test(errors, classes_with_and_without_what_eval_adds)
     cr_assert_str_eq(says, "unexpected answer: ERR unknown command 'X'");
 }
 
-/* Of what nobody has promised nothing is known: it may have been done. */
+/* A reply that no script promises is unknown: the command may have been done. */
 Test(errors, a_reply_of_an_unknown_shape_is_unknown)
 {
     char held[] = "held", ok[] = "OK", stranger[] = "foreign";
@@ -309,7 +309,7 @@ Test(errors, a_reply_of_an_unknown_shape_is_unknown)
     }
 }
 
-/* R9: a message that was on its way as the channel was left is nobody's fault. */
+/* R9: a message that was in flight as the channel was left is not an error. */
 Test(errors, r9_a_message_that_crosses_an_unsubscribe_is_passed_over)
 {
     const struct effect_watch left = {.key = {"k", 1}}, kept = {.key = {"l", 1}};
@@ -341,7 +341,7 @@ Test(errors, r9_the_end_of_the_subscription_alone_is_told)
     end(&one);
 }
 
-/* R9: a subscription that was heard of begins with short pauses again, however many have ended. */
+/* R9: a subscription that was confirmed begins with short pauses again, however many have ended. */
 Test(errors, r9_a_subscription_that_ends_often_comes_back_soon)
 {
     enum { TIMES = 6, SOON_MS = 2500 };
@@ -357,7 +357,7 @@ Test(errors, r9_a_subscription_that_ends_often_comes_back_soon)
     end(&one);
 }
 
-/* D5.4: what the last server at an address was says nothing about the next one. */
+/* D5.4: the state of the last server at an address says nothing about the next one. */
 Test(errors, a_server_that_follows_a_cluster_node_is_up)
 {
     char bus[8]; /* Redis would take the port above by 10,000, and there may be none */
@@ -400,7 +400,8 @@ Test(errors, a_name_that_leads_nowhere_is_no_second_server)
     end(&one);
 }
 
-/* D5.4: a master that may evict keys is asked for no new lock. It still hands on what is held. */
+/* D5.4: a master that may evict keys is asked for no new lock. It still hands on a lock that is
+ * held. */
 Test(errors, d5_4_a_master_that_may_evict_hands_on)
 {
     begin(&one, NULL);

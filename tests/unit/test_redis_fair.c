@@ -10,7 +10,7 @@ enum { ANNA = 0xa, BERT = 0xb, TICKET_TTL_MS = 3000 };
 
 static struct server one;
 
-/* Attempt number `token` by `agent`, who came at BIG + `came`. */
+/* Returns attempt number `token` of `agent`, which came at BIG + `came`. */
 static struct send_item attempt(uint8_t token, uint64_t agent, uint64_t came)
 {
     struct send_item item = item_of("k", token, BIG);
@@ -56,7 +56,7 @@ static void expect_message(redisContext *line, const char *text)
     freeReplyObject(reply);
 }
 
-/* Somebody else holds the key, Bert came at 5 and Anna at 7. */
+/* Begins with a key that another agent holds. Bert came at 5 and Anna at 7. */
 static void begin_queue(void)
 {
     begin(&one, NULL);
@@ -137,10 +137,10 @@ Test(fair_scripts, r9_a_fresh_ticket_is_above_the_last_one)
     late.ticket.fresh = true;
     cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 8);
     expect_ticket("000000000000000c", "1760000000000008:");
-    late.ticket.fresh = false; /* shown again: it is what the agent says */
+    late.ticket.fresh = false; /* shown again: it is the agent's number */
     cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 3);
     expect_ticket("000000000000000c", "1760000000000003:");
-    /* of a wrong clock: nobody is put behind it */
+    /* A wrong clock puts no other ticket behind this one. */
     exchange(OP_ACQUIRE, 0, attempt(4, 0xd, 1000000000));
     late.ticket.fresh = true;
     cr_assert_eq(exchange(OP_ACQUIRE, 0, late).ticket, BIG + 8);
@@ -194,7 +194,7 @@ Test(fair_scripts, r9_a_hand_over_goes_to_the_lowest_or_is_a_release)
     end(&one);
 }
 
-/* What was asked twice was granted once. */
+/* An attempt that was sent twice was granted once. */
 Test(fair_scripts, a_doubled_attempt_is_a_grant)
 {
     begin_queue();
@@ -210,8 +210,8 @@ Test(fair_scripts, a_doubled_attempt_is_a_grant)
     end(&one);
 }
 
-/* Back, where an attempt is undone; or that of the next one at the same agent, who had none of
- * its own before. */
+/* A release puts the ticket back if an attempt is undone. It may also put the ticket of the agent's
+ * next request there, if that had none before. */
 Test(fair_scripts, r9_a_release_puts_a_ticket_there)
 {
     begin_queue();
@@ -232,8 +232,8 @@ Test(fair_scripts, r9_a_release_puts_a_ticket_there)
     end(&one);
 }
 
-/* The release of a hold takes it off, also where another one has the key by now; what names no
- * agent leaves it: a stranger's release, or what is still owed of an attempt. */
+/* The release of a hold takes its ticket off, even if another agent has the key by now. A release
+ * that names no agent leaves the ticket: a stranger's, or an owed release of an attempt. */
 Test(fair_scripts, r9_whose_release_takes_a_ticket_off)
 {
     begin_queue();
@@ -262,7 +262,7 @@ Test(fair_scripts, r9_messages_say_whose_turn_it_is)
     cr_assert_eq(exchange(OP_HANDOVER, 0, heir).vote, VOTE_TAKEN);
     expect_message(line, "1 " BERT_TEXT);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(2, BERT, 8)).vote, VOTE_YES);
-    exchange(OP_WITHDRAW, 0, deleting(1, ANNA)); /* the key is held: nobody need know */
+    exchange(OP_WITHDRAW, 0, deleting(1, ANNA)); /* the key is held: no message is needed */
     exchange(OP_RELEASE, 0, deleting(2, BERT));
     expect_message(line, "1");
     redisFree(line);
@@ -276,7 +276,7 @@ Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
     cr_assert_eq(exchange(OP_ACQUIRE, 0, holder).vote, VOTE_YES);
     ask(&one, "SET " TICKETS " x");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2)).vote, VOTE_SPOILED);
-    /* what is held can be released */
+    /* A held key can be released. */
     cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, 0x99)).vote, VOTE_YES);
     cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2)).vote, VOTE_SPOILED);
@@ -286,8 +286,8 @@ Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
 
 /* ---- calls of several keys ---- */
 
-/* Numbered by no fence key, which stands in front of the tickets: those of the others are found all
- * the same. */
+/* Returns the item without a fence key. Fence keys come before the tickets in a call, and the other
+ * items' fence keys are found all the same. */
 static struct send_item without_fence(struct send_item item)
 {
     item.fencing = false;
@@ -295,7 +295,7 @@ static struct send_item without_fence(struct send_item item)
     return item;
 }
 
-/* Three keys of one call, by `agent`, who came for each of them at another time. */
+/* Makes three keys of one call by `agent`, which came for each of them at another time. */
 static void three_of(struct send_item items[3], uint8_t token, uint64_t agent,
                      const uint64_t came[3])
 {
@@ -336,7 +336,7 @@ Test(fair_scripts, r9_each_key_of_a_call_has_its_own_tickets)
     expect_votes(OP_RELEASE, holder, all);
     expect_votes(OP_ACQUIRE, anna, annas);
     cr_assert_null(ask(&one, "HGET lockagent:ticket:lock:l " ANNA_TEXT));
-    three_of(bert, 2, BERT, /* came= */ NULL); /* who leaves */
+    three_of(bert, 2, BERT, /* came= */ NULL); /* Bert leaves */
     expect_votes(OP_RELEASE, bert, (const enum vote[]){VOTE_ABSENT, VOTE_TAKEN, VOTE_ABSENT});
     cr_assert_str_eq(ask(&one, "EXISTS lockagent:ticket:lock:l"), "0");
     cr_assert_str_eq(ask(&one, "HLEN lockagent:ticket:lock:m"), "1");
@@ -344,7 +344,7 @@ Test(fair_scripts, r9_each_key_of_a_call_has_its_own_tickets)
     end(&one);
 }
 
-/* Nobody waits for the first of them. */
+/* The first key has no waiters. */
 Test(fair_scripts, r9_those_who_wait_for_any_key_of_a_call_are_told)
 {
     struct send_item items[] = {item_of("a", 1, BIG), item_of("k", 1, BIG), item_of("b", 1, BIG)};

@@ -1,5 +1,5 @@
-/* Fencing numbers that nobody can have granted, on a real redis-server: what each script makes
- * of them (R12). */
+/* Fencing numbers that cannot have been granted, on a real redis-server: the reaction of each
+ * script (R12). */
 #include "redis_rig.h"
 
 static struct server one;
@@ -83,8 +83,8 @@ Test(fence, a_fence_key_of_another_type_is_no_number)
     end(&one);
 }
 
-/* Two days ahead of the proposal, to the microsecond: below that the number rises by one, from
- * there on it is nobody's. */
+/* The bound is two days ahead of the proposal, to the microsecond. Below it the number rises by
+ * one. From there on the number cannot have been granted. */
 Test(fence, two_days_ahead_is_the_bound)
 {
     begin(&one, NULL);
@@ -99,7 +99,7 @@ Test(fence, two_days_ahead_is_the_bound)
     store(text);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_SPOILED);
     expect_untouched(text);
-    got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG + 1)); /* and time goes on */
+    got = exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG + 1)); /* time goes on */
     cr_assert(got.vote == VOTE_YES && got.fence == BIG + 2 * day_us + 1);
     end(&one);
 }
@@ -143,7 +143,7 @@ Test(fence, a_missing_key_and_zero_are_zero)
     end(&one);
 }
 
-/* What was not read is not missing: the number that is stored there must not be written over. */
+/* A number that was not read is not missing: the stored one must not be written over. */
 Test(fence, r12_a_master_that_refuses_to_read_many_keys_keeps_its_numbers)
 {
     begin(&one, NULL);
@@ -160,7 +160,7 @@ Test(fence, r12_a_master_that_refuses_to_read_many_keys_keeps_its_numbers)
     end(&one);
 }
 
-/* A fence key that was kept for less, or for ever, lives for the retention from each grant on. */
+/* A fence key that was kept for less, or forever, lives for the retention from each grant on. */
 Test(fence, r12_each_grant_gives_the_fence_key_its_retention)
 {
     static const char *const stored[] = {"SET " FENCE " 7", "SET " FENCE " 7 PX 5000",

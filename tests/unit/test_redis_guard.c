@@ -1,4 +1,4 @@
-/* What the Redis room does around the guard of a master (D5.3) and around what an old connection
+/* The Redis room around the guard of a master (D5.3), and around commands that an old connection
  * left behind (R5). */
 #include <poll.h>
 #include <pthread.h>
@@ -29,8 +29,8 @@ static struct redis_master_view view(void)
     return redis_master(rig.redis, 0, 0);
 }
 
-/* A master that refuses its marker may be of before a restart: nobody knows whether it forgot.
- * It serves holders all the same. */
+/* A master that refuses its marker may have restarted since: it is unknown whether it forgot. It
+ * serves holders all the same. */
 Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
 {
     server_start(&one, NULL);
@@ -78,7 +78,7 @@ Test(redis_guard, d5_3_a_guard_from_the_future_ends_in_time)
     end(&one);
 }
 
-static int64_t wall_ahead_s; /* of the agent's clock */
+static int64_t wall_ahead_s; /* lead of the faked wall clock over the real one */
 
 /* In place of the C library's. */
 int clock_gettime(clockid_t clock, struct timespec *now)
@@ -89,7 +89,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     return failed;
 }
 
-/* R12: what an agent guesses is the agreed time, also if its own clock is wrong. */
+/* R12: an agent guesses the agreed time, even if its own clock is wrong. */
 Test(redis_guard, r12_a_guess_is_the_agreed_time)
 {
     long long from_s = (long long)time(NULL);
@@ -159,8 +159,8 @@ Test(redis_guard, d5_3_a_flushed_script_is_loaded_for_the_marker_too)
     end(&one);
 }
 
-/* D5.3: the run of a server that does not tell its run id is known for as long as the connection
- * stands. A pause is no restart. */
+/* D5.3: a server that does not report its run id counts as the same run while the connection lives.
+ * A pause is no restart. */
 Test(redis_guard, d5_3_a_busy_master_has_not_restarted)
 {
     static const char *const options[] = {"--busy-reply-threshold", "50", NULL};
@@ -193,8 +193,8 @@ static unsigned place_of_reply(uint32_t slot)
     return i;
 }
 
-/* R7: the core counts a vote for the epoch that it knows of, so it must have heard of the new
- * one before. */
+/* R7: the core counts a vote for the epoch that it knows of. So it must learn of the new one
+ * first. */
 static void expect_epoch_first(uint16_t *epoch)
 {
     struct send_item item = item_of("k", 1, BIG);
@@ -224,7 +224,7 @@ Test(redis_guard, r7_votes_never_come_before_their_epoch)
     end(&one);
 }
 
-/* ---- what an old connection left behind (R5) ---- */
+/* ---- commands that an old connection left behind (R5) ---- */
 
 /* Leaves an acquire in flight on a connection that the room gives up. */
 static void leave_in_flight(void)
@@ -282,8 +282,8 @@ Test(redis_guard, r5_no_client_is_killed_where_the_run_is_not_known)
     end(&one);
 }
 
-/* A relay in front of the server: passes on what comes, or swallows what the room says, and ends
- * the connection when it is told to, or instead of passing on a KILL. */
+/* A relay in front of the server. It passes bytes on, or swallows those of the room. It ends the
+ * connection when it is told to, or instead of passing on a KILL. */
 static struct relay {
     pthread_t thread;
     int listener;
@@ -300,7 +300,7 @@ static int connect_to_server(void)
     return fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ? fd : -1;
 }
 
-/* False where the connection is to end. */
+/* Returns false if the connection is to end. */
 static bool pass_on(int from, int to, bool up)
 {
     char bytes[65536];
@@ -361,8 +361,8 @@ static void relay_stop(void)
     unlink(relay.path);
 }
 
-/* The client stays in doubt until the master has answered: a connection that ends meanwhile has
- * killed nobody. */
+/* The client stays in doubt until the master has answered. A connection that ends meanwhile has
+ * killed no client. */
 Test(redis_guard, r5_the_doubtful_client_is_forgotten_only_when_the_kill_was_answered)
 {
     server_start(&one, NULL);
@@ -386,7 +386,7 @@ Test(redis_guard, r5_the_doubtful_client_is_forgotten_only_when_the_kill_was_ans
     RUN_UNTIL(is_up(0), 5000);
     cr_assert_eq(atomic_load(&relay.kills), 3, "%d", atomic_load(&relay.kills));
     cr_assert(was_asked_to_kill());
-    /* ... and then it is: who was killed is not killed again. */
+    /* Then it is forgotten: a killed client is not killed again. */
     atomic_store(&relay.cuts, true);
     RUN_UNTIL(!is_up(0), 3000);
     RUN_UNTIL(is_up(0), 5000);

@@ -1,4 +1,4 @@
-/* What is made of INFO and of the masters' clocks (D5.4, R21), on masters that only the test has
+/* The use of INFO and of the masters' clocks (D5.4, R21), on masters that only the test has
  * made. */
 #include <criterion/criterion.h>
 #include <stdio.h>

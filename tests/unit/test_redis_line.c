@@ -1,4 +1,4 @@
-/* One line to a peer that does as it likes: what is heard in one turn is bounded, nothing is
+/* One connection to a peer that misbehaves: the replies of one iteration are bounded, no reply is
  * lost, and every end has its reason. */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static void on_closed(void *owner)
     ((struct stage *)owner)->closed = true;
 }
 
-/* One turn as the room's: what is left over first, then what the loop has. */
+/* Runs one turn like the room: bytes that are left over first, then the loop. */
 static void turn(void)
 {
     stage.heard_this_turn = 0;
@@ -124,7 +124,7 @@ static void peer_says(const char *text)
     cr_assert_eq(send(stage.peer, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
-/* The others have their turn in between, and what was left over is heard although the peer says
+/* The others have their turn in between. Bytes that are left over are read although the peer sends
  * nothing more. */
 Test(line, so_many_replies_a_turn_and_none_is_lost)
 {
@@ -161,7 +161,7 @@ Test(line, a_turn_reads_no_more_than_it_may)
     close_stage();
 }
 
-/* The owner may close the line at what it hears, and go on reading it: also of one so large that it
+/* The owner may close the line at a reply, and go on reading the reply, even one so large that it
  * spills out of the line's own memory. */
 Test(line, a_reply_outlives_the_line_that_is_closed_at_it)
 {

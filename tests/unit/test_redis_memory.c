@@ -1,5 +1,5 @@
-/* Replies that are made in a line's own memory are those that hiredis itself makes, whatever their
- * shape and size, and no byte of one is of the one before. */
+/* Replies that are made in a line's own memory equal those that hiredis itself makes, in any shape
+ * and size. No byte of one is of the one before. */
 #include <criterion/criterion.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ Test(redis_memory, a_large_reply_spills_and_leaves_nothing)
     redisReaderFree(reader);
 }
 
-/* The usual reply takes nothing from the heap: that is what it is for. */
+/* The usual reply takes nothing from the heap: that is the purpose of the memory. */
 Test(redis_memory, a_batch_of_renewals_does_not_spill)
 {
     char text[64 * 24];

@@ -1,5 +1,5 @@
-/* What the scripts do with the vote that an agent knows, and with the floor and the top of their
- * master (D5.3, R12): each way of taking and raising a lock, on a real redis-server. */
+/* The scripts with the vote that an agent knows, and with the floor and the top of their master
+ * (D5.3, R12): each way of taking and raising a lock, on a real redis-server. */
 #include "agent/redis/asking.h"
 #include "agent/redis/scripts.h"
 #include "redis_rig.h"
@@ -37,7 +37,7 @@ static uint64_t top(void)
     return strtoull(ask(&one, "HGET lockagent:marker top"), NULL, 10);
 }
 
-/* A way of taking a lock: its script, what its value begins with, and what stands between the
+/* A way of taking a lock: its script, the beginning of its value, and the arguments between the
  * deadline and the vote. */
 struct way {
     enum script_id script;
@@ -156,7 +156,7 @@ Test(numbers, d3_a_call_names_the_vote_if_one_of_its_releases_was_asked_for)
     }
 }
 
-/* An agent that asked before it heard of the floor. */
+/* The agent asked before it learned of the floor. */
 Test(numbers, d5_3_no_grant_is_up_to_the_floor)
 {
     begin(&one, NULL);
@@ -198,7 +198,7 @@ Test(numbers, r22_a_counter_that_java_counts_on_lifts_no_top)
     vote();
     freeReplyObject(take(&ways[WAYS - 1], "-1", 7, "=" KNOWN));
     cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "7");
-    for (unsigned i = 1; i < 3; i++) { /* it rises also where the agent's clock is behind */
+    for (unsigned i = 1; i < 3; i++) { /* it rises even if the agent's clock is behind */
         ask(&one, "DEL lockagent:slot:0:lock:k");
         freeReplyObject(take(&ways[WAYS - 1], "-1", 7, "=" KNOWN));
         cr_assert_eq(ask_number(&one, "GET", "lockagent:fence:lock:k"), 7 + i);
@@ -256,7 +256,7 @@ Test(numbers, r21_a_master_that_has_followed_another_has_no_vote)
     end(&one);
 }
 
-/* What a release answers that its holder asked for, of a key that is not there. */
+/* Returns the answer to a release that its holder asked for, of a key that is not there. */
 static bool release_is_guarded(enum script_id script)
 {
     bool fair = script == SCRIPT_RELEASE_FAIR, rw = script == SCRIPT_RELEASE_RW;
@@ -314,7 +314,7 @@ Test(numbers, d3_a_master_that_has_followed_another_deletes_and_does_not_know)
     end(&one);
 }
 
-/* D3.4: a hand-over on a master without a vote says so, also where nobody knows for how long. */
+/* D3.4: a hand-over on a master without a vote says so, even if the duration is unknown. */
 Test(numbers, d3_a_hand_over_without_a_vote_says_so)
 {
     static const char heir[] = "ffffffffffffffffffffffffffffffffffffffff" AGENT "3000000000:me",
@@ -350,7 +350,8 @@ Test(numbers, d3_a_hand_over_without_a_vote_says_so)
     end(&one);
 }
 
-/* Also where somebody else has the key: its own may come back when that one has gone. */
+/* The same is true if another holder has the key: the released key may come back when that holder
+ * has gone. */
 Test(numbers, d3_a_master_without_a_vote_does_not_know_what_is_released_behind_another_holder)
 {
     begin(&one, NULL);

@@ -59,7 +59,8 @@ Test(redis_owner, adoption_keeps_the_longer_lease)
     end(&one);
 }
 
-/* A master out of memory refuses to set keys; who restarts then must not lose what it holds. */
+/* A master out of memory refuses to set keys. An agent that restarts then must not lose its
+ * holds. */
 Test(redis_owner, adoption_works_where_memory_is_full)
 {
     begin_held();
@@ -138,8 +139,8 @@ Test(redis_owner, a_strangers_release_needs_exactly_the_stored_number)
     end(&one);
 }
 
-/* What is stored for the next grant proves nothing: it is another number where an attempt was
- * refused, and none where the key has aged away (R12). */
+/* The number that is stored for the next grant proves nothing. It differs if an attempt was
+ * refused, and it is missing if the key has aged away (R12). */
 Test(redis_owner, the_number_of_the_next_grant_is_not_the_holders)
 {
     begin_held();
@@ -175,7 +176,7 @@ Test(redis_owner, items_of_a_batch_are_compared_one_by_one)
     exchange(OP_ACQUIRE, 0, item_of("l", 1, BIG)), exchange(OP_ACQUIRE, 0, plain_of("m", 1));
     struct send_item items[] = {by_other(item_of("k", 1, BIG)), item_of("l", 1, BIG),
                                 by_other(plain_of("m", 1))};
-    /* where the policy does not fence there is no number to compare */
+    /* If the policy does not fence, there is no number to compare. */
     items[2].asked = items[2].numbered = true;
     uint32_t first = rig_send(OP_RELEASE, 1, items, 3);
     RUN_UNTIL(reply_to(first + 2, 0), 3000);

@@ -53,7 +53,8 @@ Test(readers_scripts, r17_readers_have_room_beside_readers_and_a_writer_has_none
     end(&one);
 }
 
-/* Where the entry is gone and somebody else's stands there, nothing is brought back beside it. */
+/* If the entry is gone and another holder's entry is there, no repair brings it back beside
+ * that. */
 Test(readers_scripts, r17_a_repair_needs_room)
 {
     begin(&one, NULL);
@@ -84,8 +85,8 @@ Test(readers_scripts, c4_a_token_is_missing_beside_a_reader_and_denied_by_a_writ
     end(&one);
 }
 
-/* D3.3: a late release that an agent sent of itself spares what another agent has adopted since. A
- * release that the holder asked for does not. */
+/* D3.3: a late release that an agent sent on its own spares an entry that another agent has adopted
+ * since. A release that the holder asked for does not. */
 Test(readers_scripts, d3_3_a_late_release_of_its_own_spares_what_was_adopted)
 {
     begin(&one, NULL);
@@ -102,7 +103,7 @@ Test(readers_scripts, d3_3_a_late_release_of_its_own_spares_what_was_adopted)
     end(&one);
 }
 
-/* So an adoption, which asks for exactly the number, proves that nobody wrote in between. */
+/* An adoption asks for exactly the number. So it proves that no caller wrote in between. */
 Test(readers_scripts, r19_reads_leave_the_number_as_it_is_and_a_write_raises_it)
 {
     begin(&one, NULL);
@@ -231,8 +232,8 @@ Test(readers_scripts, r7_no_command_shortens_an_entry)
     end(&one);
 }
 
-/* R12: a repair that finds its entry keeps the fence key for the retention as a minimum, and leaves
- * alone what is no number of ours. */
+/* R12: a repair that finds its entry keeps the fence key for the retention as a minimum. It leaves
+ * a fence key alone that does not hold a number of lockagent. */
 Test(readers_scripts, r12_a_repair_that_finds_its_entry_keeps_the_fence_key_for_its_retention)
 {
     begin(&one, NULL);
@@ -255,7 +256,7 @@ Test(readers_scripts, r12_a_repair_that_finds_its_entry_keeps_the_fence_key_for_
     end(&one);
 }
 
-/* R12: so does a read, whose number is the one that stands there. */
+/* R12: so does a read, whose number is the stored one. */
 Test(readers_scripts, r12_a_read_keeps_the_fence_key_for_its_retention)
 {
     begin(&one, NULL);
@@ -288,7 +289,7 @@ Test(readers_scripts, r20_a_look_tells_the_shortest_lease)
     end(&one);
 }
 
-/* R7: a reader that is gone, where a writer has the lock, has been taken. */
+/* R7: a reader whose entry is gone while a writer has the lock has been taken. */
 Test(readers_scripts, r7_a_renewal_beside_a_writer_is_told_of_it)
 {
     begin(&one, NULL);
@@ -300,7 +301,7 @@ Test(readers_scripts, r7_a_renewal_beside_a_writer_is_told_of_it)
     end(&one);
 }
 
-/* R19: a read is numbered anew also where another one has raised the fence key already. */
+/* R19: a read is numbered anew even if another one has raised the fence key already. */
 Test(readers_scripts, r19_each_read_is_given_its_number)
 {
     begin(&one, NULL);
@@ -455,7 +456,7 @@ Test(readers_scripts, r20_a_refusal_says_which_slots_are_taken)
     end(&one);
 }
 
-/* R20: who waits for a permit hears which slot is free. */
+/* R20: a waiter for a permit is told which slot is free. */
 Test(readers_scripts, r20_the_message_of_a_release_names_its_slot)
 {
     begin(&one, NULL);

@@ -104,7 +104,8 @@ Test(redisson, what_java_holds_is_left_alone)
     end(&one);
 }
 
-/* What is no hash is nobody's who keeps the rules; and to the other scripts this is. */
+/* A client that keeps the rules never stores a value that is not a hash. The other scripts see this
+ * hash as foreign. */
 Test(redisson, the_other_format_is_foreign)
 {
     begin(&one, NULL);

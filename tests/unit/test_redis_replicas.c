@@ -32,7 +32,7 @@ static unsigned waits(void)
     return says == NULL ? 0 : (unsigned)strtoul(says + strlen("cmdstat_wait:calls="), NULL, 10);
 }
 
-/* The batch's replies are a list of lists: what is kept back says the same as before. */
+/* The batch's replies are a list of lists: votes that are kept back are the same as before. */
 Test(redis_replicas, one_wait_stands_behind_fifty_locks)
 {
     struct send_item items[LIMIT_BATCH];
@@ -98,8 +98,8 @@ static void send_and_be_late(uv_timer_t *timer)
 }
 
 /* R21: the loop's clock is 30 ms behind when the timer of the WAIT is set, so the timer comes too
- * early. The reply is heard at the end of replicas.timeout all the same, and not with the end of
- * the connection. */
+ * early. The reply still comes at the end of replicas.timeout, and not with the end of the
+ * connection. */
 Test(redis_replicas, r21_a_timer_that_comes_early_is_set_again)
 {
     begin_replicated(2);
@@ -119,7 +119,7 @@ Test(redis_replicas, r21_a_timer_that_comes_early_is_set_again)
     end_replicated();
 }
 
-/* What was kept back when the connection ends is unknown, once each. */
+/* Votes that are kept back when the connection ends are unknown, once each. */
 Test(redis_replicas, the_end_of_the_connection_is_the_end_of_the_wait)
 {
     begin_replicated(2);

@@ -1,5 +1,5 @@
-/* Replies -> votes, to the letter: what nobody knows stays unknown, one bad item spoils no
- * other, no number wraps. */
+/* Replies -> votes, to the letter: unknown results stay unknown, one bad item spoils no other, no
+ * number wraps. */
 #include "agent/redis/asking.h"
 #include "agent/redis/internal.h"
 #include "agent/redis/replies.h"
@@ -17,7 +17,7 @@ static redisReply number_of(long long number)
     return (redisReply){.type = REDIS_REPLY_INTEGER, .integer = number};
 }
 
-/* What a list of a word, a number and up to two more elements is read as. */
+/* Returns the meaning of a list of a word, a number and up to two more elements. */
 static struct item_reply read_list_of(enum op op, const char *word, long long number,
                                       redisReply *third, redisReply *fourth)
 {
@@ -82,7 +82,7 @@ static uint32_t hear(enum op op, unsigned count, const redisReply *reply)
     return first;
 }
 
-/* What the usual case of a script answers for all items at once; other scripts have none. */
+/* A script may answer its usual case for all items at once. Other scripts have no such answer. */
 Test(replies, one_zero_stands_for_a_batch_of_them)
 {
     begin(&one, NULL);
@@ -98,7 +98,7 @@ Test(replies, one_zero_stands_for_a_batch_of_them)
     end(&one);
 }
 
-/* R12: as text, it is what a master stores; anything else is no grant. */
+/* R12: a number as text is a master's stored number. Any other text is no grant. */
 Test(replies, r12_the_number_of_a_grant_may_come_as_text)
 {
     begin(&one, NULL);
@@ -161,7 +161,7 @@ Test(replies, one_item_of_fifty_that_fails_spoils_no_other)
     end(&one);
 }
 
-/* The same by the real script: a stranger's set stands where the 25th lock should be. */
+/* The same by the real script: a stranger's set has the name of the 25th lock. */
 Test(replies, a_foreign_key_among_fifty_leaves_the_others_renewed)
 {
     enum { BAD = 24 };
@@ -188,7 +188,7 @@ Test(replies, a_foreign_key_among_fifty_leaves_the_others_renewed)
     end(&one);
 }
 
-/* ---- a reply that is none to what was asked ends the connection ---- */
+/* ---- a reply that does not match its command ends the connection ---- */
 
 Test(replies, an_impossible_reply_ends_the_connection_and_is_counted_once)
 {

@@ -136,8 +136,7 @@ Test(scripts, nothing_but_the_label_is_told_of_other_holders)
         {B40 ":0123abcd:0:caf\xc3\xa9", "caf\xc3\xa9"},
         {B40 ":0123abcd:0:0123456789012345678901234567890123456789012345678901234567890123",
          "0123456789012345678901234567890123456789012345678901234567890123"},
-        /* What no caller could have given as a label is no label: something else of
-                  * theirs lies there. */
+        /* A label that no caller could have given is no label: the value is foreign. */
         {B40 ":0123abcd:0:0123456789012345678901234567890123456789012345678901234567890123-", ""},
         {B40 ":0123abcd:0:password=sesame\n", ""},
         {B40 ":0123abcd:0:\xff\xfe", ""},
@@ -312,7 +311,7 @@ Test(scripts, one_bad_item_does_not_spoil_an_acquire_of_many)
     end(&one);
 }
 
-/* D5.5: the server refuses the whole call, for what is the affair of one key. */
+/* D5.5: the server refuses the whole call because of one key. */
 Test(scripts, a_key_that_the_acl_refuses_leaves_the_others_to_be_asked_for_alone)
 {
     begin(&one, NULL);
@@ -450,14 +449,14 @@ Test(scripts, d5_3_no_vote_outlives_what_it_was_for)
     end(&one);
 }
 
-/* R12: a renewal extends a fence key where the core says so, and else leaves it alone. */
+/* R12: a renewal extends a fence key if the core says so. Otherwise it leaves it alone. */
 Test(scripts, r12_a_renewal_extends_a_fence_key_when_it_is_told_to)
 {
     begin(&one, NULL);
     struct send_item told = item_of("k", 1, BIG), alone = told;
     alone.fencing = false;
     exchange(OP_ACQUIRE, 0, told);
-    ask(&one, "PEXPIRE lockagent:fence:lock:k 1000000"); /* of 3600000 */
+    ask(&one, "PEXPIRE lockagent:fence:lock:k 1000000"); /* the retention is 3600000 */
     cr_assert_eq(exchange(OP_RENEW, 0, alone).vote, VOTE_YES);
     cr_assert_leq(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 1000000);
     cr_assert_eq(exchange(OP_RENEW, 0, told).vote, VOTE_YES);
@@ -465,7 +464,7 @@ Test(scripts, r12_a_renewal_extends_a_fence_key_when_it_is_told_to)
     end(&one);
 }
 
-/* R7: the marker's epoch comes with the word that a key is missing, and the core hears of it
+/* R7: the marker's epoch comes with the report that a key is missing. The core learns of it
  * first. */
 Test(scripts, a_missing_key_comes_with_its_epoch)
 {
@@ -530,7 +529,7 @@ Test(scripts, r5_what_comes_after_its_deadline_creates_nothing)
             rig.clock_ms = server_ms() - 2000;
             cr_assert_eq(exchange(ops[i], 0, item).vote,
                          ops[i] == OP_REPAIR ? VOTE_REPAIRED : VOTE_YES, "%u", kind);
-            rig.clock_ms = server_ms() - 2000; /* what is there is no question of time */
+            rig.clock_ms = server_ms() - 2000; /* an existing key does not depend on the time */
             item.left_ms = 0;
             cr_assert_eq(exchange(ops[i], 0, item).vote, VOTE_YES, "%u", kind);
             rig.clock_ms = 0;
@@ -540,7 +539,7 @@ Test(scripts, r5_what_comes_after_its_deadline_creates_nothing)
     end(&one);
 }
 
-/* Of a call each lock has its own. */
+/* Each lock of a call has its own deadline. */
 Test(scripts, r5_each_lock_of_a_call_has_its_own_deadline)
 {
     begin(&one, NULL);

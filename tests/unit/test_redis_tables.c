@@ -1,5 +1,5 @@
-/* What the Redis room builds and keeps without a loop: commands in RESP, and the channels of
- * watched keys. */
+/* Tables of the Redis room that need no loop: commands in RESP, and the channels of watched
+ * keys. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

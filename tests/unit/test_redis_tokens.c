@@ -1,6 +1,6 @@
-/* Whom the scripts take for the holder, on a real redis-server: nobody whose token differs in
- * one digit, and no hand-over passes the guard but the holder's own; what a doubled acquire
- * leaves alone; and what a repair gives a fence key. */
+/* How the scripts recognise the holder, on a real redis-server. A token that differs in one digit
+ * is refused, and the guard lets only the holder's own hand-over pass. A doubled acquire and the
+ * fence key of a repair are here too. */
 #include "redis_rig.h"
 
 #include "agent/redis/asking.h"
@@ -24,7 +24,7 @@ static struct send_item fair(struct send_item item)
     return item;
 }
 
-/* Token 1 asks for what one with another digit holds. */
+/* Token 1 asks for keys of a token with one different digit. */
 static void expect_refusals(const char *value)
 {
     struct send_item item = item_of("k", 1, BIG);
@@ -88,7 +88,7 @@ Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
     cr_assert_eq(got.vote, VOTE_YES, "%s", vote_name(got.vote));
     cr_assert_gt(got.pttl_ms, 50000, "it says that it has no vote (D3.4)");
     cr_assert_str_eq(ask(&one, "GET lock:k"), B40 ":000000a1:" BIG_TEXT ":me");
-    ask(&one, "DEL lockagent:marker lock:k"); /* nor does one without a marker vote */
+    ask(&one, "DEL lockagent:marker lock:k"); /* a master without a marker does not vote either */
     got = exchange(OP_HANDOVER, 0, handover(2, 1));
     cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
     end(&one);
@@ -105,8 +105,8 @@ static struct send_item strangers(unsigned format, bool numbered)
     return item;
 }
 
-/* D3.4: the agent that has the hold may create a forgotten key anew, before it hears of a release
- * elsewhere (R7). So a master without a vote tells a DELETE nothing for certain, at any agent:
+/* D3.4: the agent that has the hold may create a forgotten key anew, before it learns of a release
+ * elsewhere (R7). So a master without a vote answers nothing certain to a DELETE, at any agent:
  * neither that the key is not there, nor that it has deleted it. */
 Test(tokens, d3_a_master_that_may_have_forgotten_tells_a_delete_nothing)
 {
@@ -153,7 +153,8 @@ Test(tokens, d3_a_master_that_may_have_forgotten_tells_a_delete_nothing)
     end(&one);
 }
 
-/* R9: it was granted before, and what was put there since is the agent's next waiter's. */
+/* R9: the attempt was granted before. A ticket that was put there since is the agent's next
+ * waiter's. */
 Test(tokens, a_doubled_acquire_keeps_the_ticket)
 {
     begin(&one, NULL);
@@ -175,12 +176,12 @@ Test(tokens, a_fence_key_without_expiry_gets_one_by_a_repair)
 {
     begin(&one, NULL);
     ask(&one, "SET " FENCE " 7");
-    /* where the lock is missing */
+    /* The lock is missing. */
     struct record got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG));
     cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
     cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3590000);
     ask(&one, "SET " FENCE " 7");
-    got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG)); /* and where the number alone is */
+    got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG)); /* the number alone is missing */
     cr_assert(got.vote == VOTE_YES && got.fence == BIG);
     cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3590000);
     end(&one);

@@ -116,7 +116,7 @@ Test(renew, r7_nothing_shortens)
     reply(OP_RENEW, ALL, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
     cr_assert_eq(valid_until_us(), 10000000 - 102000);
-    at_ms(9500), renew(2, "k", token); /* and the shorter one counts from now on */
+    at_ms(9500), renew(2, "k", token); /* the shorter one counts from now on */
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, ALL, VOTE_YES);
     expect_answer(2, ANSWER_RENEWED);
@@ -148,7 +148,7 @@ Test(renew, a_lease_that_its_caller_let_expire_is_lost_at_its_end)
     at_us(982999);
     expect_nothing();
     cr_assert(is_listed("k"));
-    at_us(983000); /* `lost` is said in time, whatever a timer and a socket take */
+    at_us(983000); /* `lost` is said in time, however long a timer and a socket take */
     expect_lost(REASON_EXPIRED);
     cr_assert_eq(rig.trace.valid_until.us, rig.epoch_us + 988000);
     cr_assert_not(is_listed("k"));

@@ -1,4 +1,4 @@
-/* When a master WAITs for its replicas, and what its votes are worth without them (R21). */
+/* When a master WAITs for its replicas, and the value of its votes without them (R21). */
 #include <criterion/criterion.h>
 
 #include "agent/core/replicas.h"

@@ -1,5 +1,5 @@
-/* The scanner in front of hiredis' reader: where a reply ends, however it is cut, and what is
- * refused before it is read. */
+/* The scanner in front of hiredis' reader finds the end of a reply, however it is cut. It also
+ * refuses bad replies before they are read. */
 #include <criterion/criterion.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -8,7 +8,8 @@
 
 #include "agent/redis/resp_scan.h"
 
-/* Feeds in pieces of `piece` bytes; what came of the first reply, and how many bytes that took. */
+/* Feeds in pieces of `piece` bytes. Returns the result for the first reply, and in `ret_taken` how
+ * many bytes that took. */
 static enum resp_found scan_in_pieces(const char *bytes, size_t len, size_t piece,
                                       size_t *ret_taken)
 {

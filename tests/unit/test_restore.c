@@ -1,4 +1,4 @@
-/* Holds out of a journal as timelines: what goes on, what is released, what runs out (R7). */
+/* Holds from a journal, as timelines: holds that go on, are released, or run out (R7). */
 #include "core_rig.h"
 
 static void begin_with_journal(void)
@@ -52,7 +52,7 @@ Test(restore, r7_a_watchdog_hold_is_renewed_at_once_and_the_first_renewal_create
     expect_nothing();
     at_ms(250);
     expect_nothing();
-    /* what was released elsewhere meanwhile is not created anew: this round shows that */
+    /* Keys that were released elsewhere meanwhile are not created anew: this round shows that. */
     let_time_pass_until(OP_RENEW, 500);
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x03, VOTE_ABSENT);
@@ -83,7 +83,7 @@ Test(restore, r7_what_no_quorum_has_confirmed_is_not_created_where_a_majority_fo
     for (uint8_t m = 0; m < 3; m++)
         master_is(m, EVENT_MASTER_UP, 9);
     let_time_pass_until(OP_RENEW, 2000);
-    expect_send(OP_RENEW, ALL); /* and nowhere a repair */
+    expect_send(OP_RENEW, ALL); /* no repair anywhere */
 }
 
 Test(restore, r7_a_quorum_that_does_not_confirm_leaves_it_to_end)
@@ -94,7 +94,7 @@ Test(restore, r7_a_quorum_that_does_not_confirm_leaves_it_to_end)
     reply(OP_RENEW, 0x07, VOTE_ABSENT);
     reply(OP_RENEW, 0x18, VOTE_YES);
     let_time_pass_until(OP_RENEW, 500);
-    expect_send(OP_RENEW, ALL); /* and again no repair */
+    expect_send(OP_RENEW, ALL); /* again no repair */
     at_ms(1700);
     expect_lost(REASON_QUORUM_LOST);
 }
@@ -196,7 +196,7 @@ Test(restore, what_was_adopted_and_is_over_runs_out)
     cr_assert_eq(rig.count, 0);
 }
 
-/* R15: whatever the policy says by now, the restart guard counts on max_ttl. */
+/* R15: the restart guard counts on max_ttl, even if the policy has changed. */
 Test(restore, r15_a_lock_delay_is_cut_to_max_ttl)
 {
     prepare(5);
@@ -243,7 +243,7 @@ Test(restore, every_change_is_noted_before_it_is_answered)
     cr_assert_eq(noted()->hold.lease_until.us, rig.epoch_us + 3000000);
 }
 
-/* D3.3: until it is adopted, nobody knows what it was taken with. */
+/* D3.3: the original lease is not known until the hold is adopted. */
 Test(restore, an_adopted_hold_is_noted_with_its_new_lease)
 {
     begin_with_journal();
@@ -265,7 +265,7 @@ Test(restore, without_a_journal_nothing_is_noted)
         cr_assert_neq(rig.records[i].effect.kind, EFFECT_HOLD);
 }
 
-/* ---- what callers are to it ------------------------------------------------------------------ */
+/* ---- the callers of a hold ------------------------------------------------------------------- */
 
 static struct token granted(struct event_acquire with)
 {
@@ -276,8 +276,8 @@ static struct token granted(struct event_acquire with)
     return rig.answer.hold.token;
 }
 
-/* Two have it as the agent ends; one of them gives it back. The next process must not release what
- * the other still has. */
+/* Two callers have the hold as the agent ends. One of them gives it back. The next process must not
+ * release the hold while the other still has it. */
 Test(restore, r11_a_share_given_back_after_the_end_is_no_release)
 {
     prepare(5);
@@ -296,8 +296,8 @@ Test(restore, r11_a_share_given_back_after_the_end_is_no_release)
     cr_assert(noted()->hold.valid_until.us > rig.epoch_us + 2000000);
 }
 
-/* The agent gives back what nobody released. Its holder may go on with it at another agent, so the
- * next process may delete only what still bears this agent's name. */
+/* The agent gives back a hold that no caller released. Its holder may go on at another agent. So
+ * the next process may delete only keys that still bear this agent's name. */
 Test(restore, d3_what_the_agent_released_at_its_end_was_not_given_back)
 {
     begin_with_journal();
@@ -375,7 +375,7 @@ Test(restore, a_bound_hold_is_a_plain_lease_from_then_on)
     cr_assert_eq(rig.answer.hold.renew, RENEW_AGENT);
 }
 
-/* R15: what was not released keeps its key taken for the lock_delay, and what was released does
+/* R15: a hold that was not released keeps its key taken for the lock_delay. A released hold does
  * not. */
 Test(restore, r15_only_a_release_ends_the_lock_delay)
 {
@@ -409,9 +409,9 @@ static size_t notes(void)
     return count;
 }
 
-/* The process ended between the grant and the mark: nobody renews what nobody may have. Its keys
- * stay while the validity that the answer would have promised lasts, for the answer may have gone
- * out after all. */
+/* The process ended between the grant and the mark. A hold is not renewed if no caller may have it.
+ * Its keys stay for the validity that the answer would have promised, because the answer may have
+ * been sent after all. */
 Test(restore, a_watchdog_hold_that_was_not_delivered_is_not_renewed)
 {
     begin_with_journal();
@@ -503,7 +503,7 @@ Test(restore, leases_and_bound_holds_need_no_mark)
     cr_assert_eq(notes(), before);
 }
 
-/* Who adopts has the token already. */
+/* A caller that adopts a hold has its token already. */
 Test(restore, an_adopted_hold_is_marked_from_the_start)
 {
     begin_with_journal();

@@ -337,7 +337,7 @@ Test(hash, a_table_keeps_the_order_of_a_bucket_and_removes_from_anywhere)
     cr_assert_null(hash_first(&table, 6));
 }
 
-/* As many as there are keys, of any sizes, whatever names came before. */
+/* The table takes as many names as there are keys, of any sizes, after any names. */
 Test(names, none_is_refused_while_there_is_a_key)
 {
     enum { KEYS = 40 };

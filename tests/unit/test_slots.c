@@ -201,7 +201,7 @@ Test(slots, r20_a_release_hands_its_slot_to_the_next_who_waits_here)
     expect_send(OP_HANDOVER, ALL);
     cr_assert_eq(rig.sent[OP_HANDOVER].token.permit, second.permit);
     struct send_item to_third = rig.sent[OP_HANDOVER];
-    release(2, "k", first); /* while that is under way: to the one behind */
+    release(2, "k", first); /* while that is in flight: to the next one */
     expect_send(OP_HANDOVER, ALL);
     cr_assert_eq(rig.sent[OP_HANDOVER].token.permit, first.permit);
     reply(OP_HANDOVER, ALL, VOTE_YES);
@@ -251,8 +251,8 @@ Test(slots, r20_a_message_during_a_search_is_not_forgotten)
     expect_send(OP_ACQUIRE, ALL); /* one of them was released meanwhile */
 }
 
-/* Slot after slot is refused by a quorum, and undone where it was granted: of each a minority
- * tells, of both together a quorum. */
+/* A quorum refuses slot after slot, and a slot that a master granted is undone. A minority tells of
+ * each slot, and a quorum of both together. */
 Test(slots, r9_what_a_search_undoes_wakes_it_as_little_as_an_attempt)
 {
     begin_with(2);
@@ -288,7 +288,7 @@ Test(slots, r9_a_message_of_no_slot_or_of_one_that_is_not_wakes_nobody)
     expect_nothing();
 }
 
-/* One permit is handed over, and of the other one, which was held elsewhere, something is heard. */
+/* Hands over one permit. The other one was held elsewhere, and a message about it comes. */
 static void expect_search_beside_hand_over(enum event_kind last_heard)
 {
     begin_with(2);
@@ -408,7 +408,7 @@ Test(slots, c5_a_hold_whose_slot_a_quorum_calls_free_is_not_shown)
     expect_send(OP_RENEW, ALL);
 }
 
-/* C5: what a read has met on its way to the masters says nothing of a later grant. */
+/* C5: a hold that a read met on its way to the masters says nothing of a later grant. */
 Test(slots, c5_a_hold_that_is_newer_than_the_read_is_shown)
 {
     begin_with(2);

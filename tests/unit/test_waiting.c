@@ -7,7 +7,7 @@ Test(wait, ends_exactly_at_its_deadline)
 {
     begin_five();
     at_ms(0), acquire_as(1, "k", .wait_ms = 333);
-    for (int64_t t = 0; rig.now_us < 333000; t += 10) { /* somebody else has it all the time */
+    for (int64_t t = 0; rig.now_us < 333000; t += 10) { /* another agent holds the key throughout */
         for (size_t i = 0; i < rig.count; i++)
             if (rig.records[i].effect.kind == EFFECT_SEND &&
                 rig.records[i].effect.send.op == OP_ACQUIRE && !rig.records[i].expected) {
@@ -46,7 +46,7 @@ Test(wait, behind_this_agents_own_hold_is_a_queue_in_order)
     begin_five();
     struct token token = hold("k");
     at_ms(1), acquire(1, "k");
-    expect_answer(1, ANSWER_LOCK_HELD); /* at once, without asking anybody */
+    expect_answer(1, ANSWER_LOCK_HELD); /* at once, without a question to a master */
     acquire_as(2, "k", .wait_ms = 60000);
     acquire_as(3, "k", .wait_ms = 60000);
     expect_nothing();
@@ -129,7 +129,7 @@ Test(wait, the_next_one_takes_over_when_the_first_goes_away)
     expect_answer(2, ANSWER_GRANTED);
 }
 
-/* R9: who waits next begins with the shortest pause, however long those before have tried. */
+/* R9: each next waiter begins with the shortest pause, however long earlier waiters have tried. */
 Test(wait, r9_a_grant_ends_the_growing_pauses)
 {
     prepare(5);
@@ -204,7 +204,7 @@ Test(wait, attempts_that_are_due_together_wait_for_random_bytes)
 
 enum { PAUSE_MS = 60000 }; /* no back-off ends within a test */
 
-/* A waiter (request 1) of "k", which somebody else holds for long. */
+/* Leaves request 1 waiting for "k", which another agent holds for a long time. */
 static void begin_waiting(void)
 {
     prepare(5);
@@ -264,7 +264,7 @@ Test(messages, r9_the_quorum_th_message_wakes)
 {
     begin_waiting();
     at_ms(10), channel("k", EVENT_MESSAGE, 0x03, 1), channel("k", EVENT_MESSAGE, 0x02, 1);
-    channel("other", EVENT_MESSAGE, 0x1c, 1); /* nobody waits for that */
+    channel("other", EVENT_MESSAGE, 0x1c, 1); /* no request waits for that key */
     at_ms(20);
     expect_nothing();
     channel("k", EVENT_MESSAGE, 0x10, 1), at_us(rig.now_us + 1);
@@ -324,7 +324,7 @@ Test(messages, r22_agents_spread_by_what_a_refusal_has_told)
     expect_spread(0, 10);
 }
 
-/* A master may say what it likes of how many listen, and nothing else wakes. */
+/* A master may report any number of listeners. No other waiter wakes. */
 Test(messages, r9_nobody_pauses_after_a_message_for_longer_than_two_seconds)
 {
     begin_waiting();
@@ -338,8 +338,8 @@ Test(messages, r9_nobody_pauses_after_a_message_for_longer_than_two_seconds)
     }
 }
 
-/* One of ten agents that has seen longer round trips than the others would lose to them for
- * ever. */
+/* Otherwise an agent that has seen longer round trips than nine others would lose to them
+ * forever. */
 Test(messages, r9_who_loses_again_and_again_pauses_less)
 {
     begin_waiting();
@@ -356,8 +356,8 @@ Test(messages, r9_who_loses_again_and_again_pauses_less)
     }
 }
 
-/* A lost message costs the holder's remaining ttl at the most, and the back-off where that is
- * less. */
+/* A lost message costs the holder's remaining ttl at the most, or the back-off if that is
+ * shorter. */
 Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
 {
     begin_waiting();
@@ -380,7 +380,7 @@ Test(messages, r9_the_key_of_another_contender_is_not_waited_for)
     expect_send(OP_ACQUIRE, ALL);
     reply_with(OP_ACQUIRE, 0x03, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 10});
     reply_with(OP_ACQUIRE, 0x04, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000});
-    expect_send(OP_RELEASE, 0x18); /* two are not heard, and one more makes a quorum */
+    expect_send(OP_RELEASE, 0x18); /* two do not reply; one more makes a quorum */
     expect_channel(EFFECT_WATCH);
     at_us(10999);
     expect_nothing();
@@ -390,8 +390,8 @@ Test(messages, r9_the_key_of_another_contender_is_not_waited_for)
     expect_answer(1, ANSWER_GRANTED);
 }
 
-/* Where all must agree, one master that another contender had is enough to refuse; where that was
- * undone, no other master may tell of a release. */
+/* If all masters must agree, a single master that had granted another contender can refuse. After
+ * that grant is undone, no other master may announce a release. */
 Test(messages, r9_a_contender_that_was_undone_is_not_waited_for_where_all_must_agree)
 {
     prepare(5);
@@ -427,7 +427,7 @@ Test(messages, r9_who_has_not_answered_may_be_free)
     expect_answer(1, ANSWER_LOCK_HELD);
     cr_assert_eq(rig.answer.retry_after_ms, 400);
 
-    at_ms(100), acquire(2, "l"); /* who has not answered in time is not counted on */
+    at_ms(100), acquire(2, "l"); /* a master that has not answered in time does not count */
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, 0x02, VOTE_YES);
     reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 900});
@@ -437,8 +437,8 @@ Test(messages, r9_who_has_not_answered_may_be_free)
     cr_assert_eq(rig.answer.retry_after_ms, 900);
 }
 
-/* Many waiters that listen are no polling storm; still, whoever releases without telling is found
- * out after a while. */
+/* Many waiters that listen do not poll the masters constantly. A release without a message is still
+ * noticed after a while. */
 Test(messages, r9_who_listens_pauses_ever_longer)
 {
     int64_t longest_us = 0;
@@ -459,7 +459,7 @@ Test(messages, r9_who_listens_pauses_ever_longer)
         refuse_again();
     }
     cr_assert_geq(longest_us, 1000000);
-    /* and as soon as nothing will be heard, as often as that takes */
+    /* Without a subscription, attempts are as frequent as before. */
     channel("k", EVENT_UNSUBSCRIBED, ALL, 0);
     let_time_pass_until(OP_ACQUIRE, 2001);
     refuse_again();
@@ -494,7 +494,7 @@ static struct token begin_handing(uint32_t handover_max, uint32_t waiters)
     return token;
 }
 
-/* What the masters answer that hand it over. */
+/* Lets the masters confirm the hand-over. */
 static void hand(master_set masters, uint32_t agents)
 {
     reply_with(OP_HANDOVER, masters,
@@ -524,7 +524,7 @@ Test(handover, r9_a_release_gives_the_key_to_the_next_waiter_in_one_round_trip)
     cr_assert_eq(core_stats(rig.core)->waiters, 1);
 }
 
-/* R5, R6: neither token may stay where the hand-over came to nothing. */
+/* R5, R6: if the hand-over fails, both tokens are released. */
 Test(handover, r9_without_a_quorum_both_tokens_are_released)
 {
     struct token token = begin_handing(16, 1);
@@ -544,7 +544,7 @@ Test(handover, r9_without_a_quorum_both_tokens_are_released)
     cr_assert_not(is_listed("k"));
 }
 
-/* Its lease had run out there, and somebody else has the key now. */
+/* Its lease had run out on those masters, and another agent has the key now. */
 Test(handover, r9_what_another_holder_has_is_not_handed_over)
 {
     struct token token = begin_handing(16, 1);
@@ -572,8 +572,8 @@ Test(handover, r9_a_script_that_was_flushed_is_asked_for_again)
     expect_answer(1, ANSWER_GRANTED);
 }
 
-/* R6. Found by the simulator: the heir's lease was over before a silent master's word on the
- * hand-over came, and nobody thought of the longer lease of the holder before. */
+/* R6. Found by the simulator: the next holder's lease had ended before a silent master's reply to
+ * the hand-over came. The longer lease of the previous holder was not taken into account. */
 Test(handover, r6_the_old_token_is_owed_for_as_long_as_its_own_lease)
 {
     prepare(5);
@@ -601,7 +601,7 @@ Test(handover, r9_a_heir_that_goes_away_leaves_nothing_behind)
     at_ms(10), release(63, "k", token);
     expect_send(OP_HANDOVER, ALL);
     at_ms(11), cancel(1);
-    expect_send(OP_RELEASE, ALL); /* behind the hand-over, so it finds the heir's token */
+    expect_send(OP_RELEASE, ALL); /* behind the hand-over, so it finds the new token */
     cr_assert_not(token_same_random(&rig.sent[OP_RELEASE].token, &token));
     hand(ALL, 0);
     expect_answer(63, ANSWER_RELEASED);
@@ -638,10 +638,10 @@ Test(handover, r9_after_handover_max_the_others_have_their_chance)
     cr_assert_gt(rig.now_us, 100000);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
     expect_answer(3, ANSWER_GRANTED);
-    hand_on(rig.answer.hold.token, 4, 2); /* and the count begins anew */
+    hand_on(rig.answer.hold.token, 4, 2); /* the count begins again */
 }
 
-/* A caller that tries once meanwhile, and finds the table of locks full, takes nobody's turn. */
+/* A caller that tries once meanwhile, and finds the lock table full, takes no waiter's turn. */
 Test(handover, r9_who_sits_out_is_not_forgotten_where_the_core_is_full)
 {
     prepare(5);
@@ -687,7 +687,7 @@ Test(handover, a_draining_agent_hands_nothing_over)
     expect_nothing();
 }
 
-/* Its release is decided by a late reply to the hand-over, whose heir has ended long since and
+/* A late reply to the hand-over decides its release. The next holder has ended long before and
  * makes room for it. */
 Test(handover, an_heir_that_is_forgotten_while_its_predecessor_ends)
 {
@@ -707,7 +707,7 @@ Test(handover, an_heir_that_is_forgotten_while_its_predecessor_ends)
         rig.count = 0;
         acquire(10 + i, names[i]);
         expect_send(OP_ACQUIRE, ALL);
-        reply(OP_ACQUIRE, 0x07, VOTE_TAKEN); /* and two masters owe an answer */
+        reply(OP_ACQUIRE, 0x07, VOTE_TAKEN); /* two masters have not answered yet */
         expect_answer(10 + i, ANSWER_LOCK_HELD);
     }
     reply(OP_HANDOVER, 0x07, VOTE_TAKEN);
@@ -785,7 +785,7 @@ Test(turns, r9_the_line_is_as_long_as_there_are_agents)
     expect_answer(3, ANSWER_GRANTED);
     struct token token = hand_on(rig.answer.hold.token, 4, 5);
     token = hand_on(token, 5, 5);
-    release(63, "k", token); /* four listen beside this one, which stands behind them now */
+    release(63, "k", token); /* four others listen, and this agent is behind them now */
     expect_send(OP_RELEASE, ALL);
     reply(OP_RELEASE, ALL, VOTE_YES);
     expect_answer(63, ANSWER_RELEASED);
@@ -827,7 +827,7 @@ Test(turns, r9_whose_fellows_have_left_need_not_end_its_turn)
     expect_send(OP_HANDOVER, ALL);
 }
 
-/* A master may say what it likes of how many listen. */
+/* A master may report any number of listeners. */
 Test(turns, r9_nobody_sits_out_for_longer_than_two_seconds_and_some_round_trips)
 {
     struct token token = begin_handing(2, 6);
@@ -841,7 +841,7 @@ Test(turns, r9_nobody_sits_out_for_longer_than_two_seconds_and_some_round_trips)
     expect_channel(EFFECT_WATCH);
 }
 
-/* Nobody keeps a place in the line for those who come later. */
+/* The agent keeps no turn for later callers. */
 Test(turns, r9_where_nobody_waited_the_line_is_forgotten)
 {
     int64_t longest_us = 0;
