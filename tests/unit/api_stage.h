@@ -42,7 +42,7 @@ static struct stage {
 
     /* the part of the core that the test plays */
     bool answers_at_once;
-    bool answers_cancelled;      /* a cancelled request is answered first */
+    bool answers_cancelled;      /* a cancel gives the answer, decided just before */
     struct effect_answer answer; /* the core's answer, also of answer_pending() */
     int64_t skew_us;             /* added to the clock */
     size_t submitted, cancelled, undelivered, stuck;

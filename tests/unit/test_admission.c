@@ -1,4 +1,4 @@
-/* Rounds in flight (R16) as timelines: places, the line of those who wait for one, the limit. */
+/* Rounds in flight (R16) as timelines: their limit, and the admission queue. */
 #include "core_rig.h"
 
 enum { NODE_TIMEOUT_MS = 50 };
@@ -42,7 +42,7 @@ static void answer_round(struct send_item item, master_set masters, enum vote vo
     reply(OP_ACQUIRE, masters, vote);
 }
 
-/* ---- the line -------------------------------------------------------------------------------- */
+/* ---- the admission queue --------------------------------------------------------------------- */
 
 Test(admission, r16_rounds_beyond_the_limit_wait_in_the_order_of_coming)
 {
@@ -223,7 +223,7 @@ Test(admission, d8_draining_answers_those_in_the_line)
     expect_nothing();
 }
 
-/* What relieves the masters, or keeps a promise, never waits. */
+/* A command that relieves the masters, or keeps a promise, never waits. */
 Test(admission, r16_only_rounds_for_a_lock_wait)
 {
     prepare(5);
@@ -471,7 +471,7 @@ Test(admission, r16_a_stall_leaves_the_limit_as_it_is)
     cr_assert_eq(rounds()->limit, 16);
 }
 
-/* A link whose round trip is more than half of node_timeout is no overload. */
+/* A link with a round trip of more than half of node_timeout is no overload. */
 Test(admission, r16_masters_that_are_far_are_not_slow)
 {
     begin_with_rounds(2, 16);
@@ -549,7 +549,7 @@ Test(admission, r3_a_process_that_is_late_hears_first)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* The line is as long as it is, and says so. */
+/* The queue is not bounded. Retry-After reports its length. */
 Test(admission, r16_retry_after_tells_how_long_the_line_is)
 {
     begin_with_rounds(1, 1);

@@ -128,7 +128,7 @@ Test(again, d3_a_repeat_hears_that_it_is_lost)
     expect_answer(2, ANSWER_LOCK_LOST);
 }
 
-/* Its owner gets what any other caller would get. */
+/* Its owner gets the same answer as any other caller. */
 Test(again, r11_an_owner_contends_then)
 {
     struct token token = begin_owned();

@@ -361,7 +361,7 @@ Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fin
     api_notify(stage.api, &renewed);
     cr_assert_eq(stage.stuck, 0);
     stage.skew_us = 3000000;
-    api_notify(stage.api, &renewed); /* none of them has taken the line before */
+    api_notify(stage.api, &renewed); /* none of them has written its line before */
     cr_assert_eq(stage.stuck, 1);
     struct effect_trace lost = renewed;
     lost.kind = TRACE_LOST;

@@ -37,8 +37,8 @@ static void say_together(const int *fds, int count, const char *request)
         cr_assert_eq(send(fds[i], request, strlen(request), 0), (ssize_t)strlen(request));
 }
 
-/* Strangers who ask for a lock that is held. The loop is busy with the first of them when this
- * returns, and the others wait. */
+/* Lets strangers ask for a lock that is held. When this returns, the loop is busy with the first of
+ * them, and the others wait. */
 static void start_crowd(const int *fds, int count)
 {
     const size_t before = stage.submitted;

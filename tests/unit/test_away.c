@@ -270,7 +270,7 @@ Test(away, another_holders_key_is_asked_again)
     cr_assert_eq(confirmed(), 5);
 }
 
-/* A renewal that was done but whose answer was lost has left the key there: that is no loss
+/* A renewal that was done left the key there, although its answer was lost. That is no loss
  * either. */
 Test(away, a_key_that_is_there_after_all_counts_at_once)
 {

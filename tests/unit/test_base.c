@@ -1,4 +1,4 @@
-/* What every room uses: characters, texts, keys, buffers and small files. */
+/* The helpers of every room: characters, texts, keys, buffers and small files. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -146,7 +146,7 @@ Test(batch, r7_each_lock_is_timed_by_its_own_lease)
         expect_lost(REASON_EXPIRED);
         cr_assert_not(is_listed(keys[i % 3]));
         at_us(rig.now_us + 10000);
-        rig.count = 0; /* the releases */
+        rig.count = 0; /* the releases are not checked */
     }
 }
 
@@ -156,8 +156,8 @@ enum { PUTS = 5, CALLERS = LIMIT_BATCH * PUTS };
 
 static char names[LIMIT_BATCH][8];
 
-/* As many holds as fit into a call, each with one caller whose renewal is out and others that want
- * the next one; that is out then. */
+/* Makes as many holds as fit into a call. Of each, one caller's renewal is in flight, and other
+ * callers want the next one. Then that one is in flight. */
 static const struct record *many_ask_for_one_renewal(void)
 {
     prepare(3);

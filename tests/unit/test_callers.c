@@ -574,8 +574,8 @@ Test(lock_delay, r15_a_loss_runs_out)
     expect_nothing();
 }
 
-/* R15: they also do so after the policies were loaded again. A hold keeps its own delay, and a
- * waiter gets the remaining time. */
+/* R15: lease and lock_delay stay within max_ttl even if the policies were loaded again. A hold
+ * keeps its own delay. A waiter's delay is cut to the time that is left. */
 Test(lock_delay, r15_within_max_ttl_after_a_reload)
 {
     begin_delayed();

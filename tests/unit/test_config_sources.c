@@ -289,7 +289,7 @@ Test(config_sources, what_may_change_while_running)
                   "");
 }
 
-/* Order fair goes with kind rw: a change of the one word is not reported for the other as well. */
+/* Kind rw implies order fair. A change of the one word is not reported for the other as well. */
 Test(config_sources, what_follows_from_a_change_is_not_reported_as_well)
 {
     static const char masters[] = "redis: {groups: {main: {masters: [redis://a]}}}\n";

@@ -11,7 +11,7 @@ Test(release, r10_released_when_a_quorum_has_confirmed)
     begin_five();
     struct token token = hold("k");
     at_ms(10), release(1, "k", token);
-    expect_send(OP_RELEASE, ALL); /* even if the lock is believed to be free */
+    expect_send(OP_RELEASE, ALL); /* also to masters that are believed not to have the key */
     cr_assert_not(is_listed("k"));
     at_ms(11), reply(OP_RELEASE, 0x03, VOTE_YES);
     expect_nothing();

@@ -17,7 +17,7 @@ static void begin_fair(void)
     begin_fair_of(5);
 }
 
-/* Refused as masters do: with the number of this agent's ticket, whose turn comes in 2.9 s at the
+/* Refuses like masters do: with the number of this agent's ticket. Its turn comes in 2.9 s at the
  * latest. */
 static void refuse(enum op op, master_set masters, uint64_t ticket)
 {
@@ -276,7 +276,7 @@ Test(fair, r9_one_of_the_middle_leaves_without_a_word)
     expect_nothing();
 }
 
-/* Else it would block those who reach the others as well. */
+/* Otherwise it would block agents that reach the other masters as well. */
 Test(fair, r9_who_reaches_no_quorum_leaves_no_ticket)
 {
     begin_waiting();
@@ -412,7 +412,7 @@ Test(fair, r9_hand_overs_are_not_counted)
     }
 }
 
-/* The ticket that it might take off is that of one who waits here. */
+/* The release might take off a ticket of a waiter here. */
 Test(fair, r9_a_strangers_release_takes_no_ticket_off)
 {
     begin_waiting();

@@ -223,7 +223,8 @@ Test(interplay, r11_an_adoption_back_keeps_count_owner_and_idempotency_key)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* D3: the connection that it was bound to is told of the loss, and ends nothing any more. */
+/* D3: the connection that the hold was bound to is told of the loss. Its end has no effect any
+ * more. */
 Test(interplay, d3_a_lost_bound_hold_that_is_adopted_back_has_no_watchdog)
 {
     begin_five();
@@ -427,8 +428,8 @@ Test(interplay, r6_the_release_of_an_adopted_hold_is_owed_for_the_longest_lease)
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 
-/* Adopted back: what 0 lost was lost by itself, but the other agent may have repaired and released
- * it since. */
+/* The hold is adopted back. Master 0 lost its key by itself, but the other agent may have repaired
+ * and released it since. */
 Test(interplay, r7_after_an_adoption_back_nothing_is_known_of_who_does_not_confirm)
 {
     begin_five();
@@ -449,7 +450,7 @@ Test(interplay, r7_after_an_adoption_back_nothing_is_known_of_who_does_not_confi
     at_ms(14100), repair_of_0(token, VOTE_REPAIRED);
 }
 
-/* The word on the acquire comes behind the second phase: still, nothing was written there. */
+/* The reply to the acquire comes after the second phase. Still, nothing was written there. */
 Test(interplay, r7_a_late_no_to_the_acquire_is_one)
 {
     begin_five();

@@ -47,7 +47,7 @@ static const char *caught(void)
     return got;
 }
 
-/* The line behind its time, which is checked for its form. */
+/* Returns the line after its time. The form of the time is checked. */
 static const char *caught_text(void)
 {
     const char *form = "dddd-dd-ddTdd:dd:dd.dddZ", *line = caught();
@@ -308,7 +308,7 @@ Test(log, the_time_is_now_in_utc)
     }
 }
 
-/* ---- readers that do not read ---- */
+/* ---- readers that have stopped ---- */
 
 /* The loop must not wait for a reader: a line that does not fit is dropped, whole, and counted. */
 Test(log, a_full_pipe_drops_whole_lines_and_counts_them)

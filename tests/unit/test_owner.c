@@ -158,7 +158,7 @@ Test(owner, a_hand_over_is_asked_for_if_its_release_is)
     cr_assert_not(rig.sent[OP_HANDOVER].asked);
 }
 
-/* Request 1 waits for what request 2 releases. */
+/* Lets request 1 wait for the hold that request 2 releases. */
 static void hand_over(void)
 {
     prepare(5);
@@ -170,8 +170,8 @@ static void hand_over(void)
     expect_send(OP_HANDOVER, ALL);
 }
 
-/* D3.4: a master without a vote tells a DELETE nothing. It pays a release that no holder asked
- * for, because it has looked for the token. */
+/* D3.4: a master without a vote answers nothing certain to a DELETE. It pays a release that no
+ * holder asked for, because it has looked for the token. */
 Test(owner, d3_a_hand_over_that_is_guarded_tells_a_delete_nothing)
 {
     hand_over();
@@ -551,7 +551,7 @@ Test(owner, a_put_of_a_lost_hold_adopts_it_back)
     expect_release(ALL, false, false);
     reply(OP_RELEASE, 0x0f, VOTE_MOVED);
     master_is(4, EVENT_MASTER_DOWN, 0);
-    /* it may still run, and would delete what bears this agent's name again */
+    /* It may still run, and would delete the key, which bears this agent's name again. */
     reply(OP_RELEASE, 0x10, VOTE_UNKNOWN);
     master_is(4, EVENT_MASTER_UP, 1);
     let_time_pass_until(OP_RELEASE, 10);

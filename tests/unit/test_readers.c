@@ -287,7 +287,7 @@ Test(readers, r18_a_reader_is_beside_the_one_whose_grant_it_waited_for)
     refuse(MODE_READ, 3);
     expect_answer(1, ANSWER_LOCK_HELD);
     cr_assert_eq(rig.answer.readers, 3);
-    expect_send(OP_ACQUIRE, ALL); /* what refuses a writer need not refuse a reader */
+    expect_send(OP_ACQUIRE, ALL); /* a refusal of a writer may not refuse a reader */
     cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_READ);
     grant(2, PROPOSAL);
 }

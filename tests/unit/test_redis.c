@@ -381,7 +381,7 @@ Test(gather, what_is_sent_after_the_flush_does_not_wait_for_the_next_event)
     end(&one);
 }
 
-/* D7: what metrics say of a master is the time from the sending to the reply. */
+/* D7: metrics show a master's latency as the time from the sending to the reply. */
 Test(gather, the_latency_of_a_command_is_told_in_us)
 {
     begin(&one, NULL);

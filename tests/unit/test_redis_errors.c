@@ -180,7 +180,7 @@ Test(errors, a_command_that_the_acl_forbids_marks_the_master)
     end(&one);
 }
 
-/* An error of one key of a call does not hide the other keys' errors of the master. */
+/* An error of one key of a call does not hide that the master refuses the other keys. */
 Test(errors, a_key_of_another_type_does_not_hide_that_a_command_is_forbidden)
 {
     begin(&one, NULL);
@@ -206,7 +206,7 @@ Test(errors, a_key_that_the_acl_forbids_leaves_the_master_up)
     end(&one);
 }
 
-/* The least that the agent needs: what docs/masters.md says. */
+/* The least rights that the agent needs, as docs/masters.md lists them. */
 Test(errors, the_documented_acl_is_enough)
 {
     server_start(&one, NULL);
@@ -326,8 +326,8 @@ Test(errors, r9_a_message_that_crosses_an_unsubscribe_is_passed_over)
     end(&one);
 }
 
-/* R9: the loss of the subscriber's connection alone is told, so that those who wait look for
- * themselves until the channel is subscribed to again. */
+/* R9: only the loss of the subscriber's connection is reported. Waiters then look for themselves
+ * until the channel is subscribed to again. */
 Test(errors, r9_the_end_of_the_subscription_alone_is_told)
 {
     const struct effect_watch watched = {.key = {"k", 1}};

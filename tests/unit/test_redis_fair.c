@@ -286,8 +286,8 @@ Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
 
 /* ---- calls of several keys ---- */
 
-/* Returns the item without a fence key. Fence keys come before the tickets in a call, and the other
- * items' fence keys are found all the same. */
+/* Returns the item without a fence key. In a call the fence keys come before the tickets. The
+ * tickets of the other items are found all the same. */
 static struct send_item without_fence(struct send_item item)
 {
     item.fencing = false;

@@ -7,7 +7,7 @@ static struct server one;
 #define FENCE "lockagent:fence:lock:k"
 static const uint64_t day_us = 24ull * 3600 * 1000 * 1000;
 
-/* No number, or none that a double tells from its neighbours. */
+/* Texts that are no number, or no number that a double tells from its neighbours. */
 static const char *const nonsense[] = {
     "0176000000000000",
     "9007199254740992",
@@ -52,7 +52,7 @@ Test(fence, no_script_counts_on_with_what_is_no_number)
                      nonsense[i]);
         struct record got = exchange(OP_ADOPT, 0, item_of("k", 1, 8));
         cr_assert(got.vote == VOTE_MISNUMBERED && got.fence == 7, "%s", nonsense[i]);
-        got = exchange(OP_RENEW, 0, item_of("k", 1, BIG)); /* the lease is what counts */
+        got = exchange(OP_RENEW, 0, item_of("k", 1, BIG)); /* the lease counts */
         cr_assert(got.vote == VOTE_YES && got.fence == 0, "%s", nonsense[i]);
         expect_untouched(nonsense[i]);
         cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES, "%s",
@@ -104,7 +104,7 @@ Test(fence, two_days_ahead_is_the_bound)
     end(&one);
 }
 
-/* The largest that a double tells from its neighbours is counted exactly, with a proposal to
+/* The largest number that a double tells from its neighbours is counted exactly, with a proposal to
  * match. */
 Test(fence, numbers_are_exact_up_to_the_last)
 {

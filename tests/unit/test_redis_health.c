@@ -32,7 +32,7 @@ static void take_clock(void *arg, uint8_t group, int64_t offset_us)
     told_us = offset_us;
 }
 
-/* READY masters whose clocks are so many seconds ahead of this agent's. */
+/* Begins with READY masters whose clocks are so many seconds ahead of this agent's. */
 static void begin_with_clocks(unsigned count, const int seconds[])
 {
     config.groups[0].master_count = count;

@@ -282,7 +282,7 @@ static bool release_is_guarded(enum script_id script)
     return guarded;
 }
 
-/* D3.4: a master without a vote tells a DELETE nothing. */
+/* D3.4: a master without a vote answers nothing certain to a DELETE. */
 Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_released)
 {
     static const enum script_id scripts[] = {SCRIPT_RELEASE, SCRIPT_RELEASE_SLOTS,

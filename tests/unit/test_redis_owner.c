@@ -40,7 +40,7 @@ Test(redis_owner, adoption_writes_the_adopters_name_and_keeps_the_label)
     end(&one);
 }
 
-/* R7: nothing shortens, and what never ends does not begin to. */
+/* R7: no lease is shortened, and a key without an end gets none. */
 Test(redis_owner, adoption_keeps_the_longer_lease)
 {
     begin_held();

@@ -139,7 +139,7 @@ Test(readers_scripts, d5_5_a_read_is_refused_by_a_master_out_of_memory)
     end(&one);
 }
 
-/* As with every other lock: the lease is what counts, and the key may be anybody's. */
+/* As with every other lock, the lease counts, and a foreign fence key may belong to any client. */
 Test(readers_scripts, r12_an_adoption_leaves_a_strangers_fence_key_alone)
 {
     begin(&one, NULL);
@@ -213,7 +213,7 @@ Test(readers_scripts, r7_a_renewal_extends_the_entry_that_its_agent_owns)
     end(&one);
 }
 
-/* The key may live on by another reader: what counts is the end of the entry. */
+/* The key may live on because of another reader. The end of the entry counts. */
 Test(readers_scripts, r7_no_command_shortens_an_entry)
 {
     static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_ADOPT};
@@ -391,7 +391,7 @@ Test(readers_scripts, r18_messages_say_whose_turn_it_is_and_whether_it_reads)
     end(&one);
 }
 
-/* The lowest ticket is that of a reader, whom any reader passes; the writer behind it counts. */
+/* The lowest ticket belongs to a reader, which any reader may pass. The writer behind it counts. */
 Test(readers_scripts, r18_a_writer_behind_a_readers_ticket_is_seen)
 {
     enum { DORA = 4 };

@@ -101,7 +101,7 @@ Test(scripts, a_foreign_fence_key_fails_the_acquire_before_anything_is_written)
         cr_assert_eq(exchange(OP_REPAIR, 0, item_of(keys[i], 1, BIG)).vote, VOTE_SPOILED);
         cr_assert_null(ask(&one, "GET lock:%s", keys[i]));
     }
-    /* the lease is what counts in a renewal, and the value in an adoption */
+    /* The lease counts in a renewal, and the value in an adoption. */
     ask(&one, "SET lock:a %s" BIG_TEXT ":me PX 1000", A40 AGENT);
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("a", 1, BIG)).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_ADOPT, 0, item_of("a", 1, BIG)).vote, VOTE_YES);

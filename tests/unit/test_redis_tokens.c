@@ -176,12 +176,12 @@ Test(tokens, a_fence_key_without_expiry_gets_one_by_a_repair)
 {
     begin(&one, NULL);
     ask(&one, "SET " FENCE " 7");
-    /* The lock is missing. */
+    /* The lock is missing, and the number is too low. */
     struct record got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG));
     cr_assert(got.vote == VOTE_REPAIRED && got.fence == BIG);
     cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3590000);
     ask(&one, "SET " FENCE " 7");
-    got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG)); /* the number alone is missing */
+    got = exchange(OP_REPAIR, 0, item_of("k", 1, BIG)); /* only the number is too low */
     cr_assert(got.vote == VOTE_YES && got.fence == BIG);
     cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3590000);
     end(&one);

@@ -285,8 +285,8 @@ Test(renew, r7_repair_only_where_the_token_was_never_confirmed)
     expect_nothing();
 }
 
-/* A quorum confirms, late enough to show that what 4 has lost was not released elsewhere before
- * (lease.c). */
+/* Lets a quorum confirm, late enough to show that the key which 4 has lost was not released
+ * elsewhere before (lease.c). */
 static void prove(struct token token, int64_t ms)
 {
     at_ms(ms), renew(40, "k", token);

@@ -347,7 +347,7 @@ Test(restore, r11_as_many_releases_as_before)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* A POST whose answer was lost with the process is asked again, and has its hold. */
+/* A POST whose answer was lost with the process is sent again, and gets its hold. */
 Test(restore, d3_a_request_that_is_asked_again_after_a_restart)
 {
     begin_with_journal();
@@ -429,7 +429,7 @@ Test(restore, a_watchdog_hold_that_was_not_delivered_is_not_renewed)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* An agent may be killed twice in a row: its second successor knows what the first one knew. */
+/* An agent may be killed twice in a row. Its second successor knows all that the first one knew. */
 Test(restore, d8_a_hold_that_was_delivered_is_renewed_after_a_second_restart_as_well)
 {
     begin_with_journal();

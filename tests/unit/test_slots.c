@@ -382,7 +382,7 @@ Test(slots, r20_an_adopted_slot_stands_beside_those_that_are_held_here)
     cr_assert_not(core_next_hold_of(rig.core, text("k"), now, &next, &view, &lock));
 }
 
-/* C5: it may have been released at another agent. Its renewal tells, so it is due at once. */
+/* C5: it may have been released at another agent. A renewal shows that, so it is due at once. */
 Test(slots, c5_a_hold_whose_slot_a_quorum_calls_free_is_not_shown)
 {
     begin_with(2);

@@ -390,8 +390,8 @@ Test(messages, r9_the_key_of_another_contender_is_not_waited_for)
     expect_answer(1, ANSWER_GRANTED);
 }
 
-/* If all masters must agree, a single master that had granted another contender can refuse. After
- * that grant is undone, no other master may announce a release. */
+/* If all must agree, a single master that had granted another contender can refuse. When that grant
+ * is undone, perhaps no other master announces a release. */
 Test(messages, r9_a_contender_that_was_undone_is_not_waited_for_where_all_must_agree)
 {
     prepare(5);
@@ -687,8 +687,8 @@ Test(handover, a_draining_agent_hands_nothing_over)
     expect_nothing();
 }
 
-/* A late reply to the hand-over decides its release. The next holder has ended long before and
- * makes room for it. */
+/* A late reply to the hand-over decides the release of the previous holder. The next holder has
+ * ended long before and makes room for that release. */
 Test(handover, an_heir_that_is_forgotten_while_its_predecessor_ends)
 {
     enum { LOCKS = 4 };
@@ -812,7 +812,7 @@ Test(turns, r9_who_is_first_in_line_tries_in_no_certain_moment)
     cr_assert_geq(longest_us - shortest_us, 2000);
 }
 
-/* It is one of those who listen itself. */
+/* This agent is one of the listeners itself. */
 Test(turns, r9_whose_fellows_have_left_need_not_end_its_turn)
 {
     begin_behind_others();
