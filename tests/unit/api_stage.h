@@ -47,7 +47,7 @@ static struct stage {
     int64_t skew_us;             /* added to the clock */
     size_t submitted, cancelled, undelivered, stuck;
     size_t checked;    /* answers of /readyz */
-    int64_t busy_ms;   /* for so long an acquire, a read or /readyz keeps the loop busy */
+    int64_t busy_ms;   /* how long an acquire, a read or /readyz keeps the loop busy */
     struct event last; /* its texts are copied below */
     char last_key[LIMIT_KEY_BYTES + 1], last_label[LIMIT_LABEL_BYTES + 1];
     uint32_t pending[PENDING];

@@ -549,7 +549,7 @@ Test(admission, r3_a_process_that_is_late_hears_first)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* The queue is not bounded. Retry-After reports its length. */
+/* Retry-After reports the length of the queue. */
 Test(admission, r16_retry_after_tells_how_long_the_line_is)
 {
     begin_with_rounds(1, 1);

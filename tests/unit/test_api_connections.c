@@ -290,7 +290,7 @@ Test(connections, a_slow_header_is_noticed_beside_idle_connections, .init = shor
     int idle = caller_open(API);
     caller_say(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     cr_assert_eq(receive(idle), 200);
-    turn_for(700); /* no connection is still on its way */
+    turn_for(700); /* no request is being received any more */
     int slow = caller_open(API);
     caller_say(slow, "GET /livez HTTP/1.1\r\n");
     cr_assert_eq(receive(slow), 408);

@@ -141,8 +141,8 @@ Test(adoption, goes_on_where_a_quorum_stores_token_and_number)
     rig.count = 0;
     at_ms(1001),
         renew(2, "k",
-              /* what 2 and 3 had may have been released elsewhere: this one shows that it was
-               * not */
+              /* The keys of 2 and 3 may have been released elsewhere. This PUT shows that they were
+               * not. */
               old_token);
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x0c, VOTE_ABSENT);

@@ -28,7 +28,7 @@ static void master_returns(uint8_t master)
     master_is(master, EVENT_MASTER_UP, 1);
 }
 
-/* ---- which agent's releases count ------------------------------------------------------------ */
+/* ---- which releases count at which agent ----------------------------------------------------- */
 
 Test(owner, a_delete_counts_at_any_agent_and_all_else_at_its_own)
 {

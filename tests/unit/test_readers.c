@@ -287,7 +287,7 @@ Test(readers, r18_a_reader_is_beside_the_one_whose_grant_it_waited_for)
     refuse(MODE_READ, 3);
     expect_answer(1, ANSWER_LOCK_HELD);
     cr_assert_eq(rig.answer.readers, 3);
-    expect_send(OP_ACQUIRE, ALL); /* a refusal of a writer may not refuse a reader */
+    expect_send(OP_ACQUIRE, ALL); /* masters that refuse a writer may accept a reader */
     cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_READ);
     grant(2, PROPOSAL);
 }
@@ -531,8 +531,8 @@ static uint32_t in_line(void)
     return core_stats(rig.core)->rounds[0].waiting;
 }
 
-/* Otherwise readers that wait to be sent would ask without a pause if few rounds may be in
- * flight. */
+/* A refused reader pauses first. Otherwise, if few rounds may be in flight, waiting readers would
+ * ask without a pause. */
 Test(readers, r9_a_reader_that_was_refused_asks_again_after_a_pause_whoever_stands_in_line)
 {
     prepare(5);

@@ -281,7 +281,7 @@ Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
     at_ms(1), channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(2);
     expect_send(OP_ACQUIRE, ALL);
     channel("k", EVENT_MESSAGE, 0x07, 1); /* it had asked a moment before the release */
-    channel("k", EVENT_MESSAGE, 0x18, 1); /* which the rest tells as well */
+    channel("k", EVENT_MESSAGE, 0x18, 1); /* the other masters report it as well */
     expect_nothing();
     reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
     expect_send(OP_RELEASE, 0x18);
