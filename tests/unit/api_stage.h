@@ -167,7 +167,7 @@ static void stage_submit(void *arg, struct event *event)
     }
 }
 
-/* A grant of 10 s, taken now. */
+/* Returns a grant of 10 s, taken now. */
 static struct effect_answer a_hold(enum answer answer)
 {
     static const struct token token = {.random = {0xab, 0xcd}, .fence = 1795226400000001};
@@ -211,7 +211,7 @@ static const struct effect *core_said(enum effect_kind kind)
     return NULL;
 }
 
-/* The real core's answer to a bound request, whose hold it has then. */
+/* Returns the real core's answer to a bound request. The core has its hold then. */
 static struct effect_answer a_real_hold(const char *key)
 {
     struct event event = {.kind = EVENT_MASTER_UP, .master.epoch = 1};
@@ -266,7 +266,8 @@ static void add_address(struct config_listener *listener, bool is_unix, const ch
     snprintf(address->text, sizeof(address->text), "%s%s", is_unix ? "unix:" : "", host);
 }
 
-/* One group of one master that is never there; TCP and unix listeners, and an admin listener. */
+/* Makes one group of one master that is never there, TCP and unix listeners, and an admin
+ * listener. */
 static void make_config(void)
 {
     struct config *config = stage.config = calloc(1, sizeof(*config));
@@ -422,7 +423,7 @@ static void stage_play(void)
 
 enum { FEW_CONNECTIONS = 128 };
 
-/* A listener that is soon full. */
+/* Starts the API with a listener that is soon full. */
 static void stage_of_few(void)
 {
     stage_open();
@@ -547,7 +548,7 @@ static int receive(int fd)
     return receive_within(fd, PATIENCE, false);
 }
 
-/* Nothing may be left over, and the connection must end. */
+/* Returns true if the connection ends and no bytes are left over. */
 static bool is_closed(int fd)
 {
     return until_within(2000, (!take_bytes(fd) && reply.closed)) && received_len == 0;
@@ -574,7 +575,7 @@ __attribute__((format(printf, 2, 3))) static int call(int listener, const char *
 #define FORM "Content-Type: application/x-www-form-urlencoded\r\n"
 #define JSON "Content-Type: application/json\r\n"
 
-/* A request line with further header lines (each with its line end) and a body. */
+/* Sends a request line with further header lines (each with its line end) and a body. */
 static int ask(const char *line, const char *headers, const char *body)
 {
     return call(API, "%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n%s", line,

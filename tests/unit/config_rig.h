@@ -32,7 +32,7 @@ static inline void write_file(const char *path, const char *bytes, size_t len)
     fclose(file);
 }
 
-/* A file of its own below /tmp; removed by the caller. */
+/* Makes a file of its own below /tmp. The caller removes it. */
 static inline const char *temporary(const char *bytes, size_t len)
 {
     static char path[64];
@@ -52,7 +52,7 @@ static inline bool load_text(const char *text, struct config *ret)
     return ok;
 }
 
-/* The same for a reload, of a file that is called f.yaml. */
+/* Loads a file that is called f.yaml as a reload does. */
 static inline bool load_next(const struct config *running, const char *text, struct config *ret)
 {
     char folder[] = "/tmp/lockagent-config-XXXXXX";
@@ -68,7 +68,7 @@ static inline bool load_next(const struct config *running, const char *text, str
     return ok;
 }
 
-/* All messages, one per line; to be freed. */
+/* Returns all messages, one per line. The caller frees them. */
 static inline char *messages(void)
 {
     char *text = NULL;

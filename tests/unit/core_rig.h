@@ -90,7 +90,7 @@ static void master_is(uint8_t master, enum event_kind kind, uint16_t epoch)
     step(event);
 }
 
-/* A rig with defaults that a test may change between prepare() and begin(). */
+/* Prepares a rig with defaults. A test may change them between prepare() and begin(). */
 static void prepare(uint8_t masters)
 {
     static const char *const names[] = {"main"};
@@ -239,7 +239,7 @@ static void cancel(uint32_t request)
     step(event);
 }
 
-/* The masters named in `masters` answer the latest send of this kind. */
+/* Lets the masters named in `masters` answer the latest send of this kind. */
 static void reply_with(enum op op, master_set masters, struct event_reply with)
 {
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++) {
@@ -252,8 +252,8 @@ static void reply_with(enum op op, master_set masters, struct event_reply with)
     }
 }
 
-/* As `vote` usually comes: with the number that was asked for, or with another holder's label and
- * 700 ms left. */
+/* Replies with the usual content of `vote`: the number that was asked for, or another holder's
+ * label and 700 ms left. */
 static void reply(enum op op, master_set masters, enum vote vote)
 {
     bool numbered = vote == VOTE_YES || vote == VOTE_REPAIRED;
@@ -300,7 +300,8 @@ static void expect_answer(uint32_t request, enum answer answer)
                    answer_code(answer));
 }
 
-/* The request has the lock already: it is answered when a quorum has confirmed that (R11, D3). */
+/* Expects that a request which has the lock already is answered when a quorum has confirmed that
+ * (R11, D3). */
 static void expect_confirmed(uint32_t request, enum answer answer)
 {
     expect_send(OP_RENEW, ALL);
@@ -328,7 +329,7 @@ static void expect_lost(enum reason reason)
                  (long long)rig.now_us, reason_name(rig.trace.reason), reason_name(reason));
 }
 
-/* Nothing but traces has come out that no test expected. */
+/* Expects that nothing but traces is left that no test expected. */
 static void expect_nothing(void)
 {
     for (size_t i = 0; i < rig.count; i++) {
@@ -360,7 +361,7 @@ static void expect_channel(enum effect_kind kind)
                    kind == EFFECT_WATCH ? "watch" : "unwatch");
 }
 
-/* Each of `masters` says so of the channel of `key`. */
+/* Lets each of `masters` report this event of the channel of `key`. */
 static void channel(const char *key, enum event_kind kind, master_set masters, uint32_t agents)
 {
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++) {
@@ -386,7 +387,7 @@ static bool is_listed(const char *key)
     return false;
 }
 
-/* A hold of `key`, granted now by masters 0, 1 and 2; 3 and 4 grant it a moment later. */
+/* Returns the token of a hold of `key` that all masters grant now. */
 static struct token hold_with(const char *key, struct event_acquire with)
 {
     acquire_with(63, key, with);

@@ -288,7 +288,7 @@ static inline void rig_master(unsigned i, struct server *server, bool tcp)
         group->master_count = i + 1;
 }
 
-/* Two policies: fenced under `lock:`, and unfenced under `plain:`. */
+/* Configures two policies: fenced under `lock:`, and unfenced under `plain:`. */
 static inline void rig_configure(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -355,7 +355,7 @@ static inline unsigned replies(void)
     return count;
 }
 
-/* Every item got exactly one reply per master named. */
+/* Checks that every item got exactly one reply per named master. */
 static inline void assert_each_was_answered_once(void)
 {
     cr_assert_eq(replies(), rig.expected, "%u replies, expected %u", replies(), rig.expected);
@@ -437,7 +437,7 @@ static inline unsigned count_of(enum event_kind kind, unsigned master)
     return count;
 }
 
-/* One item to one master, and its reply. */
+/* Sends one item to one master, and returns its reply. */
 static inline struct record exchange(enum op op, unsigned master, struct send_item item)
 {
     uint32_t slot = rig_send(op, (master_set)(1u << master), &item, 1);
@@ -467,7 +467,7 @@ static inline struct send_item plain_of(const char *key, uint8_t token)
     return item;
 }
 
-/* One server over its unix socket, connected. */
+/* Starts one server, and connects to it over its unix socket. */
 static inline void begin(struct server *server, const char *const *options)
 {
     server_start(server, options);

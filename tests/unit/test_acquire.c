@@ -457,8 +457,8 @@ Test(acquire, a_draining_agent_lets_go_of_waiters_for_hundreds_of_keys)
     cr_assert_eq(core_stats(rig.core)->waiters, 0);
 }
 
-/* R12: one master reports a number that cannot have been granted, `by` beyond two days ahead of the
- * agreed time. */
+/* R12: reports a number of one master that cannot have been granted, `by` beyond two days ahead of
+ * the agreed time. */
 static void one_master_is_wild(int64_t by)
 {
     begin_five();

@@ -25,7 +25,7 @@ static void expect_rounds(uint32_t in_flight, uint32_t waiting)
                  rounds()->waiting, waiting);
 }
 
-/* The next acquire that was sent is of this key; returns it, to be answered later. */
+/* Expects that the next acquire is of this key. Returns it, to be answered later. */
 static struct send_item expect_round_of(const char *key)
 {
     expect_send(OP_ACQUIRE, ALL);
@@ -176,7 +176,7 @@ Test(admission, r16_who_was_refused_before_is_told_of_the_holder)
     cr_assert_eq(rig.answer.holder.len, 5);
 }
 
-/* A round that takes as long as a caller is let wait for a place. */
+/* Begins with a round that takes as long as a caller may wait to be sent. */
 static void begin_with_slow_rounds(void)
 {
     prepare(5);
@@ -353,7 +353,7 @@ Test(admission, d5_what_needs_no_answer_takes_no_place)
 
 enum { CROWD = 60 };
 
-/* So many callers, each of a key of its own. */
+/* Lets so many callers ask, each for a key of its own. */
 static void ask_all(void)
 {
     for (uint32_t i = 0; i < CROWD; i++) {
@@ -363,7 +363,7 @@ static void ask_all(void)
     }
 }
 
-/* All rounds that are in flight now are answered. */
+/* Answers all rounds that are in flight now. */
 static void answer_all(master_set masters, enum vote vote)
 {
     struct send_item items[CROWD];
@@ -591,8 +591,9 @@ static unsigned refuse_all(void)
     return refused;
 }
 
-/* More readers wait than may be in flight. If refused readers contended again while others are in
- * flight or queued, there would never be a pause. The masters would be asked without end. */
+/* Expects a pause while more readers wait than may be in flight. If refused readers contended again
+ * while others are in flight or queued, there would never be one. The masters would be asked
+ * without end. */
 static void expect_pause(uint32_t places)
 {
     prepare(5);

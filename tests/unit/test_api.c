@@ -489,7 +489,7 @@ Test(api, readiness, .init = stage_play, .fini = stage_close)
     expect(204, "");
 }
 
-/* Holds and waiters of the real core. */
+/* Gives the event to the real core, which has holds and waiters. */
 static void step(struct event *event)
 {
     event->now = stage_now(NULL);

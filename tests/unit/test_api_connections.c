@@ -60,7 +60,7 @@ Test(connections, pipelining, .init = stage_play, .fini = stage_close)
     close(fd);
 }
 
-/* How long it took until the caller's leaving was seen. */
+/* Returns how long it took until the caller's end was noticed. */
 static int64_t leave(int listener, bool reset)
 {
     struct linger linger = {1, 0};
@@ -81,7 +81,8 @@ static int64_t leave(int listener, bool reset)
     return took;
 }
 
-/* A caller's end is noticed at once. A busy machine may delay it, but never most of the time. */
+/* Expects that a caller's end is noticed at once. A busy machine may delay it, but never most of
+ * the time. */
 static void expect_to_be_seen_leaving(int listener, bool reset, int times)
 {
     int late = 0;

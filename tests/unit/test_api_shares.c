@@ -15,7 +15,7 @@ enum {
 
 /* ---- many callers at once ---- */
 
-/* The agent has accepted each of them when this returns. */
+/* Opens connections. The agent has accepted each of them when this returns. */
 static void open_all(int *fds, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -84,7 +84,7 @@ static int ended_count(const int *fds, int count)
     return ended;
 }
 
-/* A connection on which `request` was answered so many times. */
+/* Returns a connection on which `request` was answered so many times. */
 static int call_often(const char *request, size_t times)
 {
     int fd = caller_open(API);
@@ -96,7 +96,7 @@ static int call_often(const char *request, size_t times)
     return fd;
 }
 
-/* A PUT with the token of a hold that the agent has: the request of a holder. */
+/* Returns a PUT with the token of a hold that the agent has: the request of a holder. */
 static const char *put_of_a_holder(void)
 {
     static char put[400];

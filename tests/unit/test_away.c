@@ -25,8 +25,8 @@ static uint8_t confirmed(void)
     return view.confirmed;
 }
 
-/* A renewal in which `yes` confirm, `no` have not got the key, and the others are silent. None of
- * them is asked to create it. */
+/* Runs a renewal in which `yes` confirm, `no` do not have the key, and the others are silent. None
+ * of them is asked to create it. */
 static void renewal(master_set yes, master_set no)
 {
     renew(++requests, "k", token);
@@ -37,7 +37,7 @@ static void renewal(master_set yes, master_set no)
     expect_nothing();
 }
 
-/* One in which `repaired` are asked to create it. */
+/* Runs a renewal in which `repaired` are asked to create the key. */
 static void repair(master_set repaired, enum vote vote)
 {
     renew(++requests, "k", token);
@@ -49,7 +49,7 @@ static void repair(master_set repaired, enum vote vote)
     expect_nothing();
 }
 
-/* Master 0 is silent until its lease is over and a quorum has shown that the hold goes on. */
+/* Keeps master 0 silent until its lease is over and a quorum has shown that the hold goes on. */
 static void be_away(void)
 {
     for (int64_t ms = 3000; ms <= 12000; ms += 3000)

@@ -5,7 +5,7 @@
 static struct event_reply batch[LIMIT_BATCH];
 static uint16_t batched;
 
-/* The next command that is sent; its replies are gathered from now on. */
+/* Expects the next command, and gathers its replies from now on. */
 static const struct record *expect_call(enum op op, uint16_t count)
 {
     batched = 0;

@@ -11,7 +11,7 @@ static const double costs[] = {
 #undef VALUE
 };
 
-/* One pod that does nothing, on masters of which all may be used. */
+/* Returns the load of one pod that does nothing, on masters of which all may be used. */
 static struct capacity_load nothing(void)
 {
     return (struct capacity_load){.pods = 1,

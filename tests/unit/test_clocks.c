@@ -133,7 +133,8 @@ Test(clocks, r14_a_bare_quorum_needs_each_of_its_masters)
     expect_lost(REASON_CLOCK_STOPPED);
 }
 
-/* All masters grant it. Nothing is lost while two of their clocks gain, but with the third one. */
+/* Loses a hold that all masters granted. It survives the gain of two clocks, but not that of the
+ * third one. */
 static void lose_with_the_third_gain(master_set all)
 {
     begin();
@@ -364,8 +365,8 @@ Test(clocks, r14_a_hold_out_of_a_journal_that_is_renewed_for_less_loses_no_more)
 
 /* ---- every small world ---- */
 
-/* When the leases of a hold that `has` are so far over that the other masters are a quorum, on the
- * clock of an agent that has not gained anything: brute force over all quorums. */
+/* Returns when the leases of a hold that `has` are so far over that the other masters are a quorum.
+ * The time is that of an agent whose clock has not gained. It tries all quorums. */
 static int64_t free_from_us(uint8_t masters, uint8_t quorum, master_set has,
                             const int64_t gained_us[RUN], int64_t lease_us)
 {

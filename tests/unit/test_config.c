@@ -92,7 +92,7 @@ static void add_messages(const char *name)
     all_messages = joined;
 }
 
-/* True if a message has both texts, in this order. */
+/* Returns true if a message has both texts, in this order. */
 static bool one_message_has(const char *first, const char *second)
 {
     for (const char *at = all_messages; (at = strstr(at, first)) != NULL; at++) {
@@ -209,7 +209,8 @@ static char *printed(const struct config *what)
     return text;
 }
 
-/* A password is printed as `***`. Its presence must survive, its text must not. */
+/* Replaces passwords as the printed file does, by `***`. Their presence must survive, their text
+ * must not. */
 static void blank_passwords(struct config *what)
 {
     for (size_t i = 0; i < what->group_count; i++)

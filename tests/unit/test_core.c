@@ -538,8 +538,8 @@ Test(abundance, each_of_many_tokens_of_one_key_is_known_as_its_own)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* How many locks the commands of one kind name that were sent since rig.count was 0, and how many
- * commands. */
+/* Counts the locks in the commands of one kind that were sent since rig.count was 0. Writes the
+ * number of commands to `ret_commands`. */
 static size_t count_items(enum op op, size_t *ret_commands)
 {
     size_t items = 0;

@@ -49,7 +49,7 @@ static void refused(enum op op)
     reply(OP_RELEASE, 0x18, VOTE_TAKEN);
 }
 
-/* A message as masters send it, `next` being the agent whose turn it is. */
+/* Gives a message as masters send it. `next` is the agent whose turn it is. */
 static void told(master_set masters, uint64_t next)
 {
     for (uint8_t m = 0; m < 5; m++) {

@@ -2,7 +2,7 @@
  * (R1, R5). */
 #include "core_rig.h"
 
-/* The turn goes on: nothing is written before end_turn(). */
+/* Keeps the turn open: nothing is written before end_turn(). */
 static void begin_turn(void)
 {
     rig.holds_back = true;
@@ -18,7 +18,7 @@ static void end_turn(void)
     cr_assert_not(core_awaits_flush(rig.core));
 }
 
-/* The next command is this one, of so many locks, the first of which is `key`. */
+/* Expects this command next, of so many locks. The first of them is `key`. */
 static void expect_next(enum op op, unsigned count, const char *key)
 {
     for (size_t i = 0; i < rig.count; i++) {

@@ -5,7 +5,7 @@ enum { QUORUM = 0x07, REST = 0x18 };
 
 static const struct token strange = {.random = {1, 2, 3, 4, 5}, .fence = 1699999999000000};
 
-/* A watchdog's first renewal of a hold that the masters `granted` confirmed, and 0 did not. */
+/* Returns the token of a hold that masters 1 to 4 granted. Master 0 answered `vote`. */
 static struct token hold_unheard_by_0(enum vote vote)
 {
     begin_five();

@@ -20,7 +20,7 @@ enum { STAMP = sizeof("2026-11-21T10:00:00.123Z") - 1, LINE_MAX = 4096 };
 static int reader = -1;
 static char got[1 << 17];
 
-/* stderr becomes a pipe of this test's. */
+/* Replaces stderr by a pipe of this test. */
 static void catch_stderr(void)
 {
     int ends[2];
@@ -31,7 +31,7 @@ static void catch_stderr(void)
     fcntl(reader, F_SETFL, O_NONBLOCK);
 }
 
-/* The same numbers in every run. */
+/* Returns the same numbers in every run. */
 static uint32_t random_from(uint32_t *state)
 {
     *state ^= *state << 13;

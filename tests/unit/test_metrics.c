@@ -114,7 +114,8 @@ static void start_world(void)
     metrics_http_routes(world.metrics, routes, sizeof(routes) / sizeof(routes[0]));
 }
 
-/* Five masters of which none answers, one group more, and patterns that are hard to write down. */
+/* Configures five masters without answers, one more group, and patterns that are hard to write
+ * down. */
 static void usual_world(void)
 {
     open_world();
@@ -165,7 +166,7 @@ static const char *render(void)
 
 /* ---- reading a page ---- */
 
-/* The value of the series that is written exactly so, as text; NULL if it is not there. */
+/* Returns the value of the series that is written exactly so, as text, or NULL if there is none. */
 static const char *value_of(const char *series)
 {
     static char value[64];
@@ -199,7 +200,7 @@ static size_t series_with(const char *text)
     return count;
 }
 
-/* promtool says nothing at all about a page without a flaw. */
+/* Expects that promtool prints nothing about a page without a flaw. */
 static void expect_promtool_content(void)
 {
     char said[4096];
@@ -240,7 +241,7 @@ static void answer(enum answer answer, uint16_t policy, int64_t waited_us)
     metrics_answered(world.metrics, &effect);
 }
 
-/* Every counting function, with every value that it can be given. */
+/* Calls every counting function, with every value that it can be given. */
 static void make_traffic(void)
 {
     static const enum answer decided[] = {ANSWER_GRANTED, ANSWER_LOCK_HELD,

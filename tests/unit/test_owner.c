@@ -235,8 +235,8 @@ Test(owner, what_was_released_elsewhere_is_not_refused_here_for_its_validity)
 
 /* ---- adopted elsewhere ----------------------------------------------------------------------- */
 
-/* The votes of an adoption may be older than they look: the token was released after them, and the
- * key granted here. */
+/* Grants the key during an adoption. The adoption's votes are older than that: the token was
+ * released after them. */
 static void grant_while_adopting(uint64_t fence)
 {
     struct token token = old_token;
@@ -268,7 +268,7 @@ Test(owner, an_adoption_without_numbers_does_not_take_what_was_granted_here_afte
     grant_while_adopting(0);
 }
 
-/* All masters restart with their data, in another epoch. No earlier lease counts there. */
+/* Restarts all masters with their data, in another epoch. No earlier lease counts there. */
 static void all_restart(void)
 {
     for (uint8_t m = 0; m < 5; m++)

@@ -24,7 +24,7 @@ static void ask(uint32_t request, enum mode mode, int64_t wait_ms)
     acquire_as(request, "k", .mode = mode, .wait_ms = wait_ms);
 }
 
-/* All grant it, with this number. */
+/* Lets all masters grant it, with this number. */
 static struct token grant(uint32_t request, uint64_t fence)
 {
     reply_with(OP_ACQUIRE, ALL, (struct event_reply){.vote = VOTE_YES, .fence = fence});
@@ -40,7 +40,7 @@ static struct token read_now(uint32_t request)
     return grant(request, PROPOSAL);
 }
 
-/* A quorum refuses the latest attempt, the others are undone. */
+/* Lets a quorum refuse the latest attempt. The other masters undo it. */
 static void refuse(enum mode mode, uint32_t readers)
 {
     reply_with(OP_ACQUIRE, FIRST,
@@ -412,7 +412,8 @@ Test(readers, r19_a_read_carries_what_is_stored_and_the_largest_is_raised)
     cr_assert_eq(rig.answer.hold.token.fence, (uint64_t)PROPOSAL);
 }
 
-/* A PUT of a token that this agent does not know: whether it was a write's, masters tell. */
+/* Answers a PUT of a token that this agent does not know. The masters say whether it was a
+ * write's. */
 static void adopt(enum mode mode, uint64_t fence)
 {
     reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = fence, .mode = mode});
@@ -517,7 +518,7 @@ Test(readers, c4_a_token_of_which_no_master_says_anything_is_not_called_wrong_be
     cr_assert(is_listed("k"));
 }
 
-/* One round may be in flight, and another key has it. */
+/* Lets one round be in flight at most, and gives it to another key. */
 static void begin_with_one_place(void)
 {
     rig.config.rounds_min = rig.config.rounds_max = 1;

@@ -210,7 +210,8 @@ Test(loss, a_lost_connection_alone_keeps_the_epoch)
     end(&one);
 }
 
-/* R3: silence ends a connection; nothing else waits for it. */
+/* Returns how often the server's clock was read. Tests below are about R3: silence ends a
+ * connection, and nothing else waits for it. */
 static unsigned times_read(struct server *server)
 {
     const char *says = strstr(ask(server, "INFO commandstats"), "cmdstat_time:calls=");

@@ -8,7 +8,7 @@ static struct server one;
 static struct sockaddr_in addresses[2];
 static struct addrinfo infos[2];
 
-/* In place of libc's: every name has these two addresses. */
+/* Replaces libc's function: every name has these two addresses. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **list)
 {

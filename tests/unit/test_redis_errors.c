@@ -47,7 +47,7 @@ Test(errors, scripts_are_loaded_again_after_a_connection_that_ended_meanwhile)
     end(&one);
 }
 
-/* An error refuses, is counted, and leaves the master up. */
+/* Expects that an error refuses, is counted, and leaves the master up. */
 static void assert_refused(enum op op, struct send_item item, enum redis_outcome outcome)
 {
     unsigned before = rig.outcomes[outcome];
@@ -111,8 +111,7 @@ Test(errors, misconf_and_noreplicas_and_readonly_refuse)
     end(&one);
 }
 
-/* An error that marks the master: refused, down with its reason, up again on the same connection
- * in the same epoch. */
+/* Expects an error that marks the master: refused, and down with its reason. */
 static void assert_marked(struct send_item item, enum redis_outcome outcome, const char *reason)
 {
     unsigned downs = count_of(EVENT_MASTER_DOWN, 0);

@@ -80,7 +80,7 @@ Test(redis_guard, d5_3_a_guard_from_the_future_ends_in_time)
 
 static int64_t wall_ahead_s; /* lead of the faked wall clock over the real one */
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int failed = (int)syscall(SYS_clock_gettime, clock, now);
@@ -193,8 +193,8 @@ static unsigned place_of_reply(uint32_t slot)
     return i;
 }
 
-/* R7: the core counts a vote for the epoch that it knows of. So it must learn of the new one
- * first. */
+/* Expects that the core learns of a new epoch before the vote (R7). The core counts a vote for the
+ * epoch that it knows of. */
 static void expect_epoch_first(uint16_t *epoch)
 {
     struct send_item item = item_of("k", 1, BIG);

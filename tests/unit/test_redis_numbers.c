@@ -21,7 +21,7 @@ static redisReply *run(unsigned count, const char *const *words)
     return reply;
 }
 
-/* A master that votes, and has nothing else. */
+/* Makes a master that votes, and has nothing else. */
 static void vote(void)
 {
     ask(&one, "FLUSHALL");
@@ -81,7 +81,7 @@ static redisReply *take(const struct way *way, const char *retention, uint64_t p
     return run(count, words);
 }
 
-/* The granted number. */
+/* Returns the granted number. */
 static uint64_t granted(const struct way *way, uint64_t proposed, const char *known)
 {
     redisReply *reply = take(way, "3600000", proposed, known);
@@ -225,7 +225,7 @@ Test(numbers, d5_3_a_vote_that_the_agent_does_not_know_is_none)
     end(&one);
 }
 
-/* A vote with the replication id that the server has now. */
+/* Makes a vote with the replication id that the server has now. */
 static void vote_with_replid(char known[100])
 {
     vote();
@@ -235,7 +235,8 @@ static void vote_with_replid(char known[100])
     ask(&one, "SET lockagent:votes %s", known);
 }
 
-/* It was another one's replica, and is a master again, all in one run: its vote came along. */
+/* Makes the master follow another one, and be a master again, all in one run. Its vote survives
+ * that. */
 static void follow_another(void)
 {
     ask(&one, "REPLICAOF 127.0.0.1 1");

@@ -12,7 +12,7 @@ static struct send_item by_other(struct send_item item)
     return item;
 }
 
-/* A hold of item_of("k", 1, BIG), by its own agent. */
+/* Begins with a hold of item_of("k", 1, BIG), by its own agent. */
 static void begin_held(void)
 {
     begin(&one, NULL);

@@ -317,7 +317,7 @@ Test(readers_scripts, r19_each_read_is_given_its_number)
 
 /* ---- turns (R18) ---- */
 
-/* It waits: with a ticket of this number. */
+/* Asks as a waiter, with a ticket of this number. */
 static struct record asks(uint8_t token, enum mode mode, unsigned number)
 {
     struct send_item item = entry(token, mode, BIG);

@@ -67,7 +67,7 @@ Test(replies, an_unknown_error_is_unknown_to_every_command)
                       redis_outcome_name(outcome));
 }
 
-/* As a reply to `count` items, given to the room as its connection would. */
+/* Gives the room a reply to `count` items as its connection would. */
 static uint32_t hear(enum op op, unsigned count, const redisReply *reply)
 {
     struct command *command = command_new(&rig.redis->pool, operations_heard, (uint16_t)count);

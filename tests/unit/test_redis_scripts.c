@@ -502,7 +502,7 @@ static struct send_item of_kind(unsigned kind, uint8_t token)
     return item;
 }
 
-/* Neither the key nor the number of the next grant. */
+/* Expects that neither the key nor the number of the next grant is created. */
 static void expect_nothing(enum op op, unsigned kind, int64_t clock_ms, uint32_t left_ms)
 {
     struct send_item item = of_kind(kind, 1);

@@ -135,7 +135,7 @@ Test(redis_tables, a_channel_that_was_never_added_is_not_taken)
     channels_free(&channels);
 }
 
-/* Every other one takes its own channel out. */
+/* Takes out the own channel at every other call. */
 static void act(void *arg, const struct channel *channel)
 {
     cr_assert_eq(arg, &channels);

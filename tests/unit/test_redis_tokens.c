@@ -24,7 +24,7 @@ static struct send_item fair(struct send_item item)
     return item;
 }
 
-/* Token 1 asks for keys of a token with one different digit. */
+/* Lets token 1 ask for keys of a token with one different digit. */
 static void expect_refusals(const char *value)
 {
     struct send_item item = item_of("k", 1, BIG);

@@ -313,7 +313,8 @@ Test(renew, r7_a_master_in_a_new_epoch_has_confirmed_nothing)
     expect_nothing();
 }
 
-/* A lease of 10 s at 2.1 s, which request 1 renews for 2 s. The last master forgot its key. */
+/* Begins with a lease of 10 s. At 2.1 s request 1 renews it for 2 s. The last master forgot its
+ * key. */
 static struct token renew_for_less_where_one_forgot(void)
 {
     begin_five();

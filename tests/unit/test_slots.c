@@ -17,7 +17,7 @@ static unsigned slot_sent(enum op op)
     return rig.sent[op].token.permit - 1u;
 }
 
-/* A quorum refuses the slot that was asked for, and says which are taken. */
+/* Lets a quorum refuse the slot that was asked for. It reports the taken slots. */
 static void refuse(slot_set taken, int64_t pttl_ms)
 {
     expect_send(OP_ACQUIRE, ALL);
@@ -27,7 +27,7 @@ static void refuse(slot_set taken, int64_t pttl_ms)
             .vote = VOTE_TAKEN, .pttl_ms = pttl_ms, .taken = taken, .holder = text("other")});
 }
 
-/* These masters publish that a slot of "k" is free. */
+/* Lets these masters publish that a slot of "k" is free. */
 static void hear_released(unsigned slot, master_set masters, uint32_t agents)
 {
     for (uint8_t m = 0; m < 5; m++) {

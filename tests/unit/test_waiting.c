@@ -289,8 +289,8 @@ Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* One round trip is 4 to 5 ms, and ten agents wait. So many are named by a message, and by a
- * refusal. */
+/* Expects the spread of attempts of ten agents with a round trip of 4 to 5 ms. A message and a
+ * refusal name so many agents. */
 static void expect_spread(uint32_t by_message, uint32_t by_refusal)
 {
     int64_t longest_us = 0, shortest_us = INT64_MAX;
@@ -479,7 +479,7 @@ Test(messages, r9_the_subscription_ends_with_the_last_waiter)
 
 /* ---- hand-over ------------------------------------------------------------------------------- */
 
-/* "k" is held here, and requests 1, 2, ... wait for it. */
+/* Begins with a hold of "k" here, for which requests 1, 2, ... wait. */
 static struct token begin_handing(uint32_t handover_max, uint32_t waiters)
 {
     prepare(5);
@@ -730,7 +730,7 @@ static void learn_round_trip(void)
     }
 }
 
-/* The contender's attempt finds that another agent has the key. */
+/* Lets the contender's attempt find that another agent has the key. */
 static void come_second(void)
 {
     expect_send(OP_ACQUIRE, ALL);
@@ -739,7 +739,8 @@ static void come_second(void)
     expect_send(OP_RELEASE, 0x18);
 }
 
-/* One of three agents that wait for "k" all the time has had its turn; its requests 3 to 6 wait. */
+/* Begins as one of three agents that wait for "k" all the time. This one has had its turn, and its
+ * requests 3 to 6 wait. */
 static void begin_behind_others(void)
 {
     struct token token = begin_handing(2, 6);
@@ -754,7 +755,8 @@ static void begin_behind_others(void)
     learn_round_trip();
 }
 
-/* The turn of another agent ends: how long this one waits until it tries, and comes second. */
+/* Ends the turn of another agent. Returns how long this one waits until it tries, and comes
+ * second. */
 static int64_t pause_after_message_us(uint32_t agents)
 {
     channel("k", EVENT_MESSAGE, 0x07, agents);
