@@ -473,7 +473,7 @@ struct reply {
     int status; /* 0: closed without a reply; -1: none in time */
     char head[16384], body[262144];
     size_t body_len;
-    bool closed; /* the connection ended behind it */
+    bool closed; /* the connection ended after the reply */
     json_t *json;
 };
 static struct reply reply;

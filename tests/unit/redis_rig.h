@@ -177,7 +177,7 @@ static struct rig {
     bool stopped;
     unsigned resend; /* replies that are answered by another send, from within the sink */
     uint32_t next_slot;
-    int64_t clock_ms;  /* what commands say of the masters' clocks (R5); 0: nothing */
+    int64_t clock_ms;  /* the masters' clocks in commands (R5); 0: none */
     unsigned expected; /* replies */
 } rig;
 

@@ -100,7 +100,7 @@ Test(acquire, held_by_another_with_its_label_and_the_time_that_it_has)
     cr_assert(memcmp(rig.answer.holder.at, "other", 5) == 0);
     cr_assert_geq(rig.answer.retry_after_ms, 690);
     cr_assert_leq(rig.answer.retry_after_ms, 700);
-    expect_send(OP_RELEASE, 0x18); /* R5: all but those that answered held */
+    expect_send(OP_RELEASE, 0x18); /* R5: all masters that have not refused */
 }
 
 /* D5.3: a guarded master does not vote. The answer names such masters, the time that is left, and
@@ -396,8 +396,8 @@ Test(acquire, a_full_table_says_so)
     expect_nothing();
 }
 
-/* A place that is left within a step is free only after it, and a step may leave many: there are
- * enough. */
+/* A table entry that is freed within a step is available only after it. One step may free many:
+ * there are enough. */
 Test(acquire, many_attempts_may_fail_in_one_step_of_a_small_table)
 {
     static const char *const keys[] = {"a", "b", "c", "d"};
@@ -504,7 +504,7 @@ Test(acquire, r12_a_grant_without_a_number_is_no_vote)
     expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
     expect_trace(TRACE_FOREIGN);
     cr_assert(rig.trace.spoiled);
-    expect_send(OP_RELEASE, ALL); /* its key may be there all the same */
+    expect_send(OP_RELEASE, ALL); /* its key may still be there */
 }
 
 /* 409 is for a lock that has a holder. */

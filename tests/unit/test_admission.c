@@ -432,7 +432,7 @@ Test(admission, r16_what_times_out_of_masters_that_answer_halves_the_limit)
     cr_assert_eq(rounds()->limit, 8);
 }
 
-/* Two of five are down: the first that says no decides the round, and that is an answer. */
+/* Two of five are down. The first refusal decides the round, and that is an answer. */
 Test(admission, r16_a_minority_that_is_down_is_no_outage)
 {
     begin_with_rounds(2, 16);
@@ -481,7 +481,7 @@ Test(admission, r16_masters_that_are_far_are_not_slow)
     cr_assert_gt(rounds()->limit, 4);
 }
 
-/* Callers come for as long as this is called: of so many keys, each for itself. */
+/* Lets callers come at each call, for so many keys, each for itself. */
 static void keep_asking(void)
 {
     static uint32_t next;

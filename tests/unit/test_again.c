@@ -54,7 +54,7 @@ Test(again, d3_r11_a_quorum_confirms_it_first)
     cr_assert_eq(valid_until_us(), 3000000 + 10000000 - 102000);
 }
 
-/* It asks for the lock on other terms: those of the hold stay. */
+/* The owner asks for the lock on other terms. The terms of the hold stay. */
 Test(again, r11_the_terms_stay)
 {
     begin_owned();
@@ -82,7 +82,7 @@ Test(again, d3_r11_a_round_that_was_out_does_not_count)
     cr_assert_eq(rig.answer.hold.count, 2);
 }
 
-/* No quorum says anything: that is no loss, and nothing is counted. */
+/* No quorum answers: that is no loss, and nothing is counted. */
 Test(again, d3_r11_without_a_quorum_nothing_is_counted)
 {
     struct token token = begin_owned();
@@ -169,7 +169,7 @@ Test(again, r9_an_owner_keeps_its_place)
     expect_answer(1, ANSWER_GRANTED);
 }
 
-/* R9, order fair: and it takes the ticket of the first of them, for it has none. */
+/* R9, order fair: it takes the ticket of the first waiter, because it has none. */
 Test(again, r9_an_owner_takes_the_ticket_of_the_one_that_it_stands_before)
 {
     prepare(5);
@@ -190,7 +190,7 @@ Test(again, r9_an_owner_takes_the_ticket_of_the_one_that_it_stands_before)
     expect_answer(1, ANSWER_GRANTED);
 }
 
-/* R9: a repeat that takes the place of a waiter is as old as that one. */
+/* R9: a repeat that replaces a waiter is as old as that waiter. */
 Test(again, r9_an_owner_does_not_pass_the_repeat_of_an_older_waiter)
 {
     struct token token = begin_owned();
@@ -335,7 +335,7 @@ Test(again, r9_a_refusal_asks_for_the_hold_that_refuses)
     expect_answer(3, ANSWER_GRANTED);
 }
 
-/* A lease that its caller renews ends when its caller says so. */
+/* A lease that its caller renews ends when its caller wants. */
 Test(again, r9_a_refusal_extends_no_plain_lease)
 {
     prepare(5);

@@ -1,7 +1,8 @@
 /* Reports that the core believes only once masters agree, and takes back if they do not. */
 #include "core_rig.h"
 
-/* R5, R12: in the second phase `foreign` is said of the fence key, and the lock is there. */
+/* R5, R12: in the second phase a master reports `foreign` for the fence key, and the lock is
+ * there. */
 Test(agreement, r12_a_raise_answered_foreign_is_undone)
 {
     begin_five();
@@ -14,7 +15,7 @@ Test(agreement, r12_a_raise_answered_foreign_is_undone)
     expect_send(OP_RAISE, 0x06);
     at_ms(2), reply(OP_RAISE, 0x06, VOTE_FOREIGN);
     at_ms(200);
-    expect_send(OP_RELEASE, ALL); /* those that said so too */
+    expect_send(OP_RELEASE, ALL); /* also to the masters that reported `foreign` */
 }
 
 /* R7: a PUT that no quorum confirmed changes nothing, also not the period of the renewals that
@@ -40,7 +41,7 @@ Test(agreement, r7_the_ttl_of_a_put_counts_only_once_a_quorum_agreed)
     expect_answer(2, ANSWER_RENEWED);
     cr_assert_eq(rig.answer.hold.ttl_ms, 10000);
     cr_assert_eq(valid_until_us(), 5100000 + 10000000 - 102000);
-    at_ms(6000), renew_as(3, "k", token, .ttl_ms = 60000); /* with a quorum it does */
+    at_ms(6000), renew_as(3, "k", token, .ttl_ms = 60000); /* a quorum confirms this one */
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x07, VOTE_YES);
     expect_answer(3, ANSWER_RENEWED);

@@ -109,7 +109,7 @@ static void put_off(void *other)
     times++;
 }
 
-/* Both are due as the loop looks, and each puts the other off: one of them has not rung. */
+/* Both are due as the loop checks, and each puts the other off. So one of them does not ring. */
 Test(alarm, what_is_put_off_as_it_is_due_does_not_ring)
 {
     struct alarm first, second;

@@ -478,7 +478,7 @@ Test(api, readiness, .init = stage_play, .fini = stage_close)
     api_drain(stage.api);
     ask("GET /readyz", "", "");
     expect(503, "");
-    /* the core's to say: it may be no new lock */
+    /* The core decides: it may be no new lock. */
     stage.answer = (struct effect_answer){.answer = ANSWER_DRAINING};
     ask("POST /locks/k", "", "");
     expect(503, "draining");

@@ -277,7 +277,7 @@ Test(connections, slow_headers_end_in_time, .init = short_header_time, .fini = s
     caller_say(fd, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n" FORM
                    "Content-Length: 60000\r\n\r\n");
     drip(fd, "x");
-    fd = caller_open(API); /* says nothing at all */
+    fd = caller_open(API); /* sends nothing at all */
     received_len = 0;
     receive(fd);
     expect(408, "request_timeout");

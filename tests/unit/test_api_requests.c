@@ -120,7 +120,8 @@ Test(requests, keys_over_http, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "key")), stage.last_key);
 }
 
-/* R11: as a grant, but with 200 and the count; if it is not delivered, it is counted down. */
+/* R11: the answer is that of a grant, but with 200 and the count. If it is not delivered, the count
+ * falls. */
 Test(requests, reentered, .init = stage_play, .fini = stage_close)
 {
     stage.config->policies[1].core.reentrant = true;

@@ -152,7 +152,7 @@ Test(shares, d9_strangers_have_a_share_of_a_turn, .init = stage_play, .fini = st
     close(probe);
 }
 
-/* D9: health checks have a share of their own, and one that comes later waits for the others. */
+/* D9: health checks have a share of their own. A check that comes later waits for the others. */
 Test(shares, d9_health_checks_have_a_share_of_a_turn, .init = stage_play, .fini = stage_close)
 {
     enum { CHECKS = 20 };
@@ -170,7 +170,7 @@ Test(shares, d9_health_checks_have_a_share_of_a_turn, .init = stage_play, .fini 
     cr_assert(until(count_asking() == 0), "%zu", count_asking());
 }
 
-/* D9: a caller that has paused between two requests of one connection passes those that have
+/* D9: a caller that has paused between two requests of one connection passes callers that have
  * not. */
 Test(shares, d9_who_pauses_passes_the_crowd, .init = stage_play, .fini = stage_close)
 {
@@ -256,7 +256,7 @@ Test(shares, d9_a_refusal_waits_for_its_turn, .init = stage_play, .fini = stage_
     start_crowd(fds, STRANGERS);
     for (int i = 0; i < BAD; i++) {
         say_together(&refused[i], 1, bad[i].request);
-        shutdown(refused[i], SHUT_WR); /* it is answered all the same */
+        shutdown(refused[i], SHUT_WR); /* it is still answered */
     }
     while (stage.submitted < STRANGERS / 2)
         turn();
@@ -431,8 +431,8 @@ Test(shares, d9_callers_that_pause_make_room_if_no_crowd_does, .init = stage_of_
     cr_assert(was_in_time, "the last caller came in after a second");
 }
 
-/* D9: no connection has been idle for long as the free ones become few. So silent ones are closed
- * when they have had their time, and not the one that has asked. */
+/* D9: no connection has been idle for long as the free ones become few. So silent connections are
+ * closed when they have had their time. The connection that has asked stays. */
 Test(shares, d9_who_asks_stays_while_silent_callers_have_their_time, .init = stage_of_few,
      .fini = stage_close)
 {

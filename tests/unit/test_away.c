@@ -196,7 +196,7 @@ Test(away, a_denial_does_not_count_when_the_lease_is_over)
     at_us(LATE_US), renew(30, "k", token);
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x06, VOTE_TAKEN);
-    expect_nothing(); /* three have not said no */
+    expect_nothing(); /* fewer than three have denied */
     reply(OP_RENEW, 0x18, VOTE_YES);
     expect_nothing();
     cr_assert(is_listed("k"));
@@ -225,7 +225,7 @@ Test(away, nothing_is_repaired_before_a_quorum_has_shown_that_it_goes_on)
 {
     begin_hold();
     at_ms(9000), renewal(0x1e, 0);
-    at_ms(10300), renewal(0x1e, 0x01); /* the last quorum was of before */
+    at_ms(10300), renewal(0x1e, 0x01); /* the last quorum was before that */
     at_ms(10352), renewal(0x1e, 0x01); /* sent 250 ms after it was over: a release's time */
     at_ms(10353), repair(0x01, VOTE_REPAIRED);
 }

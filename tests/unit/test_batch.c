@@ -133,7 +133,7 @@ Test(batch, r7_each_lock_is_timed_by_its_own_lease)
     const struct record *call = renewed_in_one_call(3, keys, tokens);
     says(call, 0, VOTE_YES), says(call, 1, VOTE_YES), says(call, 2, VOTE_YES);
     at_ms(510), all_say(0x07);
-    /* 1 % and 2 ms of drift, and lost is said 5 ms before the end */
+    /* The drift is 1 % and 2 ms, and `lost` is reported 5 ms before the end. */
     const int64_t lost_ms[] = {500 + 3000 - 32 - 5, 500 + 1000 - 12 - 5, 500 + 2000 - 22 - 5};
     cr_assert_eq(core_next_deadline(rig.core).us, rig.epoch_us + lost_ms[1] * 1000);
     for (unsigned i = 0; i < 3; i++)

@@ -335,7 +335,7 @@ Test(retry, d3_nobody_was_told)
     expect_answer(3, ANSWER_GRANTED);
 }
 
-/* The older one waits: the newer one takes its place, in the queue as well as before the
+/* The older request waits. The newer one replaces it, in the queue as well as before the
  * masters. */
 Test(retry, d3_takes_over_the_wait)
 {
@@ -362,7 +362,7 @@ Test(retry, d3_takes_over_the_wait)
     cr_assert(is_listed("k"));
 }
 
-/* DELETE takes it in the token's place, and then it is used up: a copy of the POST that comes late
+/* DELETE accepts the key instead of the token, and then the key is used up: a late copy of the POST
  * gets nothing. */
 Test(retry, d3_a_release_uses_it_up)
 {
@@ -388,7 +388,7 @@ Test(retry, d3_a_release_uses_it_up)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* So does a DELETE by token. */
+/* A DELETE by token uses it up as well. */
 Test(retry, d3_a_release_by_token_uses_it_up)
 {
     begin_five();
@@ -430,8 +430,8 @@ Test(retry, d3_a_release_before_the_grant)
     cr_assert_not(is_listed("out"));
 }
 
-/* R6: as many are remembered as locks may be held. They take no lock, and end no debt: only the
- * oldest of them is forgotten. */
+/* R6: as many used-up keys are remembered as locks may be held. They take no lock, and end no debt:
+ * only the oldest of them is forgotten. */
 Test(retry, d3_what_is_used_up_makes_room_for_debts)
 {
     const char *const names[] = {"a", "b", "c", "d"};
@@ -461,7 +461,7 @@ Test(retry, d3_what_is_used_up_makes_room_for_debts)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* A second DELETE of a key renews its time, and the one that is older then is forgotten first. */
+/* A second DELETE of a key renews its time. The key that is older then is forgotten first. */
 Test(retry, d3_the_last_use_counts)
 {
     prepare(5);

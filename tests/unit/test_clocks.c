@@ -150,7 +150,7 @@ static void lose_with_the_third_gain(master_set all)
     expect_lost(REASON_CLOCK_STOPPED);
 }
 
-/* R14: N - Q + 1 masters that kept time leave no quorum to others. That are two of four masters,
+/* R14: N - Q + 1 masters that kept time leave no quorum to others. These are two of four masters,
  * and one of a multilock. */
 Test(clocks, r14_two_of_four_that_keep_time_are_enough)
 {
@@ -278,8 +278,8 @@ Test(clocks, r14_an_adoption_that_was_sent_before_is_asked_again)
     cr_assert_eq(listed_until_us("k"), 110000 + 10000000 - 102000);
 }
 
-/* D3.4: a quorum that has one and the same other number says *no*. Masters 0 and 1 gave that
- * number to the first question only. */
+/* D3.4: a quorum with one and the same other number is a no. Masters 0 and 1 gave that number to
+ * the first question only. */
 Test(clocks, r14_other_numbers_that_an_adoption_heard_before_are_forgotten)
 {
     static const struct token token = {.random = {1}, .fence = 1699999999000000};
@@ -299,7 +299,7 @@ Test(clocks, r14_other_numbers_that_an_adoption_heard_before_are_forgotten)
 }
 
 /* R14: master 3 voted before its clock jumped. So its lease ends earlier than its late vote
- * says. */
+ * suggests. */
 Test(clocks, r14_a_late_vote_of_before_confirms_no_lease)
 {
     begin_five();

@@ -452,7 +452,7 @@ Test(config, the_policies_that_the_sample_file_shows_are_good)
     free(file);
 }
 
-/* The sample shows the defaults and nothing else: but for its one policy it is the minimal file. */
+/* The sample shows the defaults and nothing more. Without its one policy it is the minimal file. */
 Test(config, the_sample_file_changes_nothing)
 {
     enter("config");

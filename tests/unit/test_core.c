@@ -258,7 +258,7 @@ Test(adoption, a_release_of_the_same_token_ends_it)
 Test(found, an_adopted_hold_that_expired_released_what_an_earlier_agent_had_promised)
 {
     begin_five();
-    /* which was granted for longer, before the restart */
+    /* The token was granted for longer, before the restart. */
     at_ms(0), renew_as(1, "k", old_token, .ttl_ms = 2000);
     expect_send(OP_ADOPT, ALL);
     reply(OP_ADOPT, ALL, VOTE_YES);
@@ -351,7 +351,7 @@ Test(found, a_second_copy_of_an_old_denial_took_the_lock)
     at_ms(3000), renew(1, "k", token);
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x1e, VOTE_YES);
-    reply(OP_RENEW, 0x01, VOTE_ABSENT); /* one of five says no */
+    reply(OP_RENEW, 0x01, VOTE_ABSENT); /* one of five denies it */
     expect_answer(1, ANSWER_RENEWED);
     at_ms(3001), rig.sent[OP_REPAIR].ref = old, reply(OP_REPAIR, 0x18, VOTE_TAKEN);
     expect_nothing();
@@ -417,7 +417,8 @@ static enum key_state read_with(uint8_t masters, uint8_t have, uint8_t lack)
     return rig.answer.state;
 }
 
-/* Free: a quorum has no key. Held: those that have none, and those that say nothing, are none. */
+/* Free: a quorum has no key. Held: masters without the key, and masters without an answer, do not
+ * count. */
 Test(read, every_count_of_masters_that_have_the_key)
 {
     for (uint8_t masters = 1; masters <= 5; masters++) {

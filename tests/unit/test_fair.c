@@ -95,7 +95,7 @@ Test(fair, r9_a_number_is_the_time_of_coming)
     cr_assert_not(shown(OP_HANDOVER)->fresh);
 }
 
-/* D3.5: a repeat that takes the place of a waiter has its ticket too. */
+/* D3.5: a repeat that replaces a waiter has its ticket too. */
 Test(fair, r9_a_repeat_keeps_the_ticket_of_the_request_before)
 {
     begin_fair();
@@ -124,7 +124,7 @@ Test(fair, r9_a_split_vote_costs_nobody_the_place)
     refuse(OP_ACQUIRE, 0x1c, shown(OP_ACQUIRE)->number);
     expect_undone_with_ticket(OP_ACQUIRE, 0x03);
     reply(OP_RELEASE, 0x01, VOTE_YES);
-    /* asked again, perhaps behind the next attempt: that one shows it */
+    /* It is asked again, perhaps after the next attempt. That attempt shows the ticket. */
     reply(OP_RELEASE, 0x02, VOTE_NOT_RUN);
     expect_send(OP_RELEASE, 0x02);
     cr_assert_eq(shown(OP_RELEASE)->agent, 0u);
@@ -368,8 +368,7 @@ Test(fair, r9_who_does_not_wait_has_no_ticket)
     expect_nothing();
 }
 
-/* Masters on which it is another agent's turn delete the key: the holder has released it all the
- * same. */
+/* Masters on which it is another agent's turn delete the key: the holder has released it anyway. */
 Test(fair, r9_a_hand_over_that_is_refused_is_a_release)
 {
     begin_fair();

@@ -46,7 +46,7 @@ Test(interplay, r7_a_master_that_was_not_heard_is_repaired_only_with_proof)
 {
     struct token token = hold_unheard_by_0(VOTE_UNKNOWN);
     at_ms(1000), renewal(token, 0x1e, 0x01);
-    at_ms(1249), renewal(token, 0x1e, 0x01); /* sent before a release of then was decided */
+    at_ms(1249), renewal(token, 0x1e, 0x01); /* sent before a release of that time was decided */
     at_ms(2500), renewal(token, 0x1e, 0x01); /* sent after that: the proof */
     at_ms(2600), repair_of_0(token, VOTE_REPAIRED);
     at_ms(2700), renewal(token, ALL, 0);
@@ -146,7 +146,7 @@ Test(interplay, r3_a_strangers_release_is_decided_in_time)
     expect_nothing();
 }
 
-/* R3: an agent may know the hold by a longer ttl than the one that has it now. */
+/* R3: an agent may know the hold by a longer ttl than the agent that has it now. */
 Test(interplay, r3_a_release_of_a_long_hold_is_decided_in_time)
 {
     begin_five();
@@ -469,7 +469,8 @@ Test(interplay, r7_a_late_no_to_the_acquire_is_one)
     expect_send(OP_REPAIR, 0x01);
 }
 
-/* R7: nothing shortens, so a shorter ttl does not make those that are silent fewer sooner. */
+/* R7: no renewal shortens a lease. So a shorter ttl does not end the count of silent masters
+ * sooner. */
 Test(interplay, r7_confirmed_counts_the_longest_lease)
 {
     begin_five();
@@ -502,7 +503,7 @@ Test(interplay, d3_a_put_that_meets_a_round_adopts_back_too)
     expect_nothing();
 }
 
-/* Those that denied before are asked again: until they have answered, that says nothing. */
+/* Masters that denied before are asked again. Until they have answered, nothing is known. */
 Test(interplay, d3_an_adoption_back_is_not_lost_by_its_first_bad_answer)
 {
     begin_five();

@@ -26,7 +26,7 @@ static struct stage {
     struct noted_hold holds[8];
     char keys[8][LIMIT_KEY_BYTES + 1];
     size_t count;
-    bool note_again; /* as the agent does: in slots from 0 on */
+    bool note_again; /* like the agent does: in slots from 0 on */
 } stage;
 
 static uint64_t place_of(void *arg, struct text key)
@@ -302,7 +302,8 @@ Test(journal, a_file_that_was_cut_short)
     cr_assert_str_eq(stage.found.discarded, "its header is torn");
 }
 
-/* Also in the middle of the first bytes, and a file of which the kernel kept the size alone. */
+/* The first bytes may be torn in the middle, or the kernel may have kept only the size of the
+ * file. */
 Test(journal, a_torn_header_is_no_foreign_file)
 {
     static const char zeros[CELL];
@@ -321,7 +322,7 @@ Test(journal, a_torn_header_is_no_foreign_file)
     open_it();
 }
 
-/* The bytes of its first write that came, and zeros or nothing behind them. */
+/* The file has the bytes of its first write that came, and zeros or nothing after them. */
 Test(journal, a_header_of_which_a_part_was_written_is_no_foreign_file)
 {
     static const struct {
@@ -411,7 +412,7 @@ Test(journal, a_foreign_file_is_left_alone)
     cr_assert_null(try_open_as(this_boot));
     cr_assert_not_null(strstr(stage.error, "is not a journal of lockagent"), "%s", stage.error);
     cr_assert_eq(size_of_file(), (off_t)sizeof(text));
-    /* Also one that begins as an unwritten journal does. */
+    /* A file that begins like an unwritten journal is one too. */
     cr_assert_eq(truncate(stage.path, 0), 0);
     overwrite(0, "lock\0\0\0\0\0\0\0\0\0\0\0\0and more", 24);
     cr_assert_null(try_open_as(this_boot));

@@ -153,7 +153,7 @@ Test(log, json_values_are_escaped)
     }
 }
 
-/* All bytes, NUL among them, in all places: always one line, always JSON that another parser
+/* All bytes, NUL among them, at all positions: always one line, and always JSON that another parser
  * reads. */
 Test(log, random_bytes_make_one_line_of_valid_json)
 {

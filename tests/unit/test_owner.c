@@ -388,8 +388,8 @@ Test(owner, d3_what_may_have_moved_is_not_released_as_it_ends)
     cr_assert_eq(core_stats(rig.core)->locks_held, 0);
 }
 
-/* The PUT of callers behind one address: the agent has not noticed yet that another one adopted the
- * token. */
+/* The PUT comes from callers behind one address. The agent has not noticed yet that another one
+ * adopted the token. */
 Test(owner, a_put_of_what_another_agent_has_adopts_it_back)
 {
     begin_named();

@@ -229,7 +229,7 @@ Test(readers, r18_so_many_side_by_side_and_no_more)
         expect_send(OP_ACQUIRE, ALL);
     expect_nothing();
     grant(LIMIT_READS - 1, PROPOSAL);
-    expect_send(OP_ACQUIRE, ALL); /* the last one has the place of the first that is decided */
+    expect_send(OP_ACQUIRE, ALL); /* the last one is sent when the first one is decided */
     grant(LIMIT_READS, PROPOSAL);
 }
 
@@ -247,7 +247,7 @@ Test(readers, r18_a_writer_that_does_not_wait_is_refused_by_the_read_that_was_un
     expect_nothing();
 }
 
-/* The writer waits on, and a reader behind it would wait for it. */
+/* The writer waits on. A reader behind it would have to wait for it. */
 Test(readers, r18_a_reader_that_does_not_wait_is_refused_with_a_writer_that_does)
 {
     begin_shared();
@@ -259,7 +259,7 @@ Test(readers, r18_a_reader_that_does_not_wait_is_refused_with_a_writer_that_does
     expect_answer(2, ANSWER_LOCK_HELD);
 }
 
-/* The masters of a quorum count differently: there are as many readers as the least count says. */
+/* The masters of a quorum count differently. The least count is the number of readers. */
 Test(readers, r17_a_refusal_tells_the_least_count_of_readers)
 {
     static const uint32_t counts[] = {4, 2, 3};
@@ -338,8 +338,8 @@ Test(readers, r18_all_that_read_behind_a_writer_begin_as_it_is_released)
     cr_assert_eq(begun, 3, "three readers, and not the writer behind them: %zu", begun);
 }
 
-/* R18: the ticket says that the next one reads. A writer's ticket would keep off readers at
- * other agents. */
+/* R18: the ticket carries the mode of the next one, which reads. A writer's ticket would keep off
+ * readers at other agents. */
 Test(readers, r18_a_release_leaves_the_ticket_of_the_next_one_here_with_its_mode)
 {
     begin_shared();

@@ -289,7 +289,7 @@ Test(errors, a_reply_of_an_unknown_shape_is_unknown)
     redisReply cut = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = parts};
     redisReply unlabelled = {.type = REDIS_REPLY_ARRAY, .elements = 3, .element = parts};
     redisReply foreign = {.type = REDIS_REPLY_STRING, .str = stranger, .len = 7};
-    /* -1 says that there is no expiry, and -2 nothing */
+    /* -1 means no expiry. -2 has no meaning. */
     redisReply *beyond_expiry_parts[] = {&foreign, &minus};
     redisReply beyond_expiry = {
         .type = REDIS_REPLY_ARRAY, .elements = 2, .element = beyond_expiry_parts};

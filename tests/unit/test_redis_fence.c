@@ -195,7 +195,7 @@ static void expect_each(enum op op, const struct send_item items[EACH], enum vot
 }
 
 /* The second of them is not numbered at all. */
-/* As a renewal and a repair do. */
+/* A renewal and a repair do the same. */
 Test(fence, r12_a_second_phase_gives_a_fence_key_without_expiry_one)
 {
     begin(&one, NULL);

@@ -53,7 +53,7 @@ Test(redis_guard, an_unsure_master_is_not_asked_for_new_locks)
     end(&one);
 }
 
-/* D5.5: so is one without memory for its marker. */
+/* D5.5: a master without memory for its marker serves holders too. */
 Test(redis_guard, d5_5_a_master_without_memory_serves_holders)
 {
     server_start(&one, NULL);
@@ -219,7 +219,7 @@ Test(redis_guard, r7_votes_never_come_before_their_epoch)
     RUN_UNTIL(ask_number(&one, "EXISTS", "lockagent:marker") == 1, 3000);
     RUN_UNTIL(view().guarded_ms > 0, 3000);
     epoch = last_of(EVENT_MASTER_UP, 0)->epoch;
-    ask(&one, "HSET lockagent:marker epoch 00000000000000aa"); /* as by another agent */
+    ask(&one, "HSET lockagent:marker epoch 00000000000000aa"); /* like another agent */
     expect_epoch_first(&epoch);
     end(&one);
 }

@@ -55,7 +55,7 @@ static void begin_with_clocks(unsigned count, const int seconds[])
 
 /* ---- clocks ---- */
 
-/* Fewer than most of them are off themselves, and say nothing of this agent. */
+/* A minority of clocks is off itself, and proves nothing about this agent. */
 Test(redis_health, d5_4_most_masters_say_that_this_agents_clock_is_off)
 {
     static const struct {
@@ -81,7 +81,7 @@ Test(redis_health, d5_4_most_masters_say_that_this_agents_clock_is_off)
     }
 }
 
-/* One that does not answer has no word in it, and the others are fewer. */
+/* A master that does not answer has no vote in it, and the others are fewer. */
 Test(redis_health, d5_4_a_clock_that_is_not_known_is_no_witness)
 {
     static const int seconds[] = {7, 7, 7, 0, 0};

@@ -1,5 +1,5 @@
 /* Replies that are made in a line's own memory equal those that hiredis itself makes, in any shape
- * and size. No byte of one is of the one before. */
+ * and size. A reply has no byte of the last one. */
 #include <criterion/criterion.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>

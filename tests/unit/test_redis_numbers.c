@@ -118,7 +118,7 @@ Test(numbers, d5_3_the_usual_case_touches_no_marker)
     end(&one);
 }
 
-/* The agent says beside the vote whether its numbers are above the floor, and up to the top. */
+/* The agent sends with the vote whether its numbers are above the floor, and up to the top. */
 Test(numbers, d5_3_a_vote_tells_whether_the_numbers_are_between_floor_and_top)
 {
     static const struct {
@@ -215,7 +215,7 @@ Test(numbers, d5_3_a_vote_that_the_agent_does_not_know_is_none)
         vote();
         for (unsigned u = 0; u < sizeof(unknown) / sizeof(unknown[0]); u++)
             expect_guarded(&ways[i], unknown[u], -1, -1);
-        ask(&one, "DEL lockagent:votes"); /* its guard is over, and it has not been told */
+        ask(&one, "DEL lockagent:votes"); /* its guard is over, and it does not know that yet */
         expect_guarded(&ways[i], "=" KNOWN, -1, -1);
         ask(&one, "HSET lockagent:marker since 99999999999999");
         expect_guarded(&ways[i], "=" KNOWN, 1, INT64_MAX);
@@ -302,7 +302,7 @@ Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_releas
     end(&one);
 }
 
-/* D3.4: nor if it deletes the key. */
+/* D3.4: the same is true if it deletes the key. */
 Test(numbers, d3_a_master_that_has_followed_another_deletes_and_does_not_know)
 {
     char known[100];
@@ -370,7 +370,7 @@ Test(numbers, d3_a_master_without_a_vote_does_not_know_what_is_released_behind_a
     end(&one);
 }
 
-/* Several locks in one call: one that needs the slow way takes it for itself. */
+/* One call has several locks. A lock that needs the slow way takes it alone. */
 Test(numbers, d5_3_a_call_for_several_locks_minds_floor_and_top)
 {
     begin(&one, NULL);

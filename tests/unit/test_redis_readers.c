@@ -268,7 +268,7 @@ Test(readers_scripts, r12_a_read_keeps_the_fence_key_for_its_retention)
     end(&one);
 }
 
-/* R20: a look says which slots are taken, and when the first of them is free. */
+/* R20: a look reports the taken slots, and when the first of them is free. */
 Test(readers_scripts, r20_a_look_tells_the_shortest_lease)
 {
     begin(&one, NULL);
@@ -419,7 +419,7 @@ Test(readers_scripts, r17_an_entry_whose_expiry_is_refused_is_taken_back)
     end(&one);
 }
 
-/* R22: so it is with a hash. */
+/* R22: the same is true for a hash. */
 Test(readers_scripts, r22_a_hash_whose_expiry_is_refused_is_taken_back)
 {
     begin(&one, NULL);
@@ -434,7 +434,7 @@ Test(readers_scripts, r22_a_hash_whose_expiry_is_refused_is_taken_back)
     end(&one);
 }
 
-/* R20: so that a search tries no slot that is taken, and waits for the first one that ends. */
+/* R20: a search then tries no slot that is taken, and waits for the first one that ends. */
 Test(readers_scripts, r20_a_refusal_says_which_slots_are_taken)
 {
     begin(&one, NULL);

@@ -66,7 +66,7 @@ Test(redisson, a_release_is_told_if_listeners_may_not_be_counted)
     end(&one);
 }
 
-/* R22: a refusal says how many instances listen for the release, this one counted (R9). */
+/* R22: a refusal reports how many instances listen for the release, with this one (R9). */
 Test(redisson, r22_a_refusal_tells_how_many_listen)
 {
     begin(&one, NULL);

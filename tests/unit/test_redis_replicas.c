@@ -71,8 +71,8 @@ Test(redis_replicas, what_too_few_have_is_no_vote)
     end_replicated();
 }
 
-/* R21: a read and a release that come behind an unreplicated write are answered as they are, and
- * are not counted. */
+/* R21: a read and a release that come after an unreplicated write are answered unchanged, and are
+ * not counted. */
 Test(redis_replicas, r21_only_votes_are_counted_as_unreplicated)
 {
     begin_replicated(2);

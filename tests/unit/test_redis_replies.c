@@ -46,7 +46,8 @@ static const char *const unknown_errors[] = {
 };
 enum { UNKNOWN_ERRORS = sizeof(unknown_errors) / sizeof(unknown_errors[0]) };
 
-/* It may have been done, or not: neither a refusal, after which nothing is there, nor a no. */
+/* The command may have been done or not. So the error is no refusal, which proves that nothing is
+ * there, and no denial. */
 Test(replies, an_unknown_error_is_unknown_to_every_command)
 {
     for (unsigned i = 0; i < UNKNOWN_ERRORS; i++) {

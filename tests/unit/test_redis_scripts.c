@@ -329,7 +329,7 @@ Test(scripts, a_key_that_the_acl_refuses_leaves_the_others_to_be_asked_for_alone
     end(&one);
 }
 
-/* R10: the random part as a whole, and nothing but it. */
+/* R10: a release compares the random part as a whole, and nothing more. */
 Test(scripts, release_compares_the_whole_random_part)
 {
     begin(&one, NULL);
@@ -371,7 +371,7 @@ Test(scripts, a_master_without_a_vote_says_for_how_long)
     cr_assert_str_eq(ask(&one, "EXISTS lock:k lockagent:fence:lock:k"), "0");
     cr_assert(guarded_ms() > 1000 && !redis_master(rig.redis, 0, 0).votes);
     cr_assert_eq(redis_master(rig.redis, 0, 0).state, REDIS_GUARDED);
-    /* Holders are served all the same. */
+    /* Holders are still served. */
     cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 1, BIG)).vote, VOTE_REPAIRED);
     cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_RELEASE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
@@ -386,8 +386,8 @@ Test(scripts, a_master_without_a_vote_says_for_how_long)
     end(&one);
 }
 
-/* The vote exists exactly while the master votes, so that an acquire need not count: it comes when
- * the master has been told, and goes with another epoch, and the marker. */
+/* The vote exists exactly while the master votes, so that an acquire need not count. It appears
+ * when the master is told so. It goes with another epoch, and with the marker. */
 Test(scripts, d5_3_the_vote_is_there_while_the_master_votes)
 {
     begin_guarded(/* durable= */ false);

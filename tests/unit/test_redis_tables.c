@@ -103,7 +103,8 @@ Test(redis_tables, a_channel_is_found_by_group_and_name)
 }
 
 /* There was no memory to add it. */
-/* R22: as Redisson calls it: in braces, unless the name has one, in the prefix or behind it. */
+/* R22: the channel's name is Redisson's. It is in braces, unless the name has a brace, in the
+ * prefix or after it. */
 Test(redis_tables, r22_a_channel_of_redisson_has_its_braces)
 {
     static const struct {

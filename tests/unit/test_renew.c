@@ -157,7 +157,7 @@ Test(renew, a_lease_that_its_caller_let_expire_is_lost_at_its_end)
     at_us(988000);
     expect_send(OP_RELEASE, ALL); /* its validity has ended, its keys have not */
     at_us(988001), renew(1, "k", token);
-    expect_send(OP_ADOPT, ALL); /* behind the release: only another agent can have it still (D3) */
+    expect_send(OP_ADOPT, ALL); /* after the release: only another agent can still have it (D3) */
     reply(OP_ADOPT, ALL, VOTE_ABSENT);
     expect_answer(1, ANSWER_LOCK_LOST);
     cr_assert_eq(rig.answer.reason, REASON_EXPIRED);
@@ -256,7 +256,7 @@ Test(renew, r7_masters_that_had_confirmed_and_deny_now_end_it_at_once)
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, 0x03, VOTE_ABSENT);
     expect_nothing();
-    reply(OP_RENEW, 0x04, VOTE_TAKEN); /* three of five have said no */
+    reply(OP_RENEW, 0x04, VOTE_TAKEN); /* three of five have denied it */
     expect_answer(1, ANSWER_LOCK_LOST);
     cr_assert_eq(rig.answer.reason, REASON_TAKEN);
     expect_lost(REASON_TAKEN);
@@ -353,7 +353,7 @@ Test(renew, r7_a_repaired_key_is_not_created_anew_before_its_longer_lease_is_ove
     expect_send(OP_RENEW, ALL);
 }
 
-/* Found by the simulator: a doubled vote that came behind the news of another epoch confirmed a
+/* Found by the simulator: a doubled vote that came after the news of another epoch confirmed a
  * token that was gone. */
 Test(renew, r7_a_doubled_vote_confirms_nothing_in_a_new_epoch)
 {

@@ -144,8 +144,8 @@ Test(resp_scan, what_would_be_too_large_is_refused_at_its_header)
     expect_found("*2\r\n*4094\r\n", 11, RESP_MORE, 0);
 }
 
-/* Exactly so many bytes, headers and ends included, are a reply; one more is not, and neither is
- * a line without end. */
+/* A reply may have exactly so many bytes, headers and ends included. One byte more is refused, and
+ * so is a line without an end. */
 Test(resp_scan, the_bytes_of_one_reply_are_bounded)
 {
     enum { BYTES = RESP_BYTES_MAX + 16 };

@@ -107,7 +107,7 @@ Test(slots, r20_the_next_attempt_is_at_a_slot_that_a_quorum_calls_free)
     acquire(1, "k");
     refuse(/* taken= */ 0xff ^ 0x10, 700);
     cr_assert_neq(slot_sent(OP_ACQUIRE), 4, "with this seed");
-    expect_send(OP_RELEASE, 0x18); /* those that did not say held (R5) */
+    expect_send(OP_RELEASE, 0x18); /* all masters that have not refused (R5) */
     expect_send(OP_ACQUIRE, ALL);
     cr_assert_eq(slot_sent(OP_ACQUIRE), 4);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
@@ -457,12 +457,12 @@ Test(slots, r20_who_does_not_wait_is_asked_for_at_once_also_where_a_retry_is_pla
     refuse(/* taken= */ 7, 5000);
     expect_send(OP_RELEASE, 0x18);
     at_us(rig.now_us + 1);
-    acquire(2, "other"); /* has the only place */
+    acquire(2, "other"); /* takes the only round */
     expect_send(OP_ACQUIRE, ALL);
     struct send_item other = rig.sent[OP_ACQUIRE];
-    at_ms(200); /* it is time to try again, and there is no place (R16) */
+    at_ms(200); /* it is time to try again, and no round is free (R16) */
     expect_nothing();
-    hear_released(2, ALL, 9); /* so it is planned anew */
+    hear_released(2, ALL, 9); /* so it is planned again */
     rig.sent[OP_ACQUIRE] = other;
     reply(OP_ACQUIRE, FIRST, VOTE_YES);
     expect_send(OP_ACQUIRE, ALL);
@@ -495,7 +495,7 @@ Test(slots, r20_who_is_handed_a_slot_no_more_stands_in_line_for_another)
     begin();
     acquire(1, "k");
     struct token token = grant(1);
-    acquire(2, "other"); /* has the only place */
+    acquire(2, "other"); /* takes the only round */
     expect_send(OP_ACQUIRE, ALL);
     acquire_as(3, "k", .wait_ms = 10000);
     cr_assert_eq(core_stats(rig.core)->rounds[0].waiting, 1);

@@ -371,8 +371,8 @@ Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* As two agents meet that both waited for the same lease to end: 10 ms of it are left on some
- * masters, and another one has the other's key already, which is undone at once. */
+/* Two agents meet that both waited for the same lease to end. 10 ms of it are left on some masters.
+ * On another one the other agent has the key already, which is undone at once. */
 Test(messages, r9_the_key_of_another_contender_is_not_waited_for)
 {
     begin_five();
