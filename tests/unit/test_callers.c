@@ -485,7 +485,7 @@ Test(retry, d3_the_last_use_counts)
     expect_send(OP_ACQUIRE, ALL);
 }
 
-/* A used-up request is identified by its key and its whole secret. */
+/* A used-up request is identified by the key of its lock and by its whole secret. */
 Test(retry, d3_another_key_or_secret_is_not_used_up)
 {
     begin_five();

@@ -535,7 +535,7 @@ Test(abundance, each_of_many_tokens_of_one_key_is_known_as_its_own)
         release(1, "k", tokens[i]);
         expect_answer(1, i % 2 == 0 ? ANSWER_NOT_HELD : ANSWER_RELEASE_PENDING);
     }
-    release(1, "other", tokens[0]); /* it does not belong to another key */
+    release(1, "other", tokens[0]); /* the token does not belong to this key */
     expect_send(OP_RELEASE, ALL);
 }
 

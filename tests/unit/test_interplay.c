@@ -129,7 +129,7 @@ Test(interplay, r7_the_proof_waits_for_a_strangers_release)
     at_ms(400), repair_of_0(token, VOTE_REPAIRED);
 }
 
-/* R3: any policy leaves it that time. */
+/* R3: a release has that time under any policy. */
 Test(interplay, r3_a_strangers_release_is_decided_in_time)
 {
     prepare(5);

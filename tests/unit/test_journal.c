@@ -412,7 +412,7 @@ Test(journal, a_foreign_file_is_left_alone)
     cr_assert_null(try_open_as(this_boot));
     cr_assert_not_null(strstr(stage.error, "is not a journal of lockagent"), "%s", stage.error);
     cr_assert_eq(size_of_file(), (off_t)sizeof(text));
-    /* A file that begins like an unwritten journal is one too. */
+    /* A file that only begins like an unwritten journal is refused as well. */
     cr_assert_eq(truncate(stage.path, 0), 0);
     overwrite(0, "lock\0\0\0\0\0\0\0\0\0\0\0\0and more", 24);
     cr_assert_null(try_open_as(this_boot));

@@ -40,7 +40,7 @@ static struct token read_now(uint32_t request)
     return grant(request, PROPOSAL);
 }
 
-/* Lets a quorum refuse the latest attempt. The other masters undo it. */
+/* Lets a quorum refuse the latest attempt. It is undone on the other masters. */
 static void refuse(enum mode mode, uint32_t readers)
 {
     reply_with(OP_ACQUIRE, FIRST,

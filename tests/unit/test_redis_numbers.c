@@ -257,7 +257,8 @@ Test(numbers, r21_a_master_that_has_followed_another_has_no_vote)
     end(&one);
 }
 
-/* Returns the answer to a release that its holder asked for, of a key that is not there. */
+/* Returns true if the script answers `guarded` to a release that its holder asked for, of a key
+ * that is not there. */
 static bool release_is_guarded(enum script_id script)
 {
     bool fair = script == SCRIPT_RELEASE_FAIR, rw = script == SCRIPT_RELEASE_RW;

@@ -409,9 +409,9 @@ static size_t notes(void)
     return count;
 }
 
-/* The process ended between the grant and the mark. A hold is not renewed if no caller may have it.
- * Its keys stay for the validity that the answer would have promised, because the answer may have
- * been sent after all. */
+/* The process ended between the grant and the mark. A hold that perhaps no caller has is not
+ * renewed. Its keys stay for the validity that the answer would have promised, because the answer
+ * may have been sent after all. */
 Test(restore, a_watchdog_hold_that_was_not_delivered_is_not_renewed)
 {
     begin_with_journal();

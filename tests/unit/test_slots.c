@@ -408,7 +408,7 @@ Test(slots, c5_a_hold_whose_slot_a_quorum_calls_free_is_not_shown)
     expect_send(OP_RENEW, ALL);
 }
 
-/* C5: a hold that a read met on its way to the masters says nothing of a later grant. */
+/* C5: the state that a read has met on its way to the masters says nothing of a later grant. */
 Test(slots, c5_a_hold_that_is_newer_than_the_read_is_shown)
 {
     begin_with(2);
