@@ -142,8 +142,7 @@ static uint8_t slot_attempts(const struct lock *lock)
  *
  *   waiters   want to wait. The first of them contends. If a holder at this agent releases the key,
  *             it is handed to the first.
- *   once      want one answer now. They get the result of the attempt that is under way, or cause
- *             one. */
+ *   once      want one answer now. They get the result of the attempt in flight, or cause one. */
 
 struct effect_answer queue_refusal_of_hold(const struct core *core, const struct lock *holder,
                                            enum answer answer)
@@ -221,7 +220,7 @@ static void answer_failure(struct core *core, struct key *key, enum mode mode, b
     }
 }
 
-/* Refuses the waiters. Those with an attempt under way get its result instead. */
+/* Refuses the waiters. Those with an attempt in flight get its result instead. */
 static void refuse_while_draining(struct core *core, struct key *key)
 {
     struct link *next;
@@ -287,7 +286,7 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
     key_release(core, key);
 }
 
-/* Returns true if a request wants the key, and no attempt is under way or planned. */
+/* Returns true if a request wants the key, and no attempt is in flight or planned. */
 static bool is_neglected(const struct core *core, const struct key *key)
 {
     const struct contention *contention = key->contention;
@@ -315,7 +314,8 @@ void queue_attempt_won(struct core *core, struct key *key, const struct lock *lo
 
 enum {
     SMOOTHING = 8,
-    HEARING_US = 1000, /* Time to receive replies that are not read yet: one turn of the loop. */
+    HEARING_US = 1000, /* Time to receive replies that are not read yet: one iteration of the
+                        * loop. */
 };
 
 static void take_random(struct core *core, struct token *token)

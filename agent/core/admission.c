@@ -261,7 +261,7 @@ void admission_decided(struct core *core, const struct lock *lock)
     struct admission *admission = &group->admission;
     const struct round *round = &lock->round;
     bool was_sent = lock->written != 0;
-    /* An agent that stood still cannot measure its masters (R14). */
+    /* An agent that was stopped cannot measure its masters (R14). */
     if (!lock->has_place || !was_sent || core->stalled)
         return;
     int64_t took_us = instant_us_between(round->started, core->now),

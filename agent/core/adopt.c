@@ -7,10 +7,10 @@
  * proves nothing, unless a quorum has it: a master that was not needed for the grant may not know
  * the grant's number. An adoption creates no key.
  *
- * A token is one hold, whichever caller presents it. Masters keep it for the longest lease that
- * any agent asked for. The value on a master names one agent, the owner of the hold there. Each
- * adoption writes its own name. Only the owner renews and repairs the key, and releases it without
- * a request of the holder. Other agents get the reply `moved`.
+ * A token is one hold, for every caller that presents it. Masters keep it for the longest lease
+ * that any agent asked for. The value on a master names one agent, the owner of the hold there.
+ * Each adoption writes its own name. Only the owner renews and repairs the key, and releases it
+ * without a request of the holder. Other agents get the reply `moved`.
  *   1. No other token is granted before the last validity that any agent has reported for this one
  *      is over, unless it was released by DELETE. An earlier agent does not change keys that it
  *      does not own, and an adopted hold runs out at its end and is never released then.
@@ -94,8 +94,8 @@ static void forget_lost(struct core *core, const struct lock *adopted)
     }
 }
 
-/* Ends what this agent has of the key, because a quorum has the adopted token: an attempt here
- * cannot win, and a hold here was released at another agent. */
+/* Ends this agent's attempt or hold of the key, because a quorum has the adopted token: an attempt
+ * here cannot win, and a hold here was released at another agent. */
 static void make_way(struct core *core, struct key *key, const struct lock *adopted)
 {
     CORE_ASSERT(key->references > 0);

@@ -1,5 +1,5 @@
-/* What callers ask for, and what becomes of it as they leave: POST, PUT, DELETE, GET, and the
- * holds of the process before. */
+/* The requests of callers (POST, PUT, DELETE, GET) and how they end, and the holds of the process
+ * before. */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -20,7 +20,7 @@ static struct instant deadline_of(const struct core *core, const struct core_req
 
 /* Begins a round that confirms `lock`, which is held here, for a request of its holder. The request
  * is answered `answer` (REPEATED or REENTERED) when a quorum has confirmed the lock.
- * A repeat counts as an answer under way from when it comes. So the hold is not given back because
+ * A repeat counts as an answer in flight from its arrival. So the hold is not given back because
  * the first answer did not arrive. */
 static void again_asked(struct core *core, struct lock *lock, struct core_request *request,
                         enum answer answer)
@@ -87,14 +87,14 @@ static void again_left(struct core *core, struct core_request *request)
 /* Safe retry (D3): a POST whose answer was lost is asked again with the same idempotency key, and
  * is the same request.
  *
- *   what became of the first one              the second one
+ *   state of the first one                    the second one
  *   waits, or its round is out                takes its place; the first is answered `superseded`
  *   has got the lock                          gets the same answer, as `repeated`, once a quorum
  *                                             has confirmed the token (confirm.c)
  *   has got the lock and lost it              `lock_lost`
- *   nothing, or nobody was there to be told   is the first one
+ *   nothing, or its caller had left           is the first one
  *   was released by DELETE                    `superseded`, for as long as a copy of it may
- *                                             still be under way (wait_ms_max)
+ *                                             still be in flight (wait_ms_max)
  *
  * A hold that was answered several times is given back only when none of the answers was delivered:
  * `answers` counts those that have not failed. */
@@ -154,7 +154,7 @@ static void answer_superseded(struct core *core, struct core_request *request)
                    (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
 }
 
-/* In the queue, and before the masters, the newer request stands where the older one stood. */
+/* Puts the newer request in the place of the older one, in the queue and in its attempt. */
 static void take_place(struct core *core, struct core_request *older, struct core_request *newer)
 {
     CORE_ASSERT(older->key == newer->key && newer->state == REQUEST_BEGUN);
@@ -173,8 +173,8 @@ static void take_place(struct core *core, struct core_request *older, struct cor
     answer_superseded(core, older);
 }
 
-/* D3: what must be the same when a request is asked again with its idempotency key; also after a
- * restart, so the hash has no key. */
+/* Returns a hash of all that must be the same when a request is repeated with its idempotency key
+ * (D3). A request may be repeated after a restart too, so the hash has no key. */
 static uint64_t idempotency_hash(const struct event_acquire *event)
 {
     const int64_t asked[] = {event->ttl_ms, event->wait_ms + event->late_ms, event->max_hold_ms,
@@ -263,7 +263,8 @@ static struct metadata metadata_of(const struct event_acquire *event,
     return metadata;
 }
 
-/* Who asks for what it has already is answered also while the agent drains: that is no new lock. */
+/* Handles a POST. A caller that has the lock already is answered also while the agent drains,
+ * because that is no new lock. */
 void call_acquire(struct core *core, const struct event_acquire *event)
 {
     struct key *key = key_get(core, event->key);
@@ -283,8 +284,9 @@ static bool is_lost(const struct lock *lock)
            (lock->state == LOCK_ENDED && (lock->reason != REASON_NONE || !lock->given_back));
 }
 
-/* D3: what another agent has by now, or the masters still have, may be asked for again, here as
- * at any other agent. What this agent has ended by itself is over here. */
+/* Handles a PUT of a lost lock (D3). If another agent or the masters may still have it, it may be
+ * asked for again, here as at any other agent. A hold that this agent has ended by itself stays
+ * ended. */
 static void renew_lost(struct core *core, struct lock *lock, struct core_request *request,
                        uint32_t ttl_ms, enum renew renew)
 {
@@ -303,7 +305,7 @@ static void renew_lost(struct core *core, struct lock *lock, struct core_request
         request_answer(core, request, refusal);
 }
 
-/* What a PUT of a lock that this agent knows comes to. */
+/* Handles a PUT of a lock that this agent knows. */
 static void renew_known(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
@@ -318,7 +320,7 @@ static void renew_known(struct core *core, struct lock *lock, struct core_reques
     else if (!policy_allows_ttl_of(core, lock, ttl_ms, renew, &refusal))
         request_answer(core, request, refusal);
     else {
-        /* whoever names the token has it; the journal learns of it with the renewal */
+        /* A caller that names the token has it. The journal learns of it with the renewal. */
         lock->delivered = true;
         watchdog_renew(core, lock, request);
     }

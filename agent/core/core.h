@@ -122,7 +122,7 @@ enum event_kind {
 /* `request` is a number below core_config.requests_max that the sender chooses. It is unique among
  * the sender's unanswered requests. Each request is answered by exactly one EFFECT_ANSWER, unless
  * it is cancelled first. A request whose deadline ends in the step that cancels it is still
- * answered, because a step begins with what has expired. */
+ * answered, because a step handles expired timers first. */
 
 /* The parameters of a caller. With the policy's values for those that are not given, they become
  * the terms of the hold. */
@@ -285,7 +285,7 @@ struct send_item {
     /* The agent in the value. ACQUIRE, HANDOVER, REPAIR and ADOPT write it. RAISE, RENEW, REPAIR,
      * and RELEASE unless `asked`, require it. */
     uint32_t agent;
-    /* RELEASE, HANDOVER: the holder asked for it, so it is done whichever agent is in the value
+    /* RELEASE, HANDOVER: the holder asked for it, so any agent's name in the value is accepted
      * (D3.3). READ: this agent has a hold of the key. */
     bool asked;
     bool numbered; /* RELEASE of a hold that is not known here: compares the number as well (C4). */
@@ -454,10 +454,10 @@ struct core *core_init(void *memory, const struct core_config *config);
  * algorithm. */
 void core_set_policies(struct core *core, const struct core_policy *policies, size_t count);
 
-/* Takes one event. First handles what has expired by `event->now`, then the event (R14). Returns
- * true if the event was taken. Returns false if the effects are full, and the event or some of its
- * replies were not taken. Then the caller delivers the effects and calls again with the same event,
- * whose time may be newer. `effects` is emptied first. */
+/* Takes one event. First handles everything that has expired by `event->now`, then the event (R14).
+ * Returns true if the event was taken. Returns false if the effects are full, and the event or some
+ * of its replies were not taken. Then the caller delivers the effects and calls again with the same
+ * event, whose time may be newer. `effects` is emptied first. */
 MUST_CHECK bool core_step(struct core *core, const struct event *event, struct effects *effects);
 
 /* Returns true if EVENT_FLUSH must come before the surroundings rest, best right before they write.

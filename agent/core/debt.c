@@ -1,9 +1,9 @@
 /* Debts: the keys that a failed attempt leaves behind (R5), and the releases that masters are owed
  * (R6).
  *
- * Every release compares the token on the master (R10). So a second release, or a release where the
- * key never was, does no harm. A release that a master has not confirmed stays owed until the lease
- * has run out. It is sent again when the master comes back. */
+ * Every release compares the token on the master (R10). So a second release does no harm, and a
+ * release of a key that never was there does none either. A release that a master has not confirmed
+ * stays owed until the lease has run out. It is sent again when the master comes back. */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -133,7 +133,7 @@ void debt_begun(struct core *core, struct lock *lock, master_set except)
 {
     CORE_ASSERT(list_is_empty(&lock->requests));
     end_owing(core, lock, lock->written & (master_set)~except);
-    /* All rounds still under way are older than the release, and decide nothing. */
+    /* All rounds in flight are older than the release, and decide nothing. */
     lock->round.asked = 0;
     if (MUTANT(UNDO_AFTER_RETRY))
         lock->pending->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);

@@ -60,9 +60,9 @@ static bool guard_same_word(const char *a, const char *b)
 
 /* ---- for the protocol ---- */
 
-/* Returns true if a master before it has the same epoch: the data of one is that of the other.
- * Whichever of them forgot by that, the two count as one master until this one has begun a new
- * epoch. */
+/* Returns true if a master before it has the same epoch: the data of one is that of the other. One
+ * of them forgot by that. It is not known which, so the two count as one master until this one has
+ * begun a new epoch. */
 static bool guard_is_copy(const struct guard *guard, uint8_t index)
 {
     const struct guard_master *master = &guard->masters[index];
@@ -297,7 +297,7 @@ struct witnesses {
     uint64_t top;
 };
 
-/* Returns true if the answer is too old for a guess: an agent that stood still for long may have
+/* Returns true if the answer is too old for a guess: an agent that was stopped for long may have
  * newer answers that it has not read yet. */
 static bool is_of_long_ago(struct instant asked_at, struct instant now)
 {
@@ -477,7 +477,7 @@ static void see_epoch(struct guard *guard, uint8_t index, const char *epoch, str
 }
 
 /* Handles that the vote which an acquire named is gone or has changed: the marker shows why. Until
- * it is read, the known state is kept. Refusals of acquires that were under way come after the
+ * it is read, the known state is kept. Refusals of acquires that were in flight come after the
  * marker's answer. If they cleared its vote, the next acquires would name none, and so on without
  * end. */
 static void see_guarded(struct guard *guard, uint8_t index, struct instant now,

@@ -70,9 +70,9 @@ static size_t pending_bytes_for(const struct core_config *config)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* Places all tables. They remember as many ended locks as there may be locks under way. A freed
- * slot is used again only after the step, and within a step every request begins one lock at most,
- * so these slots are enough. */
+/* Places all tables. They remember as many ended locks as there may be locks that have not ended. A
+ * freed slot is used again only after the step, and within a step every request begins one lock at
+ * most, so these slots are enough. */
 static size_t lay_out_tables(struct core *core, const struct core_config *config, uint8_t *memory)
 {
     struct layout layout = {.at = memory, .size = sizeof(struct core)};

@@ -85,11 +85,11 @@ struct lock *key_exhausted(const struct key *key);
 /* Returns the first lock of the key beside which a lock of this mode and permit (0: of a mutex)
  * cannot be held; NULL: none. */
 struct lock *key_obstacle(const struct key *key, enum mode mode, uint8_t permit);
-/* Returns an attempt that is under way (ACQUIRING, RAISING); NULL: none. */
+/* Returns an attempt that is in flight (ACQUIRING, RAISING); NULL: none. */
 struct lock *key_attempt(const struct key *key);
 /* Returns true if an attempt of this agent decides, or will decide, whether the key can be had. */
 bool key_is_contended(const struct key *key);
-/* Returns the first waiter without an attempt under way; NULL: none. */
+/* Returns the first waiter without an attempt in flight; NULL: none. */
 struct core_request *key_next_waiter(const struct key *key);
 /* Counts a reference: a lock, a request, or a step that is about to change the key. The key has a
  * contention from now on. key_release() ends the reference (debt.c). */
@@ -138,8 +138,8 @@ bool glob_matches(const char *pattern, struct text text);
 
 /* ---- lock.c: the table of locks ---- */
 
-/* Returns a new lock of `key` with the policy's terms and without a token; NULL if locks_max are
- * under way. */
+/* Returns a new lock of `key` with the policy's terms and without a token; NULL if there are
+ * locks_max that have not ended. */
 MUST_CHECK struct lock *lock_new(struct core *core, struct key *key, enum lock_state state,
                                  enum mode mode);
 /* Returns the lock that `ref` names; NULL if it is gone. */
@@ -190,9 +190,9 @@ void used_up_add(struct core *core, const struct key *key, const struct secret *
 /* Asserts what core_check() asserts, for this table. */
 void used_up_check(const struct core *core);
 
-/* ---- lock.c: what the caller of a lock gave beside its terms ---- */
+/* ---- lock.c: the caller's metadata of a lock ---- */
 
-/* Those of the lock; empty where none was given. */
+/* Returns the metadata of the lock; empty if the caller gave none. */
 const struct metadata *lock_metadata(const struct lock *lock);
 /* Copies the caller's metadata, once for each lock. */
 void lock_keep_metadata(struct core *core, struct lock *lock, const struct metadata *metadata);
@@ -241,8 +241,8 @@ void deadline_heard(struct core *core, uint8_t group, uint8_t master,
 
 /* ---- lease.c: the masters that have the key of a hold (R7) ---- */
 
-/* Notes what a vote means for the hold's key. Only the first reply to the latest round counts: a
- * late reply to an earlier round may contradict a newer one. */
+/* Notes the meaning of a vote for the hold's key. Only the first reply to the latest round counts:
+ * a late reply to an earlier round may contradict a newer one. */
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply);
 /* Returns true if the masters that do not deny the token within its lease are fewer than a quorum:
  * it was released elsewhere, or taken. */
@@ -284,7 +284,7 @@ void hold_mend_soon(struct core *core, struct lock *lock);
 void hold_doubted(struct core *core, const struct lock *lock);
 /* Returns the time in us before a failed renewal is tried again. */
 int64_t hold_retry_us(struct core *core, const struct lock *lock);
-/* Sets the lock's timer to the end of its round or of the hold, whichever comes first. */
+/* Sets the lock's timer to the earlier of the ends of its round and of the hold. */
 void hold_arm(struct core *core, struct lock *lock);
 
 /* ---- order.c: the order over all agents (R9) ---- */
@@ -327,7 +327,7 @@ MUST_CHECK struct core_request *wake_next_holder(struct core *core, struct key *
 /* ---- clocks.c: the masters' clocks as witnesses (R14) ---- */
 
 /* Compares a reading of a master's clock with the one before. If the master gained on this agent,
- * leases on it end earlier, holds get shorter by that, and rounds under way are void. */
+ * leases on it end earlier, holds get shorter by that, and rounds in flight are void. */
 void clocks_heard(struct core *core, uint8_t group, uint8_t master,
                   const struct clock_reading *reading);
 
@@ -358,8 +358,8 @@ void debt_master_up(struct core *core, uint8_t group, uint8_t master);
 /* Ends the reference of a lock or a request to the key. */
 void key_release(struct core *core, struct key *key);
 void lock_free(struct core *core, struct lock *lock);
-/* Ends a lock that is under way. If there are too many ended ones, the oldest is freed, first one
- * that owes nothing (R6). */
+/* Ends a lock. If there are too many ended ones, the oldest is freed, first one that owes nothing
+ * (R6). */
 void lock_end(struct core *core, struct lock *lock);
 
 /* ---- requests.c: requests and their answers ---- */
@@ -369,7 +369,7 @@ struct core_request *request_new(struct core *core, uint32_t number, struct key 
 void request_answer(struct core *core, struct core_request *request, struct effect_answer answer);
 /* Frees the request without an answer. */
 void request_forget(struct core *core, struct core_request *request);
-/* Returns the attempt under way for the request, which will be decided soon; NULL: none. */
+/* Returns the attempt in flight for the request, which will be decided soon; NULL: none. */
 struct lock *request_attempt(const struct core_request *request);
 /* Answers every request of the list alike. */
 void requests_answer(struct core *core, struct list *list, enum answer answer, enum reason reason);
@@ -456,7 +456,7 @@ void contend_anew(struct core *core, struct lock *attempt);
 void contend_timer(struct core *core, struct key *key);
 /* Answers a request whose deadline has come. */
 void contend_wait_over(struct core *core, struct core_request *request);
-/* Handles that a request left the queue: unless an attempt is under way or planned, the next one
+/* Handles that a request left the queue: unless an attempt is in flight or planned, the next one
  * contends. */
 void contend_left(struct core *core, struct key *key);
 
@@ -476,14 +476,14 @@ void confirm_counted(struct lock *lock);
 void confirm_answered(struct core *core, struct lock *lock, struct core_request *request,
                       bool is_good);
 /* Handles the end of the hold for such requests. Repeats get `repeats` with the lock's reason.
- * Owners enter the queue of the key, where they contend like any other request. Returns true if
- * there are any; then the caller must call contend_again(). */
+ * Owners enter the queue of the key and contend there like any other request. Returns true if there
+ * are any; then the caller must call contend_again(). */
 MUST_CHECK bool confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeats);
 
 /* ---- release.c: releases ---- */
 
 /* Begins the release of a lock that this agent holds. `request`: the DELETE that it answers, or
- * NULL. `asked`: the holder wants it, so it is done whichever agent is in the value; otherwise only
+ * NULL. `asked`: the holder wants it, so any agent's name in the value is accepted; otherwise only
  * this agent's value is deleted (D3.3). */
 void release_begun(struct core *core, struct lock *lock, struct core_request *request, bool asked);
 /* Begins a DELETE with a token that this agent does not know, or knows as lost for `reason`. That
@@ -499,7 +499,7 @@ void release_timer(struct core *core, struct lock *lock);
 /* ---- watchdog.c: renewals (R7, R8) ---- */
 
 /* Renews for a PUT, or for a POST that has the hold already: begins a round, or waits for the next
- * one if a round is under way. */
+ * one if a round is in flight. */
 void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request);
 void watchdog_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 /* Begins the renewals that are due: a batch of them, or all that are late. */

@@ -1,39 +1,42 @@
-/* Where the key of a hold is, as the masters last said (R7).
+/* The masters that have the key of a hold, by their last replies (R7).
  *
  *   sent    reply                         ends[m]           + slow round     a later round is won
  *     |-------|------- lease + drift --------|---------------------|---------------|----------->
- *       RENEW |  RENEW; no key is a *no*:      RENEW; no key says nothing:   REPAIR: the key is
- *             |  it was deleted, or another    it has run out by itself      created anew, if
- *             |  holder took it                                              nobody else has it
+ *       RENEW |  RENEW; no key is a *no*:      RENEW; no key proves nothing: REPAIR: the key is
+ *             |  it was deleted, or another    it has run out by itself      created anew, if no
+ *             |  holder took it                                              other holder has it
  *
- * A master that confirmed the token counts until its lease may have run out. What it says in
- * between is a definite word, and what it says afterwards is not: whoever was away for longer than
- * the lease comes back without the key, and nobody has taken anything. So from then on it is as one
- * that has not confirmed, also where another holder's key stands there meanwhile.
+ * A master that confirmed the token counts until its lease may have run out. Its replies until then
+ * are definite. A later reply is not: a master that was away for longer than the lease comes back
+ * without the key, although no holder has taken it. So from then on the master counts like one that
+ * has not confirmed, even if it has another holder's key meanwhile.
  *
- * When the lease ends is not known to the microsecond. For a *no*, and before a repair, it ends as
- * late as it can: it began when the reply came, and the master's clock is slow (`ends`). For the
- * count of confirmed masters, which never names one that has no key, it ends as early as it can: it
- * began when the command was sent, and the clock is fast (`early_ms` before that).
+ * The end of the lease is not known to the microsecond. For a *no*, and before a repair, the latest
+ * possible end is used: the lease began when the reply came, and the master's clock is slow
+ * (`ends`). The count of confirmed masters must not include one that has no key. So it uses the
+ * earliest possible end: the lease began when the command was sent, and the clock is fast
+ * (`early_ms` before `ends`).
  *
- * A repair must never bring back what was released at another agent. That has deleted the key on a
- * quorum, and a master that has none now, for whatever reason, may have been of it. So a key that
- * may have stood there is created anew only when the masters have shown that no such release was: a
- * quorum confirmed the token in a round that was sent after the key was gone. Had the release
- * deleted it on this master, then before that; the rest of its quorum did so within the time that a
- * release has for its votes (proof_from()), and two quorums meet: one of ours would have denied.
- * And while any master denies within its lease nothing of that kind is repaired: a definite *no*
- * without a quorum against it may be the beginning of just such a release. When it was gone:
+ * A repair must never bring back a lock that was released at another agent. Such a release deleted
+ * the key on a quorum. A master that has no key now may belong to that quorum. So a key that may
+ * have been there is created anew only when the masters have shown that there was no such release:
+ * a quorum confirmed the token in a round that was sent after the key was gone.
+ *   1. If the release deleted the key on this master, it did so before the key was seen to be gone.
+ *   2. The rest of its quorum deleted the key within the time that a release has for its votes. The
+ *      round was sent after that (proof_from()).
+ *   3. Two quorums have a master in common: one master of the round would have denied the token.
+ * While any master denies within its lease, no such key is repaired: a definite *no* without a
+ * quorum against it may be the beginning of such a release. The time at which the key was gone:
  *
  *   RUN_OUT     the end of the lease that the master confirmed, as above
  *   FORGOTTEN   the moment at which this agent saw the new epoch of the master. If so many masters
- *               forgot that the others are no quorum, nothing could ever be proved. The guard keeps
- *               all other holders away meanwhile. So the key is repaired at once, unless the hold
+ *               forgot that the others are no quorum, no proof can ever come. The guard keeps all
+ *               other holders away meanwhile. So the key is repaired at once, unless the hold
  *               comes out of a journal and no quorum has confirmed it since
- *   MISSING     the moment at which the master said that no key is there
- *   UNHEARD     the key may be there still: no repair. So are all masters of a hold that was
- *               adopted or restored: another agent, or process, has sent what creates the key
- *   UNSENT      there was none: the key is repaired at once */
+ *   MISSING     the moment at which the master replied that no key is there
+ *   UNHEARD     the key may be there still: no repair. All masters of a hold that was adopted or
+ *               restored are UNHEARD: another agent or process has sent a command that creates it
+ *   UNSENT      the key never was there: it is repaired at once */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -50,10 +53,10 @@ static bool is_of_this_epoch(const struct core *core, const struct lock *lock, u
 
 /* The key of a lock at one master. */
 enum standing {
-    UNSENT,  /* Nothing that creates it was sent, or the master has answered that it did not. */
-    UNHEARD, /* Something that creates it was sent, and the master has not said what came of it. */
-    RUNNING, /* The master confirmed the token, and that lease may not be over. */
-    RUN_OUT, /* That lease is over. */
+    UNSENT,    /* Nothing that creates it was sent, or the master has answered that it did not. */
+    UNHEARD,   /* Something that creates it was sent, and its result is not known. */
+    RUNNING,   /* The master confirmed the token, and that lease may not be over. */
+    RUN_OUT,   /* That lease is over. */
     FORGOTTEN, /* The master confirmed the token in another epoch. */
     MISSING,   /* The master said that no key is there, and no lease of before is left. */
 };
@@ -118,14 +121,15 @@ master_set lease_word(const struct core *core, const struct lock *lock, enum wor
     return set;
 }
 
-/* It says that what was sent has not created the key. */
+/* Returns true if the vote says that the command has not created the key. */
 static bool has_written_nothing(enum vote vote)
 {
     return is_denial(word_of(vote)) || vote == VOTE_GUARDED || vote == VOTE_SPOILED ||
            vote == VOTE_LATE || vote == VOTE_REFUSED || vote == VOTE_NOT_SENT;
 }
 
-/* Nothing shortens: what it confirmed before, in this epoch, may be longer. */
+/* Notes that the master confirmed the token. Nothing shortens: an earlier confirmation in this
+ * epoch may be longer. */
 static void confirmed(const struct core *core, struct lock *lock, enum op op, uint8_t m)
 {
     CORE_ASSERT(!instant_before(core->now, lock->round.started));
@@ -150,8 +154,8 @@ static void confirmed(const struct core *core, struct lock *lock, enum op op, ui
     lock->masters[m].early_ms = (uint32_t)((instant_us_between(early, ends) + 999) / 1000);
 }
 
-/* No key is there. Where what creates it had been sent, that is the first word since, and no lease
- * of before is left. */
+/* Notes that no key is there. If a command that creates it had been sent, this is the first reply
+ * since, and no earlier lease is left. */
 static void denied(const struct core *core, struct lock *lock, enum op op, uint8_t m)
 {
     if (op_creates(op) || !set_has(lock->unheard, m))
@@ -163,8 +167,8 @@ static void denied(const struct core *core, struct lock *lock, enum op op, uint8
     lock->masters[m].ends = core->now;
 }
 
-/* Another agent owns the token there, and may release it: then it is as on a master that others
- * have sent what creates the key. */
+/* Notes that another agent owns the token there, and may release it. From then on the master is
+ * like one to which other agents have sent a command that creates the key. */
 static void moved(const struct core *core, struct lock *lock, uint8_t m)
 {
     lock->moved |= set_of(m);
@@ -274,7 +278,7 @@ master_set lease_repairable(const struct core *core, const struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_HELD);
     master_set forgot = forgetful(core, lock);
     bool is_provable = core->groups[lock->group].config.masters - set_size(forgot) >= lock->quorum;
-    /* while this process has had it: else it may have been released before */
+    /* A quorum has confirmed it to this process. Otherwise it may have been released before. */
     bool is_won = lock->won_from.us != 0;
     bool is_denied = denying(core, lock) != 0 && !MUTANT(REPAIR_TOO_EARLY);
     master_set set = 0;
@@ -290,8 +294,9 @@ master_set lease_repairable(const struct core *core, const struct lock *lock)
     return set;
 }
 
-/* When a further round brings a master nearer to being counted: at once where the key is there
- * again, or can be created anew; else when it can prove that it may be. NEVER where none does. */
+/* Returns when a further round brings a master nearer to being counted. That is at once if the key
+ * is there again or can be created anew. Otherwise it is the time from which a round can prove that
+ * the key may be created. Returns NEVER if there is no such master. */
 static struct instant lease_mends_at(const struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -353,7 +358,7 @@ static uint32_t most_gained_ms(const struct core *core, const struct lock *lock)
     return most_ms;
 }
 
-/* The end of the validity that the lease of a master stands for (R4, R15). */
+/* Returns the end of the validity that follows from the lease of a master (R4, R15). */
 static struct instant validity_at(const struct core *core, const struct lock *lock, uint8_t m)
 {
     int64_t delay_us = (int64_t)lock->lock_delay_ms * 1000;
@@ -419,8 +424,8 @@ struct tally lease_tally(const struct core *core, const struct lock *lock)
  *            renewal     renewal,         LOST: said,             keys are      gone on
  *                        retried          keys stay               released      the masters
  *
- * Timers of a hold: in core->timers the deadline of the round that is out, or the moment of loss,
- * whichever comes first; in core->renewals the next renewal.
+ * Timers of a hold: in core->timers the deadline of the round that is out, or the moment of loss if
+ * that is earlier; in core->renewals the next renewal.
  *
  * Invariants: nothing shortens (R7): neither the lease on a master nor the validity here;
  * validity counts from before the first byte of the round was sent (R4); no renewal reaches
@@ -511,8 +516,8 @@ void hold_mend_soon(struct core *core, struct lock *lock)
     timers_set(&core->renewals, timer_of_lock(lock), instant_min(planned, at));
 }
 
-/* R8: every ttl/3, a little earlier by chance so that holds spread, and by what it may be put
- * off. */
+/* Plans the next renewal (R8): ttl/3 after `from`, less a random part so that holds spread, and
+ * less the time by which it may be put off. */
 void hold_plan_renewal(struct core *core, struct lock *lock, struct instant from)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);

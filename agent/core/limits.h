@@ -42,8 +42,8 @@ enum {
     TTL_MS_MIN = 100,         /* shortest lease */
     TTL_MS_MIN_AGENT = 1000,  /* shortest lease that the watchdog renews */
     TTL_MS_MAX = 3600 * 1000, /* largest value of limits.max_ttl */
-    /* A release is decided within this time or node_timeout, whichever is longer (R3). Agents that
-     * do not know each other's ttl count on it before a repair (R7). */
+    /* A release is decided within the longer of this time and node_timeout (R3). Agents that do not
+     * know each other's ttl count on it before a repair (R7). */
     RELEASE_MS_MAX = 250,
     /* A lost lock is reported at least this long before its validity ends. */
     LOST_MARGIN_MS_MIN = 50,
@@ -52,7 +52,7 @@ enum {
         /* The end of a lease that its caller renews is reported this long before, so that a late
          * report comes in time. */
     5,
-    /* The same while a renewal is under way that may still be confirmed. */
+    /* The same while a renewal is in flight that may still be confirmed. */
     EXPIRY_MARGIN_RENEWING_MS = 3,
     TICKET_AHEAD_MS = 2000, /* More than trusted clocks of two agents can differ (R9, R12). */
     TICKET_MS = 3000,       /* a ticket that is not shown again is void (R9) */

@@ -27,9 +27,9 @@ void lock_keep_metadata(struct core *core, struct lock *lock, const struct metad
 
 /* ---- finding a lock ---- */
 
-/* Two hash tables over all locks. Callers choose tokens and idempotency keys, so the hash is keyed;
- * the key's own hash is mixed in, for the same one may be shown with many keys. Both are secrets:
- * what a bucket has is compared in constant time (R10). */
+/* Two hash tables over all locks. Callers choose tokens and idempotency keys, so the hash is keyed.
+ * The key's own hash is mixed in, because the same token or idempotency key may be shown with many
+ * keys. Both are secrets: the secrets in a bucket are compared in constant time (R10). */
 
 static uint64_t secret_hash(const struct core *core, const struct key *key, const void *bytes,
                             size_t len)
@@ -174,8 +174,8 @@ struct lock *lock_by_ref(struct core *core, struct lock_ref ref)
 }
 
 /* A lock that still waits for its first quorum has a token that no caller can know: it is not
- * found. What is left of a stranger's release says nothing about the token: the masters are asked
- * anew. */
+ * found. A lock that is left of a stranger's release says nothing about the token: the masters are
+ * asked anew. */
 struct lock *lock_by_token(const struct core *core, const struct key *key,
                            const struct token *token)
 {
@@ -251,7 +251,7 @@ static void fit_pending(struct core *core, struct lock *lock, enum lock_state ne
     }
 }
 
-/* Who is about to have the key alone stands in front of those who read it (invariant 1). */
+/* Keeps a writer at the head of key->holds, before all readers (invariant 1). */
 static void occupy(struct lock *lock)
 {
     struct key *key = lock->key;

@@ -201,10 +201,10 @@ bool ticket_is_stale(const struct key *key)
  *     they would split the votes.
  *   - A subscription counts once a quorum has confirmed it. An earlier release may have been
  *     missed, so the contender then tries once more without a message.
- *   - Without a message it tries when the holder's lease has run out, or after a back-off with
- *     jitter, whichever comes first. The back-off begins short only if no message can come. If one
- *     can come, it grows beyond retry.max: a thousand subscribed waiters must not keep the masters
- *     busy.
+ *   - Without a message it tries when the holder's lease has run out, or when a back-off with
+ *     jitter ends, if that is earlier. The back-off begins short only if no message can come. If
+ *     one can come, it grows beyond retry.max: a thousand subscribed waiters must not keep the
+ *     masters busy.
  *   - If the order is fair, the message names the agent whose turn it is. Only that agent wakes,
  *     and at once: no other would be granted.
  *   - After handover_max hand-overs while other agents wait, the turn of this agent ends. It pauses

@@ -1,8 +1,8 @@
 /* The effects of a step. Commands for many locks on the same masters are gathered into one, over
- * all steps of a turn of the loop, until EVENT_FLUSH (R1, R8). A command that is sent alone sends
- * the gathered ones first. A command for a key that is gathered later never comes before an earlier
- * one. So each master receives all commands for a key in the order in which they were decided
- * (R5). */
+ * all steps of an iteration of the loop, until EVENT_FLUSH (R1, R8). A command that is sent alone
+ * sends the gathered ones first. A command for a key that is gathered later never comes before an
+ * earlier one. So each master receives all commands for a key in the order in which they were
+ * decided (R5). */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -25,9 +25,9 @@
  *   master       `T-'---------------|--------------->
  *                 T + (now - reply) x (1 - drift)
  *
- * A late reading is as valid: the clock shows at least T when the reply comes. So T is used
- * whenever it is larger than the bound from the earlier reading. Otherwise the bound would fall
- * behind by the drift while all readings are late, and in the end no repair would come in time.
+ * A late reading is as valid: the clock shows at least T when the reply comes. So T is used if it
+ * is larger than the bound from the earlier reading. Otherwise the bound would fall behind by the
+ * drift while all readings are late, and in the end no repair would come in time.
  *
  * Both values are low estimates, so the deadline is never after the end of the validity. At a
  * master whose clock has jumped since, commands are late until its clock is read again. So are they

@@ -1,4 +1,4 @@
-/* Events about a master: it is up or down, and what its clock shows. */
+/* Events about a master: it is up or down, and the readings of its clock. */
 #ifndef LOCKAGENT_CORE_READING_H
 #define LOCKAGENT_CORE_READING_H
 

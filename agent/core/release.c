@@ -148,7 +148,7 @@ void release_inherited(struct core *core, const struct lock *next_holder,
         released.vote = VOTE_ABSENT;
     if (reply->vote == VOTE_YES && reply->pttl_ms > 0 && lock->given_back)
         released.vote = VOTE_GUARDED;     /* Another agent may still have the token (D3.4). */
-    if (reply->vote == VOTE_UNREPLICATED) /* The token is gone, whatever the replicas have (R21). */
+    if (reply->vote == VOTE_UNREPLICATED) /* The token is gone, even if replicas have it (R21). */
         released.vote = VOTE_YES;
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;

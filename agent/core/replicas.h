@@ -3,7 +3,7 @@
  *
  *   write, write, ... end of the turn            its answer
  *      |      |             |                        |
- *      due ---+--------> WAIT under way -------> the replies kept back are passed on, in order;
+ *      due ---+--------> WAIT in flight -------> the replies kept back are passed on, in order;
  *                           |                    a vote counts only if enough replicas have it,
  *                           |                    and not if no answer comes in time
  *                           +-- writes meanwhile share the next WAIT
@@ -37,7 +37,7 @@ void replicas_begin(struct replicas *replicas, uint8_t ack, uint32_t timeout_ms)
 void replicas_sent(struct replicas *replicas, enum op op, struct instant now);
 
 /* Called at the end of a turn. Returns the timeout in ms of the WAIT that is to be sent now; 0:
- * none is. Only one is under way at a time, and its timeout counts from the first write that it is
+ * none is. Only one is in flight at a time, and its timeout counts from the first write that it is
  * for. Otherwise a master whose replicas do not answer would get more WAITs than it can answer. */
 MUST_CHECK uint32_t replicas_asks(struct replicas *replicas, struct instant now);
 

@@ -32,7 +32,7 @@ struct core_request {
     uint64_t came;            /* A number that rises with every request. */
     struct terms terms;       /* PUT: ttl and renew as given. */
     struct metadata metadata; /* GET: the holder's label. */
-    struct lock *attempt;     /* WAITING, ONCE: the attempt under way for it; NULL: none. */
+    struct lock *attempt;     /* WAITING, ONCE: the attempt in flight for it; NULL: none. */
     uint64_t ticket;          /* WAITING, order fair: its number (R9). */
     bool ticket_is_fresh;     /* No master has `ticket` yet. */
     uint32_t wants_round;     /* RENEWING: the first round that answers it. */

@@ -70,7 +70,8 @@ void request_answer(struct core *core, struct core_request *request, struct effe
         request_forget(core, request);
         return;
     }
-    /* What the answer borrows from a lock may be gone by then: keep copies of it. */
+    /* The answer borrows texts from a lock that may be gone when it is sent: keep copies of
+     * them. */
     struct text label = answer.hold.label.len > 0 ? answer.hold.label : answer.holder;
     CORE_ASSERT(label.len <= sizeof(request->metadata.label));
     if (label.len > 0)
@@ -138,12 +139,12 @@ struct effect_answer answer_for_lock(enum answer answer, const struct lock *lock
 
 /* ---- reentrancy ---- */
 
-/* Reentrancy (R11): whoever holds a lock under a secret `owner` and asks for it again with the same
- * owner, at this agent, has it once more: same token, same number. Each of them is released once;
- * the last release frees the key. Only the policy's keys are reentrant, and only a hold whose
- * validity has not ended can be entered again, after a quorum has confirmed it (calls.c). The
- * requests that waited as it was granted enter it at once: the grant is newer than they are, and
- * nobody knew the token before. */
+/* Reentrancy (R11): A caller that holds a lock under a secret `owner`, and asks for it again with
+ * the same owner at this agent, has it once more: same token, same number. Each of these is
+ * released once; the last release frees the key. Only the policy's keys are reentrant. Only a hold
+ * whose validity has not ended can be entered again, after a quorum has confirmed it (calls.c).
+ * Requests that waited when it was granted enter it at once: the grant is newer than they are, and
+ * no caller knew the token before. */
 
 static bool is_of_owner(const struct core *core, const struct lock *lock,
                         const struct core_request *request)
@@ -162,7 +163,7 @@ static void answer_reentered(struct core *core, const struct lock *lock,
     request_answer(core, request, answer);
 }
 
-/* Who reads would wait for itself to write (R19). Who writes may read. */
+/* Returns true if a reader asks to write. It would wait for itself (R19). A writer may read. */
 bool reentry_is_upgrade(const struct lock *lock, const struct core_request *request)
 {
     return lock->terms.mode == MODE_READ && request->terms.mode == MODE_WRITE &&

@@ -52,7 +52,7 @@ void round_begin(struct round *round, enum op op, uint8_t total, uint8_t quorum,
                  struct instant now, int64_t timeout_ms);
 
 /* Counts the vote of a reply to this round. A late reply to an earlier round is unknown here (R3).
- * A reply to a release counts for any round, because a master has only one release under way at a
+ * A reply to a release counts for any round, because a master has only one release in flight at a
  * time. */
 MUST_CHECK enum taken round_take(struct round *round, const struct event_reply *reply);
 

@@ -65,7 +65,7 @@ enum {
     /* for so long a lost lock's token is answered lock_lost instead of not_held */
     REMEMBER_LOST_MS = 60 * 1000,
     OWED_RETRY_MS = 500, /* a master that refused a release is asked again */
-    DRIFT_FIXED_MS = 2,  /* of the drift, beside its rate (R4) */
+    DRIFT_FIXED_MS = 2,  /* The fixed part of the drift, beside its rate (R4). */
     BATCHES = 8,         /* commands that are gathered side by side */
 };
 
@@ -78,16 +78,16 @@ struct search {
     slot_set closed; /* Slots that so many masters called taken then that no quorum is left. */
 };
 
-/* The part of a key that is needed while a request wants it, and what is known of other agents that
+/* The part of a key that is needed while a request wants it, and the knowledge of other agents that
  * want it. */
 struct contention {
     struct key *key;
     struct list waiters; /* struct core_request in order of arrival: they wait for the lock. */
-    /* struct core_request: they want the result of the attempt that is under way. */
+    /* struct core_request: they want the result of the attempt in flight. */
     struct list once;
     enum cause cause; /* Cause of the contender's next attempt, at the key's timer. */
     uint32_t back_off_ms;
-    uint32_t attempts; /* Number of attempts under way. */
+    uint32_t attempts; /* Number of attempts in flight. */
     bool is_refused;   /* One of several attempts was refused, so no other begins before all are
                         * decided (R18). */
     struct search search;
@@ -104,7 +104,7 @@ struct contention {
          * began. */
         master_set messages[LIMIT_PERMITS];
         bool released;   /* A quorum published the same release. */
-        bool again;      /* A quorum confirmed the subscription while an attempt was under way. */
+        bool again;      /* A quorum confirmed the subscription while an attempt was in flight. */
         uint32_t losses; /* Attempts that found another holder, since this agent last had the
                           * key. */
         /* Agents that wait for the key, as a master reported last, with this one if it watches. */
@@ -162,16 +162,16 @@ enum lock_state {
     LOCK_ENDED
 };
 
-/* What a master said of a lock's token as it was asked last. */
+/* A master's last reply about a lock's token. */
 enum word {
-    WORD_NONE,      /* nothing yet */
+    WORD_NONE,      /* No reply yet. */
     WORD_YES,       /* The token is there. */
     WORD_ABSENT,    /* No key is there. */
     WORD_OTHER,     /* Another holder's key is there. */
     WORD_ELSEWHERE, /* The token is there, for another agent. */
 };
 
-/* What is known of a lock at one master. */
+/* State of a lock at one master. */
 struct lock_master {
     /* When the key there has run out for certain, if it is not renewed (lease.c). */
     struct instant ends;
@@ -244,7 +244,7 @@ struct lock {
     struct token token;
     struct terms terms;
     uint32_t slot, generation;
-    uint32_t asked_ttl_ms;  /* The lease that the round under way asks for. */
+    uint32_t asked_ttl_ms;  /* The lease that the round in flight asks for. */
     uint32_t lock_delay_ms; /* Masters keep the key for this much longer (R15). */
     struct instant valid_until;
     struct instant won_from;    /* HELD: when the last round was sent that a quorum confirmed. */
@@ -259,16 +259,16 @@ struct lock {
     bool is_guest : 1;    /* With has_place: ADOPTING, so it counts among the guests. */
     bool handed_over : 1; /* RELEASING: handed over to the next waiter. */
     bool stranger : 1;    /* RELEASING: a token that this agent did not know. */
-    /* Its holder asked for the release: it is done whichever agent is in the value (D3.3). */
+    /* Its holder asked for the release: any agent's name in the value is accepted (D3.3). */
     bool given_back : 1;
-    bool claiming : 1; /* HELD: the round under way adopts the hold back, for a PUT (D3.4). */
-    bool renewing : 1; /* HELD: a round is under way. */
+    bool claiming : 1; /* HELD: the round in flight adopts the hold back, for a PUT (D3.4). */
+    bool renewing : 1; /* HELD: a round is in flight. */
     /* Adopted by its token: an earlier agent may have reported a longer validity. */
     bool adopted : 1;
     bool noted : 1; /* It was reported to the journal. */
-    /* a caller has shown its token, or was handed it in an answer that was written wholly */
+    /* A caller has shown its token, or was handed it in an answer that was written wholly. */
     bool delivered : 1;
-    bool outlived : 1; /* HELD, and reads: a quorum has let somebody write since */
+    bool outlived : 1; /* HELD, and reads: a quorum has let a writer in since. */
     /* A master's clock gained on ours since the round that is out was sent: it is asked again. */
     bool is_void : 1;
     bool shortened : 1; /* HELD: a gain has shortened its validity, and this was not reported
@@ -292,7 +292,7 @@ struct lock {
 struct used_up {
     struct hash_link by_secret;
     struct link link;  /* in core->used_up_order */
-    uint64_t key_hash; /* of the key's name; it is keyed, so callers cannot choose it */
+    uint64_t key_hash; /* Keyed hash of the key's name: callers cannot choose it. */
     struct secret secret;
     struct instant until;
 };
@@ -304,7 +304,7 @@ struct core_master {
     struct instant guarded_until; /* As it last reported; NEVER: it did not report. */
     uint16_t epoch;
     struct instant epoch_since; /* When this agent learned of the epoch. */
-    struct clock_reading base;  /* The last reading of its clock that came in time; heard 0:
+    struct clock_reading base;  /* The last reading of its clock that came in time; base.heard 0:
                                  * none. */
     struct clock_reading clock; /* `base`, or a later reading that gives a larger bound of its clock
                                  * (outbox.c). */
@@ -394,7 +394,7 @@ struct core {
      * WAITING or a GUEST: the end of the wait; READING: the round's deadline; RENEWING, if it has
      * the hold already: the end of its wait for the round. */
     struct timers timers;
-    /* The watchdog's next rounds of locks that are HELD, unless a round is under way. They have no
+    /* The watchdog's next rounds of locks that are HELD, unless a round is in flight. They have no
      * exact time, and begin in batches (R8). */
     struct timers renewals;
     struct list settled;

@@ -1,4 +1,4 @@
-/* The step: first handles what has expired, then the event (R14). */
+/* The step: first handles everything that has expired, then the event (R14). */
 #include "core.h"
 
 #include "core_assert.h"
@@ -291,7 +291,8 @@ bool core_step(struct core *core, const struct event *event, struct effects *eff
     bool observed = MUTANT(LATE_CLOCK_ACTS) || observe_expired(core);
     bool taken = observed && event_take(core, event);
     if (taken && event->kind == EVENT_MASTER_CLOCK)
-        /* First what the gain has ended. If the event comes again, it shows no gain. */
+        /* First handles everything that the gain has ended. If the event comes again, it shows no
+         * gain. */
         taken = observe_expired(core);
     if (MUTANT(LATE_CLOCK_ACTS))
         observe_expired(core);

@@ -1,9 +1,9 @@
 /* Idempotency keys that a DELETE has used up (D3.5).
  *
- * A copy of a POST may still be under way as its lock is released. So its idempotency key is
- * refused for as long as such a copy can wait, in a table of its own: what is remembered keeps no
- * lock and no key alive. The table has as many entries as locks may be held. If it is full, the
- * oldest entry makes room. */
+ * A copy of a POST may still be in flight when its lock is released. So its idempotency key is
+ * refused for as long as such a copy can wait. It is remembered in a table of its own, so that no
+ * lock and no key is kept for it. The table has as many entries as locks may be held. If it is
+ * full, the oldest entry makes room. */
 #include "internal.h"
 
 #include "core_assert.h"

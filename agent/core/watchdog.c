@@ -470,7 +470,7 @@ void watchdog_renews(struct core *core)
 }
 
 /* Renews for a PUT, or for a POST that has the hold already. Begins a round, or waits for the next
- * one if a round is under way. A shorter ttl shortens nothing (R7). */
+ * one if a round is in flight. A shorter ttl shortens nothing (R7). */
 void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
