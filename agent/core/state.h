@@ -304,7 +304,7 @@ struct core_master {
     struct instant guarded_until; /* As it last reported; NEVER: it did not report. */
     uint16_t epoch;
     struct instant epoch_since; /* When this agent learned of the epoch. */
-    struct clock_reading base;  /* The last reading of its clock that came in time; base.heard 0:
+    struct clock_reading base;  /* The last reading of its clock that came in time; all zero:
                                  * none. */
     struct clock_reading clock; /* `base`, or a later reading that gives a larger bound of its clock
                                  * (outbox.c). */

@@ -29,7 +29,7 @@ bool script_is_ours(const char *sha)
 
 /* ---- a command in RESP ---- */
 
-/* ---- behind what has been written ---- */
+/* ---- appending to a command ---- */
 
 static void append(struct resp *resp, const void *bytes, size_t len)
 {
@@ -88,7 +88,7 @@ void resp_number(struct resp *resp, uint64_t number)
     resp_bytes(resp, text.at, text.len);
 }
 
-/* ---- in front of it: what comes first is written last ---- */
+/* ---- prepending to a command: the first bytes are written last ---- */
 
 static void prepend(struct resp *resp, const void *bytes, size_t len)
 {
@@ -138,10 +138,11 @@ void resp_wipe(struct resp *resp)
 
 /* ---- questions ---- */
 
-/* By which script an operation is asked for; SCRIPT_COUNT: it is never asked for. A fair lock and a
- * slot are plain locks to most operations. In order fair an attempt shows the agent's ticket, and a
- * release takes off what is left of it, or puts it back (R9). A refused attempt at a slot tells of
- * the others, a release of any slot goes to the channel of the key, and a read sees all (R20). */
+/* The script of each operation; SCRIPT_COUNT: the form does not have the operation. A fair lock and
+ * a slot are plain locks to most operations. In order fair an attempt shows the agent's ticket, and
+ * a release removes the rest of it, or puts it back (R9). A refused attempt at a slot reports the
+ * other slots, a release of any slot is published in the channel of the key, and a read sees all
+ * slots (R20). */
 static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
     [FORM_PLAIN] = {[OP_ACQUIRE] = SCRIPT_ACQUIRE,
                     [OP_HANDOVER] = SCRIPT_ACQUIRE,
@@ -190,14 +191,14 @@ static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
                        [OP_WITHDRAW] = SCRIPT_COUNT},
 };
 
-/* With which arguments for each item it is asked for. */
+/* The arguments of an operation, for each item. */
 struct asking {
-    const char *mode; /* the first argument, where one script serves several operations */
+    const char *mode; /* The first argument, if one script serves several operations. */
     bool label, ttl, number;
-    bool creates;  /* a deadline for each item, and the master's clock behind them (R5) */
-    bool previous; /* then the token that is replaced */
-    bool tickets;  /* of those who wait, if the order is fair (R9) */
-    /* Its last keys where the group is guarded (D5.3). */
+    bool creates;  /* A deadline for each item, and the master's clock after them (R5). */
+    bool previous; /* The token that is replaced, after the deadline. */
+    bool tickets;  /* The tickets of waiters, if the order is fair (R9). */
+    /* Its last keys, if the group is guarded (D5.3). */
     bool vote, marker;
 };
 
@@ -229,8 +230,8 @@ static const struct asking askings[OP_COUNT] = {
 
 enum { AGENT_DIGITS = 8, OWNER_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1 };
 
-/* What the value of a hold begins with: `<random>:` at whichever agent it is,
- * `<random>:<agent>:` at this one (D3). */
+/* Appends the first part of a hold's value: `<random>:<agent>:` for a hold of this agent, or
+ * `<random>:` if the hold may be of any agent (D3). */
 static void owner(struct resp *resp, const struct token *token, uint32_t agent, bool any_agent)
 {
     char text[OWNER_BYTES + 1];
@@ -272,7 +273,8 @@ static bool uses_fence(enum op op, const struct send_item *item)
     return item->fencing && op != OP_READ && op != OP_WITHDRAW && op != OP_RELEASE;
 }
 
-/* A release compares the number only where it has to (C4), and where its holder asked for it. */
+/* Returns true if the operation compares the number. A release does so only if it has to (C4), and
+ * only if its holder asked for it. */
 static bool compares_number(const struct send_item *item)
 {
     CORE_ASSERT(item->asked || !item->numbered);
@@ -361,7 +363,7 @@ static void add_fence_key(struct resp *resp, const struct config *config,
         add_key(resp, config, "lockagent:fence:", item);
 }
 
-/* How long a number is kept: one of RFencedLock's for ever (R22). */
+/* Appends how long a number is kept: forever if it is RFencedLock's (R22). */
 static void add_retention(struct resp *resp, const struct core_policy *policy, bool fencing)
 {
     CORE_ASSERT(!fencing || policy->fence_retention_ms > 0);
@@ -371,7 +373,7 @@ static void add_retention(struct resp *resp, const struct core_policy *policy, b
         resp_number(resp, fencing ? policy->fence_retention_ms : 0);
 }
 
-/* R20: those of all slots, where all are looked at. */
+/* Appends the lock's key, or the keys of all slots if the operation looks at all of them (R20). */
 static void add_lock_keys(struct resp *resp, const struct config *config, enum op op,
                           const struct send_item *item)
 {
@@ -382,7 +384,7 @@ static void add_lock_keys(struct resp *resp, const struct config *config, enum o
         add_key_at(resp, config, "", item, permit);
 }
 
-/* Those of a kind stand together, so that a script reads them in one call. */
+/* Appends the keys, kind by kind, so that a script reads those of one kind in one call. */
 static void add_keys(struct resp *resp, const struct config *config, uint8_t group, enum op op,
                      const struct send_item *items, unsigned count)
 {
@@ -400,11 +402,11 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
         resp_text(resp, MARKER_KEY);
 }
 
-/* As the scripts expect them: value, ttl, retention, number, how long it may be done, ticket or
- * permits, previous; RAISE: value, number, retention; READ: the holder's part of the value of this
- * agent's hold; RELEASE: what the value begins with, number (* or empty unless it is to be
- * compared), ticket. Where readers share the key the value is the entry, and a RELEASE says behind
- * the ticket that one's mode. */
+/* Appends the arguments in the order that the scripts expect: value, ttl, retention, number, time
+ * left for the operation, ticket or permits, previous. RAISE: value, number, retention. READ: the
+ * holder's part of the value of this agent's hold. RELEASE: the first part of the value, the number
+ * (* or empty unless it is to be compared), the ticket. If readers share the key, the value is the
+ * entry, and a RELEASE has the ticket's mode after the ticket. */
 static void add_arguments(struct resp *resp, const struct config_policy *policy, enum op op,
                           const struct send_item *item)
 {
@@ -449,8 +451,8 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         owner(resp, &item->previous, item->previous_agent, item->asked);
 }
 
-/* The script names its keys by how many they are, and RESP counts all arguments: both numbers stand
- * in front, and are known when everything behind them has been written. */
+/* Builds one command. The count of keys comes before the keys, and RESP counts all arguments. Both
+ * numbers are written last, in front of the arguments, because they are known only then. */
 struct text asking_op(struct resp *resp, const struct config *config, uint8_t group, enum op op,
                       const struct send_item *items, unsigned count)
 {

@@ -4,13 +4,13 @@ them.
 usage: embed.py OUT.h
        embed.py OUT.h --alone SCRIPT.lua
 
-Each form of a lock (agent/core/types.h) is asked by scripts of its own, of the same files: a script
-begins with `local form = '...'`, and where it says `-- (common)` stand the parts of its form, else
-behind that line. A part holds functions and variables at its top level. A master makes these anew
-in every call, so only those go into a script that it uses, and its usual case stands in front of
-them. A later part replaces what an earlier one calls by the same name. Where a script says
-`-- (NAME)`, the text of NAME.lua stands. --alone makes a string of one script that no table has,
-named after its file.
+Each form of a lock (agent/core/types.h) has scripts of its own, made of the same files. A script
+begins with `local form = '...'`. The line `-- (common)` is replaced by the parts of its form. If a
+script has no such line, the parts follow the first line. A part holds functions and variables at
+its top level. A master makes these anew in every call. So a script gets only those that it uses,
+and the code of its usual case comes before them. A function or variable of a later part replaces
+the one of the same name in an earlier part. A line `-- (NAME)` is replaced by the text of NAME.lua.
+--alone makes a string of one script that is in no table, named after its file.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ import sys
 
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-# What the names of the scripts end with, the form, its parts, and its scripts.
+# The suffix of the scripts' names, the form, its parts, and its scripts.
 FORMS = [
     ("", "plain", "common strings answers", "acquire raise extend release read"),
     ("_fair", "fair", "common strings tickets answers", "acquire release withdraw"),
@@ -61,7 +61,7 @@ def lean(path):
 
 
 def pieces(name):
-    """What a part makes at its top level: (its names, its lines) of each."""
+    """The functions and variables at a part's top level: (names, lines) of each."""
     with open(path_of(name), encoding="ascii") as source:
         lines = [line.split(" -- ")[0].rstrip() for line in source]
     found = []

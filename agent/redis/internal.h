@@ -1,8 +1,8 @@
 /* The private header of the Redis room: the room itself, which all masters share, and a section for
  * each file.
  *
- *   redis.c        the public face: start, views, stop. The turn of the loop: reports commands that
- *                  were not sent, writes the gathered bytes
+ *   redis.c        the public face: start, views, stop. In each iteration of the loop: reports
+ *                  commands that were not sent, writes the gathered bytes
  *   phases.c       takes one master from its name to READY; its silence (R3)
  *   operations.c   sends the core's operations to masters, and reports the replies
  *   handshake.c    the questions to a master before it counts as up, as a table of steps
@@ -277,7 +277,7 @@ void master_show_down(struct master *master, const char *why);
  * pipeline. */
 void master_notice(struct master *master, enum redis_outcome outcome, const char *text);
 
-/* Returns the address to connect to: that which the master's name had when it was resolved last. */
+/* Returns the address to connect to: the last one to which the master's name was resolved. */
 struct line_end master_end(const struct master *master);
 
 /* Counts the end of one of its connections if TLS failed. */

@@ -10,9 +10,7 @@
 #include "agent/redis/replies.h"
 #include "agent/redis/tls.h"
 
-/* ---- the turn of the loop ---- */
-
-/* Runs one turn of the loop after the other, until everything is closed. */
+/* ---- the room's turn ---- */
 
 /* Rounds of commands from the core that are still answered while the room closes. */
 enum { LAST_REPORTS = 100 };

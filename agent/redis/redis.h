@@ -81,10 +81,11 @@ struct redis *redis_start(uv_loop_t *loop, const struct config *config,
                           const struct redis_sink *sink);
 
 /* Sends one command to the masters that it names. The bytes are gathered, and written once per
- * master and turn of the loop. `items` are the effect's own, send->count of them (effects.items +
- * first), and are copied if needed. Every item gets exactly one reply per master. All replies of
- * the command come in one EVENT_REPLIES, never before the call returns. If neither memory nor a
- * spare command is left, there is no reply, and the connections to these masters end. */
+ * master and iteration of the loop. `items` are the effect's own, send->count of them
+ * (effects.items + first), and are copied if needed. Every item gets exactly one reply per master.
+ * All replies of the command come in one EVENT_REPLIES, never before the call returns. If neither
+ * memory nor a spare command is left, there is no reply, and the connections to these masters
+ * end. */
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items);
 
 /* Makes the room's turn, which begins with about_to_write(), run before the loop sleeps again. */
@@ -106,7 +107,7 @@ struct redis_group_view redis_group(const struct redis *redis, uint8_t group);
 /* Writes why a new group (is_new) does not grant locks yet, and how long that lasts, for people. */
 void redis_say_new(const struct redis_group_view *view, char *into, size_t size);
 
-/* Writes what a group lacks to grant locks, for people; "" if it lacks nothing. */
+/* Writes for people why a group cannot grant locks; "" if it can. */
 void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, size_t size);
 
 /* Returns the offset of this agent's clock from most masters of the group; 0 if they do not agree

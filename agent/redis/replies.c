@@ -1,4 +1,5 @@
-/* Replies of the masters -> votes (D5.5): what an entry of a script means, and what a message. */
+/* Turns replies of the masters into votes (D5.5), and reads the entries of scripts and the messages
+ * of channels. */
 #include "agent/redis/replies.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 /* ---- outcomes ---- */
 
-/* The names of states, outcomes and faults, and what an error of a master means (D5.5). */
+/* The names of states, outcomes and faults, and the meaning of a master's errors (D5.5). */
 
 static const char *const state_names[] = {
 #define X(name, text) text,
@@ -194,8 +195,9 @@ static const redisReply *element(const redisReply *list, size_t i, int type)
     return i < list->elements && list->element[i]->type == type ? list->element[i] : NULL;
 }
 
-/* Anybody may have written what stands behind the colon of a lock's value: it is told to callers
- * only where one of them could have given it as a label. */
+/* Returns true if the bytes are a valid label. Any client may have written the bytes after the
+ * colon of a lock's value. They are passed on to callers only if a caller could have given them as
+ * a label. */
 static bool is_label(const char *bytes, size_t len)
 {
     if (len > LIMIT_LABEL_BYTES)
@@ -209,14 +211,16 @@ static bool is_label(const char *bytes, size_t len)
     return true;
 }
 
-/* What a script counts in ms. A key of a stranger's may live for ages, and a broken master may
- * say anything: beyond what can be added to a time it is as good as for ever. */
+/* Limits a time in ms that a script reports. A stranger's key may live very long, and a broken
+ * master may report anything. A time that is too long to be added to another one counts as
+ * forever. */
 static int64_t bounded_ms(int64_t ms)
 {
     return ms > REPLY_MS_MAX ? REPLY_MS_MAX : ms;
 }
 
-/* Reads digits of a base up to a byte that is none; what does not fit is the largest that does. */
+/* Reads digits of a base up to the first other byte. A number that does not fit becomes the largest
+ * that does. */
 static const char *read_digits(const char *text, unsigned base, uint64_t *ret_number)
 {
     static const char digits[] = "0123456789abcdef";
@@ -230,8 +234,8 @@ static const char *read_digits(const char *text, unsigned base, uint64_t *ret_nu
     return text;
 }
 
-/* The fencing number of a grant: of many digits it comes as text, which a master need not turn into
- * a double. False where it is none. */
+/* Reads the fencing number of a grant. A number of many digits comes as text, so that a master need
+ * not turn it into a double. Returns false if it is not a number. */
 static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
 {
     if (reply->type == REDIS_REPLY_INTEGER) {
@@ -243,14 +247,14 @@ static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
            *ret_fence <= INT64_MAX;
 }
 
-/* The columns of an entry that is a list, as far as there is something to say. MS: the time that is
- * left; of `repaired`, `misnumbered`, `adopted` and `handed` a number. TICKET: of a semaphore the
- * slots. */
+/* The columns of an entry that is a list. An entry may end early. MS: the time that is left.
+ * NUMBER: the same column in `repaired`, `misnumbered`, `adopted` and `handed`. SLOTS: the same
+ * column as TICKET, of a semaphore. */
 enum column { WORD, MS, NUMBER = MS, LABEL, TICKET, SLOTS = TICKET, MODE, READERS, AGENTS };
-/* Of HANDED. */
+/* The positions in a HANDED entry. */
 enum { HANDED_AGENTS = 2, HANDED_MS };
 
-/* How many wait, as far as a master is believed; 0 where it does not say. */
+/* Returns how many agents wait, at most AGENTS_MAX; 0 if the master does not report it. */
 static uint32_t read_agents(const redisReply *list, size_t i)
 {
     const redisReply *agents = element(list, i, REDIS_REPLY_INTEGER);
@@ -268,7 +272,7 @@ static bool read_handed(const redisReply *list, struct item_reply *reply)
     return list->elements > NUMBER && read_fence(list->element[NUMBER], &reply->fence);
 }
 
-/* R20: one character for each slot, '1' where it is taken. */
+/* Reads one character for each slot, '1' if it is taken (R20). */
 static slot_set read_slots(const redisReply *list)
 {
     const redisReply *text = element(list, SLOTS, REDIS_REPLY_STRING);
@@ -278,8 +282,8 @@ static slot_set read_slots(const redisReply *list)
     return taken;
 }
 
-/* A label, and where readers share the key (R17) mode and readers, of format redisson how many wait
- * (R22). False where there is no label. */
+/* Reads the label. If readers share the key (R17), reads mode and readers; of format redisson, how
+ * many wait (R22). Returns false if there is no label. */
 static bool read_holders(const redisReply *list, struct item_reply *reply)
 {
     const redisReply *label = element(list, LABEL, REDIS_REPLY_STRING),
@@ -296,7 +300,7 @@ static bool read_holders(const redisReply *list, struct item_reply *reply)
     return true;
 }
 
-/* What creates a key, or raises a number, and could not. */
+/* Reads the refusal of an operation that creates a key or raises a number. */
 static bool read_refusal(enum op op, const char *word, struct item_reply *reply)
 {
     bool is_spoiled = strcmp(word, "spoiled") == 0 && (op_creates(op) || op == OP_RAISE),
@@ -459,7 +463,8 @@ bool message_is_redissons(const char *text)
     return strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
 }
 
-/* What stands behind how many wait: nothing, whose turn it is, or the slot that is free. */
+/* Reads the text after the number of waiters: nothing, the agent whose turn it is, or the free
+ * slot. */
 static bool read_behind(const char *text, struct event_channel *said)
 {
     static const char slot[] = " slot ";

@@ -16,7 +16,8 @@
 
 /* The table of watched keys' channels (channels.h). */
 
-enum { NAME_BYTES = 1024 }; /* Of a channel: 24 bytes of ours, a prefix, a key and a brace. */
+/* Length of a channel's name: 24 bytes of ours, a prefix, a key and a brace. */
+enum { NAME_BYTES = 1024 };
 static_assert(NAME_BYTES >= 24 + CHANNEL_PREFIX_BYTES + LIMIT_KEY_BYTES + 1,
               "every channel's name must fit");
 

@@ -12,8 +12,8 @@
 #include "agent/redis/outcomes.h"
 #include "config/config.h"
 
-/* The plaintext of one record. A reader that reads so many bytes at once leaves none in OpenSSL,
- * where poll() would not show them. */
+/* The plaintext of one record. A reader that reads this many bytes at once leaves none in OpenSSL,
+ * because poll() would not report those. */
 enum { TLS_RECORD_BYTES = 16 << 10 };
 
 struct tls;

@@ -249,7 +249,7 @@ static bool tell_master(struct trusting *group, size_t master, trust_say *say)
     }
     struct trusted before = *to;
     if (!ask_marker_by_hand(group, master, word_for(group, master))) {
-        *to = before; /* The next master gets what this one replied. */
+        *to = before; /* The masters after it are told with its earlier reply. */
         say(config->name, url, group->visit.says);
         return false;
     }
