@@ -139,7 +139,7 @@ enum stream_end {
     STREAM_OVER,     /* Nothing is left to report. */
 };
 
-/* What a stream still has to report; streams.c has a picture. */
+/* A stream, with the events that it still has to report; streams.c has a picture. */
 struct stream {
     struct link of_lock; /* Link in a bucket of api->streams. */
     struct lock_ref lock;
@@ -201,7 +201,7 @@ struct listener {
     char bound[300];  /* Its address in the log, with the real port. */
     uint16_t port;
     int fd;                 /* The listening socket; -1: given back and closed. */
-    uint64_t device, inode; /* Of the file of a unix socket. */
+    uint64_t device, inode; /* Identify the file of a unix socket. */
     struct MHD_Daemon *daemon;
     bool wants_run;
     uint64_t rests_until_ns;   /* Rest of the admin listener; 0: it does not rest. */
@@ -221,7 +221,7 @@ struct rendering {
     uint64_t at_ms;
 };
 
-/* The requests that have a share of each turn of the loop (strangers.c). */
+/* The requests that have a share of each iteration of the loop (strangers.c). */
 enum share_kind {
     SHARE_CHECKS,    /* Health checks and constant pages. */
     SHARE_STRANGERS, /* All other requests that are not a holder's. */
@@ -248,7 +248,7 @@ struct api {
     struct api_backend backend;
     struct listener listeners[LISTENERS];
     size_t listener_count;
-    uv_prepare_t prepare; /* Runs the daemons once per turn of the loop. */
+    uv_prepare_t prepare; /* Runs the daemons once per iteration of the loop. */
     uv_idle_t again;      /* Active while a daemon has more to do at once. */
     uv_timer_t wake;      /* For libmicrohttpd's timeouts. */
     uv_timer_t sweep;     /* For our deadlines of slow and idle connections. */
@@ -269,7 +269,7 @@ struct api {
     struct list *streams; /* Buckets by the slot of the lock. */
     uint32_t stream_buckets, stream_count;
 
-    struct share shares[SHARES]; /* The shares of a turn of the loop (strangers.c). */
+    struct share shares[SHARES]; /* The shares of an iteration of the loop (strangers.c). */
 
     struct MHD_Response *no_content, *openapi, *openapi_3_0, *alive; /* Constant responses. */
     struct rendering renderings[RENDERINGS];
@@ -325,7 +325,7 @@ bool listener_open(struct listener *listener, unsigned mode, char *error, size_t
 /* Removes the file of a unix socket if it is still ours. */
 void listener_remove_file(const struct listener *listener);
 
-/* Requests a run of the listener's daemon in this turn of the loop (server.c). */
+/* Requests a run of the listener's daemon in this iteration of the loop (server.c). */
 void listener_wants_run(struct listener *listener);
 
 /* ---- connection.c: one connection among others ---- */
@@ -464,7 +464,7 @@ void exchange_cancel(struct connection *connection);
 /* ---- strangers.c: requests that no holder made (D9) ---- */
 
 void strangers_start(struct api *api);
-/* Begins a turn of the loop. */
+/* Begins an iteration of the loop. */
 void strangers_begin(struct api *api);
 /* Resumes some of the queued requests, if time is left. Returns true if a queue is not empty. */
 bool strangers_next(struct api *api);
@@ -573,8 +573,8 @@ bool access_load_secret(struct api *api, char *error, size_t error_size);
 /* Returns true if `host` is a name of this machine's loopback or one of api.allowed_hosts, with or
  * without a port. */
 bool access_knows_host(const struct config *config, const char *host);
-/* Returns true, with the reason in `refusal`, if the caller is refused whatever it requests.
- * `open`: the path needs no bearer token. */
+/* Returns true, with the reason in `refusal`, if every request of the caller is refused. `open`:
+ * the path needs no bearer token. */
 bool access_refuses(struct connection *connection, const struct headers *headers,
                     const char *version, bool open, struct refusal *refusal);
 
@@ -589,8 +589,8 @@ const char *framing_fault_of_target(const char *target);
 
 /* ---- framing.c: the bytes that libmicrohttpd reads ---- */
 
-/* Watch what libmicrohttpd reads, from the accept until the close. If there is no memory for it,
- * chunked requests are refused. */
+/* Watch the bytes that libmicrohttpd reads, from the accept until the close. If there is no memory
+ * for it, chunked requests are refused. */
 void intake_watch(struct connection *connection);
 void intake_forget(const struct connection *connection);
 

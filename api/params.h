@@ -98,8 +98,8 @@ const char *params_take_json(struct params *params, const struct config *config,
 bool params_take_token_header(struct params *params, const char *header);
 
 /* Returns true if all parameters are valid and in `allowed` (bits PARAM_...). Otherwise sets `name`
- * (size of params.name) to the parameter, and writes to `detail` what came, what is allowed, and
- * what may have been meant. */
+ * (size of params.name) to the parameter, and writes to `detail` the received value, the allowed
+ * values, and a similar name that may have been meant. */
 bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed,
                      char *name, char *detail, size_t size);
 

@@ -24,12 +24,13 @@
 enum {
     RESTS = 3,                         /* Pages have a quarter of the time. */
     SHARED_MS = 250,                   /* Largest age of a shared page. */
-    RESUMED = 64,                      /* Connections that are resumed in one turn of the loop. */
+    RESUMED = 64,                      /* Connections that are resumed in one iteration of the
+                                        * loop. */
     FULL_MS = 50,                      /* Interval of the checks whether pages have been read. */
     RENDERED_BYTES_MAX = 16 * 1048576, /* Bytes of all pages that are still being read. */
 };
 
-/* Sends a page of some megabytes to the kernel in pieces, over many turns of the loop. */
+/* Sends a page of some megabytes to the kernel in pieces, over many iterations of the loop. */
 static void send_by_pieces(const struct connection *connection)
 {
     const int bytes = 65536;

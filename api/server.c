@@ -6,7 +6,7 @@
  *                                                                  |
  *                 still more to do: the loop does not sleep (`again`)
  *
- * A run in the prepare phase handles all answers of a turn of the loop at once. */
+ * A run in the prepare phase handles all answers of an iteration of the loop at once. */
 #include "api/internal.h"
 
 #include <stdarg.h>
@@ -203,7 +203,7 @@ static void pool_free(struct api *api)
 
 /* ---- the server ---- */
 
-enum { RUNS = 4 /* Runs per turn of the loop; more would delay the masters' replies. */ };
+enum { RUNS = 4 /* Runs per iteration of the loop; more would delay the masters' replies. */ };
 
 #if MHD_VERSION >= 0x00097707
 #define SINGLE_THREADED MHD_USE_NO_THREAD_SAFETY /* Saves a write per resumed connection. */

@@ -13,7 +13,7 @@
 #include "api/internal.h"
 
 enum { AT_ONCE_MAX = 16 }; /* Requests that are resumed in one run of libmicrohttpd. */
-/* Time in one turn of the loop. */
+/* Time in one iteration of the loop. */
 static const unsigned share_us[SHARES] = {[SHARE_CHECKS] = 2000, [SHARE_STRANGERS] = 2500};
 
 /* Returns true if the share has time left. One request continues in each turn, even if others used

@@ -35,8 +35,8 @@ json_t *view_nodes(const struct tally *tally)
                      tally->quorum);
 }
 
-/* Returns the label, or null if it is not valid. Labels come from masters too, where any client may
- * have written them. */
+/* Returns the label, or null if it is not valid. Labels come from masters too, and any client of a
+ * master may have written them. */
 json_t *view_label(struct text label)
 {
     return label.len == 0 || text_fault(label) != NULL ? json_null()

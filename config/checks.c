@@ -1,5 +1,5 @@
-/* The last pass: completes groups and policies, and checks what must hold between keys. The checks
- * here have an algorithm of their own; the table in relations.c has all others. */
+/* The last pass: completes groups and policies, and checks conditions between keys. The checks here
+ * have an algorithm of their own; the table in relations.c has all others. */
 #include "config/internal.h"
 
 #include <string.h>

@@ -108,7 +108,7 @@ struct config_error {
     char text[512];   /* `file:line:column: key: what is wrong; what is allowed` */
 };
 struct config_errors {
-    size_t count; /* Of all errors; `list` may hold fewer. */
+    size_t count; /* Number of all errors; `list` may hold fewer. */
     struct config_error list[64];
 };
 

@@ -39,10 +39,11 @@ struct config_key {
     const char *path; /* `<name>`: a group's name; `[]`: one policy */
     enum config_type type;
     unsigned flags;
-    size_t offset, size;  /* Of the field in struct config, config_group or config_policy. */
+    size_t offset, size;  /* The field in struct config, config_group or config_policy. */
     const char *preset;   /* The default, as users write it. NULL: none. */
     const char *example;  /* The sample's value if there is no default. */
-    int64_t min, max;     /* Of the number, length or count. CHOICE: the first word's number. */
+    int64_t min, max;     /* Limits of the number, length or count. CHOICE: the first word's
+                           * number. */
     const char *words[6]; /* CHOICE: the numbers are consecutive. */
     const char *prose;
 };
@@ -85,7 +86,7 @@ struct config_place {
 };
 
 struct config_report {
-    const char *path; /* Of the file. NULL: there is none. */
+    const char *path; /* The path of the file. NULL: there is none. */
     struct config_errors *errors;
 };
 
@@ -172,9 +173,9 @@ const char *config_group_nearest(const struct config *config, const char *name);
 /* One key that some source sets. */
 struct config_setting {
     const struct config_key *key;
-    size_t index;                   /* Of the group or policy. */
+    size_t index;                   /* Index of the group or policy. */
     const struct config_node *node; /* NULL: a similar key was written, and reported. */
-    struct config_place place;      /* Of the value. */
+    struct config_place place;      /* Position of the value. */
     bool bad;                       /* Reported already; relations with it are silent. */
     struct config_setting *next, *older;
 };
@@ -207,7 +208,7 @@ const struct config_setting *config_setting_find(const struct config_loading *lo
 bool config_is_set(const struct config_loading *loading, const char *path, size_t index);
 /* Returns true if the key is set to a wrong value, which is reported already. */
 bool config_is_bad(const struct config_loading *loading, const char *path, size_t index);
-/* Returns where the key is written; otherwise where its group or policy is, or the file. */
+/* Returns the position of the key; if it is not written, of its group or policy, or of the file. */
 struct config_place config_place_of(const struct config_loading *loading, const char *path,
                                     size_t index);
 /* Returns the path as users write it. */

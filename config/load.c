@@ -15,7 +15,7 @@
 
 struct comparison {
     const struct config *running, *next;
-    struct config_loading *loading; /* Of `next`. */
+    struct config_loading *loading; /* Belongs to `next`. */
 };
 
 /* Cuts `policies[].retry.min` to `policies[].retry`, `policies[]`, `policies`; then returns false.

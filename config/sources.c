@@ -83,7 +83,7 @@ static const char *variable_of(const char *path, char name[NAME])
     return name;
 }
 
-/* Finds the group that `MAIN` stands for: one of the file, otherwise a new one. */
+/* Finds the group that `MAIN` means: one of the file, otherwise a new one. */
 static void name_group(const struct config *config, const char *segment, size_t len, char group[64])
 {
     char wanted[NAME], here[NAME];

@@ -9,7 +9,7 @@
 
 enum { BUFFER_BYTES_MIN = 4096 };
 
-/* Room for `len` more bytes and a NUL. What can not grow is cut, and says so in `failed`. */
+/* Makes room for `len` more bytes and a NUL. If memory is short, sets `failed`. */
 static bool buffer_make_room(struct buffer *buffer, size_t len)
 {
     if (buffer->failed)

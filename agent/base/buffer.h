@@ -13,7 +13,7 @@ struct buffer {
     bool failed; /* out of memory: the content is cut */
 };
 
-/* Both add at the end. What can not be added is left out, and `failed` is then true. */
+/* Both add at the end. If memory is short, the text is left out, and `failed` is then true. */
 void buffer_add(struct buffer *buffer, const char *bytes, size_t len);
 void buffer_printf(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

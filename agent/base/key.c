@@ -1,5 +1,5 @@
-/* What is a key: 1 to 512 bytes of UTF-8 without control characters, and nothing that a proxy on
- * the way would rewrite (D3). */
+/* Checks keys: 1 to 512 bytes of UTF-8 without control characters, and nothing that a proxy on the
+ * way would rewrite (D3). */
 #include "agent/base/key.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What recv() reads of a descriptor, shown as it is read, whoever calls it. */
+/* Shows the bytes that recv() reads of a descriptor, as they are read, for any caller of recv(). */
 #ifndef LOCKAGENT_BASE_RECEIVE_H
 #define LOCKAGENT_BASE_RECEIVE_H
 
@@ -8,8 +8,8 @@
 /* `bytes` are those that recv() has written into its caller's buffer, `len` of them. */
 typedef void receive_fn(void *arg, const char *bytes, size_t len);
 
-/* Shows `look` what is read of the descriptor, until receive_forget(), which comes before its
- * close. False when out of memory: then nothing is shown. */
+/* Shows `look` all bytes that are read of the descriptor, until receive_forget(), which comes
+ * before its close. Returns false if out of memory: then nothing is shown. */
 bool receive_watch(int fd, receive_fn *look, void *arg);
 void receive_forget(int fd);
 

@@ -1,4 +1,4 @@
-/* Compares borrowed texts, and finds in them what no log, page or terminal may be given. */
+/* Compares borrowed texts, and finds bytes in them that no log, page or terminal may be given. */
 #include "agent/base/text.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ void text_tame(char *text)
 
 /* ---- passwords ---- */
 
-/* Returns the end of what is hidden: it is never longer than before. */
+/* Hides a part of a text. Returns the end of the stars. The text never gets longer. */
 static char *hide(char *from, char *to)
 {
     size_t stars = to - from < 3 ? (size_t)(to - from) : 3;
@@ -52,7 +52,8 @@ static char *hide(char *from, char *to)
     return from + stars;
 }
 
-/* Where the part of an address without an `@` ends that may be shown: `host`, `host:port/db`. */
+/* Returns the end of the part that may be shown of an address without an `@`: `host`,
+ * `host:port/db`. */
 static char *shown_end(char *address, char *end)
 {
     char *tail = address + strcspn(address, "/?#");
@@ -72,7 +73,7 @@ static char *shown_end(char *address, char *end)
 
 static const char word_ends[] = " \t`";
 
-/* Where an address begins, behind its scheme; `is_redis`: it may have a password without an `@`. */
+/* The start of an address, after its scheme; `is_redis`: it may have a password without an `@`. */
 struct url_address {
     char *at;
     bool has_scheme, is_redis;
@@ -90,8 +91,8 @@ static bool is_redis(const char *text, size_t len)
            ends_in(text, len, "valkey") || ends_in(text, len, "valkeys");
 }
 
-/* The address in a word: `redis://address`, mistyped `redis:address`, or without any scheme. Its
- * `at` is NULL in a form that a message shows, `redis[s]://...`. */
+/* Finds the address in a word: `redis://address`, mistyped `redis:address`, or without any scheme.
+ * Its `at` is NULL in a form that a message shows, `redis[s]://...`. */
 static struct url_address find_address(char *word, size_t len)
 {
     char *mark = memmem(word, len, "://", 3);
@@ -106,8 +107,8 @@ static struct url_address find_address(char *word, size_t len)
     return (struct url_address){.at = word};
 }
 
-/* The `@` behind a password; NULL: there is none. In a URL of Redis the password may have blanks;
- * without a scheme there must be a colon, as in `user:password@host`. */
+/* Returns the `@` after a password; NULL: there is none. In a URL of Redis the password may have
+ * blanks. Without a scheme there must be a colon, as in `user:password@host`. */
 static char *find_password_end(const struct url_address *address, char *word_end)
 {
     char *end = word_end;
@@ -122,7 +123,8 @@ static char *find_password_end(const struct url_address *address, char *word_end
     return is_plain ? host : NULL;
 }
 
-/* `password=...`, also as one parameter of several. Returns the end of the word. */
+/* Hides the value of `password=...`, also as one parameter of several. Returns the end of the
+ * word. */
 static char *hide_parameter(char *from, char *end)
 {
     static const char name[] = "password=";
@@ -136,7 +138,8 @@ static char *hide_parameter(char *from, char *end)
     return end;
 }
 
-/* Returns where to go on: no further than the end of what is hidden. */
+/* Hides the password of a word. Returns the point to go on from: no further than the end of the
+ * hidden part. */
 static char *hide_in_word(char *word, char *end)
 {
     struct url_address address = find_address(word, (size_t)(end - word));

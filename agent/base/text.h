@@ -1,4 +1,4 @@
-/* Borrowed texts: compared with words, and checked for what a log or a page must not show. */
+/* Borrowed texts: compares them with words, and finds bytes that a log or a page must not show. */
 #ifndef LOCKAGENT_BASE_TEXT_H
 #define LOCKAGENT_BASE_TEXT_H
 
@@ -9,19 +9,19 @@ struct text text_of(const char *word);
 
 bool text_is(struct text text, const char *word);
 
-/* NULL when `text` is UTF-8 without control characters (C0, DEL, C1); else what is wrong with it,
- * to be read behind the name of what it stands in. */
+/* Returns NULL if `text` is UTF-8 without control characters (C0, DEL, C1). Otherwise returns a
+ * description of the fault, to be read after the name of the text's origin. */
 const char *text_fault(struct text text);
 
-/* Puts question marks in the place of what text_fault() finds wrong: what strangers sent can then
- * be quoted. */
+/* Replaces the bytes that text_fault() refuses by question marks, so that bytes of strangers can be
+ * quoted. */
 void text_tame(char *text);
 
-/* Puts `***` in the place of what may be a password in `text`, also where its URL is mistyped:
+/* Replaces every part of `text` that may be a password by `***`, even if its URL is mistyped:
  *
- *   what stands before the last `@` of a URL, or of `user:password@host` without a scheme
- *   in a URL of Redis without an `@`: what is no host, no port and no database
- *   what stands behind `password=` */
+ *   the part before the last `@` of a URL, or of `user:password@host` without a scheme
+ *   in a URL of Redis without an `@`: all but host, port and database
+ *   the value of `password=` */
 void text_hide_passwords(char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* The words for a wrong command line. getopt's own would print an argument as it came. */
+/* Reports a wrong command line. getopt's own message would print an argument as it came. */
 #include "agent/base/usage.h"
 
 #include <getopt.h>
@@ -9,7 +9,7 @@
 
 const char *usage_shown(const char *argument, char shown[USAGE_SHOWN])
 {
-    /* What is cut must not take the `@` away that shows where a password ends. */
+    /* Cutting must not remove the `@` that shows the end of a password. */
     const char *host = strrchr(argument, '@');
     bool is_cut = host != NULL && host - argument >= USAGE_SHOWN - 1;
     snprintf(shown, USAGE_SHOWN, "%s%s", is_cut ? "***" : "", is_cut ? host : argument);

@@ -1,4 +1,4 @@
-/* What a command line is refused for, without the passwords that may stand in it. */
+/* The faulty part of a command line, without the passwords that may be in it. */
 #ifndef LOCKAGENT_BASE_USAGE_H
 #define LOCKAGENT_BASE_USAGE_H
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the length of the code point at the start of `bytes` and sets its value; 0 when what
- * stands there is no UTF-8 (overlong forms, surrogates and numbers above U+10FFFF are none). `len`
+/* Returns the length of the code point at the start of `bytes` and sets its value. Returns 0 if the
+ * bytes there are not UTF-8 (overlong forms, surrogates and numbers above U+10FFFF are not). `len`
  * is at least 1. */
 static inline size_t utf8_decode(const char *bytes, size_t len, uint32_t *ret_code)
 {

@@ -9,14 +9,13 @@
 #include "agent/capacity/costs.h"
 
 enum {
-    CONNECTIONS_ALONE = 1,   /* of an agent to a master */
-    CONNECTIONS_WAITING = 2, /* one more, to hear of releases (R9) */
+    CONNECTIONS_ALONE = 1,   /* Connections of an agent to a master. */
+    CONNECTIONS_WAITING = 2, /* One more, for the messages of releases (R9). */
 };
 
 static const double us_per_s = 1e6, ms_per_s = 1e3;
 
-/* Agents may take so much of what a master may be used for by being there: the rest is for locks.
- */
+/* The share of a master's allowed use that connected agents may take. The rest is for locks. */
 static const double agents_share_max = 0.5;
 
 static const struct {
@@ -69,7 +68,7 @@ static struct capacity_use use_with(const struct capacity_load *load, double age
     return use;
 }
 
-/* How many agents may be there. */
+/* Returns how many agents may be connected. */
 static double agents_max_of(const struct capacity_load *load)
 {
     double each = connections_each(load);
@@ -80,7 +79,8 @@ static double agents_max_of(const struct capacity_load *load)
     return floor(fmin(load->connections / each, fmin(by_core, by_memory)));
 }
 
-/* What keys ask for is divided by what agents leave of each master. */
+/* Returns the groups that are needed: the load of the keys, divided by the use of each master that
+ * agents leave free. */
 static double groups_for(const struct capacity_load *load, const struct capacity_use *use)
 {
     double agents_share = use->agents_us / us_per_s;

@@ -1,11 +1,10 @@
-/* What masters carry: reckons the load of a fleet against what a master may be used for. A pure
- * function of numbers. */
+/* Compares the load of a fleet with the use that a master allows. A pure function of numbers. */
 #ifndef LOCKAGENT_CAPACITY_CAPACITY_H
 #define LOCKAGENT_CAPACITY_CAPACITY_H
 
 #include <stdio.h>
 
-/* What a fleet does, and what a master may be used for. All values are finite and >= 0. */
+/* The load of a fleet, and the use that a master allows. All values are finite and >= 0. */
 struct capacity_load {
     double pods;          /* >= 1; each has an agent of its own, unless they share one per node */
     double pods_per_node; /* >= 1 */
@@ -15,14 +14,14 @@ struct capacity_load {
     double reads;         /* looks of each pod at keys in a second */
     double waiters;       /* callers of each pod that wait at once */
     double keys;         /* different ones taken within the retention; 0: each lock has a new one */
-    double ttl_ms;       /* > 0; of what the watchdog renews */
-    double retention_ms; /* for so long a number is remembered */
-    double core_share;   /* of one core, which a master may use: > 0, at most 1 */
-    double memory_bytes; /* which a master may use: > 0 */
-    double connections;  /* which a master may have: >= 1 */
+    double ttl_ms;       /* > 0; the ttl of locks that the watchdog renews. */
+    double retention_ms; /* A number is remembered for this long. */
+    double core_share;   /* The share of one core that a master may use: > 0, at most 1. */
+    double memory_bytes; /* The memory that a master may use: > 0. */
+    double connections;  /* The connections that a master may have: >= 1. */
 };
 
-/* Of each master, with all keys in one group. */
+/* The use of each master, with all keys in one group. */
 struct capacity_use {
     double agents, connections;
     double locks_us, renewals_us, refused_us, reads_us, waiters_us, agents_us; /* in a second */
@@ -39,9 +38,10 @@ enum capacity_advice {
 
 struct capacity_plan {
     enum capacity_advice advice;
-    double agents_max;       /* masters bear so many, whatever the number of groups */
-    struct capacity_use use; /* with as many agents as advised */
-    double groups;           /* so many carry it; 0: none do, as there are too many agents */
+    double agents_max;       /* The most agents that masters can serve, for any number of groups. */
+    struct capacity_use use; /* The use with as many agents as advised. */
+    double groups;           /* The number of groups that carry the load; 0: none does, as there are
+                              * too many agents. */
 };
 
 struct capacity_plan capacity_reckon(const struct capacity_load *load);

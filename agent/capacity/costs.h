@@ -1,5 +1,5 @@
-/* What each thing that agents ask costs a master, as measured by tests/bench/costs.py. This table
- * is the only place of the figures: the plan reckons by it, docs/capacity.md shows it. */
+/* The cost for a master of each operation of agents, as measured by tests/bench/costs.py. This
+ * table is the only place of the figures: the plan reckons by it, docs/capacity.md shows it. */
 #ifndef LOCKAGENT_CAPACITY_COSTS_H
 #define LOCKAGENT_CAPACITY_COSTS_H
 

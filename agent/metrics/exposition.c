@@ -1,4 +1,5 @@
-/* Prometheus text 0.0.4 and Markdown from the registry; knows nothing of what is counted. */
+/* Renders Prometheus text 0.0.4 and Markdown from the registry. It does not know the meaning of the
+ * metrics. */
 #include "agent/metrics/exposition.h"
 
 #include <string.h>

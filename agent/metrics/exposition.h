@@ -4,10 +4,10 @@
 
 #include "agent/metrics/registry.h"
 
-/* Renders what the cells say now. */
+/* Renders the current values of the cells. */
 void exposition_render(const struct metrics *metrics, struct buffer *out);
 
-/* The table of all families in docs/metrics.md, as Markdown. */
+/* Prints the table of all families in docs/metrics.md, as Markdown. */
 void exposition_print_markdown(struct buffer *out);
 
 #endif

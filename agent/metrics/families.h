@@ -17,19 +17,19 @@
     X(ANSWER, "`outcome`")  /* how an acquire request was answered */                              \
     X(RENEWAL, "`outcome`")                                                                        \
     X(REASON, "`reason`")                                                                          \
-    X(ELSEWHERE, "`reason`") /* of a hold that did not end here */                                 \
+    X(ELSEWHERE, "`reason`") /* Reason of a hold that did not end here. */                         \
     X(GROUP, "`group`")                                                                            \
     X(MASTER, "`group`, `master`") /* host:port or the path of a socket */                         \
     X(STATE, "`state`")                                                                            \
     X(OP, "`op`")                                                                                  \
     X(RESULT, "`outcome`") /* ok, error, lost, not_sent */                                         \
-    X(CLASS, "`class`")    /* of error replies (D5.5) */                                           \
+    X(CLASS, "`class`")    /* Class of an error reply (D5.5). */                                   \
     X(FAULT, "`fault`")    /* surplus, malformed, oversized */                                     \
     X(TLS_FAULT, "`fault`")                                                                        \
     X(ROUTE, "`route`")                                                                            \
     X(METHOD, "`method`")                                                                          \
     X(STATUS, "`status`")    /* 2xx, 4xx, 5xx: no route sends another class */                     \
-    X(RESTORED, "`outcome`") /* of a hold in the journal */                                        \
+    X(RESTORED, "`outcome`") /* Outcome of a hold in the journal. */                               \
     X(RELOAD, "`outcome`")
 
 /* Upper bounds of histogram buckets in millionths: microseconds, or parts per million of a
@@ -255,7 +255,7 @@ struct bucket_bounds {
 };
 extern const struct bucket_bounds bucket_bounds[BUCKET_SET_COUNT];
 
-/* What a page says of one family, and where its series come from. */
+/* The description of one family on a page, and the origin of its series. */
 struct family {
     const char *name, *help;
     enum metric_type type;

@@ -1,4 +1,4 @@
-/* The values that a label can have, each kept as it stands in a page. */
+/* The values that a label can have, each kept in the form that a page shows. */
 #ifndef LOCKAGENT_METRICS_LABELS_H
 #define LOCKAGENT_METRICS_LABELS_H
 
@@ -17,7 +17,7 @@ bool label_make_room(struct label_values *values, size_t room);
 /* Adds one value, for which there must be room. False when out of memory. */
 bool label_add(struct label_values *values, const char *name, const char *value);
 
-/* The same for what was printed by label_print(), which is taken over in any case. */
+/* The same for a value that label_print() has printed. Takes over `fragment` in any case. */
 bool label_add_printed(struct label_values *values, struct buffer *fragment);
 
 /* Makes room for `count` values and adds them all. */

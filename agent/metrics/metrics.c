@@ -157,7 +157,8 @@ void metrics_http_routes(struct metrics *metrics, const char *const *routes, siz
 {
     CORE_ASSERT(metrics->route_count == 0 && count <= ROUTES_MAX);
     bool ok = true;
-    for (size_t i = 0; ok && i < count; i++) /* out of memory: what is left is counted as "other" */
+    /* Routes for which there is no memory count as "other". */
+    for (size_t i = 0; ok && i < count; i++)
         ok = registry_add_route(metrics, routes[i]);
 }
 
@@ -245,7 +246,7 @@ static void read_master(struct metrics *metrics, const struct metrics_scrape *sc
     size_t at = master_index(metrics, group, master);
     for (enum redis_state state = 0; state < REDIS_STATE_COUNT; state++)
         *registry_cell(metrics, FAMILY_MASTER_STATE, at, state, 0) = view.state == state;
-    /* Where it is not known how long the guard lasts: as long as one that begins now. */
+    /* If the end of the guard is not known, show the duration of a guard that begins now. */
     int64_t longest_ms = (int64_t)scrape->config->max_ttl_ms + 1000;
     registry_set(metrics, FAMILY_MASTER_UP, at, view.serves);
     registry_set(metrics, FAMILY_MASTER_GUARDED, at,

@@ -1,5 +1,5 @@
-/* What this agent counts, and the page that shows it: Prometheus text 0.0.4. The families are one
- * table (agent/metrics/families.h). A lock's key is never a label. */
+/* The counts of this agent, and the page that shows them: Prometheus text 0.0.4. The families are
+ * one table (agent/metrics/families.h). A lock's key is never a label. */
 #ifndef LOCKAGENT_METRICS_METRICS_H
 #define LOCKAGENT_METRICS_METRICS_H
 
@@ -25,7 +25,7 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace);
 /* How a POST was answered in the end: acquire and wait durations, by policy and outcome. */
 void metrics_answered(struct metrics *metrics, const struct effect_answer *answer);
 
-/* What came of a command to a master. `latency_us` below 0 is not observed. */
+/* Counts a command to a master by its outcome. `latency_us` below 0 is not observed. */
 void metrics_command(struct metrics *metrics, uint8_t group, uint8_t master, enum op op,
                      enum redis_outcome outcome, int64_t latency_us);
 
@@ -61,7 +61,7 @@ void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us);
 
 /* ---- read when a page is asked for ---- */
 
-/* Where the figures stand that are not counted here. Borrowed for the call. */
+/* The sources of the figures that are not counted here. Borrowed for the call. */
 struct metrics_scrape {
     const struct core_stats *core;
     const struct redis *redis;

@@ -76,8 +76,8 @@ struct process_figures process_read(void)
     return figures;
 }
 
-/* Field 22 of the line, in ticks since boot. The second field is a name in parentheses that may
- * hold anything, so what is counted begins behind the last one. */
+/* Reads field 22 of the line, in ticks since boot. The second field is a name in parentheses that
+ * may hold any character, so fields are counted after the last parenthesis. */
 static bool read_started_ticks(uint64_t *ret_ticks)
 {
     char line[1024];

@@ -1,11 +1,11 @@
-/* What the kernel says of this process, for the process_* metrics. */
+/* The kernel's figures of this process, for the process_* metrics. */
 #ifndef LOCKAGENT_METRICS_PROCESS_H
 #define LOCKAGENT_METRICS_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROCESS_UNKNOWN INT64_MIN /* any of the figures below, where it can not be read */
+#define PROCESS_UNKNOWN INT64_MIN /* Value of a figure below that cannot be read. */
 
 struct process_figures {
     int64_t cpu_us, resident_bytes, virtual_bytes, open_files, open_files_max;

@@ -46,7 +46,7 @@ static const char *const reload_outcomes[] = {"ok", "failed"};
 
 /* ---- building ---- */
 
-/* Answers become the values of a label; `ret_index` tells where each of them stands. */
+/* Makes answers the values of a label. `ret_index` gets the index of each answer. */
 static bool add_answers(struct metrics *metrics, enum label label, const enum answer *answers,
                         size_t count, uint8_t ret_index[ANSWER_COUNT])
 {
@@ -95,7 +95,7 @@ static_assert(REASON_MOVED + 1 == REASON_GONE && REASON_GONE + 1 == REASON_COUNT
 static_assert(REDIS_OUTCOME_OK == 0 && REDIS_OUTCOME_LOST + 2 == REDIS_OUTCOME_COUNT,
               "between ok and the two outcomes of transport stand the classes of error replies");
 
-/* Where a master listens; never its URL, which may carry a password. */
+/* Adds the address of a master; never its URL, which may carry a password. */
 static bool add_master_label(struct label_values *values, const char *group,
                              const struct config_master *master)
 {

@@ -1,5 +1,5 @@
-/* The registry behind agent/metrics/metrics.h: where the cells of each family are, and what its
- * labels can say. */
+/* The registry behind agent/metrics/metrics.h: the cells of each family, and the values of its
+ * labels. */
 #ifndef LOCKAGENT_METRICS_REGISTRY_H
 #define LOCKAGENT_METRICS_REGISTRY_H
 
@@ -7,11 +7,11 @@
 #include "agent/metrics/families.h"
 #include "agent/metrics/labels.h"
 
-enum { ROUTES_MAX = 24 }; /* of the API's table */
+enum { ROUTES_MAX = 24 }; /* Most routes that the API's table can have. */
 
-#define CELL_ABSENT INT64_MIN /* a gauge that can not be read: not shown */
+#define CELL_ABSENT INT64_MIN /* The value of a gauge that cannot be read: it is not shown. */
 
-/* Where the words of a label stand among its values. */
+/* The index of each word among the values of its label. */
 enum renewal_outcome { RENEWAL_RENEWED, RENEWAL_FAILED };
 enum command_result { RESULT_OK, RESULT_ERROR, RESULT_LOST, RESULT_NOT_SENT };
 enum http_status { STATUS_2XX, STATUS_4XX, STATUS_5XX };
@@ -21,7 +21,7 @@ enum reload_outcome { RELOAD_OK, RELOAD_FAILED };
  *
  *   cells[a * step[0] + b * step[1] + c * step[2]].
  *
- * A histogram has a cell for each bucket (not cumulated), one for what is above them, and one for
+ * A histogram has a cell for each bucket (not cumulated), one for values above them, and one for
  * the sum. */
 struct family_cells {
     int64_t *cells;
@@ -31,7 +31,7 @@ struct family_cells {
 struct metrics {
     struct family_cells families[FAMILY_COUNT];
     struct label_values labels[LABEL_COUNT];
-    int64_t *cells; /* of all families */
+    int64_t *cells; /* The cells of all families. */
     size_t first_master[LIMIT_GROUPS];
     size_t group_count, policy_count, master_count[LIMIT_GROUPS];
     uint8_t outcome_of_attempt[ANSWER_COUNT],
@@ -42,23 +42,23 @@ struct metrics {
 
 struct config;
 
-/* Makes the labels and cells for the policies, groups and masters of `config` (names copied), in
- * what is all zero. False when out of memory. registry_free() frees what there is in any case, but
- * not `metrics` itself. */
+/* Makes the labels and cells for the policies, groups and masters of `config` (names are copied),
+ * in a struct of zeros. Returns false if out of memory. registry_free() frees everything that was
+ * made, in any case, but not `metrics` itself. */
 bool registry_build(struct metrics *metrics, const struct config *config);
 void registry_free(struct metrics *metrics);
 
-/* Makes `route` (copied) a value of LABEL_ROUTE. False when out of memory. */
+/* Makes `route` (copied) a value of LABEL_ROUTE. Returns false if out of memory. */
 bool registry_add_route(struct metrics *metrics, const char *route);
 
-/* Where a route or a method stands among the values of its label; 0, which is "other", where it is
- * unknown or NULL. */
+/* Return the index of a route or a method among the values of its label. It is 0, which is "other",
+ * if the route or method is unknown or NULL. */
 size_t registry_route(const struct metrics *metrics, const char *route);
 size_t registry_method(const char *method);
 
-/* The first cell of the values (a, b, c). */
+/* Returns the first cell of the values (a, b, c). */
 int64_t *registry_cell(struct metrics *metrics, enum family_id id, size_t a, size_t b, size_t c);
-/* One more. */
+/* Adds 1. */
 void registry_count(struct metrics *metrics, enum family_id id, size_t a, size_t b, size_t c);
 void registry_set(struct metrics *metrics, enum family_id id, size_t a, int64_t value);
 /* Adds one observation, in the family's millionths, to a histogram. */

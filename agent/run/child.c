@@ -46,8 +46,8 @@ struct launch {
     int gate[2], said[2]; /* reading end, writing end */
 };
 
-/* exec resets what was caught, but until then a signal would run our handler, and write into our
- * pipe. */
+/* Restores the signals as `run` found them. exec resets handlers, but a signal before it would run
+ * our handler, and write into our pipe. */
 static void restore_signals(const struct run_inherited *inherited)
 {
     for (int n = 1; n <= SIGNAL_MAX; n++)
@@ -94,8 +94,8 @@ static bool open_pipes(struct launch *launch)
     return false;
 }
 
-/* All signals are blocked meanwhile, so that none is heard twice; those for the child come to it
- * after its exec or kill it. */
+/* Forks the child. All signals are blocked meanwhile, so that none is handled twice. Signals for
+ * the child reach it after its exec, or kill it. */
 static pid_t fork_child(const struct launch *launch)
 {
     sigset_t all, before;
@@ -116,7 +116,7 @@ static void reap(pid_t pid)
         continue;
 }
 
-/* The errno of the execution that failed; 0: the command runs. */
+/* Returns the errno of the failed execution; 0: the command runs. */
 static int hear_exec(const struct launch *launch)
 {
     int failure = 0;
@@ -133,7 +133,7 @@ int run_child_start(struct run_child *child, char *const *command, char *const *
 {
     struct launch launch = {command, environment, inherited, getpid(), {-1, -1}, {-1, -1}};
     *ret_executed = false;
-    /* What the command leaves behind comes to us: so we see when its group is gone. */
+    /* Orphans of the command become our children. So we see when its group is gone. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!open_pipes(&launch))
         return errno;
@@ -169,7 +169,8 @@ void run_child_signal(const struct run_child *child, int signal_number)
         kill(-child->pid, signal_number);
 }
 
-/* What the command leaves behind comes to us (see run_child_start()). The child itself stays. */
+/* Orphans of the command are our children (see run_child_start()). The child itself is not reaped
+ * here. */
 void run_child_bury_others(struct run_child *child)
 {
     siginfo_t about = {0};
@@ -198,7 +199,7 @@ enum run_child_state run_child_look(struct run_child *child, int *ret_code)
         return RUN_CHILD_STOPPED;
     }
     child->died_of = about.si_code == CLD_EXITED ? 0 : about.si_status;
-    /* While it is not reaped the group's number can not be another one's. */
+    /* Until it is reaped, no other group can have its number. */
     kill(-child->pid, SIGKILL);
     run_keeper_dismiss(&child->keeper);
     reap(child->pid);

@@ -10,9 +10,9 @@
 #include "agent/run/say.h"
 
 enum {
-    LOCKS = 256,    /* attempts that may leave releases owed while we wait */
-    REQUESTS = 4,   /* of ours, at once */
-    OWN_FILES = 16, /* beside its connections: standard files, the loop's, the command's pipes */
+    LOCKS = 256,    /* Attempts that may leave releases owed while we wait. */
+    REQUESTS = 4,   /* Requests of this process at the same time. */
+    OWN_FILES = 16, /* Beside its connections: standard files, the loop's, the command's pipes. */
 };
 
 void run_fit_config(struct config *config)
@@ -22,12 +22,12 @@ void run_fit_config(struct config *config)
     config->wait_ms_max = RUN_WITHOUT_END_MS;
     for (size_t i = 0; i < config->policy_count; i++)
         config->policies[i].core.max_hold_ms = RUN_WITHOUT_END_MS;
-    /* What the agent tells by default would stand between the command's own lines. */
+    /* The agent's default messages would be mixed with the command's own lines. */
     log_setup(config->log_level == LOG_INFO ? LOG_WARN : config->log_level,
               (int)config->log_format);
 }
 
-/* A master is asked on one connection and heard on another. */
+/* Each master needs two connections: one for commands, one for messages. */
 bool run_may_open_files(const struct config *config)
 {
     struct rlimit limit;

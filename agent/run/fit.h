@@ -8,12 +8,12 @@
  * it. Sets up the log. */
 void run_fit_config(struct config *config);
 
-/* False, and said, where fewer files may be open than are needed: libuv would abort, or no master
- * be reached and no deadline kept. */
+/* Returns false, and reports it, if fewer files may be open than are needed. Otherwise libuv would
+ * abort, or no master could be reached and no deadline kept. */
 bool run_may_open_files(const struct config *config);
 
-/* The label under which others see the lock: `wanted`, or where that is NULL the host's name and
- * our pid. */
+/* Makes the label under which others see the lock: `wanted`, or the host's name and our pid if that
+ * is NULL. */
 void run_make_label(const char *wanted, char label[LIMIT_LABEL_BYTES + 1]);
 
 #endif

@@ -54,9 +54,9 @@ static char **command_environment(const struct run_hold *hold)
     snprintf(slot, sizeof(slot), "LOCKAGENT_SLOT=%d", hold->token.permit - 1);
     added[count++] = key;
     added[count++] = token;
-    if (hold->token.fence != 0) /* else the policy does not fence */
+    if (hold->token.fence != 0) /* 0: the policy does not fence. */
         added[count++] = fence;
-    if (hold->token.permit != 0) /* else it is a mutex */
+    if (hold->token.permit != 0) /* 0: it is a mutex. */
         added[count++] = slot;
     added[count] = NULL;
     return run_environment(environ, added);
@@ -107,8 +107,9 @@ static void follow_validity(struct run_hold *hold)
     run_keeper_set(&hold->child.keeper, hold->kill_at);
 }
 
-/* R7: the command gets what is left of the margin before the validity ends. Where the lock is gone
- * before its validity (taken) it gets no more than that either. */
+/* Reports that the lock was lost, and ends the command (R7). The command gets the rest of the
+ * margin before the validity ends. If the lock is gone before its validity ends (taken), the
+ * command gets no more than that either. */
 static void say_lost(struct run_hold *hold)
 {
     static const char *const actions[] = {"the command is terminated", "the command is killed",
@@ -129,14 +130,14 @@ static void say_lost(struct run_hold *hold)
     }
 }
 
-/* R14: when we come late (we were stopped, or the host slept) the first thing is to end what has no
- * lock any more. */
+/* Ends the command if its time is over. If this process is late (it was stopped, or the host
+ * slept), this comes before anything else (R14). */
 void run_hold_watch(struct run_hold *hold)
 {
     follow_validity(hold);
     if (clock_has_reached(hold->kill_at)) {
         run_child_signal(&hold->child, SIGKILL);
-        let_core_look(hold); /* says what it was lost for */
+        let_core_look(hold); /* Reports the reason of the loss. */
         hold->lost = true;
     }
     if (hold->lost && !hold->lost_said)
@@ -153,8 +154,8 @@ void run_stop_by_default(pid_t whom)
     sigaction(SIGTSTP, &ours, NULL);
 }
 
-/* Stops us, as the command is. Nobody renews meanwhile: if that takes too long, the keeper kills
- * the command. */
+/* Stops this process, like the command. The lock is not renewed meanwhile. If that takes too long,
+ * the keeper kills the command. */
 static void suspend(struct run_hold *hold, pid_t whom)
 {
     run_terminal_take_back();
@@ -164,8 +165,8 @@ static void suspend(struct run_hold *hold, pid_t whom)
     run_child_signal(&hold->child, SIGCONT);
 }
 
-/* The terminal stopped the command. Where it only wants to read or write, and the terminal is ours
- * to lend, it goes on; else the whole job stops, as it would without us. */
+/* Handles that the terminal stopped the command. If it only wants to read or write, and we can lend
+ * it the terminal, it goes on. Otherwise the whole job stops, as it would without us. */
 static void command_stopped(struct run_hold *hold, int signal_number)
 {
     bool asks = signal_number == SIGTTIN || signal_number == SIGTTOU;

@@ -13,33 +13,36 @@ struct run_hold {
     struct token token;
     uint32_t ttl_ms;
     struct instant valid_until;
-    struct instant kill_at; /* when the command must be dead; the keeper knows it too */
-    bool lost;              /* set by the session, which hears it of the core, with `reason` */
+    struct instant kill_at; /* When the command must be dead; the keeper knows it too. */
+    bool lost;              /* Set by the session with `reason`, when the core reports the loss. */
     enum reason reason;
     bool lost_said;
     struct run_child child;
-    pid_t group;      /* of the command; 0: none was started */
-    bool interactive; /* the command had the terminal when it ended */
+    pid_t group;      /* The command's process group; 0: no command was started. */
+    bool interactive; /* The command had the terminal when it ended. */
 };
 
-/* Takes over what was granted; options, inherited and loop are set. False when too little validity
- * is left to begin. */
+/* Takes over the granted hold; options, inherited and loop are set. Returns false if too little
+ * validity is left to begin. */
 bool run_hold_begin(struct run_hold *hold, const struct hold_view *granted);
 
-/* Starts the command. Returns 0, or the exit code that says why not, which has then been told. */
+/* Starts the command. Returns 0, or the exit code that names the failure, which has then been
+ * reported. */
 int run_hold_start(struct run_hold *hold);
 
-/* To be called whenever the loop has turned: R14, before anything else. */
+/* Ends the command if its time is over or the lock was lost. To be called first in every iteration
+ * of the loop (R14). */
 void run_hold_watch(struct run_hold *hold);
 
-/* A signal that was sent to us: passed on. */
+/* Passes on a signal that was sent to this process. */
 void run_hold_signal(struct run_hold *hold, int signal_number);
 
-/* After SIGCHLD, or now and then: true when the command has ended, with the exit code of it all. */
+/* Looks at the command, after SIGCHLD or now and then. Returns true if it has ended, with the exit
+ * code of the session. */
 bool run_hold_look(struct run_hold *hold, int *ret_code);
 
-/* Stops `whom` (as kill(2) takes it) by the terminal's default action, which does nothing where
- * nobody could continue us. */
+/* Stops `whom` (as kill(2) takes it) by the terminal's default action. That does nothing if no
+ * process could continue it. */
 void run_stop_by_default(pid_t whom);
 
 #endif

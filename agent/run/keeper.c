@@ -49,8 +49,8 @@ static void wait_for_the_end(int messages, int timer)
     }
 }
 
-/* Nothing of `run` stays with it but the pipe: a reader of what the command writes must not wait
- * for the keeper. */
+/* Closes all files of `run` but the pipe. Otherwise a reader of the command's output would wait for
+ * the keeper. */
 static void let_go_of_files(int messages)
 {
     for (int fd = 0; fd < messages; fd++)

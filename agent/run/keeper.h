@@ -1,6 +1,6 @@
-/* The keeper: a small process beside `lockagent run` that ends the command when `run` can not any
- * more. It kills the command's process group when `run` dies, however that comes, and when the
- * deadline passes that `run` has set last: also while `run` itself is stopped. */
+/* The keeper: a small process beside `lockagent run` that ends the command when `run` cannot. It
+ * kills the command's process group when `run` dies, for any reason. It also kills the group when
+ * the deadline passes that `run` has set last, even while `run` itself is stopped. */
 #ifndef LOCKAGENT_RUN_KEEPER_H
 #define LOCKAGENT_RUN_KEEPER_H
 
@@ -14,16 +14,16 @@ struct run_keeper {
     int pipe;
 };
 
-/* Starts a keeper of the process group, without a deadline yet. False with errno set. Ignore
- * SIGPIPE before. */
+/* Starts a keeper of the process group, without a deadline yet. Returns false with errno set. The
+ * caller must ignore SIGPIPE before. */
 bool run_keeper_start(struct run_keeper *keeper, pid_t group);
 
-/* The group is killed at `deadline`, unless a later one is set before. INSTANT_NEVER: only when
- * this process dies. */
+/* Sets the time at which the group is killed, unless a later one is set before. INSTANT_NEVER: only
+ * when this process dies. */
 void run_keeper_set(const struct run_keeper *keeper, struct instant deadline);
 
-/* The group has ended and its number may soon be another one's: ends the keeper without a kill, and
- * waits for it. */
+/* Ends the keeper without a kill, and waits for it. The group has ended, and its number may soon
+ * belong to another group. */
 void run_keeper_dismiss(struct run_keeper *keeper);
 
 #endif

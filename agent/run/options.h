@@ -1,4 +1,4 @@
-/* What `lockagent run` was asked to do, and the exit codes by which it says what came of it. */
+/* The options of `lockagent run`, and its exit codes. */
 #ifndef LOCKAGENT_RUN_OPTIONS_H
 #define LOCKAGENT_RUN_OPTIONS_H
 
@@ -22,17 +22,18 @@ enum run_on_lost {
     RUN_ON_LOST_IGNORE, /* it goes on, without the lock */
 };
 
-/* As long as nobody says otherwise; short enough to be added to any time. */
+/* The time to wait and to hold, if no option limits it. It is short enough to be added to any
+ * time. */
 #define RUN_WITHOUT_END_MS (INT64_C(10) * 365 * 24 * 3600 * 1000)
 
 struct run_options {
     const char *key;
-    char *const *command; /* NULL-terminated */
+    char *const *command; /* NULL-terminated. */
     int64_t wait_ms;      /* 0: try once */
     uint32_t ttl_ms;      /* 0: the policy's */
-    bool reads;           /* beside others who read, where the policy's kind is rw */
+    bool reads;           /* Beside other readers, if the policy's kind is rw. */
     int64_t max_hold_ms;
-    const char *label; /* who holds the lock, for people; NULL: the host's name and our pid */
+    const char *label; /* The name of the holder, for people; NULL: the host's name and our pid. */
     int not_acquired_code;
     enum run_on_lost on_lost;
     bool quiet;

@@ -179,7 +179,7 @@ static bool take_option(struct run_arguments *arguments, int option, const char 
     }
 }
 
-/* What stands before `--` is ours, what stands behind it is the command. */
+/* Splits the arguments: those before `--` are ours, those after it are the command. */
 static bool split_at_dashes(int argc, char **argv, int *ret_ours, char *const **ret_command)
 {
     for (int i = 1; i < argc; i++) {

@@ -3,8 +3,8 @@
 #ifndef LOCKAGENT_RUN_RUN_H
 #define LOCKAGENT_RUN_RUN_H
 
-/* `argv` begins with "run". `config_path` (may be NULL) is used where no option names a file.
- * Returns the exit code. */
+/* Runs the command. `argv` begins with "run". `config_path` (may be NULL) is used if no option
+ * names a file. Returns the exit code. */
 int run_main(int argc, char **argv, const char *config_path);
 
 #endif

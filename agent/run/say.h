@@ -2,7 +2,7 @@
 #ifndef LOCKAGENT_RUN_SAY_H
 #define LOCKAGENT_RUN_SAY_H
 
-/* "lockagent run: KEY: ..."; KEY only where it is not NULL. */
+/* Prints "lockagent run: KEY: ..."; without KEY if it is NULL. */
 void run_say(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

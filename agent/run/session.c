@@ -6,8 +6,8 @@
  *   CONNECTING --a signal--> the end
  *   ACQUIRING --refused, or a signal--> UNDOING --nothing is left on any master--> the end
  *
- * Everything that is heard (of the core, of signals, of the child) is only noted; what follows from
- * it is done once a turn of the event loop, in on_turn(), after a look at the clock.
+ * Events (from the core, from signals, from the child) are only noted. on_turn() handles them once
+ * in each iteration of the event loop, after a look at the clock.
  *
  * Timers, all on CLOCK_BOOTTIME: `until`, when a stage is over at the latest; `kill_at` of the
  * hold, when the command must be dead. The core has its own in the loop. */
@@ -32,8 +32,8 @@
 
 enum {
     CONNECT_MS = 3000,     /* a new group settles its markers within 2 s (D5.3) */
-    CLEAR_MS = 1000,       /* for killed processes to be gone; a zombie that nobody reaps stays */
-    LOOK_MS = 5,           /* how often we look at what can not tell us */
+    CLEAR_MS = 1000,       /* For killed processes to be gone; a zombie may stay. */
+    LOOK_MS = 5,           /* How often we look at processes and masters that cannot notify us. */
     RELEASE_MS_MIN = 1000, /* for releases to be confirmed: a master may be silent so long (R3) */
     ACQUIRE = 0,           /* requests of ours, by number */
     RELEASE = 1,
@@ -59,10 +59,10 @@ static struct session {
     struct redis *redis;
     enum run_stage stage;
     struct instant started, until;
-    uint8_t group;                      /* of the hold; until there is one, the policy's first */
-    const struct config_policy *policy; /* that the key falls under */
+    uint8_t group;                      /* Group of the hold; before it, the policy's first. */
+    const struct config_policy *policy; /* The policy of the key. */
 
-    bool answered; /* the request that the stage waits for */
+    bool answered; /* The request that the stage waits for has its answer. */
     struct effect_answer answer;
     char holder[LIMIT_LABEL_BYTES + 1];
     int interrupted; /* a signal came before there was a command: which */
@@ -90,7 +90,7 @@ static void finish(int exit_code)
     uv_stop(&session.uv);
 }
 
-/* ---- what is heard ---- */
+/* ---- events from the core, the masters and signals ---- */
 
 static void on_answer(void *arg, const struct effect_answer *answer)
 {
@@ -173,8 +173,9 @@ static bool group_is_settled(uint8_t group, bool *ret_quorum)
     return open == 0;
 }
 
-/* Asked too early, masters that are about to be up would count as failed. One that is frozen would
- * take its time: where the others are a quorum they wait for it a short while only. */
+/* Returns true if it is time to ask for the lock. If it were asked for too early, masters that are
+ * about to be up would count as failed. A frozen master would take its time: if the others are a
+ * quorum, they wait for it only a short while. */
 static bool masters_are_settled(void)
 {
     bool settled = true, quorum = true;
@@ -209,7 +210,8 @@ static void ask_for_lock(void)
                                             .label = {session.label, strlen(session.label)}}});
 }
 
-/* For masters to confirm; what they have not confirmed by then runs out with the ttl. */
+/* Returns the time that masters have to confirm a release. A key of which a master has not
+ * confirmed the release by then runs out with the ttl. */
 static int64_t release_patience_ms(void)
 {
     int64_t silence_ms = 4 * node_timeout_ms();
@@ -304,7 +306,8 @@ static void turn_of_connecting(void)
         ask_for_lock();
 }
 
-/* Nothing was granted: what the attempts left on masters is taken back before the end. */
+/* Begins to undo the attempts, because nothing was granted: the keys that they left on masters are
+ * released before the end. */
 static void undo(int exit_code)
 {
     session.exit_code = exit_code;
@@ -337,14 +340,16 @@ static void turn_of_holding(void)
     enter(CLEARING, CLEAR_MS);
 }
 
-/* What ran under the lock must have ended before another one gets it. */
+/* Releases the lock when all processes that ran under it have ended, or the stage's time is over.
+ * The next holder may get the lock then. */
 static void turn_of_clearing(void)
 {
     if (run_child_group_is_gone(session.hold.group) || clock_has_reached(session.until))
         release_lock(session.exit_code);
 }
 
-/* Once a quorum has confirmed, the other masters get as long as they have to vote. */
+/* Ends the session. When a quorum has confirmed the release, the other masters still have the time
+ * for a vote. */
 static void turn_of_releasing(void)
 {
     bool confirmed = session.answered && session.answer.answer != ANSWER_RELEASE_PENDING;
@@ -404,7 +409,7 @@ static void catch_signals(void)
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_UNBLOCK, &child, NULL); /* our parent may have blocked it for its own sake */
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* of a log that may not grow */
+    signal(SIGXFSZ, SIG_IGN); /* Sent if a log may not grow. */
     for (size_t i = 0; i < CAUGHT; i++) {
         if (caught[i] != SIGCHLD && run_inherited_ignores(session.hold.inherited, caught[i]))
             continue;
@@ -436,21 +441,23 @@ static bool boot_session(void)
     return session.redis != NULL;
 }
 
-/* D3: keys of ours would be locks of theirs where nothing stands before the key. */
+/* Returns true if only the agent may use the key. Without a prefix, keys of the agent would be
+ * locks of callers (D3). */
 static bool session_key_is_reserved(void)
 {
     return session.policy->prefix[0] == '\0' && key_is_agents_own(session_key());
 }
 
-/* By the signal itself: an exit code of 130 may also be the command's own, or that of `-E`. */
+/* Returns true if SIGINT ended the session. The exit code does not show that: 130 may also be the
+ * command's own, or that of `-E`. */
 static bool was_interrupted(void)
 {
     return session.exit_code == RUN_EXIT_SIGNAL + SIGINT &&
            (session.interrupted == SIGINT || session.hold.child.died_of == SIGINT);
 }
 
-/* Dies of the signal, so that a script around us ends as well. Where the command had the terminal
- * the kernel gave Ctrl-C to it alone: then our own group gets it from us. */
+/* Dies of the signal, so that a script around us ends as well. If the command had the terminal, the
+ * kernel gave Ctrl-C to it alone: then our own group gets it from us. */
 static void end_as_interrupted(void)
 {
     signal(SIGINT, SIG_DFL);

@@ -5,9 +5,9 @@
 #include "agent/run/options.h"
 #include "config/config.h"
 
-/* Takes the lock, runs the command, releases the lock; says on stderr what went wrong. Returns the
- * exit code. `config` is changed where one command needs less than an agent, and more patience;
- * everything must live until the process ends. */
+/* Takes the lock, runs the command, releases the lock, and reports failures on stderr. Returns the
+ * exit code. `config` is changed, because one command needs less than an agent, and more patience.
+ * Everything must live until the process ends. */
 int run_session(const struct run_options *options, struct config *config);
 
 #endif
