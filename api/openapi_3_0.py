@@ -1,7 +1,8 @@
 """Renders the API's description, which is OpenAPI 3.1, as 3.0.3: openapi_3_0.py IN OUT.
 
-It is text that is changed, and only what the two have different here: the version, the summary of
-the API, types that may be null, and examples. A test looks for what else 3.0.3 would not have.
+Text is replaced, and only in the parts of openapi.yaml that differ between the two versions: the
+version, the summary of the API, types that may be null, and examples. A test refuses everything
+else that 3.0.3 does not have.
 """
 import re
 import sys

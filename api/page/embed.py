@@ -1,8 +1,9 @@
 """Makes a C header of the status page: embed.py PAGE.html PAGE.css PAGE.js OUT.h
 
-Style and script go into the page, and their hashes beside it, for the Content-Security-Policy: a
-browser then runs what was built in here, and nothing that a key or a label might smuggle in. What
-the agent fills in stands as {{name}}; the page is cut there into pieces, each with its slot.
+Style and script go into the page. Their hashes go beside it, for the Content-Security-Policy: a
+browser then runs only the style and script of the build, and no text that a key or a label might
+smuggle in. {{name}} marks text that the agent fills in. The page is cut there into pieces, each with
+its slot.
 """
 
 import base64
