@@ -24,8 +24,7 @@
 enum {
     RESTS = 3,                         /* Pages have a quarter of the time. */
     SHARED_MS = 250,                   /* Largest age of a shared page. */
-    RESUMED = 64,                      /* Connections that are resumed in one iteration of the
-                                        * loop. */
+    RESUMED = 64,                      /* Connections resumed in one iteration of the loop. */
     FULL_MS = 50,                      /* Interval of the checks whether pages have been read. */
     RENDERED_BYTES_MAX = 16 * 1048576, /* Bytes of all pages that are still being read. */
 };

@@ -1,4 +1,4 @@
-/* Grows by doubling, and never gives back a page that was cut without saying so. */
+/* Grows by doubling. A buffer that was cut reports it. */
 #include "agent/base/buffer.h"
 
 #include <stdarg.h>

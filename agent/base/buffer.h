@@ -7,10 +7,10 @@
 
 /* Begins as {0}. `bytes` is malloc'ed and the caller's: buffer_free() frees it. */
 struct buffer {
-    char *bytes; /* terminated once something was added */
-    size_t len;  /* without the NUL */
+    char *bytes; /* Terminated after the first addition. */
+    size_t len;  /* Without the NUL. */
     size_t size; /* allocated */
-    bool failed; /* out of memory: the content is cut */
+    bool failed; /* Out of memory: the content is cut. */
 };
 
 /* Both add at the end. If memory is short, the text is left out, and `failed` is then true. */

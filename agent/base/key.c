@@ -6,8 +6,8 @@
 
 #include "agent/base/text.h"
 
-/* Proxies and clients merge double slashes, drop outer ones and resolve `.` and `..`: two spellings
- * would name one lock. */
+/* Returns the fault of a key's path segments. Proxies and clients merge double slashes, drop outer
+ * ones and resolve `.` and `..`: two spellings would name one lock. */
 static const char *segments_fault(struct text key)
 {
     for (size_t start = 0; start <= key.len;) {

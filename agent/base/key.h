@@ -4,7 +4,7 @@
 
 #include "agent/core/types.h"
 
-/* NULL when `key` is one, or why it is none: to be read behind "the key" (D3). */
+/* Returns NULL if `key` is valid; otherwise the fault, to be read after "the key" (D3). */
 const char *key_fault(struct text key);
 
 /* Returns true for keys that are the agent's own if no prefix is configured: a caller's lock of

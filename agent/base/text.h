@@ -4,7 +4,7 @@
 
 #include "agent/core/types.h"
 
-/* The bytes of a terminated `word`, which are borrowed. */
+/* Returns the bytes of a terminated `word`, which are borrowed. */
 struct text text_of(const char *word);
 
 bool text_is(struct text text, const char *word);

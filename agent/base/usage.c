@@ -18,7 +18,7 @@ const char *usage_shown(const char *argument, char shown[USAGE_SHOWN])
     return shown;
 }
 
-/* A long option is a whole argument, which getopt_long() has passed by. */
+/* Returns true for a long option. It is a whole argument, which getopt_long() has passed by. */
 static bool is_long(const char *argument)
 {
     return strncmp(argument, "--", 2) == 0 && (optopt == 0 || strchr(argument, '=') != NULL);

@@ -7,8 +7,8 @@ enum { USAGE_SHOWN = 200 };
 /* Writes the argument as it may be shown: one line, cut, without passwords. Returns `shown`. */
 const char *usage_shown(const char *argument, char shown[USAGE_SHOWN]);
 
-/* Says on stderr which option getopt_long() refused when it returned `found`, `?` or `:`. For
- * `opterr` = 0 and an option string that begins with `:`; `program` opens the line. */
+/* Reports on stderr the option that getopt_long() refused when it returned `found`, `?` or `:`. For
+ * `opterr` = 0 and an option string that begins with `:`; `program` begins the line. */
 void usage_say_option(const char *program, int found, char *const *argv);
 
 #endif

@@ -32,7 +32,7 @@ static inline size_t utf8_decode(const char *bytes, size_t len, uint32_t *ret_co
     return size;
 }
 
-/* True for C0, DEL and C1, line breaks and tabs among them. */
+/* Returns true for C0, DEL and C1, which include line breaks and tabs. */
 static inline bool utf8_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0);

@@ -32,7 +32,8 @@ static double cost(double count, enum capacity_cost each)
     return count * costs[each].value;
 }
 
-/* A number is remembered for the retention past its key's last grant or renewal (R12). */
+/* Returns how many numbers a master keeps. A number is kept for the retention after its key's last
+ * grant or renewal (R12). */
 static double numbers_kept(const struct capacity_load *load)
 {
     double granted = load->pods * (load->holds + load->rate * load->retention_ms / ms_per_s);

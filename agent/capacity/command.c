@@ -82,7 +82,7 @@ static void print_usage(void)
     puts("  -h, --help       this");
 }
 
-/* A number with a fraction: digits, and a point between them. */
+/* Reads a number with a fraction: digits, and a point between them. */
 static bool read_rate(const char *text, double *ret_value)
 {
     char *end;

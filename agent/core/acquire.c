@@ -314,8 +314,7 @@ void queue_attempt_won(struct core *core, struct key *key, const struct lock *lo
 
 enum {
     SMOOTHING = 8,
-    HEARING_US = 1000, /* Time to receive replies that are not read yet: one iteration of the
-                        * loop. */
+    HEARING_US = 1000, /* Time to receive unread replies: one iteration of the loop. */
 };
 
 static void take_random(struct core *core, struct token *token)

@@ -6,10 +6,10 @@
 
 /* ---- a caller that has the lock already ---- */
 
-/* A POST of a caller that has the lock already, by its idempotency key or as its owner: it waits
- * for a round of the hold (confirm.c). */
+/* A POST of a caller that has the lock already, by its idempotency key or as its owner, waits for a
+ * round of the hold (confirm.c). */
 
-enum { ROUNDS = 2 }; /* one that was out already, and the one that counts */
+enum { ROUNDS = 2 }; /* The round that may be in flight already, and the one that counts. */
 
 static struct instant deadline_of(const struct core *core, const struct core_request *request)
 {
@@ -40,8 +40,8 @@ static void again_asked(struct core *core, struct lock *lock, struct core_reques
     watchdog_renew(core, lock, request);
 }
 
-/* If the owner of the request holds the key here, the request enters that hold, or is refused, and
- * true is returned. */
+/* Returns true if the owner of the request holds the key here. Then the request enters that hold,
+ * or is refused. */
 MUST_CHECK static bool again_enters(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_BEGUN);
@@ -57,7 +57,8 @@ MUST_CHECK static bool again_enters(struct core *core, struct core_request *requ
     return true;
 }
 
-/* No earlier answer reached its caller, and the last request that could be answered has left. */
+/* Gives the hold back: no earlier answer reached its caller, and the last request that could be
+ * answered has left. */
 static void give_back_untold(struct core *core, struct lock *lock)
 {
     if (lock->answers == 0)
@@ -72,7 +73,7 @@ void again_time_over(struct core *core, struct core_request *request)
     give_back_untold(core, lock);
 }
 
-/* The caller of the request goes away. The request is freed. */
+/* Handles that the caller of the request goes away. The request is freed. */
 static void again_left(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_RENEWING && confirm_is_wanted(request));
@@ -182,8 +183,8 @@ static uint64_t idempotency_hash(const struct event_acquire *event)
     return hash_bytes(0, hash_bytes(0, 0, event->label.at, event->label.len), asked, sizeof(asked));
 }
 
-/* True when the request was asked before: it is answered, or has taken the place of the older
- * one. */
+/* Returns true if the request was asked before. Then it is answered, or has taken the place of the
+ * older one. */
 MUST_CHECK static bool idempotency_settles(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_BEGUN);
@@ -206,7 +207,7 @@ MUST_CHECK static bool idempotency_settles(struct core *core, struct core_reques
     return lock != NULL || older != NULL;
 }
 
-/* True when an answer did not arrive, but another one has or may. */
+/* Returns true if an answer did not arrive, but another one did or may. */
 MUST_CHECK static bool idempotency_keeps(struct lock *lock)
 {
     CORE_ASSERT(lock->state >= LOCK_HELD);
@@ -224,8 +225,8 @@ static void use_up(struct core *core, const struct key *key, const struct secret
 
 /* ---- the calls ---- */
 
-/* As in Redisson: a caller that names a ttl gets a plain lease, one that names none the
- * watchdog; so does one that is bound. */
+/* Returns the renewal of the hold, as in Redisson: a caller that names a ttl gets a plain lease. A
+ * caller that names none gets the watchdog, and so does a bound one. */
 static enum renew renew_of(const struct event_acquire *event, const struct core_policy *policy)
 {
     if (event->renew != RENEW_UNSET)
@@ -276,8 +277,8 @@ void call_acquire(struct core *core, const struct event_acquire *event)
         contend_arrived(core, request);
 }
 
-/* The hold has ended here without a release, so another agent may have it. A hold that had run out
- * before this agent restarted has no reason. */
+/* Returns true if the hold has ended here without a release, so another agent may have it. A hold
+ * that had run out before this agent restarted has no reason. */
 static bool is_lost(const struct lock *lock)
 {
     return lock->state == LOCK_LOST ||
@@ -326,7 +327,7 @@ static void renew_known(struct core *core, struct lock *lock, struct core_reques
     }
 }
 
-/* C4: this agent holds the key by that random part, and with another number. */
+/* Returns true if this agent holds the key by that random part, and with another number (C4). */
 static bool is_misnumbered(const struct core *core, const struct key *key,
                            const struct token *token)
 {
@@ -338,13 +339,14 @@ static bool is_misnumbered(const struct core *core, const struct key *key,
     return false;
 }
 
-/* A semaphore's tokens name a slot, a mutex's name none (R20): no grant has the other shape. */
+/* Returns true if no grant of the key has a token of this shape: a semaphore's tokens name a slot,
+ * a mutex's tokens do not (R20). */
 static bool is_shapeless(const struct key *key, const struct token *token)
 {
     return (token->permit > 0) != (key->form == FORM_SLOTS);
 }
 
-/* R16: true if the request asks the masters later, behind others. */
+/* Returns true if the request asks the masters later, behind others (R16). */
 static bool waits_as_guest(struct core *core, struct core_request *request,
                            const struct token *token)
 {
@@ -358,8 +360,8 @@ static bool waits_as_guest(struct core *core, struct core_request *request,
     return true;
 }
 
-/* A token that is not known here is asked of the masters, also while this agent holds the key
- * with another one: that may have been released elsewhere, and the key granted there since (D3). */
+/* Asks the masters about a token that is not known here, even if this agent holds the key with
+ * another one. That one may have been released elsewhere, and the key granted there since (D3). */
 static void renew_stranger(struct core *core, struct core_request *request,
                            const struct token *token)
 {
@@ -382,7 +384,7 @@ static void renew_stranger(struct core *core, struct core_request *request,
 static void renew(struct core *core, struct core_request *request, const struct token *token)
 {
     struct lock *lock = lock_by_token(core, request->key, token);
-    /* D3: its connection is open still */
+    /* D3: its connection is still open. */
     if (lock != NULL && lock->terms.bound && !is_lost(lock))
         request->terms.renew = RENEW_AGENT;
     if (lock != NULL)
@@ -399,7 +401,7 @@ void call_renew(struct core *core, const struct event_renew *event)
     renew(core, request, &event->token);
 }
 
-/* This agent holds it no more, but another one may by now (D3). */
+/* Handles a DELETE of a lost lock. Another agent may have the lock by now (D3). */
 static void release_lost(struct core *core, const struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->state == LOCK_ENDED && is_lost(lock));
@@ -423,7 +425,7 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
         request->state = REQUEST_RELEASING;
         list_append(&lock->requests, &request->link);
         break;
-    /* the holder gives it up before its validity has ended: its keys need not wait */
+    /* The holder gives it up before its validity has ended, so its keys need not wait. */
     case LOCK_LOST:
         if (reentry_left(core, lock))
             request_answer(
@@ -517,7 +519,7 @@ void call_guests_admitted(struct core *core)
     while (outbox_has_room(core) && (request = admission_next_guest(core)) != NULL) {
         struct token token = request->token;
         struct key *key = request->key;
-        key_refer(core, key); /* the request may leave below */
+        key_refer(core, key); /* The request may leave below. */
         if (request->reads)
             read_begun(core, key, request);
         else
@@ -540,8 +542,8 @@ void call_restore(struct core *core, const struct noted_hold *noted)
     key_release(core, key);
 }
 
-/* A caller that goes away while it waits is never granted the lock. A release or renewal that it
- * asked for goes on. */
+/* Handles that a caller goes away. If it waits, it is never granted the lock. A release or renewal
+ * that it asked for goes on. */
 void call_cancel(struct core *core, uint32_t number)
 {
     CORE_ASSERT(number < core->requests_max);
@@ -598,8 +600,8 @@ void call_stuck(struct core *core, struct lock_ref ref)
 
 /* ---- the end of the agent ---- */
 
-/* The end of the agent: it takes no new locks (EVENT_DRAIN), and then gives up or gives back
- * those that it has (EVENT_END). */
+/* The end of the agent: it takes no new locks (EVENT_DRAIN), and then gives up or gives back those
+ * that it has (EVENT_END). */
 
 void drain_refuses(struct core *core, struct core_request *request)
 {
@@ -612,8 +614,8 @@ void drain_refuses(struct core *core, struct core_request *request)
     key_release(core, key);
 }
 
-/* Each of those who wait may be the last one of its key, whose channel is then left: whom the
- * effects have no room for is answered by its timer. */
+/* Answers the requests that wait. Each may be the last one of its key, and then the agent leaves
+ * the key's channel. If the effects have no room for a request, its timer answers it. */
 void drain_begun(struct core *core)
 {
     core->draining = true;
@@ -629,7 +631,7 @@ void drain_begun(struct core *core)
     }
 }
 
-/* The holds are ended by their timers, as many a step as its effects can take. */
+/* Ends the holds by their timers, in each step as many as the effects have room for. */
 void drain_ends(struct core *core, bool releases)
 {
     core->draining = core->ending = true;

@@ -58,7 +58,7 @@ enum standing {
     RUNNING,   /* The master confirmed the token, and that lease may not be over. */
     RUN_OUT,   /* That lease is over. */
     FORGOTTEN, /* The master confirmed the token in another epoch. */
-    MISSING,   /* The master said that no key is there, and no lease of before is left. */
+    MISSING,   /* The master replied that no key is there, and no earlier lease is left. */
 };
 
 static bool can_run(const struct core *core, const struct lock *lock, uint8_t m)
@@ -137,7 +137,7 @@ static void confirmed(const struct core *core, struct lock *lock, enum op op, ui
     const struct round *round = &lock->round;
     int64_t least_us = (int64_t)lock_lease_ms(lock) * 1000, most_us = least_us;
     if (op == OP_REPAIR && instant_us_between(round->started, lock->lease_until) > most_us)
-        /* outbox.c: as long as the others at least */
+        /* At least as long as the other leases (outbox.c). */
         most_us = instant_us_between(round->started, lock->lease_until);
     struct instant early =
         instant_after_us(round->started, least_us - drift_us(core, lock, least_us));
@@ -184,7 +184,7 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     CORE_ASSERT(lock->state != LOCK_FREE);
     uint8_t m = reply->master;
     bool is_latest = reply->ref.round == lock->round.number || MUTANT(STALE_VOTES_COUNT);
-    /* no other one is sent for this lock */
+    /* No other one is sent for this lock. */
     bool is_only = reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER;
     if (op_creates(reply->op) && (is_latest || is_only) && has_written_nothing(reply->vote))
         lock->unheard &= (master_set)~set_of(m);
@@ -222,9 +222,9 @@ bool lease_is_taken(const struct core *core, const struct lock *lock)
            lock->quorum;
 }
 
-/* The reason that the denying masters show. They show the same for a release at another agent and
- * for a key that was deleted by hand. If another holder has the key, they show the same for a
- * release and for a master that forgot. */
+/* Returns the reason that the denying masters show. They show the same for a release at another
+ * agent and for a key that was deleted by hand. If another holder has the key, they show the same
+ * for a release and for a master that forgot. */
 enum reason lease_reason(const struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lease_is_taken(core, lock));
@@ -264,7 +264,7 @@ static bool is_proved_since(const struct core *core, const struct lock *lock, ui
     return !instant_before(lock->won_from, proof_from(core, lock, m));
 }
 
-/* The masters that confirmed the token in an epoch before. */
+/* Returns the masters that confirmed the token in an earlier epoch. */
 static master_set forgetful(const struct core *core, const struct lock *lock)
 {
     master_set set = 0;
@@ -328,8 +328,9 @@ uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct
     return count;
 }
 
-/* The masters that confirmed a hold out of a journal are not known. Until a quorum has confirmed it
- * here, `early_ms` of any other master is what that master gained since. */
+/* Returns true if it is not known which masters confirmed the hold, because it is out of a journal.
+ * Until a quorum has confirmed it here, `early_ms` of a master that has not is the time that the
+ * master gained since. */
 static bool is_unproved(const struct lock *lock)
 {
     return lock->won_from.us == 0;
@@ -348,7 +349,7 @@ static void end_earlier(struct lock *lock, uint8_t m, int64_t least_us, int64_t 
         master->ends = instant_after_us(master->ends, -least_us);
 }
 
-/* Any of them may be needed. */
+/* Returns the largest gain of the masters that have not confirmed. Any of them may be needed. */
 static uint32_t most_gained_ms(const struct core *core, const struct lock *lock)
 {
     uint32_t most_ms = 0;
@@ -367,8 +368,8 @@ static struct instant validity_at(const struct core *core, const struct lock *lo
         instant_after_ms(lock->masters[m].ends, -(int64_t)lock->masters[m].early_ms), -delay_us);
 }
 
-/* R2: with masters - quorum + 1 of them every other quorum lacks one. The instant at which the last
- * so many have the key still. */
+/* Returns the last instant at which masters - quorum + 1 masters still have the key. Until then
+ * every other quorum lacks a master (R2). */
 static struct instant backed_until(const struct core *core, const struct lock *lock)
 {
     uint8_t total = core->groups[lock->group].config.masters, count = 0,
@@ -401,7 +402,7 @@ struct instant lease_gained(const struct core *core, struct lock *lock, uint8_t 
      * them. But no lease has become shorter by more than its master gained. */
     struct instant until =
         instant_max(backed_until(core, lock), instant_after_us(lock->valid_until, -most_us));
-    /* `early_ms` is rounded up */
+    /* `early_ms` is rounded up. */
     bool is_earlier = instant_us_between(until, lock->valid_until) > 1000;
     return is_earlier ? until : lock->valid_until;
 }
@@ -433,9 +434,10 @@ struct tally lease_tally(const struct core *core, const struct lock *lock)
 
 enum { RENEWALS_PER_TTL = 3, SPREAD = 8, SLACK = 64, RETRIES_PER_TTL = 20, RETRY_MS_MAX = 1000 };
 
-/* R7: an agent's hold is lost when it could not be renewed until validity - lost_margin. A
- * caller's is lost a moment before its validity ends, so that `lost` is true of it too when a
- * timer and a socket have had their time: a renewal is in time that is confirmed before. */
+/* Returns when the hold is lost (R7). An agent's hold is lost when it could not be renewed until
+ * validity - lost_margin. A caller's hold is lost a moment before its validity ends, so that `lost`
+ * is still true after the delays of a timer and a socket. A renewal that is confirmed before is in
+ * time. */
 struct instant hold_lost_at(const struct lock *lock)
 {
     CORE_ASSERT(lock->terms.ttl_ms > 0);
@@ -475,7 +477,7 @@ void hold_arm(struct core *core, struct lock *lock)
     timers_set(&core->timers, timer_of_lock(lock), at);
 }
 
-/* A twentieth of the ttl, a second at most. */
+/* Returns a twentieth of the ttl, at most a second. */
 static int64_t longest_retry_us(const struct lock *lock)
 {
     CORE_ASSERT(lock->terms.ttl_ms > 0);
@@ -483,15 +485,15 @@ static int64_t longest_retry_us(const struct lock *lock)
     return delay_us > RETRY_MS_MAX * 1000 ? RETRY_MS_MAX * 1000 : delay_us;
 }
 
-/* That, or by chance up to half less. */
+/* Returns longest_retry_us(), less a random part of up to half. */
 int64_t hold_retry_us(struct core *core, const struct lock *lock)
 {
     int64_t delay_us = longest_retry_us(lock);
     return delay_us / 2 + chance_below(core, CHANCE_RETRY, delay_us / 2);
 }
 
-/* This leaves a lease alone that its caller renews. Otherwise refused callers would extend it
- * without end. */
+/* Renews a hold soon that may be gone. Leases that callers renew are left alone. Otherwise refused
+ * callers would extend them without end. */
 void hold_doubted(struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_LOST);
@@ -503,8 +505,8 @@ void hold_doubted(struct core *core, const struct lock *lock)
     timers_set(&core->renewals, timer_of_lock(lock), instant_min(planned, at));
 }
 
-/* R7: a master that lost the key counts only after further rounds. They come soon, so that the
- * hold outlives the next master that goes. */
+/* Plans a renewal soon if it brings a master back: a master that lost the key counts only after
+ * further rounds (R7). So the hold outlives the loss of the next master. */
 void hold_mend_soon(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -551,7 +553,7 @@ void hold_begun(struct core *core, struct lock *lock, struct instant from)
     lock->acquired_at = core->now;
     lock->max_hold_until = instant_after_ms(core->now, lock->terms.max_hold_ms);
     lock->won_from = from;
-    lock->moved = 0; /* adopted back */
+    lock->moved = 0; /* Adopted back. */
     hold_extend(core, lock, from);
     hold_plan_renewal(core, lock, from);
     hold_arm(core, lock);

@@ -59,7 +59,8 @@ void lock_index_secret(struct core *core, struct lock *lock)
     hash_add(&core->locks_by_secret, &lock->metadata->by_secret, hash);
 }
 
-/* From both, if it is in them: its key and its metadata are still its own. */
+/* Removes the lock from both tables, if it is in them. Its key and metadata must not have
+ * changed. */
 static void lock_index_remove(struct core *core, struct lock *lock)
 {
     if (hash_has(&lock->by_token))
@@ -205,7 +206,7 @@ bool lock_occupies_key(enum lock_state state)
            state == LOCK_LOST;
 }
 
-/* The diagram of state.h. */
+/* Returns true if the diagram of state.h has this transition. */
 static bool may_pass(enum lock_state from, enum lock_state to)
 {
     CORE_ASSERT(from <= LOCK_ENDED && to <= LOCK_ENDED);
@@ -274,7 +275,7 @@ static void attempt_ended(struct core *core, const struct lock *lock)
         core->requests[lock->pending->contender].attempt = NULL;
 }
 
-/* Nothing else moves a lock. */
+/* Changes the state of a lock. No other function does. */
 void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
 {
     CORE_ASSERT(may_pass(lock->state, state));

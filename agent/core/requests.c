@@ -1,4 +1,4 @@
-/* Requests and their answers. An answer goes out at once while the effects have room, and else as
+/* Requests and their answers. An answer goes out at once if the effects have room, otherwise as
  * soon as they have: one event may decide thousands of requests. */
 #include "internal.h"
 
@@ -30,7 +30,7 @@ struct core_request *request_new(struct core *core, uint32_t number, struct key 
     return request;
 }
 
-/* It is in no list and waits for nothing any more. */
+/* Takes the request out of all lists and timers. */
 static void leave_queue(struct core *core, struct core_request *request)
 {
     if (request->state == REQUEST_WAITING)
@@ -189,7 +189,8 @@ struct lock *reentry_hold(const struct core *core, const struct core_request *re
     return NULL;
 }
 
-/* One that contends itself, beside others who read, gets a hold of its own. */
+/* Returns true if the request enters the hold. A request that contends itself, beside other
+ * readers, gets a hold of its own. */
 static bool is_admitted(const struct core *core, const struct lock *lock,
                         const struct core_request *request)
 {
@@ -221,7 +222,8 @@ static void admit_from(struct core *core, const struct lock *lock, struct list *
     }
 }
 
-/* All at once, so that the journal is told once, and before any of them. */
+/* Admits all waiting requests of the owner at once. So the journal is written once, before any of
+ * them is answered. */
 void reentry_admit(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -230,7 +232,7 @@ void reentry_admit(struct core *core, struct lock *lock)
         return;
     uint32_t more = count_in(core, lock, &key->contention->waiters) +
                     count_in(core, lock, &key->contention->once);
-    CORE_ASSERT(lock->terms.count + more <= LIMIT_REENTRIES); /* fewer can wait */
+    CORE_ASSERT(lock->terms.count + more <= LIMIT_REENTRIES); /* Fewer can wait. */
     lock->terms.count = (uint16_t)(lock->terms.count + more);
     if (more > 0)
         outbox_hold(core, lock);
@@ -245,7 +247,7 @@ bool reentry_left(struct core *core, struct lock *lock)
     if (lock->terms.count == 1 || MUTANT(REENTRY_LEFT_AT_ONCE))
         return false;
     lock->terms.count--;
-    /* the others' validity goes on: the journal's last word of it stays */
+    /* The validity of the other entries goes on, so the journal's last entry stays. */
     if (lock->state != LOCK_ENDED)
         outbox_hold(core, lock);
     return true;

@@ -16,7 +16,7 @@ static char *digits_before(char *end, uint64_t number)
     return end;
 }
 
-/* Whole numbers and millionths are printed exactly; no float is on the way. */
+/* Adds a number. Whole numbers and millionths are printed exactly, without floats. */
 static void add_number(struct buffer *out, int64_t value, enum metric_unit unit)
 {
     char text[32], *end = text + sizeof(text), *at = end;
@@ -47,7 +47,8 @@ struct series {
     size_t lens[FAMILY_LABELS];
 };
 
-/* `name_suffix{labels} `, with the upper bound of a bucket as the last label if there is one. */
+/* Adds `name_suffix{labels} `, with the upper bound of a bucket as the last label if there is
+ * one. */
 static void add_name(struct buffer *out, const struct series *series, const char *suffix,
                      const int64_t *bound)
 {

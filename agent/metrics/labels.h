@@ -6,15 +6,15 @@
 
 /* Values of one label. Begins as {0}. */
 struct label_values {
-    size_t count;     /* shown */
-    size_t room;      /* cells are kept for so many */
+    size_t count;     /* Number of values that are shown. */
+    size_t room;      /* Number of values for which there are cells. */
     char **fragments; /* `name="escaped value"`, malloc'ed */
 };
 
-/* Room for so many values, which is made once. False when out of memory. */
+/* Makes room for `room` values, once. Returns false if out of memory. */
 bool label_make_room(struct label_values *values, size_t room);
 
-/* Adds one value, for which there must be room. False when out of memory. */
+/* Adds one value, for which there must be room. Returns false if out of memory. */
 bool label_add(struct label_values *values, const char *name, const char *value);
 
 /* The same for a value that label_print() has printed. Takes over `fragment` in any case. */

@@ -1,4 +1,4 @@
-/* Counts what happens, and reads the rest when a page is asked for. */
+/* Counts events as they happen, and reads all other figures when a page is requested. */
 #include "agent/metrics/metrics.h"
 
 #include <stdlib.h>

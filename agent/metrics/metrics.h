@@ -12,17 +12,17 @@
 
 struct metrics;
 
-/* Makes a registry for the policies, groups and masters of `config` (names copied). All known label
- * values are exported as 0 from the start. NULL when out of memory. */
+/* Makes a registry for the policies, groups and masters of `config` (names are copied). All known
+ * label values are exported as 0 from the start. Returns NULL if out of memory. */
 struct metrics *metrics_new(const struct config *config);
-void metrics_free(struct metrics *metrics); /* NULL is allowed */
+void metrics_free(struct metrics *metrics); /* NULL is allowed. */
 
 /* ---- counted as it happens ---- */
 
-/* Every EFFECT_TRACE of the core. */
+/* Counts an EFFECT_TRACE of the core. */
 void metrics_traced(struct metrics *metrics, const struct effect_trace *trace);
 
-/* How a POST was answered in the end: acquire and wait durations, by policy and outcome. */
+/* Counts the last answer to a POST: acquire and wait durations, by policy and outcome. */
 void metrics_answered(struct metrics *metrics, const struct effect_answer *answer);
 
 /* Counts a command to a master by its outcome. `latency_us` below 0 is not observed. */
@@ -33,30 +33,30 @@ void metrics_command(struct metrics *metrics, uint8_t group, uint8_t master, enu
  * it. */
 void metrics_http_routes(struct metrics *metrics, const char *const *routes, size_t count);
 
-/* One HTTP request that was answered. An unknown route or method is counted as "other". */
+/* Counts one HTTP request that was answered. An unknown route or method is counted as "other". */
 void metrics_http(struct metrics *metrics, const char *route, const char *method, unsigned status,
                   int64_t latency_us);
 
-/* How many connections of the API, and how many streams, are open now. */
+/* Sets the numbers of open connections and streams of the API. */
 void metrics_http_connections(struct metrics *metrics, int64_t open);
 void metrics_streams(struct metrics *metrics, int64_t open);
 
-/* A stream was given up because its caller did not read it. */
+/* Counts a stream that was given up because its caller did not read it. */
 void metrics_stream_dropped(struct metrics *metrics);
 
-/* How late the loop came to a deadline of the core. */
+/* Observes the delay of the loop after a deadline of the core. */
 void metrics_loop_lag(struct metrics *metrics, int64_t lag_us);
-/* The loop worked for so long between two looks at its sockets. */
+/* Observes how long the loop worked between two looks at its sockets. */
 void metrics_loop_turn(struct metrics *metrics, int64_t worked_us);
 
-/* What became of so many holds that the journal had. */
+/* Counts holds of the journal by their outcome. */
 enum metrics_restored { RESTORED_RESUMED, RESTORED_ENDED, RESTORED_REFUSED };
 void metrics_restored(struct metrics *metrics, enum metrics_restored outcome, uint32_t holds);
 
-/* A change of a hold could not be written to the journal. */
+/* Counts a change of a hold that could not be written to the journal. */
 void metrics_journal_failed(struct metrics *metrics);
 
-/* The configuration was read again at `wall_us` (unix time), and taken or refused. */
+/* Counts a reload of the configuration at `wall_us` (unix time), which was taken or refused. */
 void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us);
 
 /* ---- read when a page is asked for ---- */

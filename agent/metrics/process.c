@@ -52,7 +52,7 @@ static int64_t open_files(void)
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
         count += entry->d_name[0] != '.';
     closedir(folder);
-    return count - 1; /* the folder itself was open */
+    return count - 1; /* The folder itself was open. */
 }
 
 static int64_t open_files_max(void)

@@ -12,7 +12,8 @@ struct process_figures {
 };
 struct process_figures process_read(void);
 
-/* When this process started, in unix time. Reads a file that grows with the machine: ask once. */
+/* Returns the start of this process in unix time. Reads a file that grows with the machine, so it
+ * is called once. */
 int64_t process_started_wall_us(void);
 
 #endif

@@ -177,7 +177,7 @@ static bool add_labels(struct metrics *metrics, const struct config *config)
                          COUNT(reload_outcomes));
 }
 
-/* Cells of all families in one block. */
+/* Places the cells of all families in one block. */
 static bool lay_out_cells(struct metrics *metrics)
 {
     size_t first[FAMILY_COUNT], total = 0;
@@ -261,7 +261,8 @@ void registry_set(struct metrics *metrics, enum family_id id, size_t a, int64_t 
     *registry_cell(metrics, id, a, 0, 0) = value;
 }
 
-/* A clock that was read in the wrong order must not make a sum go back. */
+/* Adds an observation. It is never negative, because a clock that was read in the wrong order must
+ * not make a sum go back. */
 void registry_observe(struct metrics *metrics, enum family_id id, size_t a, int64_t micro)
 {
     int64_t *cells = registry_cell(metrics, id, a, 0, 0), value = micro > 0 ? micro : 0;

@@ -1,5 +1,5 @@
-/* Effects of the core, and the guard's questions, as commands for the masters: the one place that
- * knows how keys and values are called there (D5.6). */
+/* Builds commands for the masters from the core's effects and the guard's questions. This is the
+ * one place that knows the names of keys and values there (D5.6). */
 #include "agent/redis/asking.h"
 
 #include <stdio.h>
@@ -242,7 +242,7 @@ static void owner(struct resp *resp, const struct token *token, uint32_t agent, 
                 (struct text){"", 0}, (struct text){"", 0});
 }
 
-/* The value of a hold, `<random>:<agent>:<number>:<label>` (D3.3), behind `begin`. */
+/* Appends the value of a hold after `begin`: `<random>:<agent>:<number>:<label>` (D3.3). */
 static void add_value(struct resp *resp, const char *begin, const struct send_item *item,
                       struct text label)
 {
@@ -262,7 +262,7 @@ static const char *mode_letter(enum mode mode)
     return mode == MODE_READ ? "r" : "w";
 }
 
-/* The member that is a hold's entry (R17). */
+/* Appends the member that is a hold's entry (R17). */
 static void add_entry(struct resp *resp, const struct send_item *item)
 {
     add_value(resp, item->mode == MODE_READ ? "r:" : "w:", item, item->label);
@@ -281,8 +281,8 @@ static bool compares_number(const struct send_item *item)
     return item->fencing && item->numbered;
 }
 
-/* D3.4: a master without a vote does not know the holds that it forgot. A release asks for that
- * only if the holder asked for it. */
+/* Returns true if the operation names the vote. A master without a vote does not know the holds
+ * that it forgot (D3.4). A release names the vote only if the holder asked for it. */
 static bool uses_vote(enum op op, const struct send_item *items, unsigned count)
 {
     bool is_asked = op != OP_RELEASE;
@@ -314,7 +314,7 @@ static void add_agent(struct resp *resp, uint64_t agent)
     resp_bytes(resp, name, agent != 0 ? 16 : 0);
 }
 
-/* `<kind><prefix><key>`, for a slot `<kind>lockagent:slot:<slot>:<prefix><key>` (D5.6). */
+/* Appends `<kind><prefix><key>`; for a slot `<kind>lockagent:slot:<slot>:<prefix><key>` (D5.6). */
 static void add_key_at(struct resp *resp, const struct config *config, const char *kind,
                        const struct send_item *item, uint8_t permit)
 {
@@ -339,7 +339,7 @@ bool asking_adds_braces(const char *prefix, struct text key)
     return strchr(prefix, '{') == NULL && memchr(key.at, '{', key.len) == NULL;
 }
 
-/* The number of RFencedLock (R22). */
+/* Appends the key of RFencedLock's number (R22). */
 static void add_token_key(struct resp *resp, const struct config *config,
                           const struct send_item *item)
 {
@@ -568,8 +568,8 @@ struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, con
     return resp_end(resp);
 }
 
-/* One that is none of a marker's, as a double is that Redis made an integer of, is a number that
- * was never granted. */
+/* Returns a number of a marker. A reply that no marker has, such as a double that Redis made an
+ * integer of, becomes a number that was never granted. */
 static uint64_t number_in(const redisReply *reply)
 {
     return reply->integer < 0 || reply->integer > LIMIT_FENCE ? LIMIT_FENCE

@@ -60,8 +60,8 @@ const char *tls_fault_name(enum tls_fault fault)
     return tls_fault_names[fault];
 }
 
-/* How each class begins on the wire, and what people are told. A class without `begins` is known
- * by a part of its text. */
+/* The first word of each class in a reply, and its text for people. A class without `begins` is
+ * known by a part of its text. */
 struct error_class {
     enum redis_outcome outcome;
     const char *begins, *contains, *says;
@@ -91,7 +91,7 @@ static const struct error_class classes[] = {
 };
 enum { CLASSES = sizeof(classes) / sizeof(classes[0]) };
 
-/* An error raised inside a script may come with a mark in front: `-`, or `@user_script: 12: `. */
+/* Skips a mark before an error of a script: `-`, or `@user_script: 12: `. */
 static const char *skip_mark(const char *text)
 {
     if (strncmp(text, "@user_script", 12) == 0) {
@@ -115,8 +115,8 @@ enum redis_outcome outcome_of_error(const char *text)
     return REDIS_OUTCOME_OTHER;
 }
 
-/* Redis quotes arguments of commands that it does not know, and ours hold tokens and passwords:
- * that part is cut off. */
+/* Copies an error text without the part that quotes arguments. Redis quotes arguments of commands
+ * that it does not know, and ours hold tokens and passwords. */
 static void copy_harmless(const char *text, char *into, size_t size)
 {
     const char *end = strstr(text, ", with args");
@@ -184,7 +184,8 @@ bool op_is_gathered(enum op op)
     return op == OP_ACQUIRE || op == OP_RENEW || op == OP_REPAIR || op == OP_RELEASE;
 }
 
-/* An acquire of one lock answers no list of one. */
+/* Returns true if the reply is a list of entries. An acquire of one lock has a reply without a
+ * list. */
 static bool answers_list(enum op op, unsigned count)
 {
     return op == OP_ADOPT || (op_is_gathered(op) && (op != OP_ACQUIRE || count > 1));
@@ -262,7 +263,7 @@ static uint32_t read_agents(const redisReply *list, size_t i)
     return waiting > AGENTS_MAX ? AGENTS_MAX : waiting > 0 ? (uint32_t)waiting : 0;
 }
 
-/* ['handed', number, agents, ms left of a guard] */
+/* Reads ['handed', number, agents, ms left of a guard]. */
 static bool read_handed(const redisReply *list, struct item_reply *reply)
 {
     reply->vote = VOTE_YES;
@@ -312,11 +313,11 @@ static bool read_refusal(enum op op, const char *word, struct item_reply *reply)
     return is_spoiled || is_late;
 }
 
-/* ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or the
- * slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['own', pttl, label],
- * ['foreign', pttl] and perhaps a label, which there is none of, and the slots, ['spoiled', pttl],
- * ['late', 0], ['repaired', number], ['misnumbered', number], ['adopted', number, label] and
- * perhaps the mode */
+/* Reads ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or
+ * the slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['own', pttl,
+ * label], ['foreign', pttl] and perhaps an empty label and the slots, ['spoiled', pttl], ['late',
+ * 0], ['repaired', number], ['misnumbered', number], ['adopted', number, label] and perhaps the
+ * mode. */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
     const redisReply *word = element(list, WORD, REDIS_REPLY_STRING),
@@ -409,7 +410,7 @@ void item_reply_read(enum op op, const redisReply *entry, struct item_reply *ret
     }
 }
 
-/* Behind the entries of a list. */
+/* Returns the epoch after the entries of a list; NULL: there is none. */
 const char *reply_epoch(enum op op, const redisReply *reply)
 {
     bool is_list =
@@ -418,7 +419,7 @@ const char *reply_epoch(enum op op, const redisReply *reply)
     return last != NULL && last->type == REDIS_REPLY_STRING ? last->str : NULL;
 }
 
-/* 0 in place of a list of nothing else. */
+/* Returns true if the reply is a single 0, which replaces a list of zeros. */
 static bool is_one_for_all(enum op op, const redisReply *reply)
 {
     return (op == OP_RENEW || op == OP_RELEASE) && reply->type == REDIS_REPLY_INTEGER &&
@@ -444,7 +445,7 @@ void reply_read(enum op op, unsigned count, const redisReply *reply, struct item
         ret_items[i] = unread;
         if (entry != NULL)
             item_reply_read(op, entry, &ret_items[i]);
-        /* an ACL refuses a call as a whole for one of its keys: the others are worth asking for */
+        /* An ACL refuses a whole call for one of its keys. So the others are sent again. */
         if (count > 1 && entry == reply && ret_items[i].outcome == REDIS_OUTCOME_NOPERM)
             ret_items[i].vote = VOTE_NOT_RUN;
     }
@@ -478,7 +479,7 @@ static bool read_behind(const char *text, struct event_channel *said)
     if (*text != ' ')
         return *text == '\0';
     end = read_digits(text + 1, 16, &number);
-    said->next = end - (text + 1) == 16 ? number : 0; /* an agent's name, whole */
+    said->next = end - (text + 1) == 16 ? number : 0; /* The whole name of an agent. */
     said->next_reads = strcmp(end, " r") == 0;
     return *end == '\0' || said->next_reads || strcmp(end, " w") == 0;
 }

@@ -61,7 +61,7 @@ static _Noreturn void be_child(const struct launch *launch)
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launch->parent)
-        _exit(0); /* it died before we asked to be told */
+        _exit(0); /* It died before we asked to be told. */
     close(launch->gate[1]);
     ssize_t got;
     do {
@@ -106,7 +106,7 @@ static pid_t fork_child(const struct launch *launch)
         be_child(launch);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid > 0)
-        setpgid(pid, pid); /* both do it, since either may come first */
+        setpgid(pid, pid); /* Both processes do it, because either may be first. */
     return pid;
 }
 
@@ -147,7 +147,7 @@ int run_child_start(struct run_child *child, char *const *command, char *const *
             before_exec(pid);
         (void)!write(launch.gate[1], "", 1);
     }
-    close_both(launch.gate); /* without a byte in it the child ends */
+    close_both(launch.gate); /* If no byte was written, the child ends. */
     close(launch.said[1]);
     if (failure == 0) {
         failure = hear_exec(&launch);

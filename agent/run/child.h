@@ -1,5 +1,5 @@
-/* The command of `lockagent run`: started without a shell, in a process group of its own that dies
- * with us. */
+/* The command of `lockagent run`. It is started without a shell, in a process group of its own that
+ * dies with this process. */
 #ifndef LOCKAGENT_RUN_CHILD_H
 #define LOCKAGENT_RUN_CHILD_H
 
@@ -7,7 +7,7 @@
 
 /* The signals as this process found them at its start. The command gets the same. */
 struct run_inherited;
-/* Reads them. To be called before any signal is caught or ignored. */
+/* Reads the signals. To be called before any signal is caught or ignored. */
 const struct run_inherited *run_inherit(void);
 /* Returns true if the signal was ignored from the start, as nohup(1) and shells do. Then it stays
  * ignored. */

@@ -4,8 +4,8 @@
 
 #include "config/config.h"
 
-/* One command needs few tables, and may wait and hold for as long as it likes: its lock ends with
- * it. Sets up the log. */
+/* Fits `config` and sets up the log. One command needs few tables. It may wait and hold without a
+ * limit, because its lock ends with it. */
 void run_fit_config(struct config *config);
 
 /* Returns false, and reports it, if fewer files may be open than are needed. Otherwise libuv would

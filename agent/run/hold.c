@@ -25,7 +25,7 @@ static void let_core_look(struct run_hold *hold)
 
 /* ---- the start ---- */
 
-/* When the command must be dead: half a lost_margin before the validity ends. */
+/* Returns when the command must be dead: half a lost_margin before the validity ends. */
 static struct instant kill_deadline(const struct run_hold *hold)
 {
     if (hold->options->on_lost == RUN_ON_LOST_IGNORE)
@@ -39,7 +39,7 @@ static void lend_terminal(pid_t group)
         run_terminal_lend(group);
 }
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 static char **command_environment(const struct run_hold *hold)
 {
     static char key[LIMIT_KEY_BYTES + 32], token[TOKEN_CHARS_MAX + 32], fence[64], slot[32];
@@ -94,7 +94,7 @@ int run_hold_start(struct run_hold *hold)
 
 /* ---- the validity ---- */
 
-/* The core knows of every renewal; the keeper is told how long it may let the command live. */
+/* Follows the validity in the core, which knows every renewal, and sets the keeper's deadline. */
 static void follow_validity(struct run_hold *hold)
 {
     struct hold_view now;
@@ -126,7 +126,7 @@ static void say_lost(struct run_hold *hold)
     run_keeper_set(&hold->child.keeper, hold->kill_at);
     if (instant_before(now, hold->kill_at)) {
         run_child_signal(&hold->child, SIGTERM);
-        run_child_signal(&hold->child, SIGCONT); /* a stopped one would sleep through it */
+        run_child_signal(&hold->child, SIGCONT); /* A stopped command would not handle SIGTERM. */
     }
 }
 
@@ -195,7 +195,7 @@ bool run_hold_look(struct run_hold *hold, int *ret_code)
     case RUN_CHILD_ENDED:
         break;
     }
-    let_core_look(hold); /* it may say that the lock was lost: then the keeper was faster */
+    let_core_look(hold); /* It may report that the lock was lost: then the keeper was faster. */
     run_hold_watch(hold);
     hold->interactive = run_terminal_take_back();
     if (hold->lost && hold->options->on_lost != RUN_ON_LOST_IGNORE)

@@ -1,4 +1,5 @@
-/* A command under a lock: started, told of signals, and ended before the lock's validity is. */
+/* A command under a lock. It is started, receives signals, and is ended before the lock's validity
+ * ends. */
 #ifndef LOCKAGENT_RUN_HOLD_H
 #define LOCKAGENT_RUN_HOLD_H
 

@@ -19,8 +19,9 @@
 
 /* ---- in the keeper ---- */
 
-/* CLOCK_BOOTTIME goes on in a suspend: the timer is over at the first instant after it. Never is a
- * disarmed timer, and so is zero, which therefore becomes the least that is not. */
+/* Sets the timer. CLOCK_BOOTTIME goes on in a suspend: the timer is over at the first instant after
+ * it. INSTANT_NEVER disarms the timer. Zero would disarm it too, so it is replaced by the smallest
+ * value above it. */
 static void set_timer(int timer, struct instant deadline)
 {
     struct itimerspec at = {0};
@@ -39,7 +40,7 @@ static void wait_for_the_end(int messages, int timer)
         if (poll(watched, 2, -1) < 0 && errno != EINTR)
             return;
         struct instant deadline;
-        if (watched[0].revents != 0) { /* first: it may be a later deadline */
+        if (watched[0].revents != 0) { /* First, because it may be a later deadline. */
             if (read(messages, &deadline, sizeof(deadline)) != sizeof(deadline))
                 return;
             set_timer(timer, deadline);
@@ -90,12 +91,12 @@ bool run_keeper_start(struct run_keeper *keeper, pid_t group)
         close(ends[1]);
         return false;
     }
-    fcntl(ends[1], F_SETFL, O_NONBLOCK); /* a keeper that was stopped must not stop `run` */
+    fcntl(ends[1], F_SETFL, O_NONBLOCK); /* A keeper that was stopped must not stop `run`. */
     *keeper = (struct run_keeper){.pid = pid, .pipe = ends[1]};
     return true;
 }
 
-/* A keeper that does not take it keeps to the deadline before, which is earlier. */
+/* If the keeper does not receive the deadline, it keeps the last one, which is earlier. */
 void run_keeper_set(const struct run_keeper *keeper, struct instant deadline)
 {
     (void)!write(keeper->pipe, &deadline, sizeof(deadline));
@@ -105,7 +106,7 @@ void run_keeper_dismiss(struct run_keeper *keeper)
 {
     if (keeper->pid == 0)
         return;
-    kill(keeper->pid, SIGKILL); /* also one that is stopped; it has nothing to finish */
+    kill(keeper->pid, SIGKILL); /* This ends a stopped keeper as well. It has nothing to finish. */
     close(keeper->pipe);
     while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
         continue;

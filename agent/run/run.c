@@ -217,7 +217,7 @@ static bool check_words(struct run_options *options, int ours, char **argv, bool
     return fault == NULL;
 }
 
-/* False when `*ret_code` ends the program already. */
+/* Returns false if the program ends at once, with `*ret_code`. */
 static bool parse_run_line(int argc, char **argv, struct run_arguments *arguments, int *ret_code)
 {
     static const struct option options[] = {

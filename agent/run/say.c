@@ -1,4 +1,4 @@
-/* One line on stderr for each thing to say. */
+/* Prints messages as lines on stderr. */
 #include "agent/run/say.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* What `lockagent run` tells people, on stderr. */
+/* The messages of `lockagent run` on stderr. */
 #ifndef LOCKAGENT_RUN_SAY_H
 #define LOCKAGENT_RUN_SAY_H
 

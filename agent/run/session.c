@@ -31,11 +31,11 @@
 #include "agent/run/terminal.h"
 
 enum {
-    CONNECT_MS = 3000,     /* a new group settles its markers within 2 s (D5.3) */
+    CONNECT_MS = 3000,     /* A new group settles its markers within 2 s (D5.3). */
     CLEAR_MS = 1000,       /* For killed processes to be gone; a zombie may stay. */
     LOOK_MS = 5,           /* How often we look at processes and masters that cannot notify us. */
-    RELEASE_MS_MIN = 1000, /* for releases to be confirmed: a master may be silent so long (R3) */
-    ACQUIRE = 0,           /* requests of ours, by number */
+    RELEASE_MS_MIN = 1000, /* For releases: a master may be silent for that long (R3). */
+    ACQUIRE = 0,           /* Numbers of our requests. */
     RELEASE = 1,
 };
 
@@ -52,7 +52,7 @@ static struct session {
     struct config *config;
     uv_loop_t uv;
     uv_prepare_t turn;
-    struct alarm alarm; /* for the next look */
+    struct alarm alarm; /* For the next look. */
     uv_signal_t signals[CAUGHT];
     struct metrics *metrics;
     struct loop *loop;
@@ -65,7 +65,7 @@ static struct session {
     bool answered; /* The request that the stage waits for has its answer. */
     struct effect_answer answer;
     char holder[LIMIT_LABEL_BYTES + 1];
-    int interrupted; /* a signal came before there was a command: which */
+    int interrupted; /* The signal that came before there was a command; 0: none. */
 
     struct run_hold hold;
     int exit_code;
@@ -158,8 +158,8 @@ static int64_t node_timeout_ms(void)
     return session.config->groups[session.group].node_timeout_ms;
 }
 
-/* True when no master of the group is left to wait for. `*ret_quorum`: true when a quorum has a
- * vote already. */
+/* Returns true if no master of the group is left to wait for. `*ret_quorum`: a quorum has a vote
+ * already. */
 static bool group_is_settled(uint8_t group, bool *ret_quorum)
 {
     struct redis_group_view view = redis_group(session.redis, group);
@@ -284,10 +284,10 @@ static void on_session_signal(uv_signal_t *handle, int signal_number)
     bool ends_wait = signal_number != SIGCHLD && signal_number != SIGWINCH &&
                      signal_number != SIGTSTP && signal_number != SIGCONT;
     if (session.stage == HOLDING) {
-        if (signal_number != SIGCHLD) /* that the next turn looks at */
+        if (signal_number != SIGCHLD) /* The next turn looks at it. */
             run_hold_signal(&session.hold, signal_number);
     } else if (signal_number == SIGCHLD) {
-        /* Nothing of ours: all orphans come to process 1 of a container. */
+        /* Reaps processes that are not ours: process 1 of a container gets all orphans. */
         run_child_bury_others(&session.hold.child);
     } else if (signal_number == SIGTSTP) {
         run_stop_by_default(getpid());
@@ -316,7 +316,7 @@ static void undo(int exit_code)
 
 static void turn_of_acquiring(void)
 {
-    if (session.interrupted != 0 && !session.answered) /* it may be answered just now */
+    if (session.interrupted != 0 && !session.answered) /* It may be answered just now. */
         loop_submit(session.loop,
                     &(struct event){.kind = EVENT_CANCEL, .cancel = {.request = ACQUIRE}});
     if (session.answered && session.answer.answer == ANSWER_GRANTED) {
@@ -370,7 +370,7 @@ static void turn_of_undoing(void)
         uv_stop(&session.uv);
 }
 
-/* Waking up is all: on_turn() comes next. */
+/* Does nothing: on_turn() comes next. */
 static void on_wake_up(void *arg)
 {
     (void)arg;
@@ -407,7 +407,7 @@ static void catch_signals(void)
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_UNBLOCK, &child, NULL); /* our parent may have blocked it for its own sake */
+    sigprocmask(SIG_UNBLOCK, &child, NULL); /* Our parent may have blocked it for its own sake. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* Sent if a log may not grow. */
     for (size_t i = 0; i < CAUGHT; i++) {
@@ -495,5 +495,5 @@ int run_session(const struct run_options *options, struct config *config)
     uv_run(&session.uv, UV_RUN_DEFAULT);
     if (was_interrupted())
         end_as_interrupted();
-    return session.exit_code; /* the process ends here: nothing needs to be taken down in order */
+    return session.exit_code; /* The process ends here: nothing needs to be closed. */
 }

@@ -1,5 +1,5 @@
-/* Moves the foreground, which may read from the terminal and gets its Ctrl-C, to the command and
- * back. */
+/* Moves the terminal's foreground to the command and back. The foreground group may read from the
+ * terminal, and gets its Ctrl-C. */
 #include "agent/run/terminal.h"
 
 #include <fcntl.h>
@@ -24,7 +24,8 @@ bool run_terminal_is_wanted(void)
            !(fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode));
 }
 
-/* A process of the background that does this would be stopped (SIGTTOU), unless it blocks that. */
+/* Makes a group the foreground. A background process that does this would be stopped (SIGTTOU),
+ * unless it blocks that signal. */
 static void set_foreground(pid_t group)
 {
     sigset_t ttou, before;

@@ -2,8 +2,8 @@
 
 Style and script go into the page. Their hashes go beside it, for the Content-Security-Policy: a
 browser then runs only the style and script of the build, and no text that a key or a label might
-smuggle in. {{name}} marks text that the agent fills in. The page is cut there into pieces, each with
-its slot.
+smuggle in. {{name}} marks text that the agent fills in. The page is cut there into pieces, each
+with its slot.
 """
 
 import base64
