@@ -5,15 +5,15 @@
 #include <assert.h>
 
 enum {
-    LIMIT_GROUPS = 8,       /* groups of masters */
-    LIMIT_MASTERS = 15,     /* masters of one group; a set of them is a uint16_t */
-    LIMIT_POLICIES = 64,    /* with the implicit last one */
-    LIMIT_LOCKS = 100000,   /* locks held or attempted at once (limits.locks) */
-    LIMIT_REQUESTS = 65536, /* API requests inside the core at once (limits.connections) */
+    LIMIT_GROUPS = 8,       /* Groups of masters. */
+    LIMIT_MASTERS = 15,     /* Masters of one group; a set of them is a uint16_t. */
+    LIMIT_POLICIES = 64,    /* Policies, with the implicit last one. */
+    LIMIT_LOCKS = 100000,   /* Locks held or attempted at once (limits.locks). */
+    LIMIT_REQUESTS = 65536, /* API requests inside the core at once (limits.connections). */
     /* Slots of the table of locks: those in use, and ended ones. */
     LIMIT_LOCK_SLOTS = 2 * LIMIT_LOCKS + LIMIT_REQUESTS + 1,
     LIMIT_KEY_BYTES = 512,     /* Bytes of a key, after percent-decoding. */
-    LIMIT_PERMITS = 64,        /* slots of a semaphore; a set of them is a uint64_t */
+    LIMIT_PERMITS = 64,        /* Slots of a semaphore; a set of them is a uint64_t. */
     LIMIT_LABEL_BYTES = 64,    /* Bytes of the public label of a holder. */
     LIMIT_SECRET_BYTES = 64,   /* Bytes of an owner, or of an idempotency key. */
     SECRET_BYTES_MIN = 16,     /* Shorter secrets could be guessed. */
@@ -25,8 +25,8 @@ enum {
     LIMIT_ITEMS = 32,
 #else
     LIMIT_BATCH = 50,    /* Locks in one call to a master. More would block it for too long. */
-    LIMIT_EFFECTS = 256, /* effects of one step */
-    LIMIT_ITEMS = 1024,  /* locks named by the send effects of one step */
+    LIMIT_EFFECTS = 256, /* Effects of one step. */
+    LIMIT_ITEMS = 1024,  /* Locks named by the send effects of one step. */
 #endif
     RANDOM_BYTES = 20, /* 160 random bits of every token. */
     /* Random bytes kept ready for the core. At least half are there before each step. */
@@ -35,13 +35,13 @@ enum {
     ENTROPY_BYTES_OF_EVENT = 4 * RANDOM_BYTES,
     ROUNDS_MIN = 64,     /* Initial and least limit of acquire rounds of a group in flight (R16). */
     LIMIT_ROUNDS = 4096, /* Largest such limit. */
-    LIMIT_READS = 64,    /* attempts to read one key, side by side at one agent (R18) */
+    LIMIT_READS = 64,    /* Concurrent attempts to read one key at one agent (R18). */
     ROUNDS_GROWTH = 8,   /* Growth of that limit in a round trip. */
     /* Time for which a request without `wait` waits for its round. */
     ADMISSION_MS_MAX = 10 * 1000,
-    TTL_MS_MIN = 100,         /* shortest lease */
-    TTL_MS_MIN_AGENT = 1000,  /* shortest lease that the watchdog renews */
-    TTL_MS_MAX = 3600 * 1000, /* largest value of limits.max_ttl */
+    TTL_MS_MIN = 100,         /* Shortest lease. */
+    TTL_MS_MIN_AGENT = 1000,  /* Shortest lease that the watchdog renews. */
+    TTL_MS_MAX = 3600 * 1000, /* Largest value of limits.max_ttl. */
     /* A release is decided within the longer of this time and node_timeout (R3). Agents that do not
      * know each other's ttl count on it before a repair (R7). */
     RELEASE_MS_MAX = 250,
@@ -55,7 +55,7 @@ enum {
     /* The same while a renewal is in flight that may still be confirmed. */
     EXPIRY_MARGIN_RENEWING_MS = 3,
     TICKET_AHEAD_MS = 2000, /* More than trusted clocks of two agents can differ (R9, R12). */
-    TICKET_MS = 3000,       /* a ticket that is not shown again is void (R9) */
+    TICKET_MS = 3000,       /* A ticket that is not shown again within this time is void (R9). */
     TIMER_LATE_US = 2000,   /* No timer is late by more if the process is not late (R3). */
     /* A step that comes this much later than its deadline is a stall (R14). */
     STALL_MS = 100,

@@ -62,11 +62,11 @@
 #include "timers.h"
 
 enum {
-    /* for so long a lost lock's token is answered lock_lost instead of not_held */
+    /* For this long a lost lock's token is answered lock_lost instead of not_held. */
     REMEMBER_LOST_MS = 60 * 1000,
-    OWED_RETRY_MS = 500, /* a master that refused a release is asked again */
+    OWED_RETRY_MS = 500, /* A master that refused a release is asked again after this time. */
     DRIFT_FIXED_MS = 2,  /* The fixed part of the drift, beside its rate (R4). */
-    BATCHES = 8,         /* commands that are gathered side by side */
+    BATCHES = 8,         /* Commands that are gathered at the same time. */
 };
 
 #define NO_REQUEST UINT32_MAX /* pending->contender: none. */
@@ -176,7 +176,7 @@ struct lock_master {
     /* When the key there has run out for certain, if it is not renewed (lease.c). */
     struct instant ends;
     uint32_t early_ms;  /* By how many ms it may have run out earlier. */
-    uint16_t confirmed; /* the epoch in which it confirmed the token; 0: never */
+    uint16_t confirmed; /* The epoch in which it confirmed the token; 0: never. */
     enum word word : 8;
 };
 
@@ -279,19 +279,20 @@ struct lock {
      * it. */
     master_set unheard;
     master_set owed; /* Masters that have not confirmed the release (R6). */
-    /* HELD: have said in this round, later: ever, that another agent owns the token */
+    /* HELD: masters that replied in this round that another agent owns the token. Later states: in
+     * any round. */
     master_set moved;
-    /* said in this round that no key was there, or have it anew: a further round can make them
-     * count */
+    /* Masters that replied in this round that no key was there, or have it anew. A further round
+     * can make them count. */
     master_set mending;
     struct round round;
-    struct lock_master masters[]; /* as many as the largest group has */
+    struct lock_master masters[]; /* As many as the largest group has. */
 };
 
 /* An idempotency key that a DELETE has used up (D3.5, used_up.c). */
 struct used_up {
     struct hash_link by_secret;
-    struct link link;  /* in core->used_up_order */
+    struct link link;  /* Link in core->used_up_order. */
     uint64_t key_hash; /* Keyed hash of the key's name: callers cannot choose it. */
     struct secret secret;
     struct instant until;
@@ -414,8 +415,8 @@ struct core {
     struct slots pending, metadata;
     struct slots used_up; /* struct used_up */
     struct hash_table used_up_by_secret;
-    struct list used_up_order;       /* the oldest first */
-    uint32_t locks_used, locks_size; /* slots ever used; slots there are */
+    struct list used_up_order;       /* The oldest is first. */
+    uint32_t locks_used, locks_size; /* Number of slots that were ever used; number of all slots. */
     uint32_t locks_under_way, ended_max, ended_count;
     struct list locks_free, locks_retired; /* `locks_retired`: freed in this step. */
     struct list locks_ended;               /* The oldest first. */

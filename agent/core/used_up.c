@@ -8,7 +8,7 @@
 
 #include "core_assert.h"
 
-enum { USED_UP_MS_MIN = 1000 }; /* an idempotency key is refused for at least so long */
+enum { USED_UP_MS_MIN = 1000 }; /* An idempotency key is refused for at least this long. */
 
 static uint64_t used_up_hash(const struct core *core, uint64_t key_hash,
                              const struct secret *secret)
