@@ -334,25 +334,29 @@ static bool hides_a_step(const struct world *w, uint8_t agent, uint8_t master)
     return last_at != 0 && at->clock_read_at[master] < last_at;
 }
 
+/* The round trips of two readings can hide a step that is no longer (R14). */
+static int64_t hidden_us(const struct world *w)
+{
+    return 2000 * (int64_t)w->options.node_timeout_ms;
+}
+
 static void pause_with_clocks(struct world *w, const struct fault *fault)
 {
     for (uint8_t m = 0; m < w->options.masters; m++)
         if (hides_a_step(w, fault->agent, m))
             return;
-    clocks_pause(w, fault->agent, fault->us);
+    clocks_pause(w, fault->agent, fault->us + hidden_us(w));
 }
 
-/* Forward by more than the round trips of two readings can hide. */
 static void step_clock(struct world *w, const struct fault *fault)
 {
     struct master *master = &w->masters[fault->master];
-    int64_t hidden_us = 2000 * (int64_t)w->options.node_timeout_ms;
     bool forward = fault->out || w->options.clock_pauses > 0;
     for (uint8_t a = 0; a < w->options.agents; a++)
         if (hides_a_step(w, a, fault->master))
             return;
     master->stepped_at = w->now;
-    clocks_jump(w, fault->master, forward ? fault->us + hidden_us : -fault->us);
+    clocks_jump(w, fault->master, forward ? fault->us + hidden_us(w) : -fault->us);
 }
 
 /* Far off or nearly right; small jumps are not noticed, and must not add up (R12: a clock that is
