@@ -1,19 +1,20 @@
-/* The end of every schedule. Nothing fails any more: who has the lock releases it, what nobody uses
- * is released by hand, then somebody waits for it at each agent and must get it in time, and at the
- * end nothing may be left (C6, C7, C8). What happens here is one schedule, in one order. */
+/* The end of every schedule. Nothing fails any more. A caller that has the lock releases it. A lock
+ * that no caller uses is released by hand. Then a caller waits for it at each agent and must get it
+ * in time. At the end no key may be left (C6, C7, C8). These steps are one schedule, in one
+ * order. */
 #include "explore.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    /* what is owed is asked for again within OWED_RETRY_MS, and no lease is over yet */
+    /* Owed releases are asked for again within OWED_RETRY_MS, and no lease is over yet. */
     SETTLED_US = 650000,
     PROBE_US = 3000000,
     HEARD_US = 250000,
     BACK_OFFS = 2,
-    PROBES = 2,         /* at each agent, where one at each would show too little, and */
-    COMING_US = 100000, /* where the order is fair, so long one after the other */
+    PROBES = 2,         /* Probes at each agent. One at each would show too little. */
+    COMING_US = 100000, /* delay between two probes if the order is fair */
     STEPS_MAX = 20000,
 };
 
@@ -73,7 +74,7 @@ static void run_until(int64_t until, bool probing)
     }
 }
 
-/* Returns how many releases end what the agent holds (R11). */
+/* Returns how many releases end the agent's hold (R11). */
 static unsigned releases_left(uint8_t agent, const struct hold *hold)
 {
     uint32_t cursor = 0;
@@ -103,8 +104,8 @@ static void write_late(void)
         checker_store(&world, &world.holds[i]);
 }
 
-/* C8: nothing that an agent has undone or released is left, while its lease still lasts. The
- * checker excuses what may be under way, and where nobody asks nothing is. */
+/* C8: Checks that no key that an agent has undone or released is left while its lease still lasts.
+ * The checker excuses commands that may be in flight. No command is in flight if no caller asks. */
 static void check_settled(void)
 {
     for (uint8_t a = 0; a < world.options.agents; a++)
@@ -113,8 +114,8 @@ static void check_settled(void)
     checker_settled(&world);
 }
 
-/* All keys are free, and nothing takes time: who comes second hears of the release of the first
- * (R9). Where the order is fair, a ticket of one who died may stand in the way. */
+/* All keys are free, and nothing takes time. The second agent learns of the first one's release
+ * (R9). If the order is fair, a ticket of a dead agent may be in the way. */
 static int64_t longest_us(void)
 {
     const struct options *o = &world.options;
@@ -122,9 +123,9 @@ static int64_t longest_us(void)
     return o->fair ? 3 * ttl_us + BACK_OFFS * 1000 * (int64_t)o->retry_ms_max : HEARD_US;
 }
 
-/* Somebody at each agent asks, and the first of them does not release it before the last one has
- * come. Where the order is fair they come one after the other, so that it shows (C11). Returns when
- * all must have got it. */
+/* Lets a caller at each agent ask. The first of them does not release the lock before the last one
+ * has come. If the order is fair they come one after the other, so that the order shows (C11).
+ * Returns when all must have got it. */
 static int64_t ask_all(void)
 {
     const struct options *o = &world.options;
@@ -165,7 +166,7 @@ void calm_end(void)
         checker_end(w);
 }
 
-/* What was done here can not show any more: cores remember it with the key. */
+/* Returns true if this end cannot show any more, because cores remember it with the key. */
 static bool is_forgotten(void)
 {
     bool forgotten = true;

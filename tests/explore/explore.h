@@ -1,14 +1,14 @@
-/* Every schedule of a small world: the simulator's cores, masters and checkers, and in place of its
- * chance a search that takes every choice.
+/* Every schedule of a small world. The world has the simulator's cores, masters and checkers. A
+ * search that takes every choice replaces the simulator's chance.
  *
- *   scripts*.c  who asks for what, and what may fail
+ *   scripts*.c  the requests of each caller, and the faults that may occur
  *   scene.c     the world of one script: connections, callers, clock
  *   begin.c     how that world begins
- *   masters.c   what scripts do is remembered, so that each call runs once
- *   state.c     what is copied out and back, and hashed
- *   choices.c   what can happen next, and what it costs
- *   calm.c      the end of each schedule: nothing fails any more, and everybody gets the lock
- *   exercised.c what a script must have exercised
+ *   masters.c   the results of script calls are remembered, so that each call runs once
+ *   state.c     the state that is saved, restored and hashed
+ *   choices.c   the next possible choices, and their costs
+ *   calm.c      the end of each schedule: nothing fails any more, and all callers get the lock
+ *   exercised.c the deeds that a script must have exercised
  *   faultless.c order and promptness, as long as nothing has failed
  *   search.c    depth first, over every choice; the shortest story of a violation
  *   java.c      a Java service beside the agents
@@ -16,8 +16,8 @@
  *
  * guard/ does the same with the guard of the masters, which has a simulator of its own.
  *
- * Time stands still while something can be delivered, and moves to the next moment at which
- * something becomes due. So the orders in which things happen are choices, and delays are faults.
+ * Time does not pass while a parcel can be delivered. Otherwise it moves on to the next moment at
+ * which an event becomes due. So the orders in which things happen are choices, and delays are faults.
  */
 #ifndef LOCKAGENT_EXPLORE_H
 #define LOCKAGENT_EXPLORE_H
@@ -28,7 +28,7 @@
 
 enum {
 #ifdef FUZZED_WORLD /* tests/fuzz, which copies nothing */
-    MOVES_MAX = 32, /* of one caller */
+    MOVES_MAX = 32, /* moves of one caller */
     PARCELS_MAX = 64,
     SIGNALS_MAX = 64,
     STRAYS_MAX = 32,
@@ -48,7 +48,7 @@ enum {
 #endif
     BOUND_MAX = 7,
     PEOPLE_MAX = SIM_CALLERS + SIM_PROBES,
-    NOBODY = 255, /* who wants no answer */
+    NOBODY = 255, /* the caller of a request whose answer is not wanted */
     STARTS_US = 1000000,
 };
 
@@ -67,24 +67,26 @@ enum move_kind {
     MOVE_JAVA_TAKES, /* it is the Java service (R22) */
     MOVE_JAVA_RELEASES,
 };
-/* When the agent that grants a lock dies over it: before anybody is told, or as its caller has the
- * answer and the journal does not say so yet. */
+/* When the agent that grants a lock dies during the grant: before any caller has the answer, or
+ * when its caller has the answer and the journal does not record that yet. */
 enum death { DEATH_NONE, DEATH_UNTOLD, DEATH_UNMARKED };
 struct move {
     enum move_kind kind;
     uint8_t agent;
-    /* POST: so long it waits and may hold, with this lease (0: the policy's) and who renews it */
+    /* POST: how long it waits and may hold, its lease (0: the policy's), and the side that renews
+     * it. */
     int64_t wait_ms, max_hold_ms;
     uint32_t ttl_ms;
     enum renew renew;
-    uint8_t key;      /* POST, GET */
-    bool together;    /* the next caller makes its move in the same turn of the agent's loop, */
-    bool follows;     /* and this is that move */
+    uint8_t key; /* POST, GET */
+    /* The next caller makes its move in the same iteration of the agent's loop. */
+    bool together;
+    bool follows;     /* This move is the second one of such a pair. */
     uint32_t secret;  /* POST: its idempotency key; 0: none */
     uint8_t owner;    /* POST: 0: none */
     bool reads;       /* POST: beside others (R17) */
     bool bound;       /* POST; LEAVE ends it */
-    bool copy;        /* POST: of one whose lock was released; nobody wants its answer */
+    bool copy;        /* POST: a copy of one whose lock was released. No caller wants its answer. */
     bool unheard;     /* its answer does not reach the caller */
     bool of_first;    /* PUT, DELETE: the token of the first caller */
     bool wrong;       /* PUT, DELETE: the token's number is another one, and it must fail */
@@ -100,9 +102,10 @@ struct move {
 };
 
 enum fault_kind {
-    FAULT_DELAY,       /* one direction of a connection is held up */
-    FAULT_CUT,         /* a connection ends; what is in flight never ran, has run, runs later */
-    FAULT_FREEZE,      /* an agent stands still */
+    FAULT_DELAY, /* one direction of a connection is held up */
+    /* A connection ends. Its commands in flight never ran, have run, or run later. */
+    FAULT_CUT,
+    FAULT_FREEZE,      /* an agent stops for a while */
     FAULT_CRASH,       /* an agent dies, and is started again */
     FAULT_FORGET,      /* a master forgets everything: FLUSHALL */
     FAULT_RESTART,     /* a master restarts empty */
@@ -111,11 +114,11 @@ enum fault_kind {
     FAULT_DOUBLE,      /* a reply comes twice */
     FAULT_LOSE_SIGNAL, /* a message of a release is lost */
     FAULT_REFUSE,      /* a master refuses a command (OOM) */
-    FAULT_LAG,         /* the replica stands still, and then has all at once (R21) */
+    FAULT_LAG,         /* the replica stops for a while, and then gets all data at once (R21) */
 };
 #define MAY(fault) (1u << FAULT_##fault)
 
-/* What must have happened somewhere in a script's space (exercised.c). */
+/* Deeds that must have happened in some schedule of a script (exercised.c). */
 enum deed {
     DEED_GRANT,
     DEED_WAITED,
@@ -162,8 +165,8 @@ enum deed {
 
 struct script {
     const char *name, *what;
-    uint64_t sees;         /* SEES(...): without a fault, */
-    uint64_t sees_failing; /* and where at least one is allowed for */
+    uint64_t sees;         /* SEES(...): deeds without a fault */
+    uint64_t sees_failing; /* deeds with at least one allowed fault */
     uint8_t agents, callers;
     struct move moves[SIM_CALLERS][MOVES_MAX];
     unsigned faults; /* MAY(...) that a bound allows for */
@@ -171,22 +174,24 @@ struct script {
     uint32_t handover_max; /* 0: one */
     bool no_handover;
     uint8_t keys;    /* 0: one */
-    uint8_t permits; /* of a semaphore: two, at two places; 0: it is none */
+    uint8_t permits; /* permits of a semaphore: two, at two places; 0: no semaphore */
     bool fair, rw, redisson, journal, reentrant, forgetful, roaming;
-    int64_t number_ahead_us; /* of the first master's fence key; 0: none is there */
-    uint32_t left_over_ms;   /* the key of a holder that is gone stands on the first master */
-    int64_t wall_behind_us;  /* the second agent's wall clock */
+    /* how far the first master's fence key is ahead; 0: it has no fence key */
+    int64_t number_ahead_us;
+    /* A key that a lost holder has left on the first master ends after so long. */
+    uint32_t left_over_ms;
+    int64_t wall_behind_us; /* the second agent's wall clock */
     /* One fault of one connection may hold up those who wait: a hold of a bare quorum tells of its
      * release at a bare quorum, and a second fencing phase (R12) asks a bare quorum. */
     bool needs_each;
-    bool has_replica;    /* of a single master, which WAITs for it (R21) */
+    bool has_replica;    /* The single master has a replica, and WAITs for it (R21). */
     bool is_new_group;   /* no master has a marker */
     bool one_is_guarded; /* the first master has just forgotten everything */
     int64_t rate_ppm;    /* the first agent's clock is so much slower, the others' faster */
-    /* Of tests/fuzz alone: how many masters (0: three, or one with a replica), of which all must
-     * grant, no fencing numbers, tables that are small, few rounds in flight (R16), agents renew
-     * unless a POST says otherwise, and a connection's end is told before the fate of what was in
-     * flight. */
+    /* For tests/fuzz alone. masters: 0 means three, or one with a replica. All masters must grant.
+     * There are no fencing numbers. Tables are small. Few rounds may be in flight (R16). Agents
+     * renew unless a POST says otherwise. A connection's end is reported before the result of the
+     * commands that were in flight. */
     uint8_t masters;
     bool needs_all_masters, has_no_numbers, has_small_tables, has_few_rounds, agents_renew,
         tells_end_first;
@@ -208,7 +213,7 @@ const struct script *script_at(size_t index);
 
 /* A command on its way, or its reply on its way back. */
 struct parcel {
-    const struct message *message; /* of the interned ones (state.c), as are */
+    const struct message *message; /* message and verdicts are interned (state.c). */
     const struct verdict *verdicts;
     struct bytes command;
     uint32_t generation, master_boot;
@@ -230,7 +235,7 @@ struct path {
     int64_t connect_at; /* INT64_MAX: it is up */
     int64_t marker_at;  /* its agent looks at the marker; INT64_MAX: not soon */
 };
-/* An older state of a master's keys, and what the checkers noted of it. */
+/* An older state of a master's keys, with the checkers' notes about them. */
 struct copy {
     struct keyspace *keyspace;
     struct master_key keys[SIM_KEYS];
@@ -238,23 +243,25 @@ struct copy {
 struct scene {
     const struct script *script;
     struct path paths[SIM_AGENTS][SIM_MASTERS];
-    struct parcel strays[STRAYS_MAX]; /* of connections that ended: they run later */
+    struct parcel strays[STRAYS_MAX]; /* commands of connections that ended; they run later */
     uint8_t stray_count;
     int64_t frozen_until[SIM_AGENTS], boot_at[SIM_AGENTS];
     int64_t ends_at[SIM_AGENTS];  /* an agent that ends is gone then; 0: it does not end */
     int64_t back_at[SIM_MASTERS]; /* a master that restarts; 0: it is up */
-    int64_t lags_until;        /* the replica has what the master had as it began to stand still */
+    /* The replica then gets the data that the master had when the replica stopped. */
+    int64_t lags_until;
     int64_t idle_since;        /* since then a free key has been waited for; 0: none is */
-    struct hold java;          /* of the Java service */
-    bool is_hampered;          /* a fault of one connection was chosen, */
-    bool has_failed;           /* or more than that */
+    struct hold java;          /* the Java service's hold */
+    bool is_hampered;          /* A fault of one connection was chosen. */
+    bool has_failed;           /* A worse fault than that was chosen. */
     uint8_t probes;            /* callers who ask in a healed world */
     uint8_t moved[PEOPLE_MAX]; /* moves that each caller has made */
     uint8_t asked[PEOPLE_MAX]; /* requests of each caller that were made */
     struct request requests[PEOPLE_MAX][MOVES_MAX + 2];
-    uint8_t unasked_count; /* requests of nobody */
+    uint8_t unasked_count; /* requests without a caller */
     struct request unasked[UNASKED_MAX];
-    /* where one may be promoted: each master's keys before their last change, and at the start */
+    /* If a replica may be promoted: each master's keys before their last change, and at the
+     * start. */
     struct copy late_copies[SIM_MASTERS], first_copies[SIM_MASTERS];
 };
 extern struct world world;
@@ -267,7 +274,7 @@ void scene_begin(const struct script *script);
 void scene_boot(uint8_t agent);
 
 /* scene.c */
-/* What was put off to the end of the choice happens now. */
+/* Runs the events that were put off to the end of the choice. */
 void scene_settle(void);
 int64_t scene_real_us(uint8_t agent, struct instant deadline);
 void scene_connect(uint8_t agent, uint8_t master);
@@ -288,9 +295,9 @@ void scene_master_forgets(uint8_t master);
 /* It will be back with this copy of its keys; NULL: empty. */
 void scene_master_stops(uint8_t master, const struct copy *copy);
 void scene_master_starts(uint8_t master);
-/* The replica of the single master takes its place, with what it has. */
+/* Puts the replica in the place of the single master, with the replica's own data. */
 void scene_promote_replica(void);
-/* What attempts of the healed world have left behind is an offence now (C8). */
+/* From now on a key that an attempt of the healed world has left is an offence (C8). */
 void scene_check_orphans(void);
 /* Commands of this path that have not run yet. */
 unsigned scene_pending(const struct path *path);
@@ -305,20 +312,20 @@ enum death people_death(const struct request *request);
 /* Whom its next move is made at. */
 uint8_t people_agent(uint8_t caller);
 void people_move(uint8_t caller);
-/* A DELETE by nobody: of what is held and used by nobody. */
+/* Sends a DELETE without a caller, for a hold that no caller uses. */
 void people_release_leftover(uint8_t agent, struct hold *hold);
 /* Asks for the lock at this agent, to wait for it, and releases it. */
 void people_probe(uint8_t caller, uint8_t agent, int64_t due_at);
 
 /* masters.c */
-/* The world's masters may be used: what has changed outside of scripts becomes a state of theirs
- * that is shared. */
+/* Allows the use of the world's masters. Changes outside of scripts become a shared state of the
+ * masters. */
 void masters_share(void);
 /* This one's keyspace may be changed until masters_share(). */
 void masters_own(uint8_t master);
-/* What it has now, of which nothing will change. */
+/* Returns a copy of the master's present data. The copy does not change. */
 struct copy masters_copy(uint8_t master);
-/* Frees what is remembered; the world must begin anew. */
+/* Frees the remembered results. The world must begin anew. */
 void masters_forget_all(void);
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -377,9 +384,10 @@ struct choice {
     uint8_t length; /* HOLD, FREEZE, CLOCK: which of the durations; PROMOTE: which copy */
 };
 enum orders { ORDERS_ONE, ORDERS_REDUCED, ORDERS_ALL };
-/* All that can happen now, free ones first; of deliveries the first, those that do not commute with
- * all others (reduction.c), or each. Returns how many. `*ret_over`: nothing is to come, for all
- * have made their moves and nothing is held, under way or late; or time has come to the horizon. */
+/* Lists all choices that can happen now, free ones first. `orders` decides which deliveries are
+ * listed: the first one, those that do not commute with all others (reduction.c), or each. Returns
+ * how many. `*ret_over`: no event is to come, because all callers have made their moves and no lock
+ * is held and no message is in flight or late; or time has come to the horizon. */
 unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, enum orders orders,
                       bool *ret_over);
 bool choice_is_fault(const struct choice *choice);
@@ -388,7 +396,7 @@ void choice_take(const struct choice *choice);
 void choice_tell(const struct choice *choice);
 void choice_print(const struct choice *choice);
 bool choice_parse(const char **text, struct choice *ret_choice);
-/* What comes next where nothing is chosen; false: but time, nothing. */
+/* Sets the next event if no choice is made. Returns false if only time can pass. */
 bool choices_next_delivery(struct choice *ret_choice);
 /* The next moment at which something becomes due; INT64_MAX: nothing will. */
 int64_t choices_next_time(void);
@@ -402,10 +410,10 @@ unsigned reduction_of(struct choice *due, unsigned count);
 /* calm.c */
 /* From here on nothing fails, as below; the world stays as it is then. */
 void calm_end(void);
-/* From here on nothing fails: callers that have it release the lock, and somebody at each agent
- * gets it in time (C6, C7, C8). World and cores are as before afterwards, but for a violation.
- * Unless `always`, nothing is done where nothing is left: no core remembers the key, and no master
- * has it. */
+/* Ends the schedule without further faults. Callers that have the lock release it, and a caller at
+ * each agent gets it in time (C6, C7, C8). World and cores are as before afterwards, unless there
+ * is a violation. Unless `always`, nothing is done if no core remembers the key and no master has
+ * it. */
 void calm_check(bool always);
 
 /* java.c */

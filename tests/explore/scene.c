@@ -1,5 +1,5 @@
-/* The world of one script: what the simulator draws by chance is fixed here, and what it plans for
- * later stands here until somebody chooses it. */
+/* The world of one script. Values that the simulator draws by chance are fixed here. Events that it
+ * plans for later are kept here until the search chooses them. */
 #include "explore.h"
 
 #include "agent/redis/asking.h"
@@ -25,7 +25,7 @@ enum {
 struct world world;
 struct scene scene;
 
-/* ---- what the simulator's parts ask of a clock ---- */
+/* ---- functions that the simulator's parts need from a clock ---- */
 
 static char scratch[SCRATCH_BYTES];
 static size_t scratch_used;
@@ -237,13 +237,13 @@ void readings_all(struct world *w, uint8_t agent)
     (void)w, (void)agent;
 }
 
-/* A WAIT and what it waits for are one step here (wait_for_replica). */
+/* A WAIT and the replication that it waits for are one step here (wait_for_replica). */
 void network_turn(struct world *w, uint8_t agent)
 {
     (void)w, (void)agent;
 }
 
-/* What one master gets of a message: with the vote that the agent saw there last. */
+/* Returns the message's command for one master, with the vote that the agent saw there last. */
 static struct bytes command_for(uint8_t master, const struct message *message)
 {
     static struct guard guard;
@@ -289,8 +289,8 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
     }
 }
 
-/* R21: what the replica does not have is worth as much as an answer to WAIT that says so, and such
- * an answer comes late. */
+/* R21: Data that the replica does not have counts like an answer to WAIT that reports so. Such an
+ * answer comes late. */
 static void wait_for_replica(const struct message *message, struct verdict *verdicts)
 {
     if (world.options.replicas == 0 || is_followed())
@@ -361,8 +361,8 @@ static uint64_t largest_top(void)
     return largest;
 }
 
-/* An agent's look at the marker. The guard of the agents is not in this world: one that finds a
- * master which waits to be told tells it at once what all of them know. */
+/* Lets an agent look at the marker. The guard of the agents is not in this world. An agent that
+ * finds a master which waits to be told tells it at once the number that all agents know. */
 static void mark(uint8_t agent, uint8_t master, bool connecting)
 {
     struct guard_answer answer;
@@ -376,7 +376,7 @@ static void mark(uint8_t agent, uint8_t master, bool connecting)
         ask.question = GUARD_ASK_TELL;
         ask.top = largest_top();
         ask.told = GUARD_TOLD;
-        if (world.options.masters == 1) { /* nobody remembers: it goes by its clock */
+        if (world.options.masters == 1) { /* no other master remembers: it goes by its clock */
             ask.top = (uint64_t)wall_us > ask.top ? (uint64_t)wall_us : ask.top;
             ask.told = GUARD_GUESSED;
         }
@@ -425,7 +425,7 @@ void scene_look_at_marker(uint8_t agent, uint8_t master)
         tell_epoch(agent, master, epoch_now(master));
 }
 
-/* What the scripts say of the marker. */
+/* Handles the epoch that the scripts report from the marker. */
 static void hear_epoch(uint8_t agent, uint8_t master, uint16_t epoch)
 {
     if (!world.switches.forgetful || epoch == 0 || epoch == connection_of(agent, master)->epoch)
@@ -449,7 +449,7 @@ void scene_reply(uint8_t agent, uint8_t master, bool twice)
         flight_report(&world, &flight, parcel.verdicts, VOTE_YES);
 }
 
-/* The connection is gone; its agent has not heard of it. */
+/* Ends the connection. Its agent does not know it yet. */
 static void forget_path(uint8_t agent, uint8_t master)
 {
     struct path *path = path_of(agent, master);
@@ -521,7 +521,7 @@ void scene_end(uint8_t agent, bool release)
     scene.ends_at[agent] = world.now + END_US;
 }
 
-/* What the agents' guards do is done by mark(). */
+/* mark() does the work of the agents' guards. */
 void marking_boot(struct world *w, uint8_t agent)
 {
     (void)w, (void)agent;
@@ -554,7 +554,7 @@ void scene_master_stops(uint8_t index, const struct copy *copy)
     } else {
         master->keyspace = copy->keyspace;
         memcpy(master->keys, copy->keys, sizeof copy->keys);
-        for (uint8_t place = 0; place < SIM_KEYS; place++) /* what was released may be back */
+        for (uint8_t place = 0; place < SIM_KEYS; place++) /* released keys may be back */
             master->keys[place].stray = true;
         world.forgot_at = world.now;
     }

@@ -9,7 +9,7 @@ static bool is_fitting(const struct world *w, uint8_t agent, const struct reques
 #define IS(name) (1u << ANSWER_##name)
     uint32_t fitting;
     struct key_kind kind = options_kind(&w->options, request->key);
-    /* R16: of an acquire, and of what this agent does not hold */
+    /* R16: for an acquire, and for a lock that this agent does not hold */
     bool is_late = w->agents[agent].stalled_last >= request->asked_at;
     uint32_t waited = w->switches.few_rounds || is_late ? IS(OVERLOADED) : 0;
     switch (request->kind) {
@@ -63,19 +63,20 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
     else if (request->kind == EVENT_ACQUIRE && w->switches.few_rounds)
         most_ms = ADMISSION_MS_MAX; /* R16 */
     else if (request->kind == EVENT_ACQUIRE && request->wait_ms == 0)
-        most_ms *= o->callers; /* who tries once stands behind those of this agent who try now */
+        /* a caller with one attempt waits behind those of this agent that try now */
+        most_ms *= o->callers;
     bool is_guest = request->kind == EVENT_RENEW || request->kind == EVENT_READ;
     if (is_guest && w->switches.few_rounds)
         most_ms += ADMISSION_MS_MAX; /* R16 */
     if (clocks_may_void(w, agent, request->asked_at))
-        most_ms *= 2; /* R14: what is under way as a gain is noticed is asked again */
+        most_ms *= 2; /* R14: an operation in flight when a gain is noticed is asked again */
     int64_t took_us = w->now - request->asked_at;
     if (w->agents[agent].stalled_last < request->asked_at && took_us > most_ms * 1050 + SLACK_US)
         checker_fail(w, "C7 a%u answered %s after %lld us, %lld ms were allowed", agent,
                      answer_code(answer), (long long)took_us, (long long)most_ms);
 }
 
-/* R9, and a drain: who may be granted it. */
+/* R9, and a drain: Checks that the caller may be granted the key now. */
 static void check_turn(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct agent *at = &w->agents[agent];
@@ -96,8 +97,8 @@ static void check_turn(struct world *w, uint8_t agent, const struct request *req
     }
 }
 
-/* R6: the table is bounded, and what has ended makes room for what comes: where it is small, and
- * where so many callers meet a master that is away that its debts fill it. */
+/* R6: Returns true if the bounded table may have dropped a debt. That happens if the table is
+ * small, or if many callers meet a master that is away. The ended debts make room for new ones. */
 bool answers_may_be_forgotten(const struct world *w, uint8_t agent)
 {
     const struct agent *at = &w->agents[agent];
@@ -105,13 +106,14 @@ bool answers_may_be_forgotten(const struct world *w, uint8_t agent)
     return is_small || at->was_full;
 }
 
-/* R15: whoever lost it without a release, nobody has it until lock_delay after its validity. */
+/* R15: Checks that after a loss without a release no caller holds the key until lock_delay after
+ * its validity. */
 static void check_lock_delay(struct world *w, uint8_t key)
 {
     const struct hold *previous = w->granted_last[key];
     int64_t delay_us = (int64_t)w->options.lock_delay_ms * 980;
-    /* Where the table is full, who lost a hold is forgotten, and a DELETE of one of several that
-     * had it is taken for the last. */
+    /* If the table is full, the agent of a lost hold forgets it. A DELETE of one of several agents
+     * that had it is then taken for the last. */
     if (previous != NULL && answers_may_be_forgotten(w, previous->agent))
         return;
     if (delay_us > 0 && previous != NULL && !previous->ended && previous->mode == MODE_WRITE &&
@@ -137,8 +139,8 @@ static bool is_its_own(uint32_t now, uint32_t before, uint32_t asked)
     return asked != 0 && (asked == now || asked == before);
 }
 
-/* Where a master forgot the key, or may have, or its guard ended, the hold's agent may have
- * repaired the key before it heard of the release (R7). */
+/* Returns true if the hold's agent may have repaired the key before it learned of the release (R7).
+ * That is possible if a master forgot the key, or may have, or its guard ended. */
 bool answers_may_be_undone(const struct world *w, const struct hold *hold)
 {
     return w->switches.broken != ASSUME_ALL || hold->crossed ||
@@ -150,7 +152,7 @@ bool answers_came_after_release(const struct hold *hold, const struct request *r
     return hold->released && request->arrived > hold->released_after;
 }
 
-/* C12: a token that was released, at whatever agent, is nobody's for a request that came later. */
+/* C12: Checks that a released token is not valid for a request that came later, at any agent. */
 static void check_had_still(struct world *w, uint8_t agent, const struct request *request,
                             const struct hold *hold)
 {
@@ -183,7 +185,7 @@ static void check_had(struct world *w, uint8_t agent, const struct request *requ
     hold_report(w, agent, &answer->hold);
 }
 
-/* D3: the same request can not be refused because of what it has got. */
+/* D3: Checks that a request is not refused because of its own lock. */
 static void check_refused(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct hold *held = w->agents[agent].held[request->key];
@@ -219,8 +221,8 @@ static void check_superseded(struct world *w, uint8_t agent, const struct reques
     w->figures.superseded++;
 }
 
-/* A6: where clocks are set back, numbers that were granted before a guess may come again if they
- * are above it. Numbers that are granted after it rise. */
+/* A6: If clocks are set back, numbers that were granted before a guess may come again if they are
+ * above it. Numbers that are granted after it rise. */
 void checker_guessed(struct world *w, uint64_t floor)
 {
     if (!w->options.steps_clocks)
@@ -315,14 +317,14 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
     hold_report(w, agent, &answer->hold);
 }
 
-/* D3: the number proves that nobody was granted the lock in between. */
+/* D3: Checks by the number that no other caller was granted the lock in between. */
 static void check_adopted(struct world *w, uint8_t agent, struct hold *hold,
                           const struct effect_answer *answer)
 {
     bool proves = w->options.fencing && !options_kind(&w->options, hold->key).redisson; /* R22 */
     if (answer->continuous != proves)
         checker_fail(w, "C9 a%u adopted k%u, continuous %d", agent, hold->key, answer->continuous);
-    bool is_released = hold->ended; /* by its holder, who asked for this at the same time */
+    bool is_released = hold->ended; /* by its holder, which asked for this at the same time */
     uint64_t last = hold->mode == MODE_READ ? w->written_last[hold->key] : w->fence_last[hold->key];
     bool is_last = hold->mode == MODE_READ ? hold->token.fence >= last : hold->token.fence == last;
     bool is_void = last == 0; /* A6 */
@@ -340,8 +342,8 @@ static void check_adopted(struct world *w, uint8_t agent, struct hold *hold,
     w->figures.adoptions++;
 }
 
-/* Only a table that is full turns anybody away. What was full as the step began may have room at
- * its end. */
+/* Checks that only a full table refuses a caller. A table that was full when the step began may
+ * have room at its end. */
 static void check_crowded(struct world *w, uint8_t agent, enum answer answer)
 {
     const struct core_stats *stats = core_stats(w->agents[agent].core);
@@ -356,8 +358,8 @@ static void check_crowded(struct world *w, uint8_t agent, enum answer answer)
     w->figures.crowded++;
 }
 
-/* C5: what a GET shows of a hold. Where too few masters answered to tell, it shows as confirmed
- * only what they said. */
+/* C5: Checks the hold that a GET shows. If too few masters answered to tell, it shows as confirmed
+ * only the facts that they reported. */
 static void check_shown(struct world *w, uint8_t agent, const struct request *request,
                         const struct effect_answer *answer)
 {
@@ -387,13 +389,15 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
         check_adopted(w, agent, request->hold, answer);
     if (request->hold->agent != agent)
         request->hold->count = 1; /* R11: it knows of one holder, whose release ends all shares */
-    request->hold->agent = agent; /* also one that has adopted back what it had not missed yet */
+    /* This is also an agent that has adopted back a hold it had not missed yet. */
+    request->hold->agent = agent;
     request->hold->incarnation = w->agents[agent].incarnation;
     hold_report(w, agent, &answer->hold);
 }
 
-/* R7: an agent that has it and has not heard of a new epoch yet will create its key anew. Where an
- * epoch begins with a guard, the release is not answered before that. */
+/* R7: Returns true if all agents know the masters' epochs. An agent that holds the key and does not
+ * know a new epoch yet will create the key anew. If an epoch begins with a guard, the release is
+ * not answered before that. */
 static bool knows_epochs(const struct world *w, const struct hold *hold)
 {
     if (w->switches.forgetful || w->options.replicas > 0)
@@ -405,8 +409,8 @@ static bool knows_epochs(const struct world *w, const struct hold *hold)
     return true;
 }
 
-/* D3.7: the holder is done with it. Where its owner has it several times over it may only have been
- * counted down. */
+/* D3.7: Notes that the holder has given it up. If its owner has it several times, the release may
+ * only have counted down. */
 static void release_is_answered(struct world *w, uint8_t agent, const struct request *request)
 {
     struct hold *hold = request->hold;
@@ -428,7 +432,7 @@ static void check_released(struct world *w, uint8_t agent, const struct request 
         checker_fail(w, "C4 a%u released k%u for a wrong token", agent, request->key);
         return;
     }
-    /* R11: what its table has no room for any more it can not count down, only release. */
+    /* R11: The agent cannot count down a hold for which its table has no room, only release it. */
     bool is_held = request->hold->tenures[agent].is_held;
     if (!is_held && answers_may_be_forgotten(w, agent))
         request->hold->ended = true;
@@ -453,9 +457,9 @@ void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there,
         w->busy_until[place][master] = is_there ? w->now + longest_us : w->now;
 }
 
-/* C15: the search that ended with this answer began before its request came by the rounds of one
- * search at most. What was released elsewhere, and is valid here, is no free slot (D3). A lease on
- * a master whose clock was set back lasts for longer by that (A3). */
+/* C15: Checks that no slot was free. The search that ended with this answer began at most the
+ * rounds of one search before its request came. A slot that was released elsewhere and is valid
+ * here is not free (D3). A lease on a master whose clock was set back lasts longer (A3). */
 static void check_none_was_free(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct options *o = &w->options;
@@ -475,11 +479,12 @@ static void check_none_was_free(struct world *w, uint8_t agent, const struct req
     }
 }
 
-/* C4, at whatever agent: a quorum of masters has had the token from when the request came until its
- * answer. Which number they store for the next grant is no matter, nor which the token has on those
- * that were not needed. What a master forgot may have come back meanwhile. A hold whose last
- * reported validity has ended is being released, and a second DELETE may be told of the first one.
- * An Idempotency-Key is known to its agent alone, and a full table forgets it. */
+/* C4, at any agent: Fails if a quorum of masters has had the token from when the request came until
+ * its answer. The number that they store for the next grant does not matter, nor does the token's
+ * number on masters that were not needed. A key that a master forgot may have come back meanwhile.
+ * A hold whose last reported validity has ended is being released, and a second DELETE may get the
+ * answer of the first one. An Idempotency-Key is known to its agent alone, and a full table forgets
+ * it. */
 static void check_called_wrong(struct world *w, uint8_t agent, const struct request *request,
                                const struct effect_answer *told)
 {
@@ -544,7 +549,7 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request,
     case ANSWER_RENEWED:
         check_renewed(w, agent, request, answer);
         break;
-    case ANSWER_RENEW_FAILED: /* what was released elsewhere may still look valid here */
+    case ANSWER_RENEW_FAILED: /* A hold released elsewhere may still look valid here. */
         if (request->hold == NULL || request->token.fence != request->hold->token.fence)
             checker_fail(w, "C4 a%u took a wrong token for k%u's", agent, request->key);
         else

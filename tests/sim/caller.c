@@ -1,6 +1,6 @@
-/* Callers of changing manners: they hold, renew, release, vanish, lose answers, ask again, come
- * back with old tokens, and try wrong ones. Some are bound to what they hold by a connection, some
- * have it several times over. */
+/* Callers of changing manners. They hold, renew, release, vanish, lose answers, ask again, come
+ * back with old tokens, and try wrong ones. Some are bound to their hold by a connection. Some hold
+ * a lock several times. */
 #include "world.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ enum {
     PROBE_WAIT_MS = 120000,
     BACK_OFFS = 2,
     PROBE_SLACK_US = 50000,
-    PROBE_HOLD_US = 60000, /* where many wait for one key */
+    PROBE_HOLD_US = 60000, /* if many callers wait for one key */
     FAIR_PROBING_US = 3000000,
     FAIR_PROBE_MS = 600,
     HOPELESS_PROBES = 3,
@@ -199,8 +199,8 @@ static bool is_at_home(const struct world *w, const struct hold *hold, uint8_t a
     return hold->agent == agent && hold->incarnation == w->agents[agent].incarnation;
 }
 
-/* One of those who have it is done with it. From the moment of asking for its last release a hold
- * binds nobody any more; and only its own agent counts. */
+/* Ends the use of one of the hold's callers. From the request of its last release a hold binds no
+ * caller any more. Only its own agent counts. */
 static void done_with(struct world *w, struct hold *hold, uint8_t agent)
 {
     if (hold->count > 0)
@@ -210,7 +210,7 @@ static void done_with(struct world *w, struct hold *hold, uint8_t agent)
         hold->ended = true;
 }
 
-/* A copy of the request that took it comes in late: nobody wants it any more. */
+/* Sends a late copy of the request that took the hold. No caller wants its answer. */
 static void send_copy(struct world *w, struct caller *caller, struct hold *hold)
 {
     if (hold->secret == 0 || w->healed || !prng_percent(&caller->chance, w->options.copies))
@@ -244,9 +244,9 @@ static void read_key(struct world *w, struct caller *caller)
                         (uint8_t)prng_below(&caller->chance, w->options.keys)));
 }
 
-/* Some token that must not work: one bit off, renewed after its release, or (at an agent that does
- * not know it) another number. A second release is answered in any way: the token is nobody's any
- * more, and all have agreed on that. */
+/* Tries a token that must not work: one bit off, renewed after its release, or (at an agent that
+ * does not know it) another number. A second release may get any answer, because the token is not
+ * valid any more and all masters agree on that. */
 static bool bother(struct world *w, struct caller *caller)
 {
     if (w->hold_count <= 1)
@@ -267,9 +267,9 @@ static bool bother(struct world *w, struct caller *caller)
         if ((renews || w->switches.roaming) && !known && w->options.fencing &&
             prng_percent(&caller->chance, 50)) {
             bool larger = prng_percent(&caller->chance, 50);
-            /* a lower one may be what a master gave the token that was not raised, and one that is
-             * larger by little what one gave it that was asked too late to be counted: such a
-             * master deletes (R12) */
+            /* A lower number may be the one that a master gave the token and that was not raised. A
+             * number that is larger by little may come from a master that was asked too late to be
+             * counted. Such a master deletes (R12). */
             larger = larger || !renews;
             request->token.fence += larger ? LARGER : (uint64_t)-1;
         } else {
@@ -304,7 +304,7 @@ static void hold_on(struct world *w, struct caller *caller)
     act_in(w, caller, prng_between(&caller->chance, 10, longest));
 }
 
-/* A token that somebody left behind, at an agent that may have restarted since. */
+/* Returns a hold that no caller uses, at an agent that may have restarted since. */
 static struct hold *find_abandoned(struct world *w, const struct caller *caller)
 {
     for (uint16_t i = w->hold_count; i-- > 1 && w->hold_count - i < 8;) {
@@ -331,7 +331,7 @@ static void act_idle(struct world *w, struct caller *caller)
     }
 }
 
-/* The connection that the hold is bound to ends; or nobody reads what comes over it. */
+/* Ends the connection that the hold is bound to, or stops reading from it (`stuck`). */
 static void leave(struct world *w, struct caller *caller, bool stuck)
 {
     struct hold *hold = caller->hold;
@@ -372,8 +372,8 @@ static void act_holding(struct world *w, struct caller *caller)
     }
 }
 
-/* It hangs up. What was asked for is not wanted any more, unless it asks again; but a hold that it
- * has stays its own. */
+/* Hangs up. The caller does not want the answer any more, unless it asks again. It keeps a hold
+ * that it has. */
 static void hang_up(struct world *w, struct caller *caller)
 {
     struct request *request = caller->request;
@@ -388,7 +388,8 @@ static void hang_up(struct world *w, struct caller *caller)
         return;
     }
     if (may_repeat &&
-        prng_percent(&caller->chance, 50)) { /* a release of what it may have been granted */
+        /* a release of the lock that it may have been granted */
+        prng_percent(&caller->chance, 50)) {
         struct request *end =
             new_request(w, CALLER_NOBODY, request->agent, EVENT_RELEASE, request->key);
         end->secret = request->secret;
@@ -398,7 +399,7 @@ static void hang_up(struct world *w, struct caller *caller)
     forget(w, caller);
 }
 
-/* How long a key may stand that nobody uses, and a waiter's own attempts take. */
+/* Returns how long an unused key may remain, and how long a waiter's own attempts take. */
 static int64_t patience_us(const struct world *w)
 {
     const struct options *o = &w->options;
@@ -406,7 +407,7 @@ static int64_t patience_us(const struct world *w)
            3 * options_round_trip_us(o) + PROBE_SLACK_US + w->set_back_us;
 }
 
-/* C14: whoever comes later, in whatever mode, makes nobody wait for longer. */
+/* C14: A later caller, in any mode, makes no waiter wait for longer. */
 static void stand_in_line(struct world *w, struct caller *caller)
 {
     unsigned ahead = 1;
@@ -443,7 +444,7 @@ static void probe(struct world *w, struct caller *caller)
                                      .number = caller->turn});
 }
 
-/* But those who wait in vain. */
+/* Returns true if all others are done, except those that wait in vain. */
 static bool all_others_done(const struct world *w)
 {
     for (size_t i = w->options.callers; i < w->caller_count; i++)
@@ -484,14 +485,14 @@ void caller_act(struct world *w, uint8_t index)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* A grant that nobody has heard of binds nobody. */
+/* Ends a grant whose answer reached no caller. */
 static void not_received(struct hold *hold)
 {
     if (hold != NULL && hold->users == 0)
         hold->ended = true;
 }
 
-/* What comes to nobody: some connections are still there to take it. */
+/* Handles an answer without a caller. Some connections are still there to take it. */
 static void answered_nobody(struct world *w, struct request *request)
 {
     if (request->granted)
@@ -644,7 +645,7 @@ void caller_wind_down(struct world *w)
     }
 }
 
-/* Releases that end what the agent holds. */
+/* Returns how many releases end the hold at the agent. */
 static unsigned counted(const struct world *w, uint8_t agent, const struct hold *hold)
 {
     uint32_t cursor = 0;
@@ -667,8 +668,8 @@ static void release_leftover(struct world *w, uint8_t agent, struct hold *hold, 
     }
 }
 
-/* Whatever is still held, nobody uses: most of it is released by hand, the rest has to end by
- * max_hold. Returns when the last of it must have ended. */
+/* Releases most of the holds that no caller uses. The others end by max_hold. Returns when the last
+ * of them must have ended. */
 static int64_t clear_leftovers(struct world *w)
 {
     int64_t latest = w->now;

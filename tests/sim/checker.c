@@ -92,14 +92,14 @@ void checker_fail(struct world *w, const char *format, ...)
         w->property[i] = said[i];
 }
 
-/* A key that an attempt of long ago took, by a connection that is dead, stands for its ttl. */
+/* A command of an old attempt, by a dead connection, took the key. The key remains for its ttl. */
 static bool is_intruded(const struct world *w)
 {
     return w->intruded_at >= 0 && w->now < w->intruded_at + 2000 * (int64_t)w->options.ttl_ms_max;
 }
 
-/* Another agent goes on with a hold of the key that was released here, and repairs it on a master
- * that forgot the key, perhaps before its grant was heard (R7). */
+/* Another agent goes on with a hold of the key that was released here. It repairs the key on a
+ * master that forgot it, perhaps before the grant was reported (R7). */
 static bool is_forestalled(const struct world *w, uint8_t agent, const struct hold *hold)
 {
     int64_t written_at = hold->granted_at - 2000 * (int64_t)w->options.node_timeout_ms;
@@ -134,22 +134,22 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key,
     int64_t left_us = instant_us_between(now, hold->tenures[agent].valid_until);
     bool stalled = at->stalled_last >= agent_real_us(w, agent, hold->tenures[agent].valid_until) -
                                            (int64_t)w->options.ttl_ms_max * 200;
-    /* Where a master forgot its key, a hold that was released at another agent may be repaired
-     * first (R7). */
+    /* If a master forgot its key, a hold that was released at another agent may be repaired first
+     * (R7). */
     bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) ||
                         w->forgot_at >= hold->granted_at || hold->shared || hold->shaken_us > 0 ||
                         is_forestalled(w, agent, hold);
     if (reason_is_denial(reason) && !hold->ended && !may_be_taken)
         checker_fail(w, "C10 k%u was taken from a%u with %lld us left", key, agent,
                      (long long)left_us);
-    /* The ttl is the one that the last PUT asked for, at whichever agent. */
+    /* The ttl is the one of the last PUT, at any agent. */
     if (reason == REASON_QUORUM_LOST && !hold->shared &&
         left_us > lost_margin_ms(hold->ttl_ms) * 1000 + SLACK_US)
         checker_fail(w, "C5 a%u gave k%u up with %lld us left, which is more than the lost_margin",
                      agent, key, (long long)left_us);
-    /* D3: where another agent was asked to go on with it, it is lost to that one. And an agent that
-     * is far from the masters reaches no quorum in time. What Java could not give back takes a
-     * master away (R22). */
+    /* D3: If another agent was asked to go on with the hold, this agent loses it to that one. An
+     * agent that is far from the masters reaches no quorum in time. A key that Java could not give
+     * back takes a master away (R22). */
     bool is_carried = w->switches.in_turn && !is_intruded(w) && !hold->shared &&
                       agent != w->choked && hold->granted_at >= w->java.until[key];
     if (is_carried && (reason == REASON_QUORUM_LOST || reason_is_denial(reason)) && !hold->ended)
@@ -191,7 +191,7 @@ static void released(struct world *w, uint8_t agent, uint8_t key, const struct e
                                    tenure->lock.generation != trace->lock.generation)))
         return; /* it was of another token than the one that this agent holds */
     hold->given_up = true;
-    /* of what readers or slots leave others may have the rest */
+    /* Other callers may have the rest of a key that readers or slots leave. */
     struct key_kind kind = options_kind(&w->options, key);
     if (kind.permits == 1 && (!kind.rw || hold->mode == MODE_WRITE))
         wakes_released(w, agent, key);
@@ -200,8 +200,9 @@ static void released(struct world *w, uint8_t agent, uint8_t key, const struct e
     plan_orphan_check(w, agent, key, hold->token.random);
 }
 
-/* Where a master forgets its key, or may have, after the release was asked for, or has never
- * confirmed it, it is repaired at once: perhaps before its agent hears of the release (R7). */
+/* Checks a renewal after a release. If a master forgets its key, or may have, after the release was
+ * asked for, or never confirmed the release, the key is repaired at once. The repair may come
+ * before the agent learns of the release (R7). */
 static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
                           const struct effect_trace *trace)
 {
@@ -349,8 +350,8 @@ void checker_after_step(struct world *w, uint8_t agent)
     check_requests(w, agent);
 }
 
-/* Without its key on `master` a quorum could grant another token. Who forgot it since is guarded,
- * and votes for nobody. */
+/* Returns true if without its key on `master` a quorum could grant another token. A master that
+ * forgot it since is guarded and has no vote. */
 static bool frees(struct world *w, uint8_t master, uint8_t key, const uint8_t random[RANDOM_BYTES])
 {
     unsigned others = 0;
@@ -390,8 +391,8 @@ void checker_promised(struct world *w, uint8_t agent, uint8_t key, struct instan
 
 /* ---- C8: what failed and ended attempts leave behind ----------------------------------------- */
 
-/* R7: while its agent was away it may have been released. What the process before had sent may
- * still arrive. */
+/* R7: Notes a repair. The hold may have been released while its agent was away. Commands of the
+ * process before may still arrive. */
 void checker_repaired(struct world *w, uint8_t master, const struct message *message,
                       const struct order *order)
 {
@@ -428,9 +429,9 @@ void checker_orphan(struct world *w, uint8_t key, const uint8_t random[RANDOM_BY
                          hold == NULL ? "a failed attempt" : "a release", key, m);
 }
 
-/* An agent that lives on still owes what it undid or released in the faulty phase. What a command
- * of a dead connection set behind the release's back stays for its ttl (R5), and the debt ends with
- * the lease (R6). */
+/* Checks the debts of an agent that lives on. It still owes the releases of the faulty phase. A key
+ * that a command of a dead connection set after the release stays for its ttl (R5). The debt ends
+ * with the lease (R6). */
 static void check_unpaid(struct world *w, uint8_t m, uint8_t key,
                          const uint8_t random[RANDOM_BYTES])
 {
@@ -454,7 +455,7 @@ void checker_settled(struct world *w)
     for (uint8_t m = 0; m < w->options.masters; m++)
         for (uint8_t key = 0; key < options_places(&w->options); key++) {
             if (options_kind(&w->options, key).rw)
-                continue; /* it has many authors: what they leave is looked for after each */
+                continue; /* Such a key has many authors. Their leftovers are checked after each. */
             for (unsigned i = 0; master_holder(w, m, key, i, random); i++)
                 check_unpaid(w, m, key, random);
         }
@@ -478,8 +479,8 @@ void checker_store(struct world *w, struct hold *hold)
     w->figures.writes++;
     if (hold->guessed_below)
         return;
-    /* R19: a write that came too late would change what a reader of its number sees; a reader that
-     * did sees more than it may */
+    /* R19: A late write would change the data that a reader of its number sees. A reader that sees
+     * it sees more than it may. */
     bool is_late = hold->token.fence < w->registers[hold->key].token ||
                    (hold->mode == MODE_WRITE && hold->token.fence <= w->registers[hold->key].read);
     if (is_late && !w->switches.register_accepts_all) {

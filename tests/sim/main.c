@@ -60,37 +60,37 @@ static const struct minimum exercised[] = {
 #endif
 };
 
-/* The same where masters forget: the guard costs grants, and so all that follows from them. */
+/* The same if masters forget. The guard costs grants, and fewer grants lower all other figures. */
 static const struct minimum exercised_forgetful[] = {
     {"times that a master forgot everything", offsetof(struct figures, forgotten), 2500},
     {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
 };
 
-/* The same where some tables are small: nobody is turned away where all are fair. */
+/* The same if some tables are small. No request is refused if all keys are fair. */
 static const struct minimum exercised_crowded[] = {
     {"requests that full tables turned away", offsetof(struct figures, crowded), 500},
 };
 
-/* Where one master gets numbers that nobody granted. */
+/* One master gets numbers that no agent granted. */
 static const struct minimum exercised_wild[] = {
     {"votes that a wild number withheld", offsetof(struct figures, spoiled), 1000},
 };
 
-/* Where nothing fails but that masters are away in turn. */
+/* Masters are away in turn, and there is no other fault. */
 static const struct minimum exercised_in_turn[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"renewals", offsetof(struct figures, renewals), 20000},
     {"repaired keys", offsetof(struct figures, repairs), 2000},
 };
 
-/* Where few rounds may be in flight (R16). */
+/* Few rounds may be in flight (R16). */
 static const struct minimum exercised_few_rounds[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"rounds that waited for a place", offsetof(struct figures, lined_up), 20000},
     {"requests that waited for a place in vain", offsetof(struct figures, overloaded), 5},
 };
 
-/* Where keys have several slots (R20). */
+/* Keys have several slots (R20). */
 static const struct minimum exercised_semaphores[] = {
     {"grants", offsetof(struct figures, grants), 10000},
     {"keys handed over", offsetof(struct figures, handovers), 5000},
@@ -99,7 +99,7 @@ static const struct minimum exercised_semaphores[] = {
     {"adopted holds", offsetof(struct figures, adoptions), 5},
 };
 
-/* Where a single master has replicas (R21). */
+/* A single master has replicas (R21). */
 static const struct minimum exercised_replicas[] = {
     {"grants", offsetof(struct figures, grants), 2000},
     {"renewals", offsetof(struct figures, renewals), 1000},
@@ -110,7 +110,7 @@ static const struct minimum exercised_replicas[] = {
     {"repaired keys", offsetof(struct figures, repairs), 100},
 };
 
-/* Where clocks do not keep the assumptions (A1, A3). */
+/* Clocks do not keep the assumptions (A1, A3). */
 static const struct minimum exercised_clocks[] = {
     {"grants", offsetof(struct figures, grants), 10000},
     {"renewals", offsetof(struct figures, renewals), 10000},
@@ -122,7 +122,7 @@ static const struct minimum exercised_clocks[] = {
     {"repaired keys", offsetof(struct figures, repairs), 200},
 };
 
-/* Where fencing numbers are kept for a short time. */
+/* Fencing numbers are kept for a short time. */
 static const struct minimum exercised_aging[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"renewals", offsetof(struct figures, renewals), 5000},
@@ -130,7 +130,7 @@ static const struct minimum exercised_aging[] = {
     {"grants of keys whose number was forgotten", offsetof(struct figures, aged), 500},
 };
 
-/* Of seeds that draw their themes. */
+/* Seeds draw their themes. */
 static const struct minimum exercised_mixed[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"losses", offsetof(struct figures, losses), 300},
@@ -145,7 +145,7 @@ static const struct minimum exercised_mixed[] = {
     {"grants of the Java service", offsetof(struct figures, java_grants), 20},
 };
 
-/* Where keys are shared with a Java service (R22). */
+/* Keys are shared with a Java service (R22). */
 static const struct minimum exercised_redisson[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"grants of the Java service", offsetof(struct figures, java_grants), 500},
@@ -155,7 +155,7 @@ static const struct minimum exercised_redisson[] = {
     {"adoptions", offsetof(struct figures, adoptions), 20},
 };
 
-/* Where keys are read and written (R17). */
+/* Keys are read and written (R17). */
 static const struct minimum exercised_rw[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"of them reads", offsetof(struct figures, reads_granted), 2000},
@@ -170,7 +170,7 @@ static const struct minimum exercised_rw[] = {
     {"second fencing phases", offsetof(struct figures, second_phases), 200},
 };
 
-/* The same where the order is fair, as it is with every fourth seed, or with all. */
+/* The same if the order is fair, as it is with every fourth seed, or with all. */
 static const struct minimum exercised_fair[] = {
     {"votes that tickets withheld", offsetof(struct figures, queued), 20000},
     {"withdrawn tickets", offsetof(struct figures, withdrawn), 2000},
@@ -180,10 +180,10 @@ enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 25, ALL_FAIR_PERCENT = 50 };
 
 static struct world world;
 static bool expects_violation;
-/* C1..C18, or `assertion`: what has to catch a broken rule; NULL: any */
+/* The property that must catch a broken rule: C1..C18, or `assertion`; NULL: any. */
 static const char *expected;
 
-/* The core's assertions end here: with the seed, and as a catch where one is wanted. */
+/* Reports a failed assertion of the core with the seed, and as a catch if one is expected. */
 _Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
 {
     bool caught = expects_violation && (expected == NULL || strcmp(expected, "assertion") == 0);
@@ -229,7 +229,7 @@ enum { TIGHT = 1 };
 enum { TIGHT = 0 };
 #endif
 
-/* R9: a release is heard; seldom the vote of those who hear it is split. */
+/* R9: Checks that releases wake waiters. The waiters seldom split the vote. */
 static unsigned print_wakes(uint64_t runs)
 {
     uint64_t wakes = world.figures.wakes, late = world.figures.wakes_late;
@@ -272,7 +272,7 @@ static unsigned print_figures(uint64_t runs, double seconds)
     if (world.switches.in_turn)
         return print_some(exercised_in_turn, sizeof exercised_in_turn / sizeof exercised_in_turn[0],
                           runs, 100);
-    if (world.switches.many_wait && !world.switches.semaphores) /* slots are nobody's turn */
+    if (world.switches.many_wait && !world.switches.semaphores) /* A slot is no agent's turn. */
         return print_turns(runs);
     if (world.switches.clocks)
         return print_some(exercised_clocks, sizeof exercised_clocks / sizeof exercised_clocks[0],

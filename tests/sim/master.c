@@ -1,5 +1,5 @@
-/* A master: a keyspace, a clock of its own, and the shipped scripts on it, asked through the
- * shipped asking.c and heard through the shipped replies.c. What a command did is read off the
+/* A master: a keyspace, a clock of its own, and the shipped scripts on it. The shipped asking.c
+ * asks it, and the shipped replies.c reads its replies. The effect of a command is read off the
  * keyspace before and after it. */
 #include "world.h"
 
@@ -15,7 +15,7 @@ enum { COMMAND_BYTES = 256 * 1024, NAME_BYTES = 48 };
 
 static const char *const prefixes[] = {"lock:", "other:"};
 
-/* ---- what it is called there ---- */
+/* ---- names on the masters ---- */
 
 struct name {
     char at[NAME_BYTES];
@@ -34,7 +34,8 @@ void master_name_places(const struct options *options)
             struct name *name = &names[kind][i];
             unsigned place = i % SIM_KEYS;
             bool is_slot = options_kind(options, (uint8_t)place).permits > 1 ||
-                           (options->permits > 1 && place >= options->keys); /* or nobody's */
+                           /* or a place without a holder */
+                           (options->permits > 1 && place >= options->keys);
             char slot[24] = "";
             if (is_slot)
                 snprintf(slot, sizeof slot, "lockagent:slot:%u:", place / options->keys);
@@ -170,7 +171,7 @@ void master_reset(struct world *w, uint8_t index)
                           : prng_between(&master->chance, -100000000, 100000000);
     master->epoch = (uint16_t)prng_between(&master->chance, 1, 1000);
     master->parked_end = &master->parked;
-    /* Fencing numbers outlive lost counters only by time, so the clocks are near each other where
+    /* Fencing numbers outlive lost counters only by time. So the clocks are near each other if
      * counters are lost. */
     if ((w->switches.forgetful && !w->options.steps_clocks) || w->switches.aging)
         master->wall_us = prng_between(&master->chance, -5000, 5000);
@@ -179,8 +180,8 @@ void master_reset(struct world *w, uint8_t index)
         master_begin_history(master);
     if (w->switches.forgetful)
         put_first_marker(w, index);
-    /* A foreigner sits on one key of one master: with a majority to decide, nobody else minds.
-     * Where the masters are away in turn, that would be one too many. */
+    /* A foreign key occupies one lock on one master. With a majority to decide, the other masters
+     * are enough. If the masters are away in turn, one more would be too many. */
     if (index == 0 && w->options.masters >= 5 && prng_percent(&master->chance, 3) &&
         !w->switches.in_turn) {
         const char *const words[] = {"RPUSH", "lock:k0", "x"};
@@ -224,12 +225,12 @@ void master_forget(struct world *w, uint8_t index)
     w->figures.forgotten++;
 }
 
-/* ---- who holds a key ---- */
+/* ---- holders of a key ---- */
 
 enum { HOLDERS_MAX = 2 * SIM_LOCKS * SIM_AGENTS };
 
-/* The random parts that are stored: of a mutex one, where readers share the key one of each live
- * entry (R17). Those of strangers are none. */
+/* The stored random parts. A mutex has one. If readers share the key, each live entry has one
+ * (R17). Strangers have none. */
 struct holders {
     unsigned count;
     char random[HOLDERS_MAX][TOKEN_RANDOM_CHARS];
@@ -471,8 +472,8 @@ static bool is_lied_about(const struct world *w, uint8_t index, const struct mes
     return false;
 }
 
-/* A server without memory runs the script, one that can not save refuses all that writes, one whose
- * cache was flushed knows none. */
+/* A server without memory runs the script. A server that cannot save refuses all writes. A server
+ * whose cache was flushed knows no script. */
 static redisReply *run_with(struct world *w, const struct flight *flight, enum mishap mishap)
 {
     uint8_t index = flight->master;
@@ -572,7 +573,7 @@ static void read_epoch(const struct world *w, struct flight *flight, const redis
                         : (uint16_t)strtoul(epoch, NULL, 10);
 }
 
-/* The version of what Java has there; 0: nothing. */
+/* Returns the version of Java's data there; 0: nothing. */
 static uint64_t javas_version(struct world *w, uint8_t index, uint8_t name)
 {
     const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_LOCK, name));
@@ -630,7 +631,7 @@ void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
     freeReplyObject(reply);
 }
 
-/* ---- what others do (R22) ---- */
+/* ---- scripts of other users (R22) ---- */
 
 int64_t master_eval(struct world *w, uint8_t index, const char *script, uint8_t key,
                     const char *who, int64_t lease_ms)
@@ -715,7 +716,7 @@ void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, in
         checker_guessed(w, ret_answer->floor);
 }
 
-/* ---- a number that nobody granted (R12) ---- */
+/* ---- a number that no agent granted (R12) ---- */
 
 void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, bool lies)
 {

@@ -519,8 +519,8 @@ struct hold {
     uint8_t key, agent; /* the place, and the agent that granted or adopted it last */
     enum mode mode;
     struct tenure tenures[SIM_AGENTS];
-    /* Another agent was asked to adopt it. Each of its agents may be refused, or may fail to release
-     * it. */
+    /* Another agent was asked to adopt it. Each of its agents may be refused, or may fail to
+     * release it. */
     bool shared;
     uint32_t incarnation;
     /* Its releases were requested, or it never reached its caller. Its windows bind no one any
@@ -748,7 +748,7 @@ struct world {
         uint32_t version;
     } registers[SIM_KEYS];
     uint64_t written_last[SIM_KEYS]; /* the number of the last write's grant */
-    char property[16];               /* of the violation: C1..C18 */
+    char property[16];               /* property of the violation: C1..C18 */
     char violation[400];             /* "": none */
 
     struct figures figures;

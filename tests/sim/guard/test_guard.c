@@ -18,7 +18,7 @@ enum { MASTERS_MAX = 5, AGENTS = 2, MAX_TTL_MS = 5000, GUARD_MS = MAX_TTL_MS + 1
 static struct {
     struct keyspace *keys[MASTERS_MAX];
     unsigned servers[MASTERS_MAX]; /* number of the process, which is its run */
-    int64_t skew_ms[MASTERS_MAX];  /* of its clock */
+    int64_t skew_ms[MASTERS_MAX];  /* skew of its clock */
     struct agent {
         struct guard guard;
         struct {
@@ -269,8 +269,8 @@ static void settle_others(unsigned a, unsigned m)
             returns(a, other);
 }
 
-/* Master m has forgotten, its guard is over, and agent 0 has heard of that. All others are asked
- * for the first time since. */
+/* Makes master m forget. Its guard ends and agent 0 learns of that. All others are asked for the
+ * first time since. */
 static void forgets_and_waits(unsigned m)
 {
     flush(m);
@@ -291,7 +291,7 @@ static void forgets_and_waits(unsigned m)
     cr_assert_not(votes(m));
 }
 
-/* What scripts.txt breaks. */
+/* Breaks the script that scripts.txt names. */
 static void break_script(void)
 {
     if (getenv("BREAK_FILE"))
@@ -373,8 +373,8 @@ Test(guard, an_answer_to_an_earlier_question_does_not_count)
     cr_assert_eq(field(0, "floor"), 999u);
 }
 
-/* D5.3: master 0 voted and forgot once more while the agent stood still. Masters 1 and 2
- * answered before that. */
+/* D5.3: Master 0 voted and forgot once more while the agent was stopped. Masters 1 and 2 answered
+ * before that. */
 Test(guard, an_answer_of_before_it_forgot_again_does_not_count)
 {
     struct guard_answer answer;
@@ -397,7 +397,7 @@ Test(guard, an_answer_of_before_it_forgot_again_does_not_count)
     cr_assert_eq(field(0, "floor"), 999u);
 }
 
-/* What a connection answered that has ended may be of before the guard was over. */
+/* An answer from an ended connection may be older than the end of the guard. */
 Test(guard, a_witness_that_is_away_does_not_count_until_it_answers_anew)
 {
     open_old_group(3, true);
@@ -432,7 +432,7 @@ Test(guard, a_master_that_was_not_told_is_no_witness)
     open_old_group(5, true);
     flush(1);
     flush(2);
-    marker_set(rig.keys[1], "told", "0"); /* and nobody has read it yet */
+    marker_set(rig.keys[1], "told", "0"); /* no agent has read it yet */
     forgets_and_waits(0);
     for (unsigned m = 1; m < 4; m++)
         returns(0, m);
@@ -557,8 +557,8 @@ Test(guard, a_guess_else_waits_for_ten_seconds)
     cr_assert_eq(guard_told(&rig.agents[0].guard, 0), GUARD_GUESSED);
 }
 
-/* The largest of what it has read of anybody, also of a master that is away now, of its own numbers
- * and of its clock. */
+/* The guess is the largest of all numbers that it has read from any master, also from one that is
+ * away now, of its own numbers and of its clock. */
 Test(guard, a_guess_is_of_all_that_the_agent_knows)
 {
     open_old_group(3, true);
@@ -593,7 +593,7 @@ Test(guard, a_master_that_voted_by_a_guess_is_a_witness_from_then_on)
     cr_assert_eq(field(1, "told"), (uint64_t)GUARD_TOLD);
 }
 
-/* It stood still for ten seconds, and the answers lie unread. */
+/* The agent was stopped for ten seconds, and the answers are unread. */
 Test(guard, an_agent_that_stood_still_does_not_guess_before_it_has_heard)
 {
     open_old_group(3, true);
@@ -609,7 +609,7 @@ Test(guard, an_agent_that_stood_still_does_not_guess_before_it_has_heard)
     cr_assert_eq(field(0, "told"), (uint64_t)GUARD_TOLD);
 }
 
-/* Master 2 has forgotten too, and says so at once. What master 1 said is three seconds old. */
+/* Master 2 has forgotten too, and reports it at once. Master 1's answer is three seconds old. */
 Test(guard, an_agent_that_stood_still_does_not_guess_from_what_it_heard_before)
 {
     open_old_group(3, true);
@@ -664,8 +664,8 @@ Test(guard, numbers_that_nobody_granted_do_not_vote_and_are_no_witness)
     cr_assert_lt(field(0, "floor"), (uint64_t)1935000000000000, "it was not believed");
 }
 
-/* R12: what is too far ahead is so by the agreed time. A master whose clock is days behind harms
- * nobody (D5.4). */
+/* R12: A number is too far ahead by the agreed time. A master whose clock is days behind harms no
+ * caller (D5.4). */
 Test(guard, numbers_of_now_are_good_on_a_master_whose_clock_is_behind)
 {
     char top[24];
@@ -749,7 +749,7 @@ Test(guard, two_masters_with_one_epoch_never_vote_both)
     cr_assert_eq(field(1, "told"), (uint64_t)GUARD_TOLD);
 }
 
-/* It has heard both, and was late: both are due now. */
+/* It received both late. Both are due now. */
 Test(guard, the_first_of_two_copies_goes_on_also_if_both_are_asked_at_once)
 {
     open_old_group(3, true);
@@ -842,7 +842,7 @@ Test(guard, a_mistaken_max_ttl_falls_back_though_the_clock_was_set_back)
     cr_assert_eq(field(0, "max_ttl"), (uint64_t)MAX_TTL_MS);
 }
 
-/* Each agent that comes has heard of the others' max_ttl before it greets the last master. */
+/* Each agent that comes learns the others' max_ttl before it greets the last master. */
 Test(guard, agents_that_come_and_go_do_not_keep_a_mistaken_max_ttl_alive)
 {
     open_old_group(3, true);
@@ -902,7 +902,7 @@ Test(guard, an_acquire_lifts_the_top_where_no_question_has)
     cr_assert_geq(field(2, "top"), number);
 }
 
-/* The agent heard nothing of the floor. */
+/* The agent does not know the floor. */
 Test(guard, a_number_is_above_the_floor_also_if_the_agent_does_not_know_it)
 {
     open_old_group(3, true);
@@ -921,7 +921,7 @@ Test(guard, a_number_is_above_the_floor_also_if_the_agent_does_not_know_it)
 
 /* ---- connections ---- */
 
-/* A script of the core's own is the first to meet what has changed. */
+/* The core's own script is the first to meet the change. */
 Test(guard, what_the_cores_scripts_meet_is_looked_at_at_once)
 {
     open_old_group(5, true);
@@ -939,7 +939,7 @@ Test(guard, what_the_cores_scripts_meet_is_looked_at_at_once)
     cr_assert_eq(state(0, 1), GUARD_VOTES);
 }
 
-/* What was read of the epoch before is not known of the new one. */
+/* The reading of the earlier epoch does not count for the new one. */
 Test(guard, a_master_of_a_new_epoch_is_not_seen_until_it_answers)
 {
     open_old_group(3, true);
@@ -950,8 +950,8 @@ Test(guard, a_master_of_a_new_epoch_is_not_seen_until_it_answers)
     cr_assert_str_empty(guard_vote(&rig.agents[0].guard, 2));
 }
 
-/* D5.3: an operator who trusts a master that has restarted ends its guard for the run of now; and
- * what he looked at before the restart is not what he trusts. */
+/* D5.3: An operator who trusts a restarted master ends its guard for the present run. The earlier
+ * run that the operator looked at is not trusted. */
 Test(guard, trust_counts_for_the_run_that_it_meets)
 {
     struct guard_ask ask = {
@@ -974,8 +974,8 @@ Test(guard, trust_counts_for_the_run_that_it_meets)
     cr_assert(votes(0), "the run is the one that was trusted");
 }
 
-/* Acquires that were under way with the vote of before come back behind the new one. If they
- * cleared what is known, the next ones would name no vote, and so on without end. */
+/* Acquires in flight with the earlier vote come back behind the new one. If they cleared the known
+ * vote, the next ones would name no vote, and so on without end. */
 Test(guard, late_refusals_do_not_clear_the_vote_that_was_read_since)
 {
     open_old_group(3, true);
@@ -1121,7 +1121,7 @@ Test(guard, a_new_master_votes_after_three_calls)
     cr_assert_str_eq(calls_new(0, "claim"), "votes");
 }
 
-/* What was granted there since the first call is gone as well. */
+/* The locks that were granted there since the first call are lost as well. */
 Test(guard, a_new_master_that_has_forgotten_the_key_of_the_run_gets_no_vote)
 {
     open_rig(2, 2, false);
@@ -1135,7 +1135,7 @@ Test(guard, a_new_master_that_has_forgotten_the_key_of_the_run_gets_no_vote)
     cr_assert_not(votes(1));
 }
 
-/* The key of a run that stood still for long has gone by itself. */
+/* The key of a run that was stopped for long has ended by itself. */
 Test(guard, a_run_of_long_ago_gives_no_vote)
 {
     open_rig(1, 1, false);

@@ -1,11 +1,11 @@
-/* The world of the guard (D5.3): a few agents, each with the shipped step machine, and the masters
- * of one group that run the shipped scripts. Agents take the one lock that there is, with numbers
- * (R12). Virtual time in microseconds; a seed is a run.
+/* The world of the guard (D5.3). A few agents run the shipped step machine. The masters of one
+ * group run the shipped scripts. Agents take the only lock, with numbers (R12). Virtual time is in
+ * microseconds. A seed is a run.
  *
- *   act.c     what agents and masters do; the explorer of the guard's schedules uses it as well
- *   check.c   what must hold, whatever they do
- *   draw.c    what a seed makes of a run
- *   world.c   how it comes about, in time
+ *   act.c     the actions of agents and masters; the explorer of the guard's schedules uses them too
+ *   check.c   the properties that every run must have
+ *   draw.c    draws a run from its seed
+ *   world.c   the course of a run, in time
  */
 #ifndef LOCKAGENT_SIM_GUARD_WORLD_H
 #define LOCKAGENT_SIM_GUARD_WORLD_H
@@ -15,9 +15,9 @@
 
 enum { AGENTS_MAX = 4, HAPPENINGS_MAX = 4096, VOID_EPOCHS = 3, NAMED_MAX = 8 };
 
-/* What a run is about. */
+/* The conditions of a run. */
 enum theme {
-    THEME_FRESH,     /* a new group: nobody has marked a master yet */
+    THEME_FRESH,     /* a new group: no agent has marked a master yet */
     THEME_IN_TURN,   /* an old group; a master forgets only while all remember. Clocks step */
     THEME_FORGETFUL, /* an old group, some or all of whose masters forget at any time */
     THEME_COPIES,    /* masters are filled with the data of another one. Markers are spoiled */
@@ -28,17 +28,17 @@ enum theme {
 /* What becomes of A6 (D1). If it is broken or kept, the clocks of all agents are set together, and
  * a guess excuses nothing. */
 enum a6 {
-    A6_EXCUSES, /* a guess voids what it may break */
+    A6_EXCUSES, /* The clocks are set back, and agents have unequal max_ttl. */
     A6_BROKEN,  /* the clocks are set back, and agents have unequal max_ttl */
     A6_KEPT,    /* neither. A top may be ahead of the clocks, so they are not set back at all */
 };
 
 enum happening_kind {
-    HAPPEN_START,   /* of an agent */
-    HAPPEN_CRASH,   /* of an agent */
-    HAPPEN_FREEZE,  /* of an agent: it stands still for a while */
-    HAPPEN_CLOCK,   /* of an agent, or a master: it is set */
-    HAPPEN_TICK,    /* of an agent's Redis room */
+    HAPPEN_START,   /* an agent starts */
+    HAPPEN_CRASH,   /* an agent crashes */
+    HAPPEN_FREEZE,  /* an agent stops for a while */
+    HAPPEN_CLOCK,   /* the clock of an agent or a master is set */
+    HAPPEN_TICK,    /* a tick of an agent's Redis room */
     HAPPEN_CONNECT, /* a connection is made, or not */
     HAPPEN_GREET,   /* the greeting has come to the marker */
     HAPPEN_REQUEST, /* a script reaches a master */
@@ -48,9 +48,9 @@ enum happening_kind {
     HAPPEN_DROP,    /* a connection ends */
     HAPPEN_ROUND,   /* an agent asks for the lock, or renews one */
     HAPPEN_DECIDE,  /* the time of its round is over */
-    HAPPEN_RELEASE, /* of the lock */
-    HAPPEN_FORGET,  /* of a master */
-    HAPPEN_SPOIL,   /* of a master's marker */
+    HAPPEN_RELEASE, /* the lock is released */
+    HAPPEN_FORGET,  /* a master forgets */
+    HAPPEN_SPOIL,   /* a master's marker is spoiled */
     HAPPEN_FULL,    /* a master begins to refuse writes, or ends it */
     HAPPEN_LOOK,    /* the checker looks */
 };
@@ -91,7 +91,7 @@ struct happening {
     char run_id[24], fresh_epoch[24];
     int64_t agreed_us;
     struct guard_answer answer;
-    struct script_lock lock; /* of a marker's question: its ttl is the agent's max_ttl */
+    struct script_lock lock; /* In a marker's question its ttl is the agent's max_ttl. */
     char vote[ASKING_VOTE_BYTES];
     enum script_says says;
     uint64_t number;
@@ -105,7 +105,7 @@ struct link {
     bool was_ready; /* on this connection */
     int64_t ready_since_us;
     int64_t latency_us, first_connect_us, blocked_until_us;
-    char told_epoch[GUARD_WORD_BYTES]; /* the last one that its core has heard of */
+    char told_epoch[GUARD_WORD_BYTES]; /* the last epoch that was reported to its core */
     int64_t last_request_us, last_reply_us;
     uint32_t failures;
 };
@@ -123,7 +123,7 @@ struct sim_agent {
     uint32_t life, attempts;
     uint32_t max_ttl_ms;
     int64_t start_us, frozen_until_us;
-    int64_t skew_ms; /* of its wall clock, which is the agreed time */
+    int64_t skew_ms; /* skew of its wall clock, which is the agreed time */
     struct guard guard;
     struct attempt attempt;
     struct link links[LIMIT_MASTERS];
@@ -132,21 +132,21 @@ struct sim_agent {
 struct sim_master {
     struct keyspace *keys;
     uint32_t server; /* number of the process, which is its run */
-    int64_t skew_ms; /* of its clock */
+    int64_t skew_ms; /* skew of its clock */
     bool full;
-    /* ---- what the checker knows ---- */
+    /* ---- facts for the checker ---- */
     bool spoiled; /* by hand: since then no marker's script has run */
     /* Epochs of which it has forgotten something, the oldest first. */
     char void_epochs[VOID_EPOCHS][GUARD_WORD_BYTES];
     int64_t well_since_us; /* it remembers, and can be asked; INT64_MAX: it does not */
     int64_t lease_end_us;  /* no lease of any agent that could be granted here ends later */
-    int64_t owes_until_us; /* of what it has forgotten */
+    int64_t owes_until_us; /* The keys that it has forgotten end then. */
     int64_t forgot_us;
     bool is_copy;     /* it was filled with the data of a master that had forgotten nothing */
-    master_set twins; /* who has this data as well */
+    master_set twins; /* other masters that have the same data */
     int64_t asked_us; /* when an agent asked for its marker last */
     struct {
-        uint32_t ttl_ms; /* of an agent, or told; 0: none */
+        uint32_t ttl_ms; /* max_ttl of an agent, or told; 0: none */
         int64_t at_us;   /* when it was named last */
     } named[NAMED_MAX];
 };
@@ -163,8 +163,8 @@ struct world {
     struct sim_agent agents[AGENTS_MAX];
     struct sim_master masters[LIMIT_MASTERS];
     int64_t now_us, chaos_until_us, end_us;
-    /* What was answered to callers: the largest number, and until when the last holder counts on
-     * its lock. */
+    /* answered: the largest number that was answered to a caller. hold_until_us: until when the
+     * last holder counts on its lock. */
     uint64_t answered;
     int64_t hold_began_us, hold_until_us;
     uint32_t holder, holder_attempt;
@@ -173,7 +173,7 @@ struct world {
     uint64_t planned;
     unsigned waiting;
     struct happening happenings[HAPPENINGS_MAX];
-    struct keyspace *keys[LIMIT_MASTERS]; /* of the masters: made once */
+    struct keyspace *keys[LIMIT_MASTERS]; /* keyspaces of the masters, made once */
     char violation[8];                    /* the property that was broken; "": none */
     char why[200];
     struct counts {
@@ -201,7 +201,7 @@ int64_t master_wall_ms(const struct world *world, const struct sim_master *maste
  * set back. */
 void act_set_clocks(struct world *world, int64_t skew_ms);
 void act_start(struct world *world, uint8_t agent);
-/* The guard of this agent takes an event; what it asks is of this kind. */
+/* Gives an event to this agent's guard. Its questions become requests of this kind. */
 void act_guard(struct world *world, uint8_t agent, struct guard_event event,
                enum request_kind kind);
 void act_execute(struct world *world, struct happening *request);
