@@ -166,7 +166,7 @@ void calm_end(void)
         checker_end(w);
 }
 
-/* Returns true if this end cannot show any more, because cores remember it with the key. */
+/* Returns true if no core remembers the key and no master has it. No effect is left to see then. */
 static bool is_forgotten(void)
 {
     bool forgotten = true;

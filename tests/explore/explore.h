@@ -17,7 +17,7 @@
  * guard/ does the same with the guard of the masters, which has a simulator of its own.
  *
  * Time does not pass while a parcel can be delivered. Otherwise it moves on to the next moment at
- * which an event becomes due. So the orders in which things happen are choices, and delays are faults.
+ * which an event becomes due. So the orders of events are choices, and delays are faults.
  */
 #ifndef LOCKAGENT_EXPLORE_H
 #define LOCKAGENT_EXPLORE_H
@@ -332,11 +332,11 @@ void masters_forget_all(void);
 
 /* The same bytes are kept once, until state_forget_all(); `bytes` is aligned as by malloc. */
 const void *state_intern(const void *bytes, size_t size);
-/* Frees what was interned; the world must begin anew. */
+/* Frees the interned data. The world must begin anew. */
 void state_forget_all(void);
-/* Everything but the cores is saved, until state_restore() of what this returns. */
+/* Saves everything but the cores. state_restore() of the returned number restores it. */
 size_t state_save(void);
-/* So is this core from now on. */
+/* Includes this core in the saved state from now on. */
 void state_touch(uint8_t agent);
 /* It may be built anew. */
 void state_touch_whole(uint8_t agent);

@@ -1,22 +1,25 @@
-/* Deliveries that need not be tried in every order, because they commute with whatever else can
- * happen before them (persistent sets: P. Godefroid, Partial-Order Methods, 1996). Only where every
- * order of delivery is looked at and no fault is left. Two rules, each with the reason why nothing
- * outside of the set can meet it first:
+/* Deliveries that need not be tried in every order, because they commute with all other events that
+ * can happen before them (persistent sets: P. Godefroid, Partial-Order Methods, 1996). The rules
+ * apply only if every order of delivery is searched and no fault is left. Each of the two rules has
+ * the reason why no event outside of the set can meet it first:
  *
- *   at a master  Each agent either has a command there that is next in its connection, which
- *                nothing overtakes (R5), or can do nothing at all: it waits for nothing, hears no
- *                channel, and no caller has a move left there. So the next that happens at this
- *                master is one of those commands, and at other masters and agents nothing depends
- *                on which. Commands that ask or tell a channel meet subscriptions too, so they
- *                count only where all other agents can do nothing and nobody can come to wait.
+ *   at a master  Each agent either has a command there that is next in its connection, or can do
+ *                nothing at all. No command overtakes the next one (R5). An agent can do nothing if
+ *                it waits for nothing, subscribes to no channel, and no caller has a move left
+ *                there. So the next event at this master is one of those commands. At other masters
+ *                and agents nothing depends on the order. Commands that ask or tell a channel meet
+ *                subscriptions too. So they count only if all other agents can do nothing and no
+ *                caller can come to wait.
  *
- *   at an agent  All that it sent has run, it hears no channel, no deadline of its has come and no
- *                caller has a move left there. So the next that happens at this agent is one of
- *                the answers on their way, and masters and other agents do not see which. Not
- *                where a caller elsewhere has a move that needs what a caller here has.
+ *   at an agent  All its commands have run, it subscribes to no channel, no deadline of its has
+ *                come and no caller has a move left there. So the next event at this agent is one
+ *                of the answers on their way. Masters and other agents do not see the order. The
+ *                rule does not apply if a caller elsewhere has a move that needs the lock of a
+ *                caller here.
  *
- * What the checkers compare across agents (C1, C2) is the same in either order: all of it happens
- * at one instant, and a second holder is one whoever is told first. `--every-order` does without.
+ * The facts that the checkers compare across agents (C1, C2) are the same in either order. All
+ * events happen at one instant, and a second holder is one in any order of the answers.
+ * `--every-order` turns both rules off.
  */
 #include "explore.h"
 
@@ -39,7 +42,7 @@ static bool needs_another(void)
     return false;
 }
 
-/* But for commands and answers on their way. */
+/* Returns true if only commands and answers on their way can reach the agent. */
 static bool is_left_alone(uint8_t a)
 {
     const struct agent *agent = &world.agents[a];
@@ -62,7 +65,7 @@ static bool is_idle(uint8_t a)
     return is_left_alone(a);
 }
 
-/* Somebody may come to wait there. */
+/* Returns true if a caller may come to wait there. */
 static bool is_asked(uint8_t a)
 {
     for (unsigned i = 0; i < SIM_REQUESTS; i++)

@@ -1,6 +1,6 @@
 /* Fuzzes the configuration: a file, and behind each byte 1 a setting of the environment
- * (LOCKAGENT_...) or of a flag. What loads is printed and loads again, and starts a core; what does
- * not says where and why. */
+ * (LOCKAGENT_...) or of a flag. A configuration that loads is printed, loads again, and starts a
+ * core. An error names its place and its reason. */
 #include "config/config.h"
 
 #include <sys/mman.h>
@@ -61,7 +61,7 @@ static void check_errors(const char *path)
     }
 }
 
-/* What the configuration allows, the core must not refuse: it asserts its ranges. */
+/* Checks that the core accepts a configuration that loads. The core asserts its ranges. */
 static void check_core(struct config *config)
 {
     struct core_group groups[LIMIT_GROUPS];
@@ -82,7 +82,7 @@ static void check_core(struct config *config)
     free(memory);
 }
 
-/* Printed as `***`: whether there is one comes back, what it is does not. */
+/* Removes the passwords. They are printed as `***`, so only their presence comes back. */
 static void forget_passwords(struct config *config)
 {
     for (size_t g = 0; g < config->group_count; g++)

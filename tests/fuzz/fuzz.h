@@ -1,5 +1,5 @@
-/* What the fuzz targets share: the entry point that libFuzzer and the replay driver call, checks
- * that stay on, and a reader that makes decisions out of bytes. */
+/* Functions that the fuzz targets share: the entry point that libFuzzer and the replay driver call,
+ * checks that stay on, and a reader that makes decisions out of bytes. */
 #ifndef LOCKAGENT_TESTS_FUZZ_H
 #define LOCKAGENT_TESTS_FUZZ_H
 
@@ -13,8 +13,8 @@
  * happens. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A property that must hold for every input; what follows the condition is printed where it does
- * not. */
+/* Checks a property that must hold for every input. Prints the other arguments if it does not
+ * hold. */
 #define FUZZ_CHECK(condition, ...)                                                                 \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                          \
     } while (0)
 
-/* The input as a source of decisions; zeros where it has ended. */
+/* The input as a source of decisions. Zeros follow after its end. */
 struct fuzz_bytes {
     const uint8_t *at;
     size_t left;

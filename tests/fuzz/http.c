@@ -1,6 +1,6 @@
 /* Fuzzes whole conversations: the real API on real sockets, over one agent alone.
  *
- * The input is what the callers say, one after the other. Byte FF begins an aside: `c` and a
+ * The input is the text of the callers, one after the other. Byte FF begins an aside: `c` and a
  * number: the next caller speaks (two on a unix socket, one over TCP, one to the admin listener);
  * `t` and a number: it says a token that was granted; `h`: it closes its sending side; `x`: it
  * leaves; `s`: the world settles; `m`: its masters or the clock move; FF: FF. */
@@ -190,9 +190,9 @@ static void set_up(void)
     }
 }
 
-/* ---- what is heard --------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
-/* The value of a header field within [head, end), copied; NULL where there is none. */
+/* Returns a copy of a header field's value within [head, end), or NULL if there is none. */
 static const char *field(const char *head, const char *end, const char *name, char value[1024])
 {
     size_t len = strlen(name);
@@ -236,7 +236,7 @@ static void check_grant(const char *head, const char *end)
     FUZZ_CHECK(text != NULL && strncmp(text, "/locks/", 7) == 0, "no location");
 }
 
-/* One reply; returns what stands behind it, or NULL where it is not complete. */
+/* Checks one reply. Returns the end of the reply, or NULL if it is not complete. */
 static const char *check_reply(const char *at, const char *end)
 {
     char value[1024];
@@ -264,8 +264,9 @@ static const char *check_reply(const char *at, const char *end)
     return body + len;
 }
 
-/* Who has asked plainly is not sent away without a word. A NUL byte in the request line is not
- * plain: what stands behind it is out of our sight, and libmicrohttpd's memory may end there. */
+/* Returns true if the request is plain. A plain request always gets a reply. A request line with a
+ * NUL byte is not plain: the bytes behind the NUL are out of our sight, and libmicrohttpd's memory
+ * may end there. */
 static bool is_plain_request(const char *said, size_t len)
 {
     static const char plain[] = " HTTP/1.1\r\nHost: localhost\r\n";
@@ -368,7 +369,7 @@ static void utter_token(struct caller *caller, uint8_t which)
     utter(caller, text, token_print(&token, text));
 }
 
-/* What stands behind FF. Returns who speaks next. */
+/* Reads the bytes behind FF. Returns the caller that speaks next. */
 static struct caller *aside(struct caller *caller, struct fuzz_bytes *bytes)
 {
     uint8_t what = fuzz_byte(bytes);
@@ -403,7 +404,7 @@ static struct caller *aside(struct caller *caller, struct fuzz_bytes *bytes)
     return caller;
 }
 
-/* Everybody leaves, and nothing of them may be left: no connection, no request, no waiter. */
+/* Ends all callers. No connection, request or waiter of theirs may be left. */
 static void sweep(void)
 {
     for (unsigned i = 0; i < CALLERS; i++) {

@@ -14,8 +14,8 @@ static int hex(char c)
     return at == NULL ? -1 : (int)(at - digits) % 16;
 }
 
-/* True where every `%` stands before two digits and nothing stands there that a URI must not hold
- * plainly. */
+/* Decodes a raw key. Returns true if every `%` is before two digits and no other character is one
+ * that a URI must not hold plainly. */
 static bool decode(struct text raw, char *out, size_t *ret_len)
 {
     size_t len = 0;
@@ -35,8 +35,8 @@ static bool decode(struct text raw, char *out, size_t *ret_len)
     return len >= 1 && len <= LIMIT_KEY_BYTES;
 }
 
-/* The character at the start and its length; 0 where it is no UTF-8. It reads the number of bytes
- * off the leading ones and judges the value afterwards. */
+/* Reads the character at the start and returns its length; 0 if it is no UTF-8. It reads the number
+ * of bytes off the leading ones and judges the value afterwards. */
 static size_t read_character(const char *text, size_t len, uint32_t *ret_code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

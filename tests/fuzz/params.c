@@ -1,5 +1,5 @@
 /* Fuzzes parameters: the first byte chooses query or form (`f`), JSON body (`j`) or Lock-Token
- * header (`h`). What is fine is written both ways and must mean the same again; what is refused
+ * header (`h`). Accepted parameters are written both ways and must mean the same again. An error
  * names its parameter. */
 #include "api/params.h"
 
@@ -11,7 +11,7 @@
 
 static struct config config = {.wait_ms_max = 300000};
 
-/* ---- what is fine means the same in every form ----------------------------------------------- */
+/* ---- accepted parameters mean the same in every form ----------------------------------------- */
 
 /* The value of a parameter that was given, as text. */
 static size_t print_value(const struct params *params, enum param param, char text[128])
@@ -92,7 +92,7 @@ static void check_again(const struct params *params)
     json_decref(members);
 }
 
-/* ---- what is refused is said ----------------------------------------------------------------- */
+/* ---- errors name their parameter ------------------------------------------------------------- */
 
 static bool has_token(const char *text)
 {

@@ -10,7 +10,8 @@
 
 enum { SECONDS_MAX = 60, INPUT_BYTES_MAX = 1 << 20 };
 
-/* The bytes stand in a block of their own size, so that a sanitizer sees a step beyond them. */
+/* Runs a file. Its bytes are in a block of their own size, so that a sanitizer sees a step beyond
+ * them. */
 static void run_file(const char *path)
 {
     FILE *file = fopen(path, "rb");

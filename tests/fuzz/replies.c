@@ -1,5 +1,5 @@
-/* Fuzzes what masters may say: RESP, in pieces, through the scanner and hiredis' reader ->
- * outcomes and votes. The first byte chooses the command, and how large the pieces are. */
+/* Fuzzes replies of masters: RESP, in pieces, through the scanner and hiredis' reader -> outcomes
+ * and votes. The first byte chooses the command, and how large the pieces are. */
 #include "agent/redis/replies.h"
 #include "agent/redis/resp_scan.h"
 #include "tests/fuzz/fuzz.h"
@@ -30,7 +30,7 @@ static bool is_number_text(enum op op, const redisReply *entry)
            strspn(entry->str, "0123456789") == entry->len;
 }
 
-/* What each vote may rest on (replies.h, types.h). */
+/* Checks that the reply supports the vote (replies.h, types.h). */
 static void check_vote(enum op op, const redisReply *entry, const struct item_reply *item)
 {
     bool number = entry->type == REDIS_REPLY_INTEGER, list = entry->type == REDIS_REPLY_ARRAY;
@@ -96,7 +96,7 @@ static void check_entry(enum op op, const redisReply *entry)
     check_description(&item, NULL);
 }
 
-/* What the scanner lets through is within its bounds. */
+/* Checks that a reply which the scanner accepts is within its bounds. */
 static void check_bounds(const redisReply *reply, unsigned depth, size_t *elements)
 {
     FUZZ_CHECK(depth <= RESP_DEPTH_MAX + 1, "%u levels", depth);
@@ -133,8 +133,8 @@ static void check_reply(enum op op, const redisReply *reply)
         check_message(reply->str);
 }
 
-/* The scanner and the reader agree on where a reply ends: there is none before, exactly one
- * then, and nothing is left over. */
+/* Checks that the scanner and the reader agree on the end of a reply. There is no reply before the
+ * end, exactly one at the end, and no byte is left over. */
 static void read_one(enum op op, redisReader *reader, const char *bytes, size_t len)
 {
     void *reply = NULL;

@@ -12,7 +12,7 @@ enum {
     STEPS_MAX = 1000,
     QUIET_STEPS_MAX = 5000,
     FORGETS_MAX = 2,      /* masters that lose their keys in one input, as in `make explore` */
-    HORIZON_MS = 3600000, /* of no input */
+    HORIZON_MS = 3600000, /* No input takes as long. */
     DELAY_US = 30,        /* times the square of a byte */
 };
 
@@ -267,7 +267,7 @@ static bool draw_move(struct move *move, uint8_t caller, struct fuzz_bytes *byte
     }
 }
 
-/* Two callers of one agent ask in the same turn of its loop. */
+/* Lets two callers of one agent ask in the same iteration of its loop. */
 static void ask_together(struct fuzz_bytes *bytes, uint8_t first)
 {
     uint8_t second = (uint8_t)(first + 1);

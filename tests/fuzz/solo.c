@@ -75,7 +75,7 @@ static uint8_t key_number(struct text key)
     return i;
 }
 
-/* ---- what masters tell, which others check (the simulator, the schedule) --------------------- */
+/* ---- reports that other tests check (the simulator, the schedule) ---------------------------- */
 
 void world_say(struct world *w, const char *format, ...)
 {

@@ -1,7 +1,7 @@
 /* One agent alone, for the conversations with its API: an unchanged core over the simulator's model
- * masters, which run a command and answer it at one moment, when the input says so. What the core
- * decides is looked at by the schedule's target; here each request is answered once, and nothing of
- * it is left. */
+ * masters. They run a command and answer it at one moment, when the input says so. The schedule's
+ * target checks the core's decisions. Here each request is answered once, and nothing of it is
+ * left. */
 #ifndef LOCKAGENT_TESTS_FUZZ_SOLO_H
 #define LOCKAGENT_TESTS_FUZZ_SOLO_H
 
@@ -14,12 +14,12 @@ enum {
     SOLO_FENCE_RETENTION_MS = 3600 * 1000, /* as its masters have it */
 };
 
-/* Hears what the agent answers. */
+/* Receives the agent's answer. */
 typedef void solo_answered_fn(const struct effect_answer *answer);
 
-/* Starts a run with a fresh agent and masters; no master is connected yet. The core stands where
- * the one of the run before stood, and time goes on from there. `config` names one group and is the
- * same in every run; its keys are mutexes, or read and written. */
+/* Starts a run with a fresh agent and masters; no master is connected yet. The core is at the
+ * address of the previous run's core, and time goes on from there. `config` names one group and is
+ * the same in every run. Its keys are mutexes, or read and written. */
 void solo_start(const struct core_config *config, solo_answered_fn *answered);
 /* Hands an event to the agent: its time is stamped here. From within an answer it is taken when the
  * step has ended. */

@@ -1,4 +1,5 @@
-/* Fuzzes tokens: what parses is exactly what is printed (D3), and every token can be printed. */
+/* Fuzzes tokens: a text that parses equals the printed token (D3), and every token can be
+ * printed. */
 #include "tests/fuzz/fuzz.h"
 
 static void check_print(const struct token *token)

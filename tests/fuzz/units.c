@@ -21,8 +21,8 @@ static const struct {
     {'m', TYPE_MODE, {{NULL, 0}}},
 };
 
-/* `digits[.digits]unit` with at most nine decimals, whole after all; false where that is not what
- * stands there, or where it is beyond what is counted exactly. */
+/* Parses `digits[.digits]unit` with at most nine decimals, whole after all. Returns false if the
+ * text has another form, or if the number cannot be counted exactly. */
 static bool reference(struct text text, size_t kind, int64_t *ret_number)
 {
     __extension__ __int128 number = 0, scale = 1;

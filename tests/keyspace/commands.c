@@ -119,7 +119,7 @@ static bool set_option(struct call *call, uint32_t *at, struct set_options *opti
     return false;
 }
 
-/* When it ends, out of a duration; false where that is no time. */
+/* Sets the end of a duration that begins now. Returns false if the duration is out of range. */
 static bool end_of(const struct keyspace *keyspace, int64_t amount, int64_t unit_ms,
                    int64_t *ret_end_ms)
 {
@@ -326,7 +326,7 @@ static struct result pexpireat(struct call *call)
 
 /* ---- hashes ---- */
 
-/* The hash; false where another type is in its place. */
+/* Finds the hash. Returns false if the key has another type. */
 static bool find_hash(struct call *call, struct entry **ret_entry)
 {
     *ret_entry = entry_find(call->keyspace, call->args[1]);

@@ -50,8 +50,9 @@ static struct {
     uint64_t replies;
 } d;
 
-/* What the replies must at least have been: a run that exercised nothing has compared nothing. Each
- * comes four times as often in the mean, so chance does not get there. */
+/* Replies that a run must have had, and how often at the least. A run that exercised nothing has
+ * compared nothing. Each reply comes four times as often in the mean, so chance does not get below
+ * its count. */
 static struct {
     const char *contains;
     unsigned least, count; /* in 20,000 calls */
@@ -273,7 +274,7 @@ static void compare_keys(void)
     ask_both(resp_end(resp));
 }
 
-/* ---- what is drawn ---- */
+/* ---- drawn commands ---- */
 
 #define PICK(list) (list)[prng_below(&d.prng, sizeof(list) / sizeof((list)[0]))]
 #define A39 "010101010101010101010101010101010101010"
@@ -545,7 +546,7 @@ static uint32_t duration(void)
     return PICK(durations);
 }
 
-/* What may be adopted: a live entry of the same random part and number. */
+/* Leaves a live entry of the same random part and number, which may be adopted. */
 static void leave_adoptable(const struct send_item *item)
 {
     char key[64], ends[24], entry[96];
@@ -566,7 +567,7 @@ static void put_own(struct text *command, const struct resp *resp, const char *w
         (size_t)snprintf(resp->bytes + at, resp->size - at, "$%zu\r\n%s\r\n", strlen(word), word);
 }
 
-/* What the master's clock shows at the least: long ago, or later than it does. */
+/* Draws the lower bound of the master's clock: long ago, or later than the clock shows. */
 static void put_clock(struct text *command, const struct resp *resp)
 {
     static const int64_t off_ms[] = {-7200000, -7200000, 600000};
@@ -629,7 +630,7 @@ static void ask_operation(void)
     ask_both(command);
 }
 
-/* As nobody should: any script with any keys and any arguments. */
+/* Calls any script with any keys and any arguments, as no agent does. */
 static void ask_nonsense(void)
 {
     unsigned keys = (unsigned)prng_below(&d.prng, 6), args = (unsigned)prng_below(&d.prng, 12);
@@ -675,7 +676,8 @@ static void ask_marker(void)
     ask_both(command_of(15, words));
 }
 
-/* What the shipped scripts need not show: how values and errors pass between the two languages. */
+/* Compares conversions that the shipped scripts need not show: how values and errors pass between
+ * the two languages. */
 static void ask_conversions(void)
 {
     static const char text[] =
@@ -807,7 +809,7 @@ static unsigned compare_messages(void)
         at += theirs.len;
         left -= theirs.len;
     }
-    /* And no more than those. */
+    /* No more messages than those may arrive. */
     struct text ping = command_of(1, (const char *const[]){"PING"});
     send_all(server.subscriber, ping.at, ping.len);
     struct bytes last = receive(server.subscriber);

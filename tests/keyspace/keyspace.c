@@ -72,7 +72,8 @@ void entry_remove(struct keyspace *keyspace, struct entry *entry)
     keyspace->entries[keyspace->count] = removed;
 }
 
-/* Expired is what has ended before this millisecond, as the server sees it. */
+/* Returns the entry of that name. An entry that ended before this millisecond of the server has
+ * expired. */
 struct entry *entry_find(struct keyspace *keyspace, struct bytes name)
 {
     uint32_t hash = hash_of(name);

@@ -1,5 +1,5 @@
 /* A small Redis: keys that expire by a clock that its owner sets, and the commands that the agent's
- * scripts use. What it answers is compared with a real redis-server's in differential.c, byte by
+ * scripts use. differential.c compares its answers with those of a real redis-server, byte by
  * byte. */
 #ifndef LOCKAGENT_KEYSPACE_H
 #define LOCKAGENT_KEYSPACE_H
@@ -23,7 +23,7 @@ struct string {
 enum value_type { VALUE_STRING, VALUE_HASH, VALUE_LIST, VALUE_SORTED };
 
 struct field {
-    struct string name, value; /* of a sorted set: the member, and its score as it is printed */
+    struct string name, value; /* In a sorted set: the member, and its score as it is printed. */
     double score;
 };
 struct entry {
@@ -31,9 +31,10 @@ struct entry {
     enum value_type type;
     struct string name, value;
     struct field
-        *fields; /* of a hash, in the order of their coming; of a sorted set, in its order */
+        /* fields of a hash, in the order in which they were added; of a sorted set, in its order */
+        *fields;
     uint32_t field_count, field_room;
-    uint32_t elements;  /* of a list: nothing else is known of it */
+    uint32_t elements;  /* length of a list; its elements are not kept */
     int64_t expires_ms; /* -1: never */
     uint64_t version;   /* changes with each write */
 };
@@ -47,17 +48,17 @@ struct keyspace {
     uint64_t writes;
     int64_t now_us; /* the clock: set before each command */
     enum refusal refusal;
-    bool is_shared;               /* it is only read, by several clocks: what has expired stays */
+    bool is_shared;               /* Several clocks read it, and none writes: expired keys stay. */
     bool in_script, script_wrote; /* memory is looked at before the first write of a script alone */
-    /* Subscriptions are the owner's: how many there are, and what is published (returns who heard
-     * it). May be NULL. */
+    /* Functions of the owner, which has the subscriptions: subscribers() returns their number, and
+     * publish() returns how many received the message. May be NULL. */
     void *owner;
     uint32_t (*subscribers)(void *owner, struct bytes channel);
     uint32_t (*publish)(void *owner, struct bytes channel, struct bytes message);
     /* The server's replication ids: all that INFO says. "": the first is not known, the second is
      * zeros. FLUSHALL leaves them, and so does a copy. */
     char replid[41], replid2[41];
-    struct item *items; /* of the last answer */
+    struct item *items; /* items of the last answer */
     uint32_t item_room;
     char scratch[32 * 4];
 };
@@ -69,7 +70,7 @@ struct item {
     struct bytes text;
 };
 
-/* What a command answers: valid until the next command. */
+/* Results of a command. They are valid until the next command. */
 enum result_kind {
     RESULT_NIL,
     RESULT_INTEGER,
@@ -86,7 +87,7 @@ struct result {
     uint32_t count;
 };
 
-enum { KEYSPACE_ARGS = 1024 }; /* of one command */
+enum { KEYSPACE_ARGS = 1024 }; /* maximum of arguments of one command */
 
 /* Empty; free with keyspace_free(). Aborts when out of memory, as all of these do. */
 struct keyspace *keyspace_new(void);
@@ -102,14 +103,14 @@ const struct string *entry_field(const struct entry *entry, struct bytes name);
 /* Runs one command, name and arguments. */
 struct result keyspace_command(struct keyspace *keyspace, const struct bytes *args, uint32_t count);
 
-/* commands.c: what it consists of. */
+/* Functions for the commands in commands.c. */
 struct entry *entry_find(struct keyspace *keyspace, struct bytes name);
 struct entry *entry_make(struct keyspace *keyspace, struct bytes name,
-                         enum value_type type); /* or empties the one there */
+                         enum value_type type); /* If the entry exists, it is emptied. */
 void entry_remove(struct keyspace *keyspace, struct entry *entry);
 void entry_touch(struct keyspace *keyspace, struct entry *entry);
 void string_set(struct string *string, struct bytes bytes);
-/* True where a field came that was not there. */
+/* Sets a field. Returns true if the field is new. */
 bool field_set(struct entry *entry, struct bytes name, struct bytes value);
 bool field_remove(struct entry *entry, struct bytes name);
 /* The same for a member of a sorted set: it gets this score, and its place. */

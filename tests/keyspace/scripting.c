@@ -30,9 +30,9 @@ struct text_chunk {
     int function;
 };
 
-/* Lua's memory. Nothing is freed one by one: what scripts leave behind goes when the heap is
- * rewound to how it was when all had been compiled, byte by byte. That is sound between scripts,
- * where nothing outside points into it, and many times faster than collecting. */
+/* Lua's memory. No block is freed alone. The heap is rewound, byte by byte, to its state after all
+ * scripts had been compiled. That drops the garbage of scripts. It is sound between scripts, when
+ * no pointer from outside leads into the heap, and many times faster than collecting. */
 struct heap {
     char *bytes, *saved;
     size_t used, saved_used;
@@ -46,7 +46,7 @@ struct scripting {
     struct text_chunk texts[TEXTS_MAX];
     unsigned text_count;
     int handler, globals;
-    struct bytes args[KEYSPACE_ARGS]; /* of the command */
+    struct bytes args[KEYSPACE_ARGS]; /* arguments of the command */
     struct bytes call_args[CALL_ARGS];
     char digits[NUMBERS_MAX][DIGITS];
     char *reply;
@@ -238,7 +238,7 @@ static void push_result(lua_State *lua, const struct result *result)
 
 /* ---- redis.call and its kin ---- */
 
-/* Numbers keep 17 digits, where tostring() of Lua keeps 14 (R12). */
+/* Prints a number with 17 digits. tostring() of Lua keeps 14 (R12). */
 static struct bytes print_number(lua_Number number, char text[DIGITS])
 {
     if (number >= 0 && number < 1e17 && number == (lua_Number)(int64_t)number) {
@@ -254,7 +254,7 @@ static struct bytes print_number(lua_Number number, char text[DIGITS])
     return (struct bytes){text, (size_t)snprintf(text, DIGITS, "%.17g", number)};
 }
 
-/* The command in the arguments of redis.call: an error where they are none. */
+/* Runs the command in the arguments of redis.call. Without arguments it is an error. */
 static struct result run_arguments(lua_State *lua, struct scripting *s)
 {
     static const char none[] = "ERR Please specify at least one argument for this redis lib call";
@@ -343,7 +343,7 @@ static int protected_call(lua_State *lua)
     return 2;
 }
 
-/* An error that nobody caught: with the place that it comes from. */
+/* Adds its place to an uncaught error. */
 static int handle_error(lua_State *lua)
 {
     lua_Debug place;
@@ -378,7 +378,7 @@ static int new_global(lua_State *lua)
     return luaL_error(lua, "Attempt to modify a readonly table");
 }
 
-/* ---- what a script gives back ---- */
+/* ---- results of a script ---- */
 
 static bool put_text_field(struct scripting *s, const char *name, char kind)
 {
@@ -395,8 +395,8 @@ static bool put_text_field(struct scripting *s, const char *name, char kind)
     return is_text;
 }
 
-/* The value on top, which it takes off. Numbers lose what is behind the point; a table ends at its
- * first nil. */
+/* Takes the value on top off the stack and stores it as a result. Numbers lose their decimals. A
+ * table ends at its first nil. */
 static void put_value(struct scripting *s)
 {
     lua_State *lua = s->lua;
@@ -487,8 +487,8 @@ static void run_function(struct scripting *s, int function, struct bytes sha,
         rewind_heap(&s->heap);
 }
 
-/* Leaves the text's function on the stack. A compiler makes three times as much litter as code: it
- * works elsewhere, so that the heap, which nobody tidies up, is short to rewind. */
+/* Leaves the text's function on the stack. A compiler makes three times as much garbage as code. So
+ * it works in another state, and the heap, which is never collected, is short to rewind. */
 static bool compile(struct scripting *s, const char *text, size_t len)
 {
     lua_State *compiler = luaL_newstate();
@@ -542,7 +542,8 @@ static bool find_function(struct scripting *s, bool by_sha, struct bytes what, i
 static void evaluate(struct scripting *s, bool by_sha, uint32_t count)
 {
     int function;
-    unsigned long keys = strtoul(s->args[2].at, NULL, 10); /* what follows on the wire ends it */
+    /* the next bytes on the wire end the number */
+    unsigned long keys = strtoul(s->args[2].at, NULL, 10);
     if (count < 3 || keys > count - 3) {
         static const char more[] = "ERR Number of keys can't be greater than number of args";
         put_line(s, '-', more, sizeof more - 1);
@@ -607,8 +608,9 @@ static bool is_its_own(const char *file, const char *script)
     return strncmp(file, script, len) == 0 && (script[len] == '\0' || script[len] == '_');
 }
 
-/* True if the file may be in the script: it is the script's own, or no script's own but a part. Of
- * a part a script has what it uses (embed.py), so the text need not be there. */
+/* Returns true if the file may be in the script: it is the script's own, or a part that belongs to
+ * no script. A script has only those pieces of a part that it uses (embed.py), so the text need not
+ * be there. */
 static bool may_go_into(const char *file, const char *script)
 {
     bool is_part = true;

@@ -14,14 +14,14 @@ struct replacement {
 
 struct scripting;
 
-/* Compiles the shipped scripts. With a replacement: NULL, and `*ret_why` set, where its text is not
- * found so. */
+/* Compiles the shipped scripts. Returns NULL and sets `*ret_why` if the text of a replacement is
+ * not found. */
 struct scripting *scripting_new(const struct replacement *replacement, const char **ret_why);
 void scripting_free(struct scripting *scripting);
 
-/* Runs one command as it comes over the wire (EVALSHA and EVAL, and what keyspace_command() knows)
- * and gives the bytes of the reply, which are valid until the next one. The command must be
- * complete: this is no parser for what others send. */
+/* Runs one command as it comes over the wire (EVALSHA, EVAL, and the commands of
+ * keyspace_command()). Returns the bytes of the reply, which are valid until the next call. The
+ * command must be complete: this is no parser for commands of other programs. */
 struct bytes scripting_run(struct scripting *scripting, struct keyspace *keyspace,
                            struct bytes command);
 

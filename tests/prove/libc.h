@@ -1,5 +1,5 @@
-/* The C library as the drivers see it. What Frama-C has only a contract or a builtin for gives one
- * vague result; what is here looks byte by byte, and keeps results apart. */
+/* The C library as the drivers see it. A function for which Frama-C has only a contract or a
+ * builtin gives one vague result. The functions here look byte by byte, and keep results apart. */
 #ifndef LOCKAGENT_PROVE_LIBC_H
 #define LOCKAGENT_PROVE_LIBC_H
 
@@ -33,7 +33,7 @@ size_t prove_strspn(const char *text, const char *set);
 size_t prove_strcspn(const char *text, const char *set);
 char *prove_strstr(const char *text, const char *part);
 
-/* Of gcc. Every caller adds times. */
+/* Replaces gcc's builtin. Every caller adds times. */
 bool prove_add_overflow(int64_t a, int64_t b, int64_t *ret_sum);
 
 /* Contracts in the headers above name these functions, so they come first. With VAGUE_LIBC, a
@@ -52,7 +52,7 @@ bool prove_add_overflow(int64_t a, int64_t b, int64_t *ret_sum);
 #define strstr prove_strstr
 #endif
 
-/* Of Linux; the unistd.h of Frama-C has no such thing. */
+/* From Linux. The unistd.h of Frama-C has no such constant. */
 #define SEEK_DATA 3
 
 #define __builtin_add_overflow prove_add_overflow

@@ -1,4 +1,4 @@
-/* What all drivers share: unknown values. */
+/* Unknown values for all drivers. */
 #ifndef LOCKAGENT_PROVE_H
 #define LOCKAGENT_PROVE_H
 

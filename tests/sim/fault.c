@@ -17,11 +17,11 @@ enum fault_kind {
     FAULT_WALL, /* an agent's wall clock is set */
     FAULT_SNAPSHOT,
     FAULT_RELOAD,      /* no fault: an agent reads its configuration again */
-    FAULT_FREEZE,      /* a replica stands still, */
-    FAULT_FAILOVER,    /* or takes the place of its master, or gives it its data (R21) */
-    FAULT_CLOCK_PAUSE, /* an agent stands still, and its clocks with it */
+    FAULT_FREEZE,      /* a replica stops for a while */
+    FAULT_FAILOVER,    /* A replica takes the place of its master, or gives it its data (R21). */
+    FAULT_CLOCK_PAUSE, /* an agent and its clocks stop for a while */
     FAULT_CLOCK_JUMP,  /* a master's clock steps, and masters that share its mistake follow */
-    FAULT_WILD,        /* a fence key gets a number that nobody granted */
+    FAULT_WILD,        /* A fence key gets a number that no agent granted. */
 };
 
 struct fault {
@@ -88,7 +88,7 @@ static void plan(struct world *w, enum fault_kind kind, unsigned count)
     }
 }
 
-/* Spread without a draw, so that the other faults are what they were. */
+/* Plans a reload. It is spread without a draw, so that the other faults do not change. */
 static void plan_reload(struct world *w, unsigned i)
 {
     struct fault *fault = world_allocate(w, sizeof *fault);
@@ -151,9 +151,9 @@ static void plant_wild(struct world *w, const struct fault *fault)
     master_plant(w, fault->master, fault->key, numbers[fault->us], fault->out);
 }
 
-/* Stopped, cut from everybody or standing still, with its data and in its epoch. Where every other
- * master is needed while one is away, the next one stays until this one is found, repaired and
- * counts again: a back-off and four renewals (R7). */
+/* Plans absences in turn: a master is stopped, isolated or paused, with its data and in its epoch.
+ * While one is away every other master is needed. So the next one stays until this one is found,
+ * repaired and counts again: a back-off and four renewals (R7). */
 void fault_plan_in_turn(struct world *w)
 {
     static const enum fault_kind kinds[] = {FAULT_PAUSE, FAULT_RESTART, FAULT_ISOLATION};
@@ -254,7 +254,7 @@ void fault_master_starts(struct world *w, uint8_t index)
     world_say(w, "m%u is back in epoch %u", index, master->epoch);
 }
 
-/* What its master does meanwhile it hears of at its end. */
+/* Freezes a replica. It receives the master's later commands at the end. */
 static void freeze_replica(struct world *w, const struct fault *fault)
 {
     struct replica *replica = &w->replicas[fault->key];
@@ -272,8 +272,8 @@ void fault_replica_thaws(struct world *w, uint8_t index)
     network_replicated(w);
 }
 
-/* The master is gone, and after a while one of its replicas answers in its place, whatever it
- * has. */
+/* Stops the master. After a while one of its replicas answers in its place, with the replica's own
+ * data. */
 static void fail_over(struct world *w, const struct fault *fault)
 {
     if (w->masters[0].down)

@@ -229,7 +229,8 @@ enum { TIGHT = 1 };
 enum { TIGHT = 0 };
 #endif
 
-/* R9: Checks that releases wake waiters. The waiters seldom split the vote. */
+/* R9: Prints how many releases reached waiters. Late ones must be few: waiters seldom split the
+ * vote. */
 static unsigned print_wakes(uint64_t runs)
 {
     uint64_t wakes = world.figures.wakes, late = world.figures.wakes_late;

@@ -16,12 +16,15 @@
 #include <string.h>
 
 enum {
-    RESTING_US = 2500000, /* after the healing: nothing of the faulty phase is under way any more */
+    /* After so long the healed world has no message of the faulty phase in flight. */
+    RESTING_US = 2500000,
     SLACK_US = 300000,
-    COMING_US = 5000, /* and two round trips: until the ticket of one who comes is everywhere */
-    /* a first attempt is decided after so long, an agent where nobody waits is at rest, */
+    /* With two round trips added: until the ticket of a new waiter is on all masters. */
+    COMING_US = 5000,
+    /* After so long a first attempt is decided, and an agent without waiters is at rest. */
     SETTLED_US = 50000,
-    WITHDRAWING_US = 100000, /* and the ticket of one who left is off the masters */
+    /* After so long the ticket of a waiter that left is off the masters. */
+    WITHDRAWING_US = 100000,
 };
 
 void turns_reset(struct world *w)
@@ -38,7 +41,7 @@ void turns_reset(struct world *w)
     }
 }
 
-/* ---- who waits ------------------------------------------------------------------------------- */
+/* ---- waiters --------------------------------------------------------------------------------- */
 
 static const struct request *head_of(const struct agent *agent, uint8_t key)
 {
@@ -86,8 +89,9 @@ static bool has_lost_since(const struct world *w, uint8_t agent, uint8_t key, in
     return false;
 }
 
-/* A hold that was released elsewhere, lost or not: its agent lets nobody contend before the
- * validity that it reported has ended. Beside those who read everybody contends (R18). */
+/* Returns true if the agent has a hold that was released elsewhere, lost or not. It begins no
+ * attempt before the validity that it reported has ended. Beside readers every waiter contends
+ * (R18). */
 static bool sits_on_a_hold(const struct world *w, uint8_t agent, uint8_t key)
 {
     const struct hold *hold = w->agents[agent].held[key];
@@ -98,8 +102,8 @@ static bool sits_on_a_hold(const struct world *w, uint8_t agent, uint8_t key)
 
 /* ---- by tickets ------------------------------------------------------------------------------ */
 
-/* A quorum has the ticket of whoever waits first there, with one and the same number, since before
- * `before`; and its agent knows. */
+/* Returns true if a quorum has had the ticket of the first waiter there since before `before`, with
+ * one and the same number, and the agent knows that. */
 static bool is_ticketed(const struct world *w, uint8_t agent, uint8_t key, int64_t before,
                         uint64_t *ret_number)
 {
@@ -180,7 +184,7 @@ void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct k
     bool wanted = is_wanted(w, ticket->by, key);
     if (!w->healed || ticket->sent_at <= w->healed_at + RESTING_US)
         return;
-    /* What a hold leaves that was lost runs out, as the key may. */
+    /* The rest of a lost hold runs out, as the key may. */
     if (!wanted && w->now - agent->wanted_last[key] > WITHDRAWING_US &&
         !has_lost_since(w, ticket->by, key, ticket->sent_at))
         checker_fail(w, "C11 m%u withholds k%u for a%u, where nobody has waited for %lld us",
@@ -195,8 +199,8 @@ void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct k
 
 /* ---- by the time of coming ------------------------------------------------------------------- */
 
-/* R18: a reader passes readers, and a writer that its agent has not shown yet, because others stood
- * before it there. */
+/* R18: Returns true if it may be passed. A reader passes readers. It passes a writer that its agent
+ * has not shown yet because other waiters were before it there. */
 static bool may_be_passed(const struct world *w, const struct caller *other, int64_t slack_us)
 {
     const struct agent *agent = &w->agents[other->agent];

@@ -1,4 +1,4 @@
-/* What can happen next in the guard's world, and what each of it does. */
+/* The next possible choices in the guard's world, and their effects. */
 #include "stage.h"
 
 #include <inttypes.h>
@@ -7,13 +7,13 @@
 #include <string.h>
 
 enum { LENGTHS = 2, RECONNECT_US = 20 * MS };
-/* How long a master is out of reach: less and more than a second, which is what a witness of its
- * past may be away for. How long what is on its way is held up, and an agent is gone. */
+/* How long a master is out of reach: less and more than a second, because a witness of its past may
+ * be away for one second. How long a message is held up, and how long an agent is gone. */
 static const int64_t away_us[LENGTHS] = {300 * MS, 4000 * MS},
                      held_up_us[LENGTHS] = {200 * MS, 900 * MS},
                      gone_us[LENGTHS] = {50 * MS, 1600 * MS};
 
-/* ---- what can happen next ---- */
+/* ---- the next possible choices ---- */
 
 static int64_t chaos_until_us(void)
 {
@@ -200,7 +200,7 @@ static void take_stray(unsigned index)
     stage_execute(&stray);
 }
 
-/* The agents' clocks are of no help: each proposal is what it was at first. */
+/* Sets back the agents' clocks, which are of no help. Each proposal is as it was at first. */
 static void set_back_clocks(void)
 {
     struct sim_master now = {.skew_ms = 0};

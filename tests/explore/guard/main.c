@@ -1,12 +1,12 @@
 /* Every schedule of the guard of a small group (D5.3): two agents with the shipped step machine,
  * two to five masters that run the shipped scripts, and the checker of tests/sim/guard (G3 to G9).
- * What its simulator draws by chance is a choice here, and a search takes each of them. The agents'
- * clocks never help: they are set back before each step.
+ * A draw of its simulator is a choice here, and a search takes each of them. The agents' clocks
+ * never help: they are set back before each step.
  *
- *   free     what is delivered next (or one fixed order), when an agent asks for the lock, and
+ *   free     the next delivery (or one fixed order), the time when an agent asks for the lock, and
  *            to go on in time if nothing can be delivered
- *   a fault  a connection that ends while what is in flight never ran, has run, or runs later; a
- *            master that an agent can not reach for a while; what is sent or answered is held up;
+ *   a fault  a connection that ends while its commands in flight never ran, have run, or run later;
+ *            a master that an agent cannot reach for a while; requests or answers that are held up;
  *            an agent that is killed; a master that is flushed, restarts with its data or without,
  *            or with older data, is filled with another one's, or cannot write
  *
@@ -127,7 +127,7 @@ static unsigned bound_of(void)
     return bound_asked >= 0 ? (unsigned)bound_asked : quick ? script->quick_bound : script->bound;
 }
 
-/* True where it ended as it should. */
+/* Returns true if the search ended as it should. */
 static bool search_script(void)
 {
     unsigned last = bound_of();

@@ -1,4 +1,4 @@
-/* What may fail in each script of the guard, and how far it is searched. */
+/* The faults that may occur in each script of the guard, and how far it is searched. */
 #include "stage.h"
 
 const struct script scripts[] = {

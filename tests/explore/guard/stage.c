@@ -1,6 +1,6 @@
 /* The small world of the guard: agents with the shipped step machine, masters that run the shipped
- * scripts, and what is under way between them. It does what the simulator's world does
- * (tests/sim/guard/world.c), but for chance. */
+ * scripts, and the requests in flight between them. It replaces the simulator's world
+ * (tests/sim/guard/world.c), without its chance. */
 #include "stage.h"
 
 #include "agent/redis/asking.h"
@@ -22,7 +22,7 @@ void world_say(const struct world *w, const char *format, ...)
     (void)format;
 }
 
-/* ---- what a master has: one of those states that were ever seen, and never changed ---- */
+/* ---- a master's data: one of all states that were ever seen, which never change ---- */
 
 struct known_keys {
     uint64_t hash;
@@ -195,7 +195,8 @@ void stage_end_greeting(uint8_t a, uint8_t m)
 
 /* ---- masters ---- */
 
-/* Whoever begins an epoch draws it by chance: any name does that is its own. */
+/* Runs a request on its master. An agent that begins an epoch draws its name by chance. Any name of
+ * its own will do here. */
 void stage_execute(struct happening *request)
 {
     uint8_t m = request->master;
@@ -277,7 +278,7 @@ void stage_restore(const struct saved *saved)
     world.holder_attempt = saved->noted.holder_attempt;
 }
 
-/* What is behind a word's end is what was there before it. */
+/* Clears the bytes behind a word's end, which hold an earlier word. */
 static void tidy(char word[GUARD_WORD_BYTES])
 {
     size_t len = strlen(word);

@@ -1,8 +1,8 @@
-/* Every schedule of the guard's small world: what its parts share.
+/* Every schedule of the guard's small world: types and functions that its parts share.
  *
- *   scripts.c   what may fail, and how far each is searched
- *   stage.c     agents, masters, and what is under way between them
- *   choices.c   what can happen next
+ *   scripts.c   the faults that may occur, and how far each is searched
+ *   stage.c     agents, masters, and the requests in flight between them
+ *   choices.c   the next possible choices
  *   main.c      the search, and the command line
  */
 #ifndef LOCKAGENT_EXPLORE_GUARD_STAGE_H
@@ -31,7 +31,7 @@ enum fault {
     MAY_REFUSE = 64,  /* to write */
     MAY_COPY = 128,   /* are filled with the data of another one */
     MAY_DELAY =
-        256, /* what a connection has in flight, as it ends, runs later; not lost by itself */
+        256, /* Requests in flight on an ending connection run later. It is not lost by itself. */
 };
 struct script {
     const char *name, *what;
@@ -44,7 +44,7 @@ struct script {
     int64_t chaos_ms, calm_ms;
     uint8_t quick_bound, bound; /* as of the other scripts (explore.h) */
     bool is_slow;
-    /* What the search must have come across, or it shows nothing. */
+    /* Minimum counts of events that the search must have met. Otherwise it proves nothing. */
     struct {
         unsigned answered, told, guessed, copies;
     } least;
@@ -63,18 +63,18 @@ struct path {
     struct parcel parcels[PARCELS_MAX];
     uint8_t count;
     bool greeted;       /* the greeting is about to end */
-    bool broken;        /* its server is gone, of which the agent has not heard */
+    bool broken;        /* Its server is gone, and the agent does not know that yet. */
     int64_t connect_at; /* INT64_MAX: it is up */
     int64_t out_until, back_until;
 };
 /* With the world, all that a choice can change. */
 struct scene {
     struct path paths[AGENTS][MASTERS_MOST];
-    struct happening strays[STRAYS_MAX]; /* of connections that ended: they run later */
+    struct happening strays[STRAYS_MAX]; /* requests of connections that ended; they run later */
     uint8_t stray_count;
     uint8_t asked[AGENTS];
     uint8_t begun[MASTERS_MOST]; /* epochs */
-    int64_t start_at[AGENTS];    /* of one that is gone */
+    int64_t start_at[AGENTS];    /* when an agent that is gone starts again */
 };
 extern struct world world;
 extern struct scene scene;
@@ -127,7 +127,7 @@ enum choice_kind {
     CHOICE_EXECUTE,
     CHOICE_HEAR,
     CHOICE_READY,
-    CHOICE_BREAK,  /* the agent hears that its server is gone */
+    CHOICE_BREAK,  /* the agent learns that its server is gone */
     CHOICE_DECIDE, /* the time of its round is over */
     CHOICE_RELEASE,
     CHOICE_TICK,

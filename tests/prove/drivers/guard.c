@@ -41,8 +41,8 @@ static void fill_answer(struct guard_answer *answer)
     answer->spoiled = ANY(0, 1);
 }
 
-/* A master that waits to be told has a number to be told of from; each other kind lacks one of what
- * makes it wait. */
+/* Fills in a master of one kind. One kind waits to be told and has a number to be told of from.
+ * Each other kind lacks one of the conditions of that. */
 static void fill_master(struct guard_master *master, int kind)
 {
     fill_answer(&master->last);

@@ -1,5 +1,5 @@
-/* A cell of the journal's file with any bytes in it, and a header with any bytes: what is not
- * refused is read.
+/* A cell of the journal's file with any bytes in it, and a header with any bytes. A cell is read if
+ * it is not refused.
  *
  * sources: agent/core/random.c agent/core/terms.c agent/base/file.c
  * options: -eva-precision 2 -cpp-extra-args=-DVAGUE_LIBC

@@ -1,5 +1,5 @@
-/* Keys as a request's target has them, UTF-8 and control characters. Short texts end where their
- * memory ends: not one byte behind them is read. The memory that is decoded into has been
+/* Keys as a request's target has them, UTF-8 and control characters. Short texts end at the end of
+ * their memory: not one byte behind them is read. The memory that is decoded into has been
  * written before, as that of a request has.
  *
  * sources: agent/base/key.c agent/base/text.c api/params.c

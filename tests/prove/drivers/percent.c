@@ -1,5 +1,5 @@
-/* Percent-decoding and -encoding. Short texts end where their memory ends, and so does the memory
- * that is written into: not one byte behind either is touched. Long ones are up to LONG bytes, into
+/* Percent-decoding and -encoding. Short texts end at the end of their memory, and so do results. Not
+ * one byte behind either is touched. Long ones are up to LONG bytes, into
  * memory of up to LONG bytes.
  *
  * sources: api/params.c

@@ -1,4 +1,4 @@
-/* What a script answers to one item: each form that a reply has, with any numbers and any texts of
+/* A script's answer to one item: each form that a reply has, with any numbers and any texts of
  * 7 bytes, NUL bytes among them; lists have up to 7 elements.
  *
  * sources: agent/redis/replies.c

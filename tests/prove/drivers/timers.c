@@ -1,4 +1,4 @@
-/* A heap in which TIMERS timers stand in order, three levels deep; then CALLS of them are armed,
+/* A heap in which TIMERS timers are in order, three levels deep; then CALLS of them are armed,
  * moved or disarmed, in any order, each for any place in the order.
  *
  * sources: agent/core/timers.c

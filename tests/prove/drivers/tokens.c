@@ -1,5 +1,5 @@
-/* Tokens as callers send them, of up to NUMBERS characters behind the random part: they end where
- * their memory ends, and not one byte behind them is read. Any token is printed.
+/* Tokens as callers send them, of up to NUMBERS characters behind the random part: they end at
+ * the end of their memory, and not one byte behind them is read. Any token is printed.
  *
  * sources: agent/core/types.c
  * options: -eva-precision 2 -eva-slevel 3000 -inline-calls parse_number,parse_numbers

@@ -1,5 +1,5 @@
-/* Numbers with units: short texts end where their memory ends, and not one byte behind them is
- * read. Long ones begin with more digits than any number that is allowed.
+/* Numbers with units: short texts end at the end of their memory, and not one byte behind them
+ * is read. Long ones begin with more digits than any number that is allowed.
  *
  * sources: config/units.c
  * options: -eva-precision 2 -eva-slevel 2000 -inline-calls read_decimal,parse_with_units */

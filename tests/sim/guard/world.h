@@ -2,7 +2,7 @@
  * group run the shipped scripts. Agents take the only lock, with numbers (R12). Virtual time is in
  * microseconds. A seed is a run.
  *
- *   act.c     the actions of agents and masters; the explorer of the guard's schedules uses them too
+ *   act.c     the actions of agents and masters; the guard's explorer uses them as well
  *   check.c   the properties that every run must have
  *   draw.c    draws a run from its seed
  *   world.c   the course of a run, in time
