@@ -110,7 +110,7 @@ static void configure_core(void)
                                         .journal = o->journal};
 }
 
-/* Of a holder that is gone. */
+/* Leaves the key of a lost holder. */
 static void leave_key(struct master *master, uint32_t ms)
 {
     char text[RESP_DIGITS_MAX + 1];
@@ -201,7 +201,7 @@ void scene_begin(const struct script *script)
     for (uint8_t c = 0; c < w->caller_count; c++)
         w->callers[c].index = c;
     w->promoted_at = -1;
-    w->options.rate_ppm = script->rate_ppm; /* of agents alone */
+    w->options.rate_ppm = script->rate_ppm; /* drift of agents alone */
     scene_settle();
     for (uint8_t m = 0; m < w->options.masters; m++)
         scene.late_copies[m] = scene.first_copies[m] = masters_copy(m);

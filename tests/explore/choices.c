@@ -1,5 +1,5 @@
-/* What can happen next. All that changes the world is one of these kinds, and has one of two costs:
- * what is to be expected is free, and what goes wrong is a fault. */
+/* The next possible choices. Every change of the world is of one of these kinds, and has one of two
+ * costs: an expected event is free, and a failure is a fault. */
 #include "explore.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* How long a direction is held up: past the deadline of a vote, half a lease, and for as long as a
- * connection lives that says nothing (R3). And how long an agent stands still: noticed (R14), half
- * a lease, and past its end. */
+ * silent connection lives (R3). How long an agent is stopped: noticed (R14), half a lease, and past
+ * its end. */
 enum { LENGTHS = 3 };
 static const int64_t held_up_us[LENGTHS] = {51000, 500000, 990000},
                      frozen_us[LENGTHS] = {150000, 600000, 1300000};
@@ -46,7 +46,7 @@ bool choice_is_fault(const struct choice *choice)
     return kinds[choice->kind].is_fault;
 }
 
-/* ---- what is enabled ---- */
+/* ---- enabled choices ---- */
 
 static bool is_out_open(uint8_t a, uint8_t m)
 {
@@ -268,7 +268,8 @@ static void list_faults(struct listing *listing)
         add(listing, CHOICE_LAG, 0, 0, length);
 }
 
-/* Who moves at once moves before time does: in one order of delivery, when all is delivered. */
+/* Lists the callers' moves. A caller that moves at once moves before time does. In one order of
+ * delivery, it moves when all is delivered. */
 static bool list_moves(struct listing *listing, bool all, bool is_quiet)
 {
     bool waits = true;
@@ -283,7 +284,8 @@ static bool list_moves(struct listing *listing, bool all, bool is_quiet)
     return waits;
 }
 
-/* All have made their moves, and nothing is held, under way or late. */
+/* Returns true if all have made their moves, no lock is held, and no message is in flight or
+ * late. */
 static bool is_at_rest(void)
 {
     bool rests = scene.stray_count == 0;

@@ -1,6 +1,6 @@
-/* What a script has exercised: a search in which nothing happened has proved nothing. Each script
- * names what must have happened somewhere in its space, as the simulator does for 1,000 schedules.
- * What the end of each schedule adds (calm.c) does not count. */
+/* The deeds that a script has exercised. A search in which nothing happened has proved nothing.
+ * Each script names the deeds that must have happened somewhere in its space, as the simulator does
+ * for 1,000 schedules. The end of each schedule (calm.c) does not count. */
 #include "explore.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static const struct deed_row {
     const char *what;
-    size_t figure; /* of the simulator's; COUNTED: here */
+    size_t figure; /* offset in the simulator's figures; COUNTED: counted here */
 } rows[DEEDS] = {
     [DEED_GRANT] = {"a grant", IN_FIGURES(grants)},
     [DEED_WAITED] = {"a grant to one that had waited", COUNTED},

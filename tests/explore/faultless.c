@@ -13,7 +13,7 @@
 #include "tests/keyspace/keyspace.h"
 
 enum {
-    EARLIER_US = 5000, /* who came within this time of another one came beside it */
+    EARLIER_US = 5000, /* A caller that came within this time of another one came beside it. */
     HEARD_US = 50000,  /* so soon after a key is free one of those who wait has it */
 };
 
@@ -63,8 +63,8 @@ static bool may_pass(const struct request *request, const struct request *other)
     return request->mode == MODE_READ && (other->mode == MODE_READ || !is_first_there(other));
 }
 
-/* Its agent reports a hold of the key that is written, or a mutex: until that has ended, nobody
- * contends there, also where the key was released at another agent (R11). */
+/* Returns true if the agent reports a hold of the key that is written, or a mutex. Until that has
+ * ended, no caller contends there, even if the key was released at another agent (R11). */
 static bool is_held_at(uint8_t agent, uint8_t key)
 {
     for (uint8_t place = 0; place < options_places(&world.options); place++) {

@@ -1,6 +1,6 @@
-/* A Java service that shares the lock with the agents (R22), as a caller's moves: it asks all
- * masters at one instant, or the first one alone, as its RLock does (tests/sim/java.c re-tells the
- * same), and gives back what it has taken. */
+/* A Java service that shares the lock with the agents (R22), as a caller's moves. It asks all
+ * masters at one instant, or the first one alone, as its RLock does (tests/sim/java.c does the
+ * same). It gives back the keys that it has taken. */
 #include "explore.h"
 
 #include <string.h>

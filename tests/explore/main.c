@@ -40,7 +40,7 @@ static int usage(void)
     return 2;
 }
 
-/* For run.py: name, what it is about, bound, `slow` or nothing, bound of the orders. */
+/* For run.py: name, subject, bound, `slow` or nothing, bound of the orders. */
 static void print_list(void)
 {
     const struct script *script;
@@ -65,7 +65,7 @@ static unsigned bound_of(const struct script *script)
                                           : script->bound;
 }
 
-/* True where it ended as it should. */
+/* Returns true if the search ended as it should. */
 static bool search_one(const struct script *script)
 {
     struct search search = options;
@@ -114,7 +114,7 @@ static int search_all(int argc, char **argv)
         if (stops_at_first && has_found)
             break;
     }
-    if (idles) { /* a row that nobody moves in must not pass */
+    if (idles) { /* a row in which no caller moves must not pass */
         unsigned proved = passed;
         passed = failed;
         failed = proved;

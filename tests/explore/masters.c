@@ -49,14 +49,14 @@ static bool has_expired(const struct keyspace *keyspace, const struct entry *ent
     return entry->expires_ms >= 0 && keyspace->now_us / 1000 > entry->expires_ms;
 }
 
-/* An entry's version is what is in it, so that equal keys are equal in all. */
+/* The version of an entry is a hash of its content, so that equal keys have equal versions. */
 static uint64_t hash_entry(struct entry *entry)
 {
     uint64_t hash = hash_more(entry->type, entry->name.at, entry->name.len);
     hash = hash_more(hash, &entry->expires_ms, sizeof entry->expires_ms);
     if (entry->type == VALUE_STRING)
         hash = hash_more(hash, entry->value.at, entry->value.len);
-    for (uint32_t f = 0; f < entry->field_count; f++) { /* of a sorted set: its scores, as texts */
+    for (uint32_t f = 0; f < entry->field_count; f++) { /* the scores of a sorted set are texts */
         hash = hash_more(hash, entry->fields[f].name.at, entry->fields[f].name.len);
         hash = hash_more(hash, entry->fields[f].value.at, entry->fields[f].value.len);
     }
@@ -96,8 +96,8 @@ static void grow_keys(void)
     shared_room = room;
 }
 
-/* Takes the keyspace, and gives the one that stands for it. Each master has its own, for who is
- * told of what it publishes. */
+/* Takes the keyspace, and returns the shared one with the same content. Each master has its own,
+ * because each publishes to its own subscribers. */
 static struct keyspace *share(struct keyspace *keyspace)
 {
     const struct master *master = keyspace->owner;

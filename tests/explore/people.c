@@ -1,5 +1,5 @@
-/* The callers of a script: they make their moves one after the other, and keep what they are told
- * as callers of the simulator do (tests/sim/caller.c). */
+/* The callers of a script. They make their moves one after the other, and keep their answers as
+ * callers of the simulator do (tests/sim/caller.c). */
 #include "explore.h"
 
 #include <string.h>
@@ -16,13 +16,14 @@ static struct caller *caller_of(uint8_t index)
     return &world.callers[index];
 }
 
-/* Of four who probe one key: w r r w. */
+/* Returns true if this probe reads. Four probes of one key are: w r r w. */
 static bool probes_to_read(uint8_t index)
 {
     return world.options.rw && ((index - world.options.callers + 1) & 2) != 0;
 }
 
-/* In a healed world who has the lock releases it, and nobody asks for anything else. */
+/* Returns the caller's next move. In a healed world a caller that has the lock releases it, and no
+ * caller asks for anything else. */
 static const struct move *move_of(uint8_t index)
 {
     const struct caller *caller = caller_of(index);
@@ -38,7 +39,7 @@ static const struct move *move_of(uint8_t index)
                : NULL;
 }
 
-/* What the request with this idempotency key was granted, if that is being released. */
+/* Returns the hold of the request with this idempotency key, if the hold is being released. */
 static struct hold *released_by_secret(uint32_t secret)
 {
     for (uint16_t i = 1; i < world.hold_count; i++)
@@ -54,7 +55,7 @@ static struct hold *hold_for(uint8_t caller, const struct move *move)
     return caller_of(move->of_first ? 0 : caller)->hold;
 }
 
-/* Who leaves, leaves the agent that it has asked. */
+/* Returns the agent of a move. A caller that leaves, leaves the agent that it has asked. */
 static uint8_t agent_asked(uint8_t index, const struct move *move)
 {
     const struct caller *caller = caller_of(index);
@@ -153,7 +154,8 @@ static void send(struct request *request)
     agent_take_request(&world, request);
 }
 
-/* Of a hold that has ended already anything may be answered, but that it is renewed. */
+/* Makes a request with a token. A hold that has ended already may get any answer, except that it is
+ * renewed. */
 static struct request *with_token(uint8_t caller, uint8_t agent, enum event_kind kind,
                                   const struct move *move)
 {
@@ -310,7 +312,7 @@ static void make_move(uint8_t index)
     }
 }
 
-/* A turn of the loop that goes on writes nothing yet (D5.2). */
+/* Makes the caller's next move. An iteration of the loop that goes on writes nothing yet (D5.2). */
 void people_move(uint8_t index)
 {
     uint8_t agent = people_agent(index);

@@ -12,7 +12,8 @@ enum { USED_MAX = 8 * ENTROPY_BYTES_OF_EVENT };
 
 __extension__ typedef unsigned __int128 wide;
 
-/* The product of two numbers that are nobody's choice, folded: each bit of both counts. */
+/* Returns the folded product of two numbers: each bit of both counts. No caller chooses the
+ * factors. */
 uint64_t hash_mix(uint64_t a, uint64_t b)
 {
     wide product = (wide)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd6e8feb86659fd93u);
@@ -54,12 +55,12 @@ static void add_slots(struct ranges *ranges, struct slots *slots)
     ranges_add(ranges, slots->at, slots->used * slots->bytes);
 }
 
-/* Of the owners that there ever were. */
+/* Adds the places of all owners that were ever used. */
 static void add_places(struct ranges *ranges, struct core *core, struct timers *timers)
 {
     ranges_add(ranges, timers->places, core->locks_used * sizeof timers->places[0]);
     if (timers == &core->renewals)
-        return; /* of locks alone */
+        return; /* timers of locks alone */
     uint32_t *keys = timers->places + core->locks_size, *requests = keys + core->keys_size;
     ranges_add(ranges, keys, core->keys_used * sizeof keys[0]);
     ranges_add(ranges, requests, core->requests_used * sizeof requests[0]);
@@ -120,8 +121,8 @@ void core_empty_tables(struct core *core)
         memset(ranges.list[i].at, 0, ranges.list[i].size);
 }
 
-/* Of equal deadlines the one that was armed first fires first: which that is counts, and not how
- * many were armed before. */
+/* Hashes the heap. Of equal deadlines the one that was armed first fires first. So the order of
+ * arming counts, and not how many were armed before. */
 static uint64_t hash_heap(uint64_t hash, const struct timers *timers)
 {
     for (uint32_t i = 1; i <= timers->count; i++) {

@@ -29,8 +29,8 @@ uint64_t hash_more(uint64_t hash, const void *bytes, size_t size);
 
 /* All of a core that steps change, but for its random bytes. */
 void ranges_of_core(struct ranges *ranges, struct core *core);
-/* What its tables have never used is zero again, as they believe: before an earlier state comes
- * back. */
+/* Clears the parts of the tables that the core has never used, as the core expects. Call it before
+ * an earlier state comes back. */
 void core_empty_tables(struct core *core);
 uint64_t core_hash(struct core *core);
 /* It knows no key. */

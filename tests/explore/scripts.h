@@ -1,11 +1,12 @@
-/* How scripts are written: the moves of each caller, what may fail, and how far each is searched. A
- * caller moves when it likes, also between two deliveries; `SOON`: before time moves on. */
+/* Macros for scripts: the moves of each caller, the faults that may occur, and how far each script
+ * is searched. A caller moves when it likes, also between two deliveries; `SOON`: before time moves
+ * on. */
 #ifndef LOCKAGENT_EXPLORE_SCRIPTS_H
 #define LOCKAGENT_EXPLORE_SCRIPTS_H
 
 #include "explore.h"
 
-/* The agent first, then what is more. */
+/* The agent is the first argument. Further fields follow. */
 #define MOVE(what, ...)                                                                            \
     {                                                                                              \
         .kind = MOVE_##what, .agent = __VA_ARGS__                                                  \

@@ -1,5 +1,5 @@
-/* Scripts of locks of one holder: who asks for them, renews, releases and adopts them, at which
- * agent; and what becomes of them where an agent dies, drains, ends or stands still. */
+/* Scripts of locks of one holder. Callers ask for them, renew, release and adopt them at several
+ * agents. Agents die, drain, end or stop for a while. */
 #include "scripts.h"
 
 static const struct script scripts[] = {
@@ -186,8 +186,8 @@ static const struct script scripts[] = {
      .horizon_ms = 1200,
      .handover_max = 8,
      .bound = 1},
-    /* A lease that its caller renews expires, also while its agent stands still. A loss by a stall
-     * is one of a lease that the agent renews: drift_stalled. */
+    /* A lease that its caller renews expires, also while its agent is stopped. A loss by a stall is
+     * one of a lease that the agent renews: drift_stalled. */
     {.name = "drift",
      .what = "clocks differ in rate, and the second agent waits for the end of a lease",
      .sees = SEES(TAKE_OVER) | SEES(WAITED) | SEES(LOSS),

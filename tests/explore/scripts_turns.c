@@ -1,4 +1,4 @@
-/* Scripts of who is served before whom: order fair (R9), and readers and writers (R17 to R19). */
+/* Scripts about the order of service: order fair (R9), and readers and writers (R17 to R19). */
 #include "scripts.h"
 
 static const struct script scripts[] = {

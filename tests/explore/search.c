@@ -29,9 +29,9 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- what was seen ---- */
+/* ---- seen states ---- */
 
-/* True where the state was looked at before, with as many faults left and no deeper. */
+/* Returns true if the state was searched before, with as many faults left and no deeper. */
 static bool is_known(unsigned faults_left, unsigned depth)
 {
     uint64_t hash = state_hash() | 1;

@@ -17,8 +17,8 @@ struct seen_table {
     size_t room, count;
 };
 
-/* The place of this hash, which is not 0. Where its own is 0 it was not seen before, and the caller
- * fills the place in. Valid until the next call. */
+/* Returns the entry of this hash, which is not 0. If the entry's own hash is 0, the state was not
+ * seen before, and the caller fills the entry in. Valid until the next call. */
 struct seen *seen_place(struct seen_table *table, uint64_t hash);
 void seen_forget_all(struct seen_table *table);
 

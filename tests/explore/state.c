@@ -1,7 +1,7 @@
-/* What a step can change: copied out before it and back after it, and hashed. What is always the
- * same is left out, and so is what only tells of the way here: counts of steps, the clock of a
- * core's last step, the number of the last timer that was armed. Messages and the masters' keys are
- * interned, so that their addresses stand for what is in them. */
+/* The state that a step can change. It is copied out before the step and back after it, and hashed.
+ * Constant data is left out. Data that depends only on the way here is left out too: counts of
+ * steps, the clock of a core's last step, the number of the last timer that was armed. Messages and
+ * the masters' keys are interned, so that equal addresses mean equal contents. */
 #include "explore.h"
 
 #include "ranges.h"
@@ -126,7 +126,7 @@ static void list_world(struct ranges *ranges)
 
 /* ---- copying out and back ---- */
 
-/* Behind what was copied, so that the last one is found first. */
+/* A record is behind its copied bytes, so that the last one is found first. */
 struct record {
     void *at; /* NULL: the tables of this agent's core are to be emptied first */
     size_t size;

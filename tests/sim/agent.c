@@ -197,7 +197,7 @@ void agent_stall(struct world *w, uint8_t index, int64_t us)
     world_plan_in(w, us, (struct happening){.kind = HAPPEN_WAKE, .agent = index});
 }
 
-/* What the core has decided for a request, until its caller has it. */
+/* The core's answer to a request, until its caller has it. */
 struct written {
     struct request *request;
     struct effect_answer answer;
@@ -292,7 +292,7 @@ static void answer(struct world *w, uint8_t index, const struct effect_answer *a
     }
 }
 
-/* What the agent's journal holds: it outlives a crash. */
+/* Keeps the entries of the agent's journal, which outlives a crash. */
 static void journal(struct world *w, uint8_t index, const struct effect_hold *hold)
 {
     struct journalled *cell = &w->agents[index].journal[hold->slot % SIM_JOURNAL];
@@ -400,8 +400,8 @@ void agent_step(struct world *w, uint8_t index, struct event *event)
     event->wall_us = agent_wall_us(w, index);
     if (w->verbose)
         timeline_event(w, index, event);
-    /* What a cancelled request's deadline owed it may still come in this step (R14: observe first),
-     * a grant never. */
+    /* A cancelled request may still get the answer of its deadline in this step (R14: observe
+     * first), but never a grant. */
     struct request *cancelled =
         event->kind == EVENT_CANCEL ? agent->open[event->cancel.request] : NULL;
     if (cancelled != NULL)
@@ -433,7 +433,7 @@ void agent_flush(struct world *w, uint8_t index)
     agent->in_turn = false;
     if (!agent->alive || w->violation[0] != '\0')
         return;
-    bool steps = core_awaits_flush(agent->core); /* not where all went out before */
+    bool steps = core_awaits_flush(agent->core); /* false if all commands were sent before */
     write_gathered(w, index);
     if (steps && w->violation[0] == '\0')
         checker_after_step(w, index);

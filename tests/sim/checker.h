@@ -1,4 +1,4 @@
-/* What the files of the checker offer each other: holds.c, answers.c, checker.c. */
+/* Functions that the files of the checker share: holds.c, answers.c, checker.c. */
 #ifndef LOCKAGENT_SIM_CHECKER_H
 #define LOCKAGENT_SIM_CHECKER_H
 

@@ -20,9 +20,9 @@
 
 enum {
     NOTICED_US = 1000000,
-    NOTICED_LATEST_US = 2500000, /* R14: where connections died */
-    RATE_US = 20000,             /* of the agents' clocks in that time */
-    SHORTENED_US = 1200000,      /* round trips that are added to what was gained; some are late */
+    NOTICED_LATEST_US = 2500000, /* R14: if connections died */
+    RATE_US = 20000,             /* drift of the agents' clocks in that time */
+    SHORTENED_US = 1200000,      /* Round trips that are added to a gain. Some are late. */
 };
 
 int64_t clocks_agent_us(const struct world *w, uint8_t index)
@@ -47,14 +47,14 @@ static bool was_any_read_since(const struct world *w, uint8_t agent, int64_t at)
     return read;
 }
 
-/* What the agent knows by now that the master gained. */
+/* Returns how much of the master's gain the agent knows by now. */
 static int64_t noticed_us(const struct world *w, const struct hold *hold, uint8_t m)
 {
     const struct gained *gained = &hold->gained[m];
     return w->agents[hold->agent].clock_read_at[m] >= gained->at ? gained->us : gained->noticed_us;
 }
 
-/* What comes off the hold's validity (R14). */
+/* Returns the time that comes off the hold's validity (R14). */
 static int64_t comes_off_us(const struct world *w, const struct hold *hold, uint16_t has,
                             bool is_noticed)
 {
@@ -116,7 +116,8 @@ static void shake(struct world *w, struct hold *hold, uint16_t masters, int64_t 
             gain(w, hold, m, us);
 }
 
-/* What is noticed at any master makes the rounds void that were sent before. */
+/* Returns true if the round is void: a gain that is noticed at any master voids the rounds that
+ * were sent before. */
 bool clocks_are_behind(const struct world *w, uint8_t index, int64_t asked_at)
 {
     const struct agent *agent = &w->agents[index];

@@ -75,7 +75,7 @@ static bool is_locked_by(struct world *w, const struct flight *flight, const str
     return master_holds(w, flight->master, name_of(w, flight, order), order->token.random);
 }
 
-/* Who set a key, and until when its agent owes the release of it. */
+/* Notes the agent that set a key, and until when it owes the release of the key. */
 static void note_author(struct world *w, const struct flight *flight, const struct order *order,
                         bool had)
 {

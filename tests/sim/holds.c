@@ -36,7 +36,7 @@ struct hold *hold_new(struct world *w, uint8_t agent, uint8_t key, const struct 
     return hold;
 }
 
-/* ---- what agents report ---------------------------------------------------------------------- */
+/* ---- agents' reports ------------------------------------------------------------------------- */
 
 void hold_drop(struct world *w, uint8_t agent, struct hold *hold)
 {
@@ -49,7 +49,7 @@ void hold_drop(struct world *w, uint8_t agent, struct hold *hold)
     hold->tenures[agent].next = NULL;
 }
 
-/* R11: the hold has ended, and its owner, who asked for it once more, may contend only now. */
+/* R11: Notes that the hold has ended. Its owner asked for it again and may contend only now. */
 void hold_left_owner(struct world *w, uint8_t agent, const struct hold *hold)
 {
     for (size_t i = 0; i < SIM_REQUESTS && hold->owner != 0; i++) {
@@ -172,7 +172,8 @@ static void check_confirmed(struct world *w, uint8_t agent, struct hold *hold,
                      hold->key, view->confirmed, has);
 }
 
-/* R21. What a master has forgotten since its round began, its replicas have forgotten too. */
+/* R21: Checks that replicas have the hold. They have also forgotten the keys that a master has
+ * forgotten since the round began. */
 static void check_replicated(struct world *w, const struct hold *hold)
 {
     int64_t round_us = (int64_t)w->options.ttl_ms_max * 1000;
@@ -194,8 +195,8 @@ void checker_voted(struct world *w, const struct order *order)
                      (long long)(w->now - w->promoted_at));
 }
 
-/* A1, A3: a clock has stepped since the hold was asked for, so its window is what its agent reports
- * now. */
+/* A1, A3: Takes the agent's present report as the hold's window, because a clock has stepped since
+ * the hold was asked for. */
 static void report_shaken(struct world *w, uint8_t agent, struct hold *hold,
                           const struct hold_view *view)
 {
@@ -249,7 +250,8 @@ void checker_java(struct world *w, struct hold *hold)
     hold_check_alone(w, hold);
 }
 
-/* What had not ended is the same hold as before, and binds its agent as before. */
+/* Restores a hold that has not ended. It is the same hold as before, and binds its agent as
+ * before. */
 void checker_restored(struct world *w, uint8_t agent, uint8_t key,
                       const struct noted_hold *restored)
 {
@@ -270,7 +272,7 @@ void checker_restored(struct world *w, uint8_t agent, uint8_t key,
         hold->count = restored->terms.count;
     }
     hold_put(w, agent, hold);
-    w->agents[agent].stalled_last = w->now; /* nobody was there to say that it is lost */
+    w->agents[agent].stalled_last = w->now; /* no agent was there to report the loss */
     w->figures.restored++;
 }
 
@@ -283,8 +285,8 @@ void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
                      hold->key, leaving->stuck ? "does not read" : "is gone");
 }
 
-/* C1: what was given up is told to be held again, so it binds everybody again. Where it is asked
- * for as its release at another agent is under way, either may come last. */
+/* C1: Makes a hold that was given up bind all callers again, because its agent reports it as held.
+ * If the request is in flight together with its release at another agent, either may come last. */
 void checker_taken_up(struct world *w, struct hold *hold, const struct request *request)
 {
     if (hold->elsewhere && !answers_came_after_release(hold, request))

@@ -1,6 +1,7 @@
-/* A Java service beside the agents (R22): it takes their locks as Redisson's RedLock does, an RLock
- * on one master after the other, renews them without counting, dies with them or gives them back.
- * What it asks is re-told here. It knows no guard: masters that forget are left to agents. */
+/* A Java service beside the agents (R22). It takes their locks as Redisson's RedLock does: an RLock
+ * on one master after the other. It renews them without counting, dies with them or gives them
+ * back. Its commands are written anew here. It knows no guard: forgetful masters are left to
+ * agents. */
 #include "world.h"
 
 #include <stdio.h>
@@ -21,8 +22,8 @@ static const char releases[] = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 
                                "redis.call('PUBLISH', KEYS[2], '0')\n"
                                "return 1\n";
 
-/* What is counted on of a lease, and how long it may last: clocks differ by 1 % at most (A1), and
- * Java's does not know. */
+/* SURE_PERCENT: the part of a lease that Java may rely on. LEFT_PERCENT: the longest that a lease
+ * may last. Clocks differ by 1 % at most (A1), and Java does not know that. */
 enum { SURE_PERCENT = 98, LEFT_PERCENT = 102, STEP_US_MAX = 3000, LOST_PERCENT = 3 };
 
 static void come_in(struct world *w, int64_t us)
@@ -70,7 +71,7 @@ static void holds(struct world *w)
     java->hold = world_allocate(w, sizeof *java->hold);
     memset(java->hold, 0, sizeof *java->hold);
     java->hold->key = java->key;
-    java->hold->agent = SIM_AGENTS; /* nobody of them */
+    java->hold->agent = SIM_AGENTS; /* the service is none of the agents */
     java->hold->window_until = sure_until(java, java->began_at);
     java->state = JAVA_HOLDS;
     java->renewals = (uint8_t)prng_below(&w->java_chance, 4);
@@ -103,7 +104,8 @@ static void takes_next(struct world *w)
     }
 }
 
-/* What it counts on is what a quorum has renewed; its keys elsewhere live on all the same. */
+/* Renews on all masters. Java relies only on a quorum's renewal, but its keys on other masters live
+ * on. */
 static void renews_all(struct world *w)
 {
     struct java *java = &w->java;

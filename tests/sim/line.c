@@ -44,8 +44,8 @@ static bool was_sent(const struct world *w, uint8_t key)
     return false;
 }
 
-/* A round of it was decided in this step: of a key with one round at a time one that was not sent,
- * if the key stood in line. */
+/* Returns true if a round of the key was decided in this step. For a key with one round at a time,
+ * this is a round that waited and was not sent. */
 static bool was_decided(const struct world *w, uint8_t key)
 {
     for (size_t i = 0; i < w->effects->count; i++) {
@@ -76,10 +76,10 @@ static void check_order(struct world *w, uint8_t index, const struct event *even
         bool is_sent = may_begin && was_sent(w, key),
              begins = is_sent || (may_begin && was_decided(w, key));
         if (is_shared && begins && !is_sent)
-            return; /* where no master is up, it can not be told which of them it was */
-        /* a reader's round begins, and the key stands in line again for the next one (R18) */
+            return; /* if no master is up, the checker cannot know which of them it was */
+        /* A reader's round begins, and the key waits again for the next one (R18). */
         bool stays = has(after, key) && !(is_shared && is_sent);
-        /* of readers side by side one was refused: with it all left, and others stand there */
+        /* One of several readers was refused. All of them left the queue, and others wait in it. */
         bool gave_up = is_shared && was_decided(w, key);
         if (stays && after->keys[kept] != key && (gave_up || came_again(event, key, after)))
             continue;
@@ -93,7 +93,7 @@ static void check_order(struct world *w, uint8_t index, const struct event *even
     }
 }
 
-/* Decisions that took less than a quarter of what is allowed, while somebody waited. */
+/* Counts decisions that took less than a quarter of the allowed time while a round waited. */
 static void check_growth(struct world *w, uint8_t index, uint8_t group,
                          const struct core_rounds *rounds)
 {

@@ -7,7 +7,7 @@
 
 enum { CLOCK_TRUST_US = CLOCK_TRUST_MS * 1000 };
 
-/* The agreed time (R12): the masters' median where the agent is off from that by a second. */
+/* Returns the agreed time (R12): the masters' median if the agent is off from that by a second. */
 static int64_t agreed_wall_us(const struct world *w, uint8_t agent)
 {
     int64_t sorted[SIM_MASTERS], own_us = agent_wall_us(w, agent);

@@ -1,5 +1,5 @@
-/* The network: one ordered connection per agent and master, whose end loses the order (R5) and the
- * fate of what was in flight. */
+/* The network: one ordered connection per agent and master. The end of a connection loses the order
+ * (R5) and the results of the commands in flight. */
 #include "world.h"
 
 #include "agent/redis/replies.h"
@@ -64,7 +64,7 @@ static void depart(struct world *w, struct flight *flight)
     }
 }
 
-/* What one master gets of a message. */
+/* Returns the message's command for one master. */
 static struct bytes command_for(struct world *w, uint8_t agent, uint8_t master,
                                 const struct message *message)
 {
@@ -210,7 +210,7 @@ static void end_waiting(struct world *w, struct flight *flight)
     }
 }
 
-/* A master that stands still looks at the time when it goes on. */
+/* Ends the time of a WAIT. A stopped master looks at the time when it goes on. */
 void network_waited(struct world *w, struct flight *flight)
 {
     if (w->masters[flight->master].paused)
@@ -297,7 +297,7 @@ void network_tell_up(struct world *w, uint8_t agent, uint8_t master)
     agent_step_master(w, agent, &event);
 }
 
-/* What the agent hears of a reply that is not kept back, or not any more. */
+/* Gives a reply to the agent, if it is not kept back, or not any more. */
 static void hear(struct world *w, struct flight *flight, bool copy)
 {
     if (flight->marking != NULL) {
@@ -323,7 +323,7 @@ static void hear(struct world *w, struct flight *flight, bool copy)
     }
 }
 
-/* R21: what was kept back until now. */
+/* R21: Gives the replies that were kept back to the agent. */
 static void hear_kept(struct world *w, uint8_t agent, uint8_t master, bool enough)
 {
     struct connection *connection = &w->agents[agent].connections[master];
@@ -412,7 +412,7 @@ void network_check(struct world *w, uint8_t agent, uint8_t master, uint32_t gene
                                          .number = generation});
 }
 
-/* What the agent has not heard; what it has kept back comes first. */
+/* Takes all flights without a result at the agent. Flights that it has kept back come first. */
 static struct flight *take_all(struct connection *connection)
 {
     struct flight *flights, **end = &connection->kept;
@@ -425,8 +425,8 @@ static struct flight *take_all(struct connection *connection)
     return flights;
 }
 
-/* What had not arrived may arrive much later, or not at all; once one byte is lost, so is all
- * behind it. */
+/* Takes all flights of a lost connection. A command that had not arrived may arrive much later, or
+ * not at all. If one byte is lost, all later bytes are lost as well. */
 static struct flight *cut_off(struct world *w, uint8_t agent, uint8_t master)
 {
     struct connection *connection = &w->agents[agent].connections[master];

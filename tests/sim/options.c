@@ -1,4 +1,4 @@
-/* What a seed decides: each run turns on its own mix of faults and manners, so that rare pairs of
+/* Options of a seed. Each run turns on its own mix of faults and manners, so that rare pairs of
  * them meet (swarm testing). */
 #include "world.h"
 
@@ -105,7 +105,7 @@ static void draw_manners(struct options *o, struct prng *prng)
 static void draw_turns(struct options *o, struct prng *prng)
 {
     o->leaves = (uint8_t)maybe(prng, 40);
-    /* An attempt that comes to a master too late keeps its key for a while: where all masters are
+    /* An attempt that comes to a master too late keeps its key for a while. If all masters are
      * needed, the others might never win. */
     o->chokes = prng_percent(prng, 30) && o->agents > 1 && o->algorithm != ALGORITHM_MULTILOCK;
 }

@@ -29,7 +29,8 @@ static inline struct prng prng_stream(uint64_t seed, uint64_t purpose, uint64_t 
     return prng;
 }
 
-/* 0..n-1; the bias is below one in four billion for what we draw. */
+/* Returns a number from 0 to n-1. The bias is below one in four billion for the ranges of the
+ * simulator. */
 static inline uint64_t prng_below(struct prng *prng, uint64_t n)
 {
     return n == 0 ? 0 : prng_next(prng) % n;

@@ -1,13 +1,13 @@
-/* How agents read the masters' clocks (A1, A3): once a second on each connection that stands, as
- * one comes up, and all at once as the core asks for it. A question and its answer take their time
- * as any other message does; so the chance of it is of its own, and the other schedules are what
- * they were. */
+/* How agents read the masters' clocks (A1, A3): once a second on each connection that is up, when a
+ * connection comes up, and all at once when the core asks for it. A question and its answer take
+ * their time as any other message does. They have a stream of chance of their own, so that the
+ * other schedules do not change. */
 #include "world.h"
 
 enum {
     PERIOD_US_MIN = 700000,
     PERIOD_US_MAX = 980000,
-    LATE_PERCENT = 15, /* where nothing else is late, */
+    LATE_PERCENT = 15, /* if nothing else is late */
     LATE_US_MAX = 900000,
     PAUSED_AGAIN_US = 20000,
 };
@@ -86,7 +86,7 @@ void readings_due(struct world *w, const struct happening *h)
     plan_next(w, h->agent, h->master);
 }
 
-/* The master tells its time; one that stands still does so as it goes on. */
+/* Reads the master's clock. A stopped master does so when it goes on. */
 void readings_at_master(struct world *w, const struct happening *h)
 {
     struct question *question = h->what;

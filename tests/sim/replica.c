@@ -1,5 +1,5 @@
-/* The replicas of a single master (R21): each has what the master had at some time, and may take
- * its place. */
+/* The replicas of a single master (R21). Each has the master's data of some time, and may take the
+ * master's place. */
 #include "world.h"
 
 #include <string.h>

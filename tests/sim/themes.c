@@ -1,6 +1,6 @@
-/* Themes: what the command line turns on for all seeds alike, or the seed itself (--mixed). With
- * --mixed a seed draws any set of themes that the table of exclusions allows, and is the same
- * schedule as with these themes on the command line. */
+/* Themes, which the command line turns on for all seeds alike, or the seed itself (--mixed). With
+ * --mixed a seed draws any set of themes that the table of exclusions allows. Its schedule is the
+ * same as with these themes on the command line. */
 #include "world.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@
 struct theme {
     const char *name;
     size_t offset;
-    uint8_t percent; /* of the seeds, before the exclusions */
+    uint8_t percent; /* per cent of the seeds, before the exclusions */
 };
 
 #define THEME(name, member, percent)                                                               \
@@ -105,7 +105,7 @@ const char *themes_clash(struct switches *switches, const char **ret_a, const ch
     return NULL;
 }
 
-/* Of a generator of its own, so that the schedule is that of the same themes by hand. */
+/* Draws from a generator of its own, so that the schedule is that of the same themes by hand. */
 void themes_draw(struct world *w)
 {
     struct prng own = {w->seed * 0x9e3779b97f4a7c15u + 7};

@@ -1,5 +1,5 @@
-/* What a replayed seed prints: every event that a core is given and every effect that it asks
- * for. */
+/* The printed timeline of a replayed seed: every event that a core is given and every effect that
+ * it asks for. */
 #include "world.h"
 
 #include <stdio.h>

@@ -58,7 +58,8 @@ void wakes_released(struct world *w, uint8_t agent, uint8_t key)
             w->freed_at[key] = w->now;
 }
 
-/* It has had a turn, but not the last one, and somebody waits there for the first key. */
+/* Returns true if the agent has had a turn, but not the last one, and a caller waits there for the
+ * first key. */
 static bool wants_turn(const struct world *w, uint8_t agent)
 {
     uint32_t last = w->turn_last[agent];

@@ -115,7 +115,7 @@ static struct happening next(struct world *w)
     return top;
 }
 
-/* What reaches a process that stands still waits until it goes on, in its order. */
+/* Keeps an event for a stopped process until it goes on, in the order of arrival. */
 static void park(struct agent *agent, const struct happening *happening)
 {
     if (agent->parked_count == agent->parked_room) {
@@ -292,8 +292,8 @@ static void give_kind(struct world *w, uint8_t key)
     policy->form = form_of(kind->permits, kind->fair, kind->rw, kind->redisson);
 }
 
-/* All groups have the same masters, and all policies the same terms: what a key falls under changes
- * nothing of what is promised. */
+/* Gives all groups the same masters, and all policies the same terms. The group and the policy of a
+ * key change no promise. */
 static void configure_core(struct world *w)
 {
     static const char *const names[SIM_GROUPS] = {"main", "other", "third"};
@@ -342,8 +342,8 @@ static void configure_core(struct world *w)
                                      .journal = o->journal};
 }
 
-/* Nothing goes wrong by chance, so that a quorum can carry each hold at every moment; and nobody
- * ends a hold elsewhere. */
+/* Removes the faults that chance brings, so that a quorum can carry each hold at every moment. No
+ * caller ends a hold elsewhere. */
 static void calm_down(struct options *o)
 {
     o->algorithm = ALGORITHM_REDLOCK;
@@ -485,7 +485,7 @@ static void give_kinds(struct world *w)
     o->chokes = o->chokes && o->kinds[0].fair && o->agents > 1 && world_quorum(w) < o->masters;
 }
 
-/* More of what the command line is about. */
+/* Adapts further options to the switches of the command line. */
 static void adapt_options(struct world *w)
 {
     struct prng own = prng_stream(w->seed, STREAM_THEME, 4);
@@ -600,7 +600,7 @@ static void set_up(struct world *w, uint64_t seed)
     world_plan_in(w, w->options.chaos_us, (struct happening){.kind = HAPPEN_HEAL});
     world_plan_in(w, w->options.chaos_us + SETTLED_AFTER_US,
                   (struct happening){.kind = HAPPEN_SETTLED});
-    /* The liveness phase: nobody is guarded any more, or waits to be told. */
+    /* The liveness phase: no master is guarded any more, or waits to be told. */
     int64_t guard_us = w->switches.forgetful
                            ? ((int64_t)w->config.max_ttl_ms + 1000 + TOLD_MS_MAX) * 1000 * 102 / 100
                            : 0;

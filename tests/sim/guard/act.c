@@ -1,5 +1,5 @@
-/* What agents and masters of the guard's world do. The agents' shell does what agent/redis does,
- * and an attempt at the lock what the core does (R1, R12). */
+/* Actions of agents and masters of the guard's world. The agents' shell acts as agent/redis does,
+ * and an attempt at the lock acts as the core does (R1, R12). */
 #include "tests/sim/guard/world.h"
 
 #include <inttypes.h>
@@ -131,7 +131,7 @@ void act_release(struct world *world, uint8_t a)
     agent->attempt.open = agent->attempt.holds = false;
 }
 
-/* Its time is over: a number that a quorum has not stored by now is answered to nobody. */
+/* Ends the time of the attempt. A number that a quorum has not stored by now is not answered. */
 void act_decide(struct world *world, uint8_t a)
 {
     if (world->agents[a].attempt.open)
@@ -182,7 +182,7 @@ static void hear_grant(struct world *world, const struct happening *reply)
     take_grants(world, reply->agent);
 }
 
-/* ---- what an agent hears ---- */
+/* ---- replies to an agent ---- */
 
 void act_hear(struct world *world, const struct happening *reply)
 {
@@ -333,9 +333,9 @@ void act_forget(struct world *world, uint8_t m, enum forgetting how, uint8_t fro
         master->server++;
 }
 
-/* A lease on a master whose clock is set forward ends early there, and so does its guard (A3). Not
- * while a round is under way to which it gave a vote before it forgot: then a number could be
- * answered after the witnesses have been read. */
+/* Sets a master's clock. If it is set forward, a lease on it ends early there, and so does its
+ * guard (A3). It is not set while a round is in flight to which the master gave a vote before it
+ * forgot. Otherwise a number could be answered after the witnesses have been read. */
 void act_set_clock(struct world *world, uint8_t m, int64_t by_ms)
 {
     if (by_ms > 0 && world->now_us - world->masters[m].forgot_us < (int64_t)ROUND_MS * 2000)

@@ -43,7 +43,7 @@ void check_broken(struct world *world, const char *property, const char *format,
     va_end(args);
 }
 
-/* ---- who could be granted a lease, and for how long (G7) ---- */
+/* ---- possible leases, and how long they last (G7) ---- */
 
 static bool is_there(const struct world *world, uint8_t a, uint8_t m)
 {
@@ -81,8 +81,8 @@ void check_forgets(struct world *world, uint8_t m)
         world->masters[other].twins &= (master_set) ~(1u << m);
 }
 
-/* After it has forgotten its own data: it stands in for a master whose data it has, so that of all
- * these one may vote. */
+/* Notes that the master has another one's data, after it has forgotten its own. Of all masters with
+ * the same data one may vote. */
 void check_copied(struct world *world, uint8_t m, uint8_t from)
 {
     struct sim_master *master = &world->masters[m], *source = &world->masters[from];
@@ -125,7 +125,7 @@ static void check_debt(struct world *world, uint8_t m)
                          (long long)(master->owes_until_us - world->now_us) / 1000);
 }
 
-/* ---- what is answered to callers ---- */
+/* ---- answers to callers ---- */
 
 void check_answered(struct world *world, uint8_t a)
 {
@@ -232,7 +232,7 @@ void check_marker(struct world *world, const struct happening *h, uint64_t ttl_b
     world->count.fallen += ttl_ms < ttl_before_ms && h->answer.left_ms == 0;
     bool was_away = world->now_us - master->asked_us > HEARD_S * SECOND_US;
     note_named(world, master, h->lock.ttl_ms);
-    if (h->connection == 0) /* of a dead connection: sent while the master did not vote */
+    if (h->connection == 0) /* It was sent on a dead connection while the master did not vote. */
         note_named(world, master, h->ask.max_ttl_ms);
     if (ttl_ms != ttl_before_ms || was_away || !*h->answer.vote ||
         h->ask.question == GUARD_ASK_TELL)
@@ -263,7 +263,7 @@ void check_guess(struct world *world, uint8_t a, uint8_t m)
                      witnesses);
 }
 
-/* ---- what the core hears (G4) ---- */
+/* ---- reports to the core (G4) ---- */
 
 /* After the guard has been told of it. */
 void check_heard(struct world *world, const struct happening *reply)

@@ -1,4 +1,4 @@
-/* What a seed makes of a run of the guard's world. */
+/* Draws the conditions of a run of the guard's world from its seed. */
 #include "tests/sim/guard/world.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ static int64_t between(struct world *world, int64_t low, int64_t high)
     return prng_between(&world->prng, low, high);
 }
 
-/* Of the agent's life that begins. Agents that live long name little. */
+/* Draws the max_ttl of an agent's new life. Agents that live long name little. */
 uint32_t world_draw_max_ttl(struct world *world, uint8_t a)
 {
     static const uint32_t ms[] = {1000, 2000, 5000, 5000};

@@ -38,7 +38,7 @@ static bool option_is(const char *argument, const char *name)
     return strcmp(argument, name) == 0;
 }
 
-/* Of two arguments: A6 broken, or kept. */
+/* Reads two arguments: A6 broken, or kept. */
 static bool takes_a6(struct options *options, char **arguments)
 {
     bool breaks = option_is(arguments[0], "--break"), keeps = option_is(arguments[0], "--keep");
@@ -91,7 +91,7 @@ static void add_counts(struct counts *sum, const struct counts *of)
     sum->fallen += of->fallen;
 }
 
-/* A theme that shows nothing of what it is about shows nothing. */
+/* Returns true if the theme's own events were too few. Such a run proves nothing. */
 static bool is_thin(const struct options *options, const struct counts *sum)
 {
     uint64_t runs = options->runs;

@@ -1,5 +1,5 @@
-/* The one way by which the guard's world runs scripts: the shipped Lua texts over the keys of one
- * master (tests/keyspace), asked and heard as the agent does. */
+/* The only way by which the guard's world runs scripts: the shipped Lua texts over the keys of one
+ * master (tests/keyspace). The script's arguments and reply are those of the agent. */
 #ifndef LOCKAGENT_SIM_GUARD_SCRIPT_H
 #define LOCKAGENT_SIM_GUARD_SCRIPT_H
 
@@ -10,8 +10,8 @@
 #include "agent/redis/asking.h"
 #include "tests/keyspace/keyspace.h"
 
-/* wall_ms is the master's own TIME, agreed_us what the agent takes for the time. Ends the program
- * if the script fails. */
+/* wall_ms is the master's own TIME. agreed_us is the agent's time. Ends the program if the script
+ * fails. */
 void script_marker(struct keyspace *keys, int64_t wall_ms, const struct guard_ask *ask,
                    int64_t agreed_us, const char *run_id, const char *fresh_epoch,
                    struct guard_answer *ret_answer);
@@ -24,17 +24,17 @@ const char *script_new(struct keyspace *keys, int64_t wall_ms, const char *call,
 /* A lock of the one key of the world: whose it is, and its number. */
 struct script_lock {
     uint32_t agent, attempt; /* together the token */
-    uint64_t number;         /* the proposal; of a raise what it is raised to */
+    uint64_t number;         /* the proposal; for a raise the new number */
     uint32_t ttl_ms;
 };
 
-/* What an acquire or a raise says. */
+/* Replies of an acquire or a raise. */
 enum script_says { SAYS_NO, SAYS_GUARDED, SAYS_HELD, SAYS_YES };
 
 /* The last argument of an acquire, as the agent sends it (asking_vote()). */
 void script_vote(const struct guard *guard, uint8_t master, uint64_t number,
                  char ret_vote[ASKING_VOTE_BYTES]);
-/* SAYS_YES: `*ret_number` is what the master stores. */
+/* SAYS_YES: `*ret_number` is the number that the master stores. */
 enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
                                 const struct script_lock *lock, const char *vote,
                                 uint64_t *ret_number);
@@ -54,7 +54,7 @@ uint64_t marker_number(struct keyspace *keys, const char *name);
 /* The vote that is stored; false, and "", if there is none. */
 bool stored_vote(struct keyspace *keys, char ret_vote[GUARD_VOTE_BYTES]);
 
-/* What can be done to a master's marker and vote by hand, or by a server that lost something. */
+/* Changes of a master's marker and vote by hand, or by a server that lost data. */
 void marker_set(struct keyspace *keys, const char *name, const char *value);
 void vote_delete(struct keyspace *keys);
 

@@ -29,7 +29,7 @@ void world_say(const struct world *world, const char *format, ...)
     va_end(args);
 }
 
-/* ---- what is planned ---- */
+/* ---- planned events ---- */
 
 static bool is_before(const struct happening *a, const struct happening *b)
 {
@@ -95,7 +95,7 @@ void world_send(struct world *world, uint8_t a, uint8_t m, struct happening requ
     snprintf(request.fresh_epoch, sizeof(request.fresh_epoch), "%016" PRIx64,
              prng_next(&world->prng));
     world_plan(world, link->last_request_us, request);
-    /* What a dead connection had in flight may run much later. */
+    /* A request in flight on a dead connection may run much later. */
     if (prng_percent(&world->prng, 2)) {
         request.late = true;
         request.connection = 0;
@@ -135,7 +135,7 @@ static void end_connection(struct world *world, uint8_t a, uint8_t m)
 {
     struct link *link = &world->agents[a].links[m];
     link->open = link->ready = link->was_ready = false;
-    link->connection++; /* what it had in flight finds another number */
+    link->connection++; /* Requests in flight then have another number. */
     link->last_request_us = link->last_reply_us = 0;
 }
 
@@ -157,7 +157,7 @@ static void on_drop(struct world *world, const struct happening *h)
 {
     struct sim_agent *agent = &world->agents[h->agent];
     struct link *link = &agent->links[h->master];
-    bool by_master = h->server != 0; /* and not the network's doing */
+    bool by_master = h->server != 0; /* the master ended the connection, not the network */
     if (!agent->alive || !link->open || (by_master && link->server != h->server))
         return;
     world_say(world, "agent %u loses master %u", h->agent, h->master);
@@ -305,7 +305,7 @@ static void on_request(struct world *world, struct happening h)
     world_plan(world, back->last_reply_us, h);
 }
 
-/* So many others remember that nobody needs to guess. */
+/* Returns true if so many others remember that no agent needs to guess. */
 static bool has_witnesses(struct world *world, uint8_t m)
 {
     unsigned others = 0;
@@ -343,7 +343,8 @@ static void on_forget(struct world *world, const struct happening *h)
                        .kind = HAPPEN_DROP, .agent = a, .master = h->master, .server = server});
 }
 
-/* What is written into a marker by hand. The numbers of the first last until it is flushed. */
+/* Writes a wrong value into a marker by hand. The first kinds of numbers last until the marker is
+ * flushed. */
 static void on_spoil(struct world *world, uint8_t m)
 {
     static const char *const what[][2] = {
@@ -379,7 +380,7 @@ static void on_full(struct world *world, uint8_t m)
 
 static void happen_to_agent(struct world *world, const struct happening *h)
 {
-    /* of those that belong to an agent's life */
+    /* events that belong to an agent's life */
     bool lives = world->agents[h->agent].alive && world->agents[h->agent].life == h->connection;
     switch (h->kind) {
     case HAPPEN_TICK:
