@@ -1,11 +1,11 @@
-/* What callers can count on in a schedule in which nothing has failed, or one connection once: a
- * quorum does not need that one. Nothing takes time there, so the orders and delays that the rules
- * leave to chance and to slow networks do not show.
+/* Promises to callers in a schedule without a fault, or with one fault of one connection: a quorum
+ * does not need that one. Nothing takes time there, so the orders and delays that the rules leave
+ * to chance and to slow networks do not show.
  *
  *   C11  With `order: fair` no request is granted a key while an earlier one waits for it. A reader
- *        passes readers, and a writer that stands behind readers of its own agent (R18).
- *   C6   A key that nobody has is not left alone while a request waits for it: its release was
- *        published, the one that was told tries at once (R9, R18, R20, R22).
+ *        passes readers, and a writer that is behind readers of its own agent (R18).
+ *   C6   A free key is not left alone while a request waits for it. Its release was published, and
+ *        the agent that received the message tries at once (R9, R18, R20, R22).
  *
  * Both look at callers and at the masters' keys, never at tickets, messages or cores. */
 #include "explore.h"

@@ -3,9 +3,9 @@
 
 Each mutant of tests/sim, tests/sim/guard and script_mutants.txt is given to every script: first
 without a fault, then also in `each` order of delivery, then with one fault. The first violation is
-written to caught.txt: of the property that the simulator names where that comes first in any script
-of the bound, else of another one. SECONDS of the processor's time are the limit of each script with
-one fault (20); BOUNDS and SCRIPTS narrow it.
+written to caught.txt. It is a violation of the property that the simulator names if that comes
+first in any script of the bound, otherwise of another one. SECONDS of the processor's time are the
+limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it.
 The mutants are built by `ninja -C BUILD_DIR explore_mutants`.
 """
 import os

@@ -1,9 +1,9 @@
-/* The simulator's masters, with a memory: what a script does to a master's keys is found out once
- * and known from then on, so that in a small world scripts hardly ever run. A master's keys are one
+/* The simulator's masters, with a memory. The effect of a script on a master's keys is computed
+ * once and known from then on, so that in a small world scripts hardly ever run. A master's keys are one
  * of the states that were seen, and are never changed: a call makes another one of them the
  * master's.
  *
- *   (keys, clock, command, who listens) --> (keys, reply, what was published) */
+ *   (keys, clock, command, subscribers) --> (keys, reply, published messages) */
 #include "explore.h"
 
 #include "tests/keyspace/keyspace.h"

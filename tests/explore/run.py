@@ -2,8 +2,8 @@
 """The gate of the explorer: tests/explore/run.py BUILD_DIR [--short] [--write PAGE] [SCRIPT...].
 
 Searches every script, or these, as far as its bounds say, in one order of delivery and in every
-order that matters, two at a time. --short: without what takes long, for CI. --write: puts the rows
-into the table of the page. A search that does not come to its end fails. The last line is
+order that matters, two at a time. --short: without the long searches, for CI. --write: puts the
+rows into the table of the page. A search that does not come to its end fails. The last line is
 `N passed, N failed`.
 """
 import argparse
@@ -19,7 +19,7 @@ SECONDS_MAX = "400"
 
 
 def jobs(explore, short):
-    """(program, script, what it is about, options) of each search."""
+    """(program, script, subject, options) of each search."""
     listed = subprocess.run([explore, "--list"], stdout=subprocess.PIPE, text=True, check=True)
     for line in listed.stdout.splitlines():
         name, what, bound, slow, orders = (column.strip() for column in line.split("|"))

@@ -30,9 +30,8 @@ struct entry {
     uint32_t hash;
     enum value_type type;
     struct string name, value;
-    struct field
-        /* fields of a hash, in the order in which they were added; of a sorted set, in its order */
-        *fields;
+    /* Fields of a hash, in the order in which they were added, or of a sorted set, in its order. */
+    struct field *fields;
     uint32_t field_count, field_room;
     uint32_t elements;  /* length of a list; its elements are not kept */
     int64_t expires_ms; /* -1: never */

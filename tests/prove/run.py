@@ -5,7 +5,7 @@ the sources, must raise one.
 
 run.py [--only PART] [--drivers]
 
-Where there is no frama-c, it says so and is skipped. The last line is `N passed, N failed`.
+Without frama-c, it reports that and is skipped. The last line is `N passed, N failed`.
 """
 import argparse
 import concurrent.futures

@@ -1,5 +1,5 @@
 /* Clocks that do not keep the assumptions (A1, A3): agents that are paused together with their
- * clocks, masters' clocks that step; and what of the promise is left then.
+ * clocks, and masters' clocks that step. The checks here are for the rest of the promise.
  *
  *   the clock steps, or the agent goes on        noticed
  *        |------ A1, A3: two holders ---------------|------ C1 holds again --------->
@@ -7,12 +7,12 @@
  *              many masters have told their clocks in time that the hold's validity shows it
  *
  * Such an event concerns the holds whose attempt was sent before it. For each of them it opens the
- * time in which it need not be noticed yet. From then on a window is what its agent reports, and
- * two of them at once are a violation as ever.
+ * time in which it need not be noticed yet. From then on the agent's report gives the window, and
+ * two windows at once are a violation as ever.
  *
  * Of the c masters that have a hold, with N masters and quorum Q, the (N - Q + 1)-th smallest sum
- * of what they gained comes off its validity (R14). As long as that sum is smaller by what the
- * agent could notice than by what happened, the hold is excused. If all masters gain the same, that
+ * of their gains comes off its validity (R14). The agent may have noticed less of the gains than
+ * happened. As long as its sum is smaller, the hold is excused. If all masters gain the same, that
  * is until c - (N - Q) of them have told their clocks. */
 #include "world.h"
 

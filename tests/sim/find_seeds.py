@@ -2,11 +2,11 @@
 """Finds the killing seeds of the simulator's mutants and broken assumptions again:
 tests/sim/find_seeds.py BUILD_DIR [NAME...].
 
-To be run when what a seed means has changed (a draw of tests/sim, a timing of the core) or a
+To be run when the schedule of a seed has changed (a draw of tests/sim, a timing of the core) or a
 mutant was added with `?` for its columns. Each is searched from seed 1 on for SEEDS violations
-of the property that is to catch it (`?`: of whatever comes first), and the last two columns of
-mutants.txt, script_mutants.txt and assumptions.txt are written anew. Exits with 1 when one was
-not caught in RUNS schedules.
+of the property that is to catch it (`?`: of the first property that is violated), and the last
+two columns of mutants.txt, script_mutants.txt and assumptions.txt are written anew. Exits with 1
+when one was not caught in RUNS schedules.
 """
 import concurrent.futures
 import os

@@ -3,9 +3,9 @@
 
 Without --seed: every mutant on its killing seeds, the assumptions broken and kept, the fixed
 seeds, and --runs new seeds of the core, with the share of each theme (THEMES), from a random start
-that it prints; then new seeds of the guard. --short: new seeds alone, for CI, where `make test` has
-run the rest; they begin at the hash of the committed tree, so that each tree has its own, and the
-same tree the same. The last line is `N passed, N failed`.
+that it prints; then new seeds of the guard. --short: new seeds alone, for CI, because `make test`
+has run the rest. They begin at the hash of the committed tree, so that each tree has its own, and
+the same tree has the same. The last line is `N passed, N failed`.
 With --seed: replays that one seed and prints its timeline.
 """
 import argparse
@@ -16,8 +16,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-# Of the core's new seeds: what a theme is, its options, and which share of them it has. The rest is
-# of no theme.
+# Themes of the core's new seeds: name, options, and share of the seeds. The other seeds have no
+# theme.
 THEMES = (
     ("themes that the seed draws", ["--mixed"], 3 / 20),
     ("keys of several kinds", ["--kinds"], 1 / 20),
@@ -41,7 +41,7 @@ CLOSING = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 
 
 def run(*args):
-    """Runs it, passes on what it prints, and returns its closing counts."""
+    """Runs the program, passes on its output, and returns its closing counts."""
     text = ""
     with subprocess.Popen([str(arg) for arg in args], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:

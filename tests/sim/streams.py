@@ -2,7 +2,7 @@
 """Each purpose of the simulator has a stream of chance of its own: streams.py SIM.
 
 A draw more from a stream that agents do not see must leave the timeline of every seed as it is. So
-a new draw for one purpose does not move what the seeds of others show, and killing seeds stay.
+a new draw for one purpose does not move the schedules of the others, and killing seeds stay.
 """
 import subprocess
 import sys

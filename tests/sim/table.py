@@ -16,7 +16,7 @@ def rows(name):
 
 
 def explored():
-    """What the explorer needs to catch a broken rule, by the rule's name."""
+    """Script, faults and property with which the explorer catches a broken rule, by its name."""
     for name, how in rows("../explore/caught.txt"):
         script, faults, prop = how.split()
         yield name, f"{script}, {faults}: {prop}"

@@ -1,14 +1,13 @@
-/* How soon a release wakes those who wait for the key elsewhere, and whom first (R9).
+/* How soon a release wakes the waiters at other agents, and which one it wakes first (R9).
  *
- * In a healed world, where a waiter's agent is subscribed on a quorum of masters, the message of a
- * release is what lets it try; the next grant of the key then comes within three round trips and
- * the spread of those who are woken, unless the vote is split and a back-off lies between. That is
- * seldom: the share of late grants is bounded, loosely in each run (C6) and closely over many
- * (main.c).
+ * In a healed world a waiter's agent is subscribed on a quorum of masters. The message of a release
+ * then lets it try. The next grant of the key comes within three round trips and the spread of the
+ * woken waiters, unless the vote is split and a back-off follows. That is seldom. So the share of
+ * late grants is bounded, loosely in each run (C6) and closely over many (main.c).
  *
- * Where many wait at each agent, whoever has had its turn is passed over by none that had one
- * since. That is left to delays as well, so the share of turns by which one is passed over is
- * bounded in the same way (C11). */
+ * If many callers wait at each agent, an agent that has had its turn is passed over by no agent that
+ * has had one since. Delays can break this order too. So the share of turns by which an agent is
+ * passed over is bounded in the same way (C11). */
 #include "world.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
  *      ^                    |    unchanged core              (delay, order,  (the shipped scripts,
  *      +------answers-------+    (core_step, one  <--replies- cuts, resets)   own clocks, pauses)
  *                           |    timer)
- *                           +--> checker: windows, fencing numbers, answers; told by nobody but
- *                                the seams
+ *                           +--> checker: windows, fencing numbers, answers; told by the seams
+ *                                alone
  *
  * Phases: chaos (0..chaos_us, faults strike) -> healed (nothing fails; holders release, waiters
  * probe) -> end. One real time exists, `now`; every agent and master has a clock of its own over

@@ -30,8 +30,8 @@ enum fault {
     MAY_RESTART = 32, /* with their data */
     MAY_REFUSE = 64,  /* to write */
     MAY_COPY = 128,   /* are filled with the data of another one */
-    MAY_DELAY =
-        256, /* Requests in flight on an ending connection run later. It is not lost by itself. */
+    /* Requests in flight on an ending connection run later. No connection is lost by itself. */
+    MAY_DELAY = 256,
 };
 struct script {
     const char *name, *what;

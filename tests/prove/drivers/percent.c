@@ -1,6 +1,6 @@
-/* Percent-decoding and -encoding. Short texts end at the end of their memory, and so do results. Not
- * one byte behind either is touched. Long ones are up to LONG bytes, into
- * memory of up to LONG bytes.
+/* Percent-decoding and -encoding. Short texts end at the end of their memory, and so do results.
+ * Not one byte behind either is touched. Long ones are up to LONG bytes, into memory of up to LONG
+ * bytes.
  *
  * sources: api/params.c
  * options: -eva-precision 2 -eva-split-limit 100 */

@@ -1,9 +1,9 @@
 /* The guard under a virtual clock: sim_guard [--fresh | --in-turn | --forgetful | --copies |
  * --leases] [--break FILE FROM TO | --break A6 | --keep A6] [--runs N] [--from SEED]
  * [--caught-by PROPERTY | --expect-violation] [SEED].
- * One SEED alone prints its timeline. Exits with 0 if no property was broken, and, with more than
- * LEAST_RUNS runs, what the theme is about has happened; or, with --caught-by, if that one was
- * broken. */
+ * One SEED alone prints its timeline. Exits with 0 if no property was broken. With more than
+ * LEAST_RUNS runs, the theme's own events must also have happened. With --caught-by, exits with 0
+ * if that property was broken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
