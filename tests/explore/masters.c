@@ -1,6 +1,6 @@
 /* The simulator's masters, with a memory. The effect of a script on a master's keys is computed
- * once and known from then on, so that in a small world scripts hardly ever run. A master's keys are one
- * of the states that were seen, and are never changed: a call makes another one of them the
+ * once and known from then on. So scripts hardly ever run in a small world. A master's keys are one
+ * of the states that were seen, and are never changed. A call makes another one of them the
  * master's.
  *
  *   (keys, clock, command, subscribers) --> (keys, reply, published messages) */

@@ -5,9 +5,9 @@
  * woken waiters, unless the vote is split and a back-off follows. That is seldom. So the share of
  * late grants is bounded, loosely in each run (C6) and closely over many (main.c).
  *
- * If many callers wait at each agent, an agent that has had its turn is passed over by no agent that
- * has had one since. Delays can break this order too. So the share of turns by which an agent is
- * passed over is bounded in the same way (C11). */
+ * If many callers wait at each agent, an agent that has had its turn is passed over by no agent
+ * that has had one since. Delays can break this order too. So the share of turns by which an agent
+ * is passed over is bounded in the same way (C11). */
 #include "world.h"
 
 #include <string.h>
