@@ -114,8 +114,9 @@ static void check_settled(void)
     checker_settled(&world);
 }
 
-/* All keys are free, and nothing takes time. The second agent learns of the first one's release
- * (R9). If the order is fair, a ticket of a dead agent may be in the way. */
+/* Returns how long a caller waits at the most. All keys are free, and nothing takes time. The
+ * second agent learns of the first one's release (R9). If the order is fair, a ticket of a dead
+ * agent may be in the way. */
 static int64_t longest_us(void)
 {
     const struct options *o = &world.options;

@@ -188,10 +188,10 @@ struct script {
     bool is_new_group;   /* no master has a marker */
     bool one_is_guarded; /* the first master has just forgotten everything */
     int64_t rate_ppm;    /* the first agent's clock is so much slower, the others' faster */
-    /* For tests/fuzz alone. masters: 0 means three, or one with a replica. All masters must grant.
-     * There are no fencing numbers. Tables are small. Few rounds may be in flight (R16). Agents
-     * renew unless a POST says otherwise. A connection's end is reported before the result of the
-     * commands that were in flight. */
+    /* For tests/fuzz alone. masters: 0 means three, or one with a replica. needs_all_masters: all
+     * of them must grant. has_few_rounds: few rounds may be in flight (R16). agents_renew: agents
+     * renew unless a POST says otherwise. tells_end_first: a connection's end is reported before
+     * the result of the commands that were in flight. */
     uint8_t masters;
     bool needs_all_masters, has_no_numbers, has_small_tables, has_few_rounds, agents_renew,
         tells_end_first;
@@ -309,7 +309,7 @@ const struct move *people_next_move(uint8_t caller);
 bool people_is_done(uint8_t caller);
 /* What becomes of the agent that has granted this. */
 enum death people_death(const struct request *request);
-/* Whom its next move is made at. */
+/* Returns the agent of the caller's next move. */
 uint8_t people_agent(uint8_t caller);
 void people_move(uint8_t caller);
 /* Sends a DELETE without a caller, for a hold that no caller uses. */
@@ -336,13 +336,13 @@ const void *state_intern(const void *bytes, size_t size);
 void state_forget_all(void);
 /* Saves everything but the cores. state_restore() of the returned number restores it. */
 size_t state_save(void);
-/* Includes this core in the saved state from now on. */
+/* Saves this core as well. Call it before the core changes. */
 void state_touch(uint8_t agent);
-/* It may be built anew. */
+/* Like state_touch(), also for a core that is built anew. */
 void state_touch_whole(uint8_t agent);
 void state_restore(size_t saved);
 uint64_t state_hash(void);
-/* The same, of which nothing is remembered. */
+/* Like state_hash(), but hashes each core again. */
 uint64_t state_hash_anew(void);
 /* Nothing is saved any more, and no hash is known. */
 void state_reset(void);
@@ -386,8 +386,8 @@ struct choice {
 enum orders { ORDERS_ONE, ORDERS_REDUCED, ORDERS_ALL };
 /* Lists all choices that can happen now, free ones first. `orders` decides which deliveries are
  * listed: the first one, those that do not commute with all others (reduction.c), or each. Returns
- * how many. `*ret_over`: no event is to come, because all callers have made their moves and no lock
- * is held and no message is in flight or late; or time has come to the horizon. */
+ * how many. Sets `*ret_over` if time has come to the horizon, or if no event is to come. In that
+ * case all callers have made their moves, no lock is held, and no message is in flight or late. */
 unsigned choices_list(struct choice list[CHOICES_MAX], unsigned faults_left, enum orders orders,
                       bool *ret_over);
 bool choice_is_fault(const struct choice *choice);

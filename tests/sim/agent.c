@@ -292,7 +292,7 @@ static void answer(struct world *w, uint8_t index, const struct effect_answer *a
     }
 }
 
-/* Keeps the entries of the agent's journal, which outlives a crash. */
+/* Writes one entry of the agent's journal, which outlives a crash. */
 static void journal(struct world *w, uint8_t index, const struct effect_hold *hold)
 {
     struct journalled *cell = &w->agents[index].journal[hold->slot % SIM_JOURNAL];

@@ -97,8 +97,9 @@ static void check_turn(struct world *w, uint8_t agent, const struct request *req
     }
 }
 
-/* R6: Returns true if the bounded table may have dropped a debt. That happens if the table is
- * small, or if many callers meet a master that is away. The ended debts make room for new ones. */
+/* R6: Returns true if the agent's bounded table may have dropped ended entries to make room. That
+ * happens if the table is small. It also happens if many callers meet a master that is away, so
+ * that its debts fill the table. */
 bool answers_may_be_forgotten(const struct world *w, uint8_t agent)
 {
     const struct agent *at = &w->agents[agent];
@@ -389,7 +390,7 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
         check_adopted(w, agent, request->hold, answer);
     if (request->hold->agent != agent)
         request->hold->count = 1; /* R11: it knows of one holder, whose release ends all shares */
-    /* This is also an agent that has adopted back a hold it had not missed yet. */
+    /* The agent may also have adopted back a hold that it had not missed yet. */
     request->hold->agent = agent;
     request->hold->incarnation = w->agents[agent].incarnation;
     hold_report(w, agent, &answer->hold);

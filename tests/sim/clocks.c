@@ -1,5 +1,6 @@
 /* Clocks that do not keep the assumptions (A1, A3): agents that are paused together with their
- * clocks, and masters' clocks that step. The checks here are for the rest of the promise.
+ * clocks, and masters' clocks that step. This file defines the part of the promise that is left
+ * then.
  *
  *   the clock steps, or the agent goes on        noticed
  *        |------ A1, A3: two holders ---------------|------ C1 holds again --------->

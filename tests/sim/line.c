@@ -93,7 +93,8 @@ static void check_order(struct world *w, uint8_t index, const struct event *even
     }
 }
 
-/* Counts decisions that took less than a quarter of the allowed time while a round waited. */
+/* C13: Checks that the limit grows after enough quick decisions. A quick one took less than a
+ * quarter of the allowed time while another round waited. */
 static void check_growth(struct world *w, uint8_t index, uint8_t group,
                          const struct core_rounds *rounds)
 {

@@ -71,26 +71,26 @@ static const struct minimum exercised_crowded[] = {
     {"requests that full tables turned away", offsetof(struct figures, crowded), 500},
 };
 
-/* One master gets numbers that no agent granted. */
+/* Minima if one master gets numbers that no agent granted. */
 static const struct minimum exercised_wild[] = {
     {"votes that a wild number withheld", offsetof(struct figures, spoiled), 1000},
 };
 
-/* Masters are away in turn, and there is no other fault. */
+/* Minima if masters are away in turn, and there is no other fault. */
 static const struct minimum exercised_in_turn[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"renewals", offsetof(struct figures, renewals), 20000},
     {"repaired keys", offsetof(struct figures, repairs), 2000},
 };
 
-/* Few rounds may be in flight (R16). */
+/* Minima if few rounds may be in flight (R16). */
 static const struct minimum exercised_few_rounds[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"rounds that waited for a place", offsetof(struct figures, lined_up), 20000},
     {"requests that waited for a place in vain", offsetof(struct figures, overloaded), 5},
 };
 
-/* Keys have several slots (R20). */
+/* Minima if keys have several slots (R20). */
 static const struct minimum exercised_semaphores[] = {
     {"grants", offsetof(struct figures, grants), 10000},
     {"keys handed over", offsetof(struct figures, handovers), 5000},
@@ -99,7 +99,7 @@ static const struct minimum exercised_semaphores[] = {
     {"adopted holds", offsetof(struct figures, adoptions), 5},
 };
 
-/* A single master has replicas (R21). */
+/* Minima if a single master has replicas (R21). */
 static const struct minimum exercised_replicas[] = {
     {"grants", offsetof(struct figures, grants), 2000},
     {"renewals", offsetof(struct figures, renewals), 1000},
@@ -110,7 +110,7 @@ static const struct minimum exercised_replicas[] = {
     {"repaired keys", offsetof(struct figures, repairs), 100},
 };
 
-/* Clocks do not keep the assumptions (A1, A3). */
+/* Minima if clocks do not keep the assumptions (A1, A3). */
 static const struct minimum exercised_clocks[] = {
     {"grants", offsetof(struct figures, grants), 10000},
     {"renewals", offsetof(struct figures, renewals), 10000},
@@ -122,7 +122,7 @@ static const struct minimum exercised_clocks[] = {
     {"repaired keys", offsetof(struct figures, repairs), 200},
 };
 
-/* Fencing numbers are kept for a short time. */
+/* Minima if fencing numbers are kept for a short time. */
 static const struct minimum exercised_aging[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"renewals", offsetof(struct figures, renewals), 5000},
@@ -130,7 +130,7 @@ static const struct minimum exercised_aging[] = {
     {"grants of keys whose number was forgotten", offsetof(struct figures, aged), 500},
 };
 
-/* Seeds draw their themes. */
+/* Minima if seeds draw their themes. */
 static const struct minimum exercised_mixed[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"losses", offsetof(struct figures, losses), 300},
@@ -145,7 +145,7 @@ static const struct minimum exercised_mixed[] = {
     {"grants of the Java service", offsetof(struct figures, java_grants), 20},
 };
 
-/* Keys are shared with a Java service (R22). */
+/* Minima if keys are shared with a Java service (R22). */
 static const struct minimum exercised_redisson[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"grants of the Java service", offsetof(struct figures, java_grants), 500},
@@ -155,7 +155,7 @@ static const struct minimum exercised_redisson[] = {
     {"adoptions", offsetof(struct figures, adoptions), 20},
 };
 
-/* Keys are read and written (R17). */
+/* Minima if keys are read and written (R17). */
 static const struct minimum exercised_rw[] = {
     {"grants", offsetof(struct figures, grants), 5000},
     {"of them reads", offsetof(struct figures, reads_granted), 2000},

@@ -34,7 +34,7 @@ void master_name_places(const struct options *options)
             struct name *name = &names[kind][i];
             unsigned place = i % SIM_KEYS;
             bool is_slot = options_kind(options, (uint8_t)place).permits > 1 ||
-                           /* a place without a holder */
+                           /* a place that no key uses */
                            (options->permits > 1 && place >= options->keys);
             char slot[24] = "";
             if (is_slot)

@@ -199,8 +199,8 @@ void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct k
 
 /* ---- by the time of coming ------------------------------------------------------------------- */
 
-/* R18: Returns true if it may be passed. A reader passes readers. It passes a writer that its agent
- * has not shown yet because other waiters were before it there. */
+/* R18: Returns true if the other caller may be passed. A reader passes readers. It passes a writer
+ * that its agent has not shown yet because other waiters were before it there. */
 static bool may_be_passed(const struct world *w, const struct caller *other, int64_t slack_us)
 {
     const struct agent *agent = &w->agents[other->agent];

@@ -30,7 +30,7 @@ enum fault {
     MAY_RESTART = 32, /* with their data */
     MAY_REFUSE = 64,  /* to write */
     MAY_COPY = 128,   /* are filled with the data of another one */
-    /* Requests in flight on an ending connection run later. No connection is lost by itself. */
+    /* Requests in flight on an ending connection run later. No other connection is lost. */
     MAY_DELAY = 256,
 };
 struct script {

@@ -749,7 +749,7 @@ Test(guard, two_masters_with_one_epoch_never_vote_both)
     cr_assert_eq(field(1, "told"), (uint64_t)GUARD_TOLD);
 }
 
-/* It received both late. Both are due now. */
+/* The agent read both masters and was late. It asks both at once now. */
 Test(guard, the_first_of_two_copies_goes_on_also_if_both_are_asked_at_once)
 {
     open_old_group(3, true);
