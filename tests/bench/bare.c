@@ -1,5 +1,5 @@
 /* The yardstick: the least that Redlock can do on the same masters, SET NX PX and a
- * compare-and-delete, decided at the same quorum, with as many callers under way, but straight from
+ * compare-and-delete, decided at the same quorum, with as many callers at work, but straight from
  * hiredis, without HTTP, fencing, deadlines, renewal or anything else that makes it a service. */
 #include "tests/bench/masters.h"
 #include "tests/bench/measure.h"

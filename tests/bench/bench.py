@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The benchmark: bench.py [BUILD FOLDER]. README.md beside it says what is measured.
+"""The benchmark: bench.py [BUILD FOLDER]. README.md beside it describes the measurements.
 
 Rounds over all rows, interleaved; medians over the rounds, ratios within each. A row in which
 nothing happened is named, and the exit code is 1.
@@ -29,7 +29,7 @@ LIVEZ_PACE_MS = 5  # beside a load; at rest it asks more rarely, to be no load i
 REST_PACE_MS = 20
 REDIS_PY_CALLERS_MAX = 64  # its threads share one lock of Python's
 
-READ_PERCENT = 95  # of what the callers of a read-mostly key want
+READ_PERCENT = 95  # share of reads among the requests of a read-mostly key, in percent
 
 SECTIONS = ("pairs", "faults", "held", "leased", "idle", "contention")
 SECTIONS += ("kinds", "readers", "start", "tls")
@@ -65,7 +65,7 @@ class Knobs:
 
 
 class Peers:
-    """Other people's clients, where they are wanted and to be had."""
+    """Third-party clients, if they are wanted and available."""
 
     def __init__(self, build, wanted):
         self.skipped, self.words = {}, {}
@@ -117,17 +117,17 @@ class Bench:
         self.round = self.runs = 0
 
     def seconds(self, callers):
-        """A window must be longer than a pair takes where so many callers wait for each other."""
+        """A window must be longer than a pair takes if this many callers wait for each other."""
         return self.knobs.seconds * max(1, callers / 1000)
 
     def prefix(self):
-        """A new one for each run, so that none sees what another one has left."""
+        """A new key for each run, so that no run sees leftovers of another one."""
         self.runs += 1
         return f"run{self.runs}-"
 
     @contextlib.contextmanager
     def row(self, section, row, who):
-        """One measurement: what it puts into the dictionary is kept, with the foreign load."""
+        """One measurement: keeps all that is put into the dictionary, and the foreign load."""
         words = {}
         own_s, busy_s = self.stage.own_busy_s(), stage.machine_busy_s()
         began = time.monotonic()
@@ -144,7 +144,7 @@ class Bench:
         self.records.append({**about, **words, "foreign": max(0.0, foreign)})
 
     def load(self, agent, callers, seconds, *more):
-        """Pairs through HTTP, of the agent or what stands in its place."""
+        """Pairs through HTTP, of the agent or of another server in its place."""
         return self.stage.run(
             *("load", "--port", agent.port, "--callers", callers, "--seconds", seconds),
             *("--prefix", self.prefix(), "--watch", f"agent:{agent.pid}"),
@@ -187,7 +187,7 @@ class Bench:
             yield "redis-py", lambda: self.client(self.peers.redis_py, callers, masters[:1])
 
     def pairs(self):
-        """Who is first changes from round to round: a machine that gets slower favours nobody."""
+        """The first one changes from round to round, so a machine that gets slower favours none."""
         agent = self.main
         for callers in self.knobs.callers:
             all_of_them = list(self.contestants(agent, callers))
@@ -224,7 +224,9 @@ class Bench:
         )
 
     def at_rest(self, agent):
-        """What the agent and each master use of a core, and how soon `/livez` is answered."""
+        """Measures the share of a core that the agent and each master use, and how soon `/livez` is
+        answered.
+        """
         names = {"agent": agent.pid} | {f"m{i}": m.pid for i, m in enumerate(self.stage.masters)}
         watches = [word for name in names for word in ("--watch", f"{name}:{names[name]}")]
         said = self.livez(agent, self.knobs.rest_seconds, REST_PACE_MS, *watches)
@@ -284,7 +286,7 @@ class Bench:
                 self.stage.end(hold)
             self.stage.end(agent)
 
-    # ---- locks that nobody renews ----
+    # ---- locks that are never renewed ----
 
     def leased(self):
         agent, count = self.stage.ready_agent(LARGE), max(self.knobs.held)
@@ -337,7 +339,7 @@ class Bench:
             self.stage.end(park)
 
     def waiters(self, agent, park, count):
-        """Each waits for a key of its own that nobody ever releases."""
+        """Each waits for a key of its own that is never released."""
         for master in self.stage.masters:
             lines = "".join(f"SET lock:parked-{i} somebody PX 600000\r\n" for i in range(count))
             command = ["redis-cli", "-p", str(master.port), "--pipe"]
@@ -415,7 +417,7 @@ class Bench:
                     words.update(self.compete(*terms, "contend", *arguments))
                     words["grants_per_permit_s"] = words["grants_per_s"] / stage.PERMITS
 
-    # ---- what a read costs a master beside others ----
+    # ---- the cost of a read for a master beside others ----
 
     def readers(self):
         master = self.stage.masters[0]
@@ -470,8 +472,8 @@ class Bench:
 
 
 def still_held(agent, count):
-    """None may have been lost on the way: what renews fewer locks costs less. The agent's page of
-    metrics may be a moment old."""
+    """None may have been lost on the way: an agent that renews fewer locks costs less. The agent's
+    page of metrics may be a moment old."""
     what = f"the agent has all of the {count} locks that it granted"
     wait_for(what, lambda: agent.metric("lockagent_locks_held") >= count, 3)
 

@@ -1,5 +1,5 @@
 /* Callers that want one key, each at one of the agents: POST with a wait, hold, DELETE, over and
- * over. Some of them to read, or so many at once, where the agents' policy is of such a kind. */
+ * over. Some of them read, or several hold at once, if the agents' policy is of such a kind. */
 #include "tests/bench/contest.h"
 #include "tests/bench/http.h"
 
@@ -57,7 +57,7 @@ static void release(struct caller *caller)
     http_send(&caller->http, request, (size_t)length);
 }
 
-/* What was refused is counted and asked for again. */
+/* A refused request is counted and sent again. */
 static void take_answer(struct caller *caller, const struct answer *answer, int64_t now)
 {
     if (caller->state == WAITING && answer->status == 201) {

@@ -32,7 +32,7 @@ void contest_wants(struct contest *contest, int caller, int64_t now)
     contest->reads[caller] = contest->read_share > 0 && drand48() < contest->read_share;
 }
 
-/* What a grant says about the hand-over before it. */
+/* Counts this grant, and the time since the release before it. */
 static void count_hand_over(struct contest *contest, int caller, int place, int64_t now)
 {
     contest->grants++;
@@ -88,8 +88,8 @@ int contest_released(struct contest *contest, int64_t now)
     return caller;
 }
 
-/* Who never got the key counts too: a histogram of grants alone would flatter a client that starves
- * its callers. */
+/* Callers that never got the key count too: a histogram of grants alone would flatter a client that
+ * starves its callers. */
 static void count_unserved(struct contest *contest, int64_t now)
 {
     for (int i = 0; i < contest->window.callers; i++)

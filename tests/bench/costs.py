@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What each thing that an agent asks costs one of its masters: costs.py [BUILD FOLDER].
+"""The cost of each operation of an agent for one of its masters: costs.py [BUILD FOLDER].
 
 Five real masters and one agent; the callers ask one thing after the other on a few connections, so
-that most calls have few locks: what a small load costs for each, and a large one costs less. CPU is
-that of a master's process, the mean of the five; bytes are of used_memory, and of MEMORY USAGE.
-Beside each figure stands the one by which `lockagent capacity` reckons, of agent/capacity/costs.h.
+that most calls have few locks. This is the cost of each under a small load; a large load costs
+less. CPU is that of a master's process, the mean of the five; bytes are of used_memory, and of
+MEMORY USAGE. Beside each figure is the one by which `lockagent capacity` reckons, of
+agent/capacity/costs.h.
 """
 import argparse
 import http.client
@@ -69,7 +70,7 @@ class Costs:
         self.stage, self.found, self.upkeep_us = stage, {}, 0.0
 
     def measure(self, name, count, step):
-        """us of a master for each of `count`, without what it costs at rest."""
+        """us of a master for each of `count`, without its cost at rest."""
         before, began = masters_cpu_us(self.stage), time.monotonic()
         result = step()
         lasted = time.monotonic() - began

@@ -13,8 +13,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* What is refused is asked for again, as often as there are locks, and so often more: what the
- * masters were too slow for is not the end of it. */
+/* A refused lock is asked for again, as often as there are locks, and REFUSED_MORE times more: a
+ * failure of slow masters is not the end of it. */
 enum { HELD_MAX = 1000000, REFUSED_MORE = 100, SILENCE_MS = 30000 };
 enum { LOST = 410 }; /* the agent says so when it is to be released: then there is nothing to do */
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where the agent's cycles go under load: hotspots.py [BUILD FOLDER].
+"""Shows the functions that take the agent's cycles under load: hotspots.py [BUILD FOLDER].
 
 Prints perf's top libraries and symbols, and the system calls per pair. CALLERS (64), SECONDS_EACH
 (5), LINES (40), AGENT (another program).

@@ -1,5 +1,5 @@
 /* The HTTP client of the benchmark's callers: one keep-alive connection each, with at most one
- * request under way. */
+ * request in flight. */
 #ifndef LOCKAGENT_BENCH_HTTP_H
 #define LOCKAGENT_BENCH_HTTP_H
 
@@ -25,13 +25,13 @@ enum http_state { HTTP_MORE, HTTP_ANSWER, HTTP_BROKEN };
 
 /* Connects to 127.0.0.1 and has `epoll_fd` report `owner` when bytes arrive. */
 void http_open(struct http *http, int port, int epoll_fd, void *owner);
-/* What was under way on a connection that broke is lost. */
+/* Opens the connection anew. A request that was in flight on the broken one is lost. */
 void http_reopen(struct http *http, int epoll_fd, void *owner);
-/* A request is small and the connection has nothing else under way: it fits, or the connection is
- * broken, which the next read reports. */
+/* A request is small and the connection has nothing else in flight. So it fits, or the connection
+ * is broken, which the next read reports. */
 void http_send(struct http *http, const char *request, size_t length);
-/* Reads what has arrived; on HTTP_ANSWER sets `ret_answer`, and the connection can take the next
- * request unless the answer closes it. */
+/* Reads the bytes that have arrived; on HTTP_ANSWER sets `ret_answer`, and the connection can take
+ * the next request unless the answer closes it. */
 enum http_state http_read(struct http *http, struct answer *ret_answer);
 
 #endif

@@ -28,9 +28,9 @@ struct caller {
 static struct window window = {.callers = 1, .prefix = "bench-", .seconds = 2, .warmup_s = .3};
 static struct caller *callers[CALLERS_MAX];
 static int busy, port, epoll_fd;
-static bool only_http; /* two GET /livez in place of each pair: what HTTP alone costs */
-/* Each caller begins so often; 0: as soon as it has ended. What an answer that is late keeps from
- * beginning in time counts from when it should have begun. */
+static bool only_http; /* two GET /livez in place of each pair: the cost of HTTP alone */
+/* The interval at which each caller begins a pair; 0: as soon as the last one has ended. If a late
+ * answer keeps a pair from beginning in time, the pair counts from its due time. */
 static int64_t pace_ns;
 static uint64_t statuses[STATUS_MAX], broken, unanswered;
 

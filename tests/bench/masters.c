@@ -1,4 +1,4 @@
-/* Plain hiredis: formatted once, written once per master and turn of the loop. */
+/* Plain hiredis: formatted once, written once per master and iteration of the loop. */
 #include "tests/bench/masters.h"
 
 #include "tests/bench/measure.h"
@@ -11,7 +11,7 @@
 
 enum { RING = 1 << 18, BYTES_DRAWN = RANDOM_CHARS / 2 };
 
-/* Whose reply comes next on a connection. */
+/* The operation whose reply comes next on a connection. */
 struct pending {
     uint16_t caller;
     uint32_t operation;

@@ -11,8 +11,8 @@ enum { MASTERS_MAX = 15, SHA_CHARS = 40, RANDOM_CHARS = 40 };
 
 struct master;
 
-/* Told of each reply, with what was given to masters_send(). A reply to an operation that has been
- * decided meanwhile is the owner's to ignore. */
+/* Called for each reply, with the arguments of masters_send(). A reply to an operation that has
+ * been decided meanwhile is the owner's to ignore. */
 typedef void masters_reply_fn(uint16_t caller, uint32_t operation, const redisReply *reply,
                               int64_t now);
 
@@ -23,16 +23,17 @@ int master_count(void);
 void masters_connect(int epoll_fd, masters_reply_fn *on_reply);
 /* Loads a script into all masters. */
 void masters_load(const char *script, char ret_sha[SHA_CHARS + 1]);
-/* Hands the same bytes, which stay the caller's, to every master; they go out once per master and
- * turn of the loop, in masters_flush(). */
+/* Hands the same bytes, which stay the caller's, to every master. They go out once per master and
+ * iteration of the loop, in masters_flush(). */
 void masters_send(uint16_t caller, uint32_t operation, const char *bytes, size_t length);
-/* The same for what redisFormatCommand() made and returned `length` of, which it frees. */
+/* The same for a command of redisFormatCommand(), which had `length` as its result. Frees
+ * `bytes`. */
 void masters_send_formatted(uint16_t caller, uint32_t operation, char *bytes, int length);
 void masters_read(struct master *master);
-/* True when everything went out; else the loop comes back at once. */
+/* True when everything went out; otherwise the loop comes back at once. */
 bool masters_flush(void);
 
-/* Deletes KEYS[1] where it has the value ARGV[1], and returns how many keys that were. */
+/* Deletes KEYS[1] if it has the value ARGV[1], and returns how many keys that were. */
 extern const char compare_and_delete[];
 
 /* The random part of a token. */

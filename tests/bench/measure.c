@@ -68,7 +68,7 @@ double histogram_us(const struct histogram *histogram, double quantile)
     return 0;
 }
 
-/* Of all its threads, exact to nanoseconds; -1 when the process is gone. */
+/* Returns the CPU time of all its threads, exact to nanoseconds; -1 when the process is gone. */
 static int64_t cpu_us(pid_t pid)
 {
     clockid_t clock;
@@ -182,7 +182,7 @@ static void open_window(struct window *window)
     window->phase = PHASE_OPEN;
 }
 
-/* A process that was killed inside the window can not be read any more and counts as 0: it was
+/* A process that was killed inside the window cannot be read any more and counts as 0: it was
  * killed in its first instant. */
 static void close_window(struct window *window)
 {
@@ -193,7 +193,7 @@ static void close_window(struct window *window)
         window->watched[i].us =
             us < window->watched[i].us_before ? 0 : us - window->watched[i].us_before;
     }
-    /* where nothing has ended so far there is no result to wait for */
+    /* if nothing has ended so far there is no result to wait for */
     window->phase_ends_ns =
         window->closed_ns + (window->pair.count ? DRAIN_MS * INT64_C(1000000) : 0);
     window->phase = PHASE_DRAINING;

@@ -1,5 +1,5 @@
-/* What the clients of the benchmark share: the window in which they measure, a histogram of
- * latencies, the CPU time of other processes, faults to inject, and the one line in which they
+/* The shared parts of the clients of the benchmark: the window in which they measure, a histogram
+ * of latencies, the CPU time of other processes, faults to inject, and the one line in which they
  * report. */
 #ifndef LOCKAGENT_BENCH_MEASURE_H
 #define LOCKAGENT_BENCH_MEASURE_H
@@ -14,10 +14,10 @@ enum {
     PROLONGED_MAX = 9, /* times that a window is prolonged in which no pair has ended yet */
     WATCHED_MAX = 32,  /* processes whose CPU time is read */
     FAULTS_MAX = 15,   /* signals sent when the window opens */
-    OCTAVES = 36,      /* of nanoseconds: the last one is beyond a minute */
+    OCTAVES = 36,      /* octaves of nanoseconds: the last one is beyond a minute */
     STEPS = 64,        /* per octave: a bucket is at most 1.6 % wide */
-    FIRST_MS = 1000,   /* of the window, counted by themselves: the time in which a fault strikes */
-    DRAIN_MS = 3000, /* what is still under way when the window closes may take this long to end */
+    FIRST_MS = 1000,   /* first part of the window, counted alone: the time of a fault */
+    DRAIN_MS = 3000,   /* limit for operations in flight when the window closes */
 };
 
 /* Latencies in nanoseconds, in buckets of constant relative width. */
@@ -49,8 +49,8 @@ struct fault {
 enum phase { PHASE_CLOSED, PHASE_OPEN, PHASE_DRAINING, PHASE_OVER };
 
 struct window {
-    int callers;        /* pairs under way at once */
-    const char *prefix; /* of the keys, which end in the caller's number */
+    int callers;        /* pairs in flight at once */
+    const char *prefix; /* prefix of the keys, which end in the caller's number */
     double warmup_s, seconds;
     struct watched watched[WATCHED_MAX];
     int watched_count;
@@ -63,7 +63,7 @@ struct window {
     int64_t self_us; /* CPU time of this process inside the window */
 
     struct histogram acquire, pair; /* acquire alone; acquire and release together */
-    uint64_t first_pairs;           /* of the first FIRST_MS */
+    uint64_t first_pairs;           /* pairs of the first FIRST_MS */
 };
 
 int64_t now_ns(void);
@@ -90,16 +90,16 @@ enum phase window_advance(struct window *window, int64_t now);
 int window_timeout_ms(const struct window *window, int64_t now);
 /* True while another pair may begin. */
 bool window_takes_pairs(const struct window *window);
-/* Counts what ended at `now`, if the window is open. */
+/* Counts an operation that ended at `now`, if the window is open. */
 void window_acquired(struct window *window, int64_t began, int64_t now);
 void window_paired(struct window *window, int64_t began, int64_t now);
 /* Prints `pairs=... pairs_per_s=...` and so on without a newline: the caller adds its own words. */
 void window_print(const struct window *window);
-/* A run in which nothing happened is no measurement: ends the program, by die(), where `count` is
- * none. `who` is the program, `what` it counts, for people. */
+/* Ends the program, by die(), if `count` is 0: a run in which nothing happened is no measurement.
+ * `who` is the program, `what` names the counted things, for people. */
 void window_requires(uint64_t count, const char *who, const char *what);
 
-/* Prints to stderr and exits with 2: a benchmark that can not measure says so. */
+/* Prints to stderr and exits with 2: a benchmark that cannot measure says so. */
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,6 +1,6 @@
-/* The classic recipes: SET NX, and where that fails again after a pause, or at once. With one
- * master it is the lock of most tutorials, with several the Redlock of a plain library: undo what
- * was granted, pause, try again. */
+/* The classic recipes: SET NX, and after a failure again, at once or after a pause. With one master
+ * it is the lock of most tutorials. With several it is the Redlock of a plain library: undo the
+ * granted keys, pause, try again. */
 #include "tests/bench/contest.h"
 #include "tests/bench/masters.h"
 
@@ -66,8 +66,9 @@ static void send_delete(struct caller *caller)
     masters_send_formatted(number_of(caller), caller->operation, bytes, length);
 }
 
-/* On one master the pause is constant, as in the recipe; on several it is spread by half, for
- * Redlock asks for a random delay: else callers that once split the votes would do so for ever. */
+/* On one master the pause is constant, as in the recipe. On several it is spread by half, for
+ * Redlock asks for a random delay: otherwise callers that once split the votes would do so
+ * forever. */
 static void pause_before_asking(struct caller *caller, int64_t now)
 {
     int64_t pause =
@@ -105,8 +106,8 @@ static void on_decided(struct caller *caller, bool yes, int64_t now)
     }
 }
 
-/* An undo waits for all masters, as libraries do: else the slowest one would be owed more and more
- * by callers without a pause. */
+/* An undo waits for all masters, as libraries do: otherwise callers without a pause would owe the
+ * slowest one more and more. */
 static void on_vote(struct caller *caller, bool yes, int64_t now)
 {
     caller->yes += yes;
@@ -131,7 +132,7 @@ static void on_reply(uint16_t number, uint32_t operation, const redisReply *repl
         on_vote(caller, asks ? reply->type == REDIS_REPLY_STATUS : reply->integer == 1, now);
 }
 
-/* Releases whose time has come, asks again where a pause is over; returns when the next such thing
+/* Sends releases whose time has come, asks again if a pause is over; returns when the next action
  * is due. */
 static int64_t act_on_time(void)
 {

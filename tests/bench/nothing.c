@@ -1,11 +1,11 @@
-/* The do-nothing agent: what libmicrohttpd costs to whom it is the HTTP server, and nothing else.
+/* The do-nothing agent: the cost of libmicrohttpd as an HTTP server, and nothing else.
  *
  *   alone         every POST and DELETE is answered at once, with an answer of the agent's size
  *   with masters  the agent's own scripts, encoded and read by its own code, go to all masters of
  *                 its configuration, and the answer is given at the quorum
  *
- * There is no table of locks, deadline, renewal, repair, undo, validity, policy or parameter: it is
- * what no agent of this make can go below, and nothing to lock with. */
+ * There is no table of locks, deadline, renewal, repair, undo, validity, policy or parameter: no
+ * agent of this make can cost less, and this one locks nothing. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -34,7 +34,7 @@ enum { COMMAND_BYTES = 4096, CONNECTIONS = 2 * CALLERS_MAX, TTL_MS = 30000, RUNS
 
 enum exchange_state { UNUSED, CAME, ASKED, DECIDED };
 
-/* One request that is under way. */
+/* One request that is in flight. */
 struct exchange {
     enum exchange_state state;
     enum op op;

@@ -1,7 +1,7 @@
-/* Callers that wait and are never granted, each for a key of its own that somebody else holds. What
- * they cost is read from outside, so this one goes by its standard input: `connected` is printed
- * once every connection has had an answer to GET /livez, the first line read sends the waiting
- * requests, and the end of the input ends it. */
+/* Callers that wait and are never granted, each for a key of its own that another holder has. Their
+ * costs are read from outside, so this program follows its standard input. It prints `connected`
+ * once every connection has had an answer to GET /livez. The first line that it reads sends the
+ * waiting requests, and the end of the input ends it. */
 #include "tests/bench/http.h"
 #include "tests/bench/measure.h"
 
@@ -61,7 +61,7 @@ static void wait_all(void)
     }
 }
 
-/* Nobody may be answered while the input is open. */
+/* No caller may be answered while the input is open. */
 static void stay(void)
 {
     struct epoll_event event, input = {.events = EPOLLIN, .data.ptr = NULL};

@@ -36,7 +36,7 @@ def ticks(low, high):
 
 
 def scale(low, high, start, end):
-    """Logarithmic; the middle where there is but one value."""
+    """Logarithmic; the middle if there is but one value."""
     if low == high:
         return lambda _: (start + end) / 2
     across = math.log(high / low)

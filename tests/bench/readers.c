@@ -1,7 +1,7 @@
-/* What a read costs a master beside so many others who read: one client takes reads of one key by
- * the agent's own script, one call after the other. Each has a lease of 1 ms, so that each takes
- * out what has ended before it; with --give-back a long one, and its release is a call as well. The
- * time is the script's, as the master counts it. */
+/* The cost of a read for a master beside so many other readers: one client takes reads of one key
+ * by the agent's own script, one call after the other. Each has a lease of 1 ms, so that each
+ * removes the ended one before it. With --give-back the lease is long, and its release is a call as
+ * well. The time is the script's, as the master counts it. */
 #include <errno.h>
 #include <getopt.h>
 #include <hiredis/hiredis.h>
@@ -117,7 +117,7 @@ static void read_once(void)
         ask(OP_RELEASE, &item, 1);
 }
 
-/* What the master says that its scripts took, in us. */
+/* Returns the time that the master reports for its scripts, in us. */
 static double scripts_us(void)
 {
     redisReply *reply = plain("INFO commandstats", NULL);

@@ -1,4 +1,4 @@
-"""What the benchmark has measured, as Markdown: medians over the rounds, ratios within each."""
+"""The measurements of the benchmark, as Markdown: medians over the rounds, ratios within each."""
 import collections
 import statistics
 import textwrap
@@ -21,7 +21,9 @@ COLUMNS = 120
 
 
 class Results:
-    """Records by (section, row, who), and in that by round; `few` is how many callers are few."""
+    """Records by (section, row, contestant), and in that by round; `few` is how many callers are
+    few.
+    """
 
     def __init__(self, result):
         self.few = result["about"]["few"]
@@ -422,7 +424,7 @@ def tls(results):
 
 
 def noise(result):
-    """Why the figures are not to be believed; empty where they may be."""
+    """Returns why the figures are not to be believed; empty if they may be."""
     load = statistics.median([record["foreign"] for record in result["records"]] or [0])
     if result["about"]["quick"]:
         return "the quick form, which shows that all rows work, and not how fast"
@@ -458,7 +460,7 @@ def markdown(result):
 
 
 def picture(result):
-    """The plot of the pairs as SVG; None where there are none."""
+    """The plot of the pairs as SVG; None if there are none."""
     results, lines = Results(result), []
     for who, name in CONTENDERS:
         points = [

@@ -1,7 +1,7 @@
-"""What the benchmark measures on: five Redis masters, agents, and clients that report in a line.
+"""The stage of the benchmark: five Redis masters, agents, and clients that report in a line.
 
-A Stage is a context: masters, agents and temporary folder are gone when it ends, also where a
-signal or the end of this process ends it. Only processes that it started are touched.
+A Stage is a context: masters, agents and temporary folder are gone when it ends, also if a signal
+or the end of this process ends it. Only processes that it started are touched.
 """
 import os
 import pathlib
@@ -56,7 +56,7 @@ def rss_bytes(pid):
 
 
 def machine_busy_s():
-    """What all processes have used (user, nice, system), and what a hypervisor took."""
+    """CPU time of all processes (user, nice, system), and the time that a hypervisor took."""
     user, nice, system, *rest = map(int, pathlib.Path("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + rest[-1]) / os.sysconf("SC_CLK_TCK")
 
@@ -100,12 +100,12 @@ def http_get(port, path):
     return answer.decode(errors="replace")
 
 
-# What is started through it ends with this process, however that ends.
+# A program that is started through it ends with this process, however that ends.
 ENDS_WITH_US = ["setpriv", "--pdeathsig", "KILL", "--"]
 
 
 class Process:
-    """One program. Where `at_once`, it is started without a detour, to be timed."""
+    """One program. If `at_once`, it is started without a detour, to be timed."""
 
     def __init__(self, log, *arguments, at_once=False, **options):
         self.log = log
@@ -193,7 +193,9 @@ class Master(Process):
 
 
 class Agent(Process):
-    """`authority`: whose certificates the masters have; then it reaches them over TLS."""
+    """`authority`: the CA file of the masters' certificates; if set, the agent reaches them over
+    TLS.
+    """
 
     def __init__(self, program, folder, masters, limits, at_once, authority=None):
         self.port = free_port()
@@ -214,7 +216,7 @@ class Agent(Process):
         super().__init__(log, program, "--config", self.config, at_once=at_once)
 
     def metric(self, begins):
-        """The sum of the samples whose line begins so."""
+        """Returns the sum of the samples whose line starts with `begins`."""
         page = http_get(self.port, "/metrics")
         found = [line.split()[-1] for line in page.splitlines() if line.startswith(begins)]
         if not found:
@@ -309,7 +311,7 @@ class Stage:
         return agent
 
     def tool(self, name, *arguments, **options):
-        """A program of tests/bench that runs beside what is measured."""
+        """A program of tests/bench that runs beside the measured one."""
         program = self.build / "tests/bench" / name
         self.tools += 1
         log = self.folder / f"{name}-{self.tools}.log"
@@ -322,7 +324,7 @@ class Stage:
         self.others.remove(process)
 
     def heal(self, agent):
-        """What was stopped goes on, what was killed comes back, and the agent has seen it."""
+        """Stopped masters go on, killed ones come back, and the agent has seen it."""
         for i, master in enumerate(self.masters):
             if master.lives():
                 master.send(signal.SIGCONT)
@@ -353,7 +355,9 @@ class Stage:
         return words
 
     def own_busy_s(self):
-        """CPU time of this process, of all that it has started, and of what has ended meanwhile."""
+        """CPU time of this process, of all that it has started, and of those that have ended
+        meanwhile.
+        """
         alive = [process.pid for process in self.masters + self.others if process.lives()]
         own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return sum(usage.ru_utime + usage.ru_stime for usage in own) + sum(map(cpu_s, alive))

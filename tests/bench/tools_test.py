@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The benchmark's tools fail where they do nothing: tools_test.py BUILD_DIR.
+"""The benchmark's tools fail if they do nothing: tools_test.py BUILD_DIR.
 
 Each of them is set on a server that refuses, lies, hangs up or keeps silent, and must end with an
 error that says so. A tool that printed figures then would make a row of noise, or of zeros.
@@ -19,7 +19,7 @@ import stage
 SHA = b"$40\r\n" + 40 * b"a" + b"\r\n"
 YES, NO, NIL, ERROR = b"+OK\r\n", b":0\r\n", b"$-1\r\n", b"-ERR refused\r\n"
 
-# What a master answers to SCRIPT LOAD, SET and EVALSHA; None: nothing.
+# A master's answer to SCRIPT LOAD, SET and EVALSHA; None: nothing.
 MASTERS = {
     "refuses its script": (ERROR, YES, NO),
     "is held by others": (SHA, NIL, NO),
@@ -27,7 +27,7 @@ MASTERS = {
     "breaks in its script": (SHA, YES, ERROR),
     "is silent": (SHA, None, None),
 }
-# What an agent answers to everything; None: nothing, b"": it closes.
+# An agent's answer to everything; None: nothing, b"": it closes.
 AGENTS = {
     "refuses": b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
     "is held by others": b"HTTP/1.1 409 No\r\nContent-Length: 0\r\n\r\n",
@@ -120,7 +120,7 @@ def arguments_of(tool, server_does, folder):
 
 
 async def check_tool(build, redis_py, slots, folder, case):
-    """What is wrong with it; None when it fails as it must."""
+    """Returns the error in it; None when it fails as it must."""
     tool, server_does, wanted = case
     on_master = tool in ("bare", "naive", "redis-py", "readers")
     if on_master:
@@ -157,7 +157,7 @@ async def check_tools(build):
 
 
 def check_driver(build):
-    """An agent that ends at once is no row of zeros."""
+    """An agent that ends at once must not give a row of zeros."""
     script = pathlib.Path(bench.__file__)
     with tempfile.TemporaryDirectory() as folder:
         fake = pathlib.Path(folder) / "agent"

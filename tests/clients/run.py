@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The callers of docs/clients.md as they stand there, beside real agents and masters:
-run.py BUILD_DIR [LANGUAGE...]
+"""The callers of docs/clients.md as they are printed there, beside real agents and masters: run.py
+BUILD_DIR [LANGUAGE...]
 
 All languages are played side by side, each with keys of its own: granted after a wait, and released
-by its end; refused; taken away; left by an agent that is killed, and by one that stands still. A
+by its end; refused; taken away; left by an agent that is killed, and by one that is stopped. A
 language that is not here is skipped with a word. The last line is `N passed, N failed`.
 """
 import concurrent.futures
@@ -22,7 +22,7 @@ from stage import MASTERS, Stage, Unseen, await_sight, see
 
 PAGE = (TOP / "docs/clients.md").read_text()
 END_S = 60  # of a caller that does six seconds of work, a second more than its ttl
-# fence of the page -> what must be here, the file, what makes it ready, what runs it
+# fence of the page -> required program, the file, command that makes it ready, command that runs it
 LANGUAGES = {
     "sh": ("curl", "report.sh", None, ["sh", "report.sh"]),
     "python": (sys.executable, "report.py", None, [sys.executable, "report.py"]),
@@ -117,7 +117,7 @@ CASES = (Caller.waits_works_and_releases, Caller.is_refused, Caller.is_taken_awa
 
 
 def begin_at(callers, agent, case):
-    """(caller, process, what it has said) of each, when all are granted."""
+    """(caller, process, its output so far) of each, when all are granted."""
     begun = [(caller, *caller.begin(agent, caller.key(case))) for caller in callers]
     for caller, _, said in begun:
         caller.await_grant(said)
@@ -157,7 +157,8 @@ def main():
 
         with concurrent.futures.ThreadPoolExecutor() as pool:
             results = [each for sound in pool.map(play, callers) for each in sound]
-        # A client works for 6 s: so long an agent must be stopped before the first one is done.
+        # A client works for 6 s. An agent must be stopped for that long before the first one is
+        # done.
         slow_to_start = [caller for caller in callers if caller.language == "java"]
         quick_to_start = [caller for caller in callers if caller.language != "java"]
         for agent, case, number in ((1, "killed", signal.SIGKILL), (2, "stopped", signal.SIGSTOP)):

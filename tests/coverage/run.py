@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the simulator's schedules reach of the core: tests/coverage/run.py BUILD_DIR, built with
-b_coverage.
+"""Measures the part of the core that the simulator's schedules reach: tests/coverage/run.py
+BUILD_DIR, built with b_coverage.
 
 Runs the schedules of `make test`, sums the lines and branches of agent/core that were taken, and
-fails below the goals. The branches of assertions do not count: that one of them is never taken
-is what they are for. Neither do the functions of excused.txt, each with its reason; an excuse
-that is not needed, or names nothing, fails as well. The last line is `N passed, N failed`.
+fails below the goals. The branches of assertions do not count: one of them is never taken on
+purpose. Neither do the functions of excused.txt, each with its reason; an excuse that is not
+needed, or names nothing, fails as well. The last line is `N passed, N failed`.
 """
 import bisect
 import json
@@ -113,8 +113,8 @@ class Sum:
 
 
 def report(files):
-    """Prints what was missed, file by file; returns the sum and what stands in excused.txt for
-    nothing."""
+    """Prints the missed parts, file by file; returns the sum and the entries of excused.txt that
+    excuse nothing."""
     total, excused, unneeded = Sum(), excuses(), set(excuses())
     for path, lines in sorted(files):
         own, missed, of_excused = Sum(), [], {}

@@ -2,7 +2,7 @@
 """Callers that hold their locks by a connection (bind=connection), until they are killed: bound.py
 SEED FIRST_CALLER TTL_MS HISTORY PORT...
 
-They tell the history what the callers in C do (history.c): a line `renewed` of a stream is told
+They write the history as the callers in C do (history.c): a line `renewed` of a stream is written
 as a look."""
 import http.client
 import json

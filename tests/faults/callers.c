@@ -1,29 +1,29 @@
-/* The callers of the fault suite: each takes locks from its agent, writes to the register of the
- * key while it holds one, renews, looks, releases, forgets to, or vanishes; and whatever they are
- * told goes to the history.
+/* The callers of the fault suite: each takes locks from its agent. While a caller holds a lock, it
+ * writes to the register of the key, renews and looks. It then releases the lock, forgets to, or
+ * vanishes. Every answer goes to the history.
  *
  *   callers SEED TTL_MS CONTENDERS SOLOISTS VANISH_PERMILLE HISTORY [stray=PERMILLE] [kinds]
  *           PORT...
  *
  * with the ports of the agents.
  *
- * `stray`: so many of a contender's renewals and releases go to another agent than its last
+ * `stray`: this share of a contender's renewals and releases goes to another agent than its last
  * question did. `kinds`: the keys that contenders share are of several kinds; those that begin with
  * `rw/` are read and written (R17), `two/` and `eight/` are semaphores (R20). Contenders share a
  * few keys; a soloist has a key of its own, so that only a fault can keep the lock from it. One
- * process with one loop: a register is a plain variable, and what the callers do has one order. On
- * `stop` on stdin each gives back what it holds and the program ends; at the end of stdin it ends
- * at once.
+ * process with one loop: a register is a plain variable, and the callers' actions have one order.
+ * On `stop` on stdin each caller gives back its lock and the program ends; at the end of stdin it
+ * ends at once.
  *
  *   state -> state [by]
  *   RESTING -> ASKING [a POST]      ASKING -> HOLDING [201], RESTING [anything else]
  *   HOLDING -> WRITING [a register's read] -> HOLDING [its write, some ms later]
- *   HOLDING -> HOLDING [one who only reads looks at the register]
+ *   HOLDING -> HOLDING [a caller that only reads looks at the register]
  *   HOLDING -> ASKING [PUT, GET, DELETE, a probe] -> HOLDING or RESTING [the answer]
  *   HOLDING -> RESTING [the validity has ended, or the caller vanishes]
  *
- * A watchdog's lock that its caller believes gone may be renewed all the same, until max_hold: so
- * it is given back, and that until an answer comes. */
+ * A watchdog's lock that its caller believes gone may be renewed all the same, until max_hold. So
+ * the caller gives it back, and repeats that until an answer comes. */
 #include "tests/faults/callers.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ enum {
     CALLERS_MAX = 256,
     AGENTS_MAX = 8,
     CONTESTED_KEYS = 8,
-    RW_KEYS = 3, /* of these, where they are of kinds: the first */
+    RW_KEYS = 3, /* the first keys of these, if the keys are of several kinds */
     READS_PERMILLE = 600,
     WRITE_US = 3000,
     WRITE_MARGIN_US = 10000, /* no write begins that late before the end of the validity */
@@ -57,17 +57,17 @@ struct caller {
     bool solo;
     enum state state;
     enum question question;
-    int64_t due_us; /* of the next deed, or the end of the patience for an answer */
+    int64_t due_us; /* time of the next action, or the end of the wait for an answer */
     int64_t began_us, wait_ms;
     struct conversation conversation;
-    /* of the hold */
+    /* Properties of the hold. */
     bool watchdog, adopts, reads;
     bool over; /* it is believed gone, and only given back */
     enum ending ending;
     char token[TOKEN_BYTES], spent[TOKEN_BYTES], probed[TOKEN_BYTES];
     char label[LABEL_BYTES], mode[MODE_BYTES];
     int64_t slot, permits;
-    unsigned asked; /* so often for a lock, which gives each a label of its own */
+    unsigned asked; /* number of requests for a lock, which gives each a label of its own */
     int64_t fence, until_us, leave_us, renew_us, look_us, probe_us, write_us, saw;
 };
 
@@ -114,8 +114,8 @@ static struct shared_register *register_of(const struct caller *caller)
     return &registers[caller->key][caller->slot];
 }
 
-/* Of those of kinds: of three contenders one stays with the most permits, and one reads and
- * writes. */
+/* If keys are of several kinds: of three contenders one stays with the key that has the most
+ * permits, and one reads and writes. */
 static int choose_key(const struct caller *caller)
 {
     if (of_kinds && caller->number % 3 == 0)
@@ -148,7 +148,7 @@ static void turn_to(struct caller *caller, int agent)
     caller->conversation.port = agent_ports[agent];
 }
 
-/* To any other agent, as an address does that stands for all of them. */
+/* Sends the request to any other agent, like an address that is shared by all of them. */
 static void stray(struct caller *caller)
 {
     if (!caller->solo && agent_count > 1 && chance(stray_permille))
@@ -187,7 +187,7 @@ static void ask_for_the_lock(struct caller *caller)
     caller->watchdog = !caller->solo && caller->ending != BY_FORGETTING && chance(150);
     caller->adopts = false;
     snprintf(caller->label, sizeof(caller->label), "c%d.%u", caller->number, ++caller->asked);
-    /* Who vanishes from a watchdog's lock says how long that one may go on alone. */
+    /* A caller that vanishes from a watchdog's lock limits how long the watchdog goes on alone. */
     snprintf(path, sizeof(path),
              "/locks/%s?ttl=%" PRId64 "ms&wait=%dms&renew=%s&max_hold=%" PRId64 "ms&label=%s%s",
              keys[caller->key], ttl_ms, wait_ms, caller->watchdog ? "agent" : "caller",
@@ -197,7 +197,7 @@ static void ask_for_the_lock(struct caller *caller)
         return;
     caller->wait_ms = wait_ms;
     caller->due_us += wait_ms * 1000;
-    /* Some of those who vanish do so while they wait for the answer. */
+    /* Some of the callers that vanish do so while they wait for the answer. */
     if (caller->ending == BY_VANISHING && chance(300))
         caller->due_us = caller->began_us + draw(0, 20000);
 }
@@ -270,7 +270,7 @@ static void vanish(struct caller *caller)
     rest(caller, 10000, 100000);
 }
 
-/* From the first DELETE on the lock is not used any more, whatever becomes of the DELETE. */
+/* From the first DELETE on the lock is not used any more, even if the DELETE fails. */
 static void give_back(struct caller *caller)
 {
     caller->write_us = INT64_MAX;
@@ -278,7 +278,7 @@ static void give_back(struct caller *caller)
     ask_about_hold(caller, RELEASE, "DELETE", "");
 }
 
-/* Whoever hears or sees that its lock is gone stops at once. */
+/* Stops at once: the caller has been told, or has seen, that its lock is gone. */
 static void let_go(struct caller *caller)
 {
     if (!caller->watchdog) {
@@ -326,7 +326,7 @@ static void end_write(struct caller *caller)
     hold_on(caller);
 }
 
-/* What one who only reads does in place of writing. */
+/* Looks at the register. A caller that only reads does this in place of writing. */
 static void look_at_register(struct caller *caller)
 {
     caller->began_us = boottime_us();
@@ -361,8 +361,8 @@ static void go_on_holding(struct caller *caller)
     } else if (caller->adopts ||
                ((!caller->watchdog || stray_permille > 0) && now >= caller->renew_us)) {
         caller->renew_us = now + ttl_us / 3;
-        /* An adoption begins a new max_hold, which PUT can not name: who means to vanish asks for
-         * no watchdog. */
+        /* An adoption begins a new max_hold, which PUT cannot name. So a caller that means to
+         * vanish asks for no watchdog. */
         ask_about_hold(caller, RENEW, "PUT",
                        caller->watchdog && caller->ending != BY_VANISHING ? "?renew=agent" : "");
     } else if (caller->watchdog && now >= caller->look_us) {
@@ -447,7 +447,7 @@ static void answered(struct caller *caller, const struct answer *answer)
     }
 }
 
-/* No answer will come: what was asked for may have happened. */
+/* No answer will come. The operation may have happened. */
 static void unanswered(struct caller *caller)
 {
     record(caller, OUTCOME_INFO, NULL);
@@ -499,14 +499,14 @@ static void act(struct caller *caller)
     }
 }
 
-/* An answer that is on its way when the caller goes is a lock that nobody gives back: the agent
+/* If the caller goes while an answer is on its way, no caller gives that lock back: the agent
  * renews it until max_hold. */
 static bool may_go_unanswered(const struct caller *caller)
 {
     return caller->question == ACQUIRE && (!caller->watchdog || caller->ending == BY_VANISHING);
 }
 
-/* Everybody gives back what it holds; who waits for a lease goes away. */
+/* Every caller gives back its lock. A caller that waits for a lease goes away. */
 static void stop(void)
 {
     stopped_us = boottime_us();
@@ -534,8 +534,8 @@ static void read_command(void)
         stop();
 }
 
-/* Polls stdin and every connection; returns after the first of them is readable or the next deed is
- * due. */
+/* Polls stdin and every connection; returns after the first of them is readable or the next action
+ * is due. */
 static void wait_for_something(void)
 {
     struct pollfd polled[CALLERS_MAX + 1];

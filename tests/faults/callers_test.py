@@ -21,8 +21,8 @@ def boottime_ms():
 
 
 class Agent(http.server.ThreadingHTTPServer):
-    """Grants every lock. It hangs up on whoever asks about a watchdog's lock, and on the first
-    DELETE of each; where it keeps `holds`, a look is answered with them."""
+    """Grants every lock. It hangs up on a caller that asks about a watchdog's lock, and on the
+    first DELETE of each. If it keeps `holds`, a look is answered with them."""
 
     daemon_threads = True
 
@@ -61,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         )
 
     def of_kind(self, key, mode):
-        """What the answers about a key say besides, by its name."""
+        """The other members of the answers about a key, by its name."""
         if key.startswith("/locks/rw/"):
             return {"mode": mode}
         permits = {"/locks/two/": 2, "/locks/eight/": 8}.get(key[: key.rindex("/") + 1])
@@ -206,7 +206,7 @@ def strays_only_when_told_to(program):
 
 
 def adopts_no_watchdog_to_vanish_from(program):
-    """An adoption begins a new max_hold, which PUT can not name."""
+    """An adoption begins a new max_hold, which PUT cannot name."""
     with agents(1) as (agent,):
         run(program, [agent], "stray=500", vanish=1000)
         assert (

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Holds the promises of D1 over a history of real operations: checker.py HISTORY...
 
-A history is JSON lines. Those of the callers (history.c) say who asked what when (t0) and was
-told what when (t1), in microseconds of the boot clock that all of them share, with the outcome
-ok, fail or info (no answer: it may have happened). Those of the runner say when a fault began
-(`fault`) and ended (`heal`), which callers were killed, and with them their connections
+A history is JSON lines. Those of the callers (history.c) have the caller, its request with its time
+(t0), and the answer with its time (t1), in microseconds of the boot clock that all of them share,
+with the outcome ok, fail or info (no answer: it may have happened). Those of the runner say when a
+fault began (`fault`) and ended (`heal`), which callers were killed, and with them their connections
 (`killed`), and which keys were on the masters at the end (`keys`).
 
   C1  at most one holder per key inside the validity that was reported
@@ -14,31 +14,31 @@ ok, fail or info (no answer: it may have happened). Those of the runner say when
   C5  nothing is reported held after its validity, nor after it was reported lost
   C6  after healing every agent grants again within a bound, and no key without a holder outlives
       its ttl by a second
-  C11  with order: fair nobody is granted a lock before one that has waited for it for longer, at
+  C11  with order: fair no caller is granted a lock before one that has waited for it for longer, at
        any agent
   C14  no reader's window meets a writer's
   C15  of a semaphore never more are held than it has permits, each in a slot of its own
   C16  a read's number is at least that of each write before it and below each later one's; the
-       register shows a reader the same for as long as it takes its number, and refuses nobody
+       register shows a reader the same for as long as it takes its number, and refuses no reader
        inside its window
 
-What is said of C2 and C3 is said of each slot of a semaphore. A hold whose answers name no mode is
-one that writes, and one that names no slot is no semaphore's.
+C2 and C3 apply to each slot of a semaphore. A hold whose answers name no mode is one that writes. A
+hold whose answers name no slot is not a semaphore's.
 
-A window begins when the caller has read the answer and ends with the validity that it was told,
-or when it asks for the release. It does not matter whether the agent has said `lost` meanwhile:
-nobody else may have the lock before the window is over.
+A window begins when the caller has read the answer and ends with the validity that it was told, or
+when it asks for the release. It does not matter whether the agent has said `lost` meanwhile: no
+other caller may have the lock before the window is over.
 """
 import collections
 import json
 import sys
 
-JAVA = -1  # the agent of those who ask none (java.py)
+JAVA = -1  # the agent of callers that ask none (java.py)
 ROUNDING_US = 2000  # milliseconds, cut off, on both sides of a subtraction
 
 
 class Verdict:
-    """What a history shows: the violations as text, and the figures."""
+    """The findings of a history: the violations as text, and the figures."""
 
     def __init__(self):
         self.violations = []
@@ -88,7 +88,7 @@ def reads(event):
 
 
 def lock_of(event):
-    """What numbers and registers are of: a key, of a semaphore one of its slots."""
+    """Returns the owner of numbers and registers: a key, or one slot of a semaphore."""
     return event["key"], event.get("slot")
 
 
@@ -198,7 +198,7 @@ def check_readers(operations, marks, verdict):
 
 def check_register(operations, verdict):
     """C3. Every write that was taken saw the one before it. The callers are one process: their
-    lines are in the order of their deeds."""
+    lines are in the order of their actions."""
     last, writer = collections.defaultdict(int), {}
     for event in operations:
         if event["op"] != "write" or event["outcome"] != "ok":
@@ -215,7 +215,7 @@ def check_register(operations, verdict):
 
 
 def check_tokens(operations, verdict):
-    """C4. 202 is no success: the agent says that it does not know yet."""
+    """C4. 202 is not a success: the agent does not know yet."""
     for event in operations:
         if (
             event["op"] == "probe"
@@ -256,7 +256,7 @@ def check_validity(operations, verdict):
 
 
 def check_recovery(operations, marks, verdict):
-    """C6. The bound stands in the heal mark, with the agents that must grant again."""
+    """C6. The heal mark has the bound, with the agents that must grant again."""
     for mark in marks:
         if mark["op"] == "keys":
             verdict.orphans += len(mark["keys"])
@@ -289,8 +289,8 @@ def check_recovery(operations, marks, verdict):
 
 
 def check_order(operations, fair_us, verdict):
-    """C11. Who asked at least `fair_us` earlier, and was still waiting well after the grant, was
-    overtaken."""
+    """C11. A caller that asked at least `fair_us` earlier, and was still waiting well after the
+    grant, was overtaken."""
     waits = collections.defaultdict(list)
     for event in operations:
         if (
@@ -360,8 +360,7 @@ def check(history, apart_us=0, fair_us=None):
     """`history`: the events as dicts, those of the callers in the order in which they were written.
     `apart_us`: for agents that keep their numbers apart (A4); such numbers are times, and of two
     holders at once the one that asked first may be answered last, so much later. `fair_us`: the
-    agents keep one line, and this is how much earlier one must have come who may not be
-    overtaken."""
+    agents keep one queue. A caller that came earlier by at least this may not be overtaken."""
     marks = [event for event in history if event["op"] in MARKS]
     operations = [event for event in history if event["op"] not in MARKS]
     verdict = Verdict()

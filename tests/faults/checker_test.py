@@ -41,7 +41,7 @@ def write(t0, t1, hold, fence, saw, outcome="ok", **more):
 
 
 def read(t0, hold, fence, saw, outcome="ok"):
-    """A look at the register by one who only reads."""
+    """A look at the register by a caller that only reads."""
     return event("read", t0, t0, hold, outcome, fence=fence, saw=saw, wrote=0, mode="read")
 
 
@@ -70,7 +70,7 @@ def killed(t0, first=0, last=0):
 
 
 def waited(t0, t1, hold, wait, code="", **more):
-    """An acquire that may have waited: granted, or not where there is a code."""
+    """An acquire that may have waited: granted, or refused if there is a code."""
     if code:
         return event("acquire", t0, t1, "", "fail", code=code, status=409, wait_ms=wait, **more)
     return grant(t0, t1, hold, t1 + 1000, t1, wait_ms=wait, written=t1, **more)
@@ -339,8 +339,8 @@ BAD = {
 }
 
 
-# In one line (C11), where who asked 100 ms earlier is known to all. Each is a history and how many
-# were overtaken.
+# Histories with order: fair (C11), in which all know a caller that asked 100 ms earlier. Each is a
+# history and how many were overtaken.
 LINES = {
     "served as they came": (0, [waited(0, 500, "a", 1000), waited(200, 900, "b", 1000)]),
     "overtaken": (1, [waited(0, 900, "a", 1000), waited(200, 500, "b", 1000)]),
@@ -385,7 +385,7 @@ def rules(history):
 
 
 def kinds():
-    """What the history has of each kind: a row that mixes them is no proof without."""
+    """Counts of each kind in the history: a row of mixed kinds must have all of them."""
     readers = [
         reader(0, 2, "a", 1000, 5),
         reader(1, 3, "b", 1000, 5),

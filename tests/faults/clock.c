@@ -1,8 +1,8 @@
-/* A wall clock that can be set, for a redis-server alone: preloaded into it, this adds the number
- * of milliseconds that the file named by FAULT_CLOCK begins with (an int64_t) to whatever time the
- * process is told. With STILL_CLOCK instead the file has the microseconds that it is told, and the
- * clock stands still until they are changed. The file is mapped, so a change holds at once. Other
- * clocks go on. */
+/* A wall clock that can be set, for a redis-server alone. Preloaded into it, this adds a number of
+ * milliseconds to each time that the process is told. The file named by FAULT_CLOCK begins with
+ * that number (an int64_t). With STILL_CLOCK instead the file has the microseconds that it is told,
+ * and the clock is stopped until they are changed. The file is mapped, so a change holds at once.
+ * Other clocks go on. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

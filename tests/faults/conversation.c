@@ -1,5 +1,5 @@
-/* HTTP as the callers speak it: one request at a time on a kept connection, and what an answer says
- * of a lock. */
+/* HTTP as the callers speak it: one request at a time on a kept connection, and the parts of an
+ * answer about a lock. */
 #include "tests/faults/callers.h"
 
 #include <arpa/inet.h>

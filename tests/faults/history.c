@@ -1,4 +1,4 @@
-/* The history of what callers did and were told, one JSON object per line, and the register that
+/* The history of the callers' requests and answers, one JSON object per line, and the register that
  * they write to. */
 #include "tests/faults/callers.h"
 

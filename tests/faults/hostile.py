@@ -1,5 +1,5 @@
-"""Masters that are hostile, or broken: what they say in place of a reply, beside one, unasked, or
-half of one. The proxy says it for them, in front of real ones (lies.h)."""
+"""Masters that are hostile, or broken: the text that they send in place of a reply, beside one,
+unasked, or half of one. The proxy sends it for them, in front of real ones (lies.h)."""
 import time
 
 from world import PATIENCE_S, Failure, Skipped
@@ -13,8 +13,8 @@ CHANNEL = "lockagent:channel:lock:shared/0"
 
 class Act:
     """`how`: instead (of a reply), beside, unasked, half (then silence), half_and_end, torn (the
-    other half is lost). `texts`: one is drawn; `tail` follows it so many `times`. `permille`: of
-    the replies; unasked: of the moments of 10 ms in which nothing is due.
+    other half is lost). `texts`: one is drawn; `tail` follows it `times` times. `permille`: of the
+    replies; unasked: of the moments of 10 ms in which nothing is due.
     """
 
     def __init__(self, how, *texts, tail=b"", times=0, permille=60):
@@ -28,7 +28,7 @@ class Act:
 
 
 class Hostile:
-    """`lies`: what is said can pass for a grant that never was: outside the promise (A5)."""
+    """`lies`: the text can pass for a grant that never was: outside the promise (A5)."""
 
     def __init__(self, name, *acts, lies=False):
         self.name, self.acts, self.lies = name, acts, lies
@@ -179,8 +179,8 @@ ALL = [
 
 
 def to_subscribers(act):
-    """They hear less; but one that was lied to comes back later and later, until it has heard the
-    truth for once."""
+    """Agents get fewer replies. But a master that was lied to comes back later and later, until it
+    has received the truth for once."""
     louder = Act("never")
     louder.settings = {
         **act.settings,
@@ -197,8 +197,8 @@ def told(world):
 
 
 def look(world, seconds, enough):
-    """All agents live, and say so, whatever one master says. It takes so many seconds, and goes on
-    until enough was said: a link that is busy leaves few moments for lies that nobody asked for.
+    """All agents live, and say so, for any text of one master. It takes at least `seconds`, and
+    goes on until enough was said: a link that is busy leaves few moments for unasked lies.
     """
     until = time.monotonic() + seconds
     while time.monotonic() < until or not enough():

@@ -3,9 +3,9 @@
 prints `ready` once it takes signals.
 
 Each caller takes contested keys as RedissonRedLock does: RLock's script on one master after the
-other, a quorum of them, and a release of what it took in vain. It knows no guard, numbers nothing
-and tells nobody who waits. It tells the history what it holds as looks (history.c): C2 is not
-asked of what has no number. SIGUSR1: forceUnlock() of whatever keys there are."""
+other, a quorum of them, and a release of the keys that it took in vain. It knows no guard, numbers
+nothing and tells no waiter. It reports its holds to the history as looks (history.c): C2 does not
+apply to a hold without a number. SIGUSR1: forceUnlock() of all keys."""
 import json
 import random
 import signal
@@ -87,13 +87,13 @@ class Caller(threading.Thread):
         self.tell_all(event | more)
 
     def ask(self, script, *words):
-        """True where a quorum of the masters answers 1."""
+        """True if a quorum of the masters answers 1."""
         lock = f"lock:{self.key}"
         votes = sum(master.does(script, lock, self.owner, *words) for master in self.masters)
         return votes > len(self.masters) // 2
 
     def holds_after(self, script):
-        """Takes or renews it, and tells until when it has it: less what the question took."""
+        """Takes or renews it; returns the end of its validity, less the time of the question."""
         began_us = boottime_us()
         has = self.ask(script, self.ttl_ms)
         left_ms = (began_us - boottime_us()) // 1000 + self.ttl_ms - 2

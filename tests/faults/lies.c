@@ -10,7 +10,7 @@ static const char *const tos[] = {"all", "commands", "subscriber"};
 _Static_assert(sizeof(modes) / sizeof(*modes) == LIE_MODES && sizeof(tos) / sizeof(*tos) == LIE_TOS,
                "one name each");
 
-/* ---- where a message ends -------------------------------------------------------------------- */
+/* ---- the end of a message -------------------------------------------------------------------- */
 
 static void begin_line(struct framing *framing, char type)
 {

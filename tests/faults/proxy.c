@@ -1,20 +1,20 @@
 /* The fault proxy: one process, one epoll loop, one TCP listener per link between an agent and a
- * master, and on each link what a network can do to it.
+ * master, and on each link the faults of a network.
  *
  *   proxy MASTER...     the unix sockets of the masters, one per link, or the ports of 127.0.0.1 of
- *                       those over TLS, whose bytes nobody here can read: there are no lies then;
- *                       prints `ports P...`, the TCP port of each link
+ *                       those over TLS. The proxy cannot read their bytes, so there are no lies
+ *                       then; prints `ports P...`, the TCP port of each link
  *
  * Commands come on stdin, one per line, each answered by `ok` or `error ...` once it is in force;
- * the end of stdin ends the proxy. A command is `LINKS NAME=VALUE...`, where LINKS is `all` or
- * numbers with commas, and a name of the table below holds for both directions, or after `up.`
- * (agent to master) or `down.` for one. Besides these: `refuse=1` refuses connections, `cut=1`
- * resets those that are there, and `lie...=` makes the master a hostile one (lies.h). `lies`,
- * alone, is answered by `ok` and the number of lies that were told.
+ * the end of stdin ends the proxy. A command is `LINKS NAME=VALUE...`, LINKS is `all` or numbers
+ * with commas, and a name of the table below holds for both directions, or after `up.` (agent to
+ * master) or `down.` for one. Besides these: `refuse=1` refuses connections, `cut=1` resets those
+ * that are there, and `lie...=` makes the master a hostile one (lies.h). `lies`, alone, is answered
+ * by `ok` and the number of lies that were sent.
  *
  * The model is that of TCP: bytes are late, or the connection breaks, but none is dropped from the
- * middle. So loss is a stall until the retransmission that gets through, and a hole delivers what
- * was sent into it when it is over, also on connections that one side has long given up. */
+ * middle. So loss is a stall until the retransmission that gets through, and a hole delivers its
+ * bytes when it is over, also on connections that one side has long given up. */
 #include "tests/faults/lies.h"
 
 #include <arpa/inet.h>
@@ -40,24 +40,25 @@ enum {
     READ_BYTES = 16384,
     QUEUED_BYTES_MAX = 1 << 20,
     EVENTS_MAX = 128,
-    FLOOD_BYTES = 65536, /* of a lie without an end that are queued at once */
+    FLOOD_BYTES = 65536, /* bytes of an endless lie that are queued at once */
     UNASKED_MS = 10,
-    RETRANSMIT_MS = 200, /* of the first retransmission, twice as long for each further one */
+    RETRANSMIT_MS = 200, /* delay of the first retransmission, doubled for each further one */
     RETRANSMIT_MS_MAX = 1600,
-    /* below the range that the kernel hands out, so that nobody takes a port while it refuses */
+    /* below the range of ports that the kernel assigns, so that no process takes a port while it
+     * refuses connections */
     FIRST_PORT = 12000,
     PORTS = 20000,
 };
 
 enum direction { UP, DOWN, DIRECTIONS };
 
-/* What happens to the bytes of one direction of a link. */
+/* The treatment of the bytes of one direction of a link. */
 struct weather {
     int64_t delay_us, jitter_us; /* each read's worth is delayed by delay +- jitter */
-    int64_t loss_permille;       /* of segments, which stalls whatever comes after them too */
+    int64_t loss_permille;       /* share of lost segments; a loss delays all later ones */
     int64_t rate_bytes;          /* per second; 0: unlimited */
     int64_t slice_us;            /* one byte at a time with this pause between; 0: whole */
-    int64_t reset_permille;      /* of reads after half of which the connection is reset */
+    int64_t reset_permille;      /* share of reads after half of which the connection is reset */
     int64_t hole;                /* nothing passes */
 };
 
@@ -94,8 +95,8 @@ struct stream {
     bool drained; /* the source has ended */
     bool ended;   /* ... and its end was delivered */
     struct framing framing;
-    enum lie_mode fate; /* of the reply that has begun */
-    bool mute;          /* nothing more is heard of this side */
+    enum lie_mode fate; /* fate of the reply that has begun */
+    bool mute;          /* Nothing more is read from this side. */
     int64_t flood;      /* tails still to come */
 };
 
@@ -119,10 +120,10 @@ struct pair {
     int fds[DIRECTIONS];
     struct stream streams[DIRECTIONS];
     bool is_reset;
-    /* it is a subscriber's connection: what is said there need not be asked for */
+    /* It is a subscriber's connection: messages there need no request. */
     bool subscribes;
     int64_t unanswered; /* commands */
-    int64_t spoke_ns;   /* when anything last came from either side, or a lie was told unasked */
+    int64_t spoke_ns;   /* when anything last came from either side, or a lie was sent unasked */
 };
 
 static struct link links[LINKS_MAX];
@@ -177,7 +178,7 @@ static void watch(struct pair *pair, enum direction direction, bool on)
     stream->watched = on;
 }
 
-/* When what is sent now arrives: never before what was sent earlier. */
+/* Returns when bytes that are sent now arrive: never before earlier bytes. */
 static int64_t due_ns(const struct stream *stream, const struct weather *weather, size_t length)
 {
     int64_t delay_us = weather->delay_us, retransmit_ms = RETRANSMIT_MS;
@@ -255,7 +256,7 @@ static enum lie_mode draw_fate(const struct pair *pair)
     return lies ? mode : LIE_NEVER;
 }
 
-/* The end of the reply and of what is said in its place. */
+/* Ends the reply, or the lie in its place. */
 static void reply_is_whole(struct pair *pair)
 {
     struct stream *stream = &pair->streams[DOWN];
@@ -265,8 +266,8 @@ static void reply_is_whole(struct pair *pair)
     stream->fate = LIE_NEVER;
 }
 
-/* Part of a reply, as far as its fate lets it through. What ends or falls silent half way does so
- * for good. */
+/* Passes on part of a reply, as far as its fate lets it through. A reply that ends or falls silent
+ * half way does so for good. */
 static void pass_reply(struct pair *pair, const char *bytes, size_t length)
 {
     struct stream *stream = &pair->streams[DOWN];
@@ -283,7 +284,7 @@ static void pass_reply(struct pair *pair, const char *bytes, size_t length)
         enqueue(pair, DOWN, PARCEL_END, NULL, 0);
 }
 
-/* What a master says, reply by reply; all at once while it is honest. */
+/* Passes on the bytes of a master reply by reply, or all at once while the master is honest. */
 static void pass_down(struct pair *pair, const char *bytes, size_t length)
 {
     struct stream *stream = &pair->streams[DOWN];
@@ -444,8 +445,8 @@ static void close_pair(struct pair *pair)
     *pair = (struct pair){0};
 }
 
-/* A blocking connect could wait for a stopped master: a full queue of a unix socket is a refusal,
- * and what is sent to a port waits until it is connected. */
+/* A blocking connect could wait for a stopped master. A full queue of a unix socket is a refusal;
+ * bytes to a port wait until it is connected. */
 static int connect_to_master(const struct link *link)
 {
     const int on = 1;
@@ -486,7 +487,7 @@ static void listener_is_readable(struct link *link)
     watch(pair, DOWN, true);
 }
 
-/* Delivers what is due everywhere; returns how long there is nothing more to do. */
+/* Delivers all bytes that are due; returns how long there is nothing more to do. */
 static int sweep(void)
 {
     int64_t now = now_ns(), next = INT64_MAX;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The fault proxy does to bytes what it says: proxy_test.py PROXY. Each test talks to an echo
+"""The fault proxy does to bytes as it promises: proxy_test.py PROXY. Each test talks to an echo
 server through a link of its own."""
 import os
 import select
@@ -295,7 +295,7 @@ def goes_on_and_on(link):
         )
         connection.sendall(PING)
         assert exact(connection, 9 + 1000000) == b"$900000\r\n" + b"0123456789" * 100000
-    with link.connect() as connection:  # nobody hears it out, or it is ended from outside
+    with link.connect() as connection:  # its bytes are cut off, or it is ended from outside
         connection.sendall(PING)
         assert exact(connection, 1000)[:9] == b"$900000\r\n"
     with link.connect() as connection:
@@ -353,7 +353,7 @@ TESTS = [
 
 
 def own_server(listener):
-    """What one connection brings, until its end; in place of the echo."""
+    """Returns the bytes of one connection, until its end; in place of the echo."""
     received = []
 
     def collect():

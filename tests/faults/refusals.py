@@ -1,5 +1,5 @@
-"""Every class of error reply (D5.5), and what Redis does to its clients, provoked on a real master:
-how it begins, and how it ends."""
+"""Every class of error reply (D5.5), and Redis's treatment of its clients, provoked on a real
+master: how it begins, and how it ends."""
 import os
 import socket
 import subprocess
@@ -17,7 +17,7 @@ class Refusal:
 
 
 def asks(*commands):
-    """What asks a master these commands; each is one string of words."""
+    """A function that sends a master these commands; each is one string of words."""
 
     def ask(world, master):
         for command in commands:
@@ -95,7 +95,7 @@ FOREIGN = [f"lock:shared/{key}" for key in range(8)]
 
 
 def foreign_begins(world, master):
-    for key in FOREIGN:  # where the lock is free
+    for key in FOREIGN:  # if the lock is free
         world.ask_master(master, "RPUSH", key, "somebody else's")
 
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """The fault suite: real agents, real masters, and one fault after the other, with a checker over
-what the callers were told.
+the answers of the callers.
 
 run.py BUILD_DIR [--seed N] [--all] [--for SECONDS] [--only PART] [--tls] [--memory MIB]
 [--list] [--markdown]
 
-Each fault gets a world of its own: callers work for a moment, the fault comes and goes, every
-agent must grant again in time, the callers go, and no key may be left. One of each class comes
-once; with --all every fault, and with --for all of them in random order, with a new seed each
-time, until the time is over. A row that failed prints its seed; --seed N --only PART repeats it.
-With --tls the masters of all rows are reached over TLS. --memory is what an agent may grow by while
+Each fault gets a world of its own: callers work for a moment, the fault comes and goes, every agent
+must grant again in time, the callers go, and no key may be left. One of each class comes once; with
+--all every fault, and with --for all of them in random order, with a new seed each time, until the
+time is over. A row that failed prints its seed; --seed N --only PART repeats it. With --tls the
+masters of all rows are reached over TLS. --memory is the growth that an agent may show while
 masters are hostile. The last line is `N passed, N failed`.
 """
 import argparse
@@ -41,10 +41,12 @@ from world import (
 WARM_S, FAULT_S, REFUSAL_S = 0.7, 2.0, 1.2
 TTL_S = TTL_MS / 1000
 ROUND_US = 100000  # an acquire, from its number to its answer: twice the node_timeout at the most
-# so long that a machine that stands still for a second loses no hold that a row wants kept
+# long enough that a machine that stops for a second loses no hold that a row wants kept
 KEPT_TTL_MS = 3 * TTL_MS
 KEPT_TTL_S = KEPT_TTL_MS / 1000
-BOUND_TTL_MS = 10 * TTL_MS  # so long that no lease of a caller that was killed runs out meanwhile
+BOUND_TTL_MS = (
+    10 * TTL_MS
+)  # long enough that no lease of a caller that was killed runs out meanwhile
 # between two comings of which the earlier one must be served first: a ticket is on the masters by
 # then
 FAIR_US = 150000
@@ -73,14 +75,14 @@ def some_masters(count):
 
 
 class Fault:
-    """`breaks` names the assumption (D1) that the fault breaks: then a second holder is counted,
-    and no failure; all else must hold, for outside the assumptions the fencing number protects
-    the resource. Where masters lie (A5) nothing that they say does: then EXCUSED has what is
-    counted. `minority`: two of five masters are gone, and the share of acquires that succeed
-    counts. `orphans`: keys must not outlive their holders. `guarded`: masters are guarded
-    afterwards, so grants come later; `guessed`: by a guess, still later. `more`: another fault of
-    a class that has one already. `fair`: nobody is overtaken, over all agents. What is left is the
-    world's.
+    """`breaks` names the assumption (D1) that the fault breaks: then a second holder is counted and
+    is no failure. All other properties must hold, because outside the assumptions the fencing
+    number protects the resource. If masters lie (A5), the assumption is broken too, and EXCUSED
+    names the properties that are only counted. `minority`: two of five masters are gone, and the
+    share of acquires that succeed counts. `orphans`: keys must not outlive their holders.
+    `guarded`: masters are guarded afterwards, so grants come later; `guessed`: by a guess, still
+    later. `more`: another fault of a class that has one already. `fair`: no caller is overtaken,
+    over all agents. The remaining arguments go to the world.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ def agents_killed_with_journal(world):
         world.launch_agent(agent)
         world.await_agent(agent)
         resumed += world.metric(agent, 'lockagent_journal_holds_total{outcome="resumed"}')
-        time.sleep(1.1 * KEPT_TTL_S)  # nobody but the watchdog has renewed it since
+        time.sleep(1.1 * KEPT_TTL_S)  # only the watchdog has renewed it since
         world.let_go(agent, key, token)
     if resumed <= 3:
         raise Failure(
@@ -180,8 +182,8 @@ def agent_killed_before_answer(world):
 # ---- masters
 
 
-# A majority could carry the locks at every moment, so they must not be lost: who was away long
-# enough to forget gets them back.
+# A majority could carry the locks at every moment, so they must not be lost: a master that was away
+# long enough to forget gets them back.
 def away_in_turn(world, leave, come_back):
     holds = {agent: world.hold(agent, f"away/{agent}", KEPT_TTL_MS) for agent in range(AGENTS)}
     for master in range(MASTERS):
@@ -273,8 +275,8 @@ for count in (1, 3):
     def clocks_forward(world, jump=clocks_jump):
         jump(world, (1, 10, 60))
 
-    # What is stored then lives that much longer: keys of holders that are gone stay, and nobody is
-    # the worse for it but by waiting.
+    # Stored keys then live that much longer: keys of dead holders stay, which costs other callers
+    # only waiting time.
     @fault(
         f"clock of {some_masters(count)} back 1, 10, 60 s",
         clocks=True,
@@ -299,8 +301,8 @@ def masters_emptied_unguarded(world):
     masters_emptied(world, count=3)
 
 
-# They are not new, and what they say of themselves is not wrong: nothing that a master can tell
-# shows that it is behind.
+# They are not new, and their reports of themselves are right: no reply of a master can show that it
+# is behind.
 @fault("3 masters back in an older state", breaks="A2", durable=True)
 def masters_rolled_back(world):
     masters = world.masters(3)
@@ -328,7 +330,7 @@ def agents_disagree(_world):
     time.sleep(FAULT_S)
 
 
-# ---- what masters refuse: every class of error reply (D5.5), and what Redis does to its clients
+# ---- refusals of masters: every class of error reply (D5.5), and Redis's treatment of its clients
 
 for refusal in refusals.ALL:
     for count in (1, 3):
@@ -348,7 +350,7 @@ for refusal in refusals.ALL:
                 refusal.end(world, master)
 
 
-# ---- masters that say what no master says
+# ---- masters that send replies which no real master sends
 
 for each in hostile.ALL:
     for count in (1, 3):
@@ -491,7 +493,7 @@ def request(path):
 
 
 def ends(connection):
-    """True when the other side closes; what it says before does not matter."""
+    """True when the other side closes. Earlier replies do not matter."""
     with connection, contextlib.suppress(ConnectionError):
         try:
             while connection.recv(65536):
@@ -616,7 +618,7 @@ def masters_of_kinds_cut_off(world):
 
 
 def expect_foreign(world, agent, key):
-    """What is held at another agent is no lock that this one knows; still it is held."""
+    """A hold of another agent is no lock that this one knows; still it is held."""
     status, problem = world.ask(agent, "POST", f"/locks/{key}")
     if (status, problem.get("code")) != (409, "lock_held"):
         raise Failure(f"agent {agent}, of another kind, is told of {key}: {status} {problem}")
@@ -759,7 +761,7 @@ class Sums:
 
 
 def play(build, fault, seed):
-    """Returns the verdict, and what went wrong besides (or None)."""
+    """Returns the verdict, and another error (or None)."""
     with contextlib.closing(World(build, seed, **fault.world)) as world:
         trouble = None
         time.sleep(WARM_S)

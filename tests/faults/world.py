@@ -1,8 +1,8 @@
 """The stage of the fault suite: five redis-servers, the proxy, three agents that reach the masters
 through it, and the callers.
 
-Everything lives in a folder of its own and dies with this process (PR_SET_PDEATHSIG), whatever
-ends it; what was started is ended by its pid."""
+Everything lives in a folder of its own and dies with this process (PR_SET_PDEATHSIG). A process
+that was started is ended by its pid."""
 import contextlib
 import ctypes
 import http.client
@@ -23,7 +23,7 @@ from marking import mark_master
 
 MASTERS, AGENTS = 5, 3
 TTL_MS = 1000
-# a missing marker is noticed, then whatever was forgotten must run out (D5.3)
+# a missing marker is noticed, then all forgotten leases must run out (D5.3)
 GUARD_MS = 2000 + TTL_MS + 1000
 # and so much later they vote by a guess, if too few others can tell them their numbers
 GUESS_MS = 10000
@@ -34,10 +34,10 @@ RECOVERY_MS = TTL_MS + 3000
 CONTENDERS, SOLOISTS = 24, 6
 PATIENCE_S = 15
 ALIVE_S = 2  # for an answer that asks no master
-# more than an agent had before: bounded replies, and what more callers in more trouble take
+# more than an agent had before: bounded replies, and the memory of more callers in more trouble
 MEMORY_KIB = 24 << 10
 
-# which keys are what, where not all are mutexes; the callers know them by these names
+# the kind of each key pattern, if not all are mutexes; the callers know them by these names
 KINDS = {"rw/*": "kind: rw", "two/*": "permits: 2", "eight/*": "permits: 8"}
 ADMIN = ["admin", "on", "nopass", "~*", "&*", "+@all"]
 
@@ -126,7 +126,7 @@ class Net:
         self.ip("link", "set", self.wire, "up")
 
     def cut_way_back(self):
-        """What is sent arrives, and nothing comes back."""
+        """Sent bytes arrive, and nothing comes back."""
         self.ip("-n", self.name, "route", "add", "blackhole", f"{self.subnet}.1/32")
 
     def join_way_back(self):
@@ -138,25 +138,25 @@ class Net:
 
 
 class Failure(Exception):
-    """What must hold besides the checker's properties, and did not."""
+    """A property besides the checker's must hold, and did not."""
 
 
 class Skipped(Exception):
-    """What this machine does not allow; neither passed nor failed."""
+    """This machine does not allow the fault; neither passed nor failed."""
 
 
 class World:
     """`durable`: the masters keep their data on disk. `clocks`: their wall clocks can be set.
-    `behind_net`: so many of them are in a network namespace of their own, which the agents reach
+    `behind_net`: how many of them are in a network namespace of their own, which the agents reach
     without the proxy. `group`: more YAML for the agents' group, `policy`: for their policy,
-    `prefixes`: of each agent's keys. `user`: whom the agents log in as, with the password
-    `secret`. `journal`: the agents keep one. `deadly`: they can be killed before an answer.
-    `stray_permille`: of the contenders' renewals and releases go to another agent. `contenders`:
-    for the shared keys. `replicas`: so many of the next masters are replicas of the first one, the
-    only one that the agents know; two at the most. `over_tls`: the masters are reached over TLS
-    alone, with client certificates. `kinds`: these are of several kinds, as KINDS has them; but the
-    agents `of_another_kind` take those that are read and written for mutexes. `java`: a service in
-    Java takes the contested keys as well."""
+    `prefixes`: of each agent's keys. `user`: the user of the agents, with the password `secret`.
+    `journal`: the agents keep one. `deadly`: they can be killed before an answer. `stray_permille`:
+    of the contenders' renewals and releases go to another agent. `contenders`: for the shared keys.
+    `replicas`: how many of the next masters are replicas of the first one, the only one that the
+    agents know; two at the most. `over_tls`: the masters are reached over TLS alone, with client
+    certificates. `kinds`: these are of several kinds, as KINDS has them; but the agents
+    `of_another_kind` take those that are read and written for mutexes. `java`: a service in Java
+    takes the contested keys as well."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class World:
             mark_master(*self.client(master)[2:])
 
     def launch_replicas(self):
-        """They follow whoever serves where the first master did."""
+        """They follow any master that serves at the first master's address."""
         self.ask_master(0, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
         for replica in range(1, 1 + self.replicas):
             self.ask_master(replica, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
@@ -268,7 +268,7 @@ class World:
         return "master_link_status:up" in self.ask_master(replica, "INFO", "replication")
 
     def promote(self, replica):
-        """It serves where the first master served, which is killed."""
+        """It serves at the address of the first master, which is killed."""
         self.kill_masters([0])
         os.rename(self.socket(replica), self.socket(0))
         self.processes["master0"] = self.processes.pop(f"master{replica}")
@@ -323,7 +323,7 @@ class World:
         parent = os.getpid()
         with open(self.path(f"{name}.log"), "ab") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **streams}
-            # What configures this suite must not configure the agents.
+            # Variables that configure this suite must not configure the agents.
             environment = {
                 key: value for key, value in os.environ.items() if not key.startswith("LOCKAGENT_")
             }
@@ -453,7 +453,7 @@ class World:
             clock.write(offset_ms.to_bytes(8, "little", signed=True))
 
     def client(self, master):
-        """A command line that may do all, whatever the agents may."""
+        """A command line that may do all, although the agents may not."""
         return [
             "redis-cli",
             "-e",
@@ -586,8 +586,8 @@ class World:
         }
 
     def kill_before_granting(self, agent, key):
-        """It is killed when it has granted `key` and is about to say so; returns when it was.
-        Nobody is left who has the token."""
+        """It is killed when it has granted `key` and is about to say so; returns when it was. No
+        process has the token then."""
         with open(self.path(f"deadly{agent}.new"), "w", encoding="ascii") as deadly:
             deadly.write(f"/locks/{key}\r\n")
         os.rename(deadly.name, self.path(f"deadly{agent}"))
@@ -601,7 +601,7 @@ class World:
         self.kill(f"agent{agent}")
 
     def ask(self, agent, method, path, token=None):
-        """Status and what came with it; None and nothing where no answer came."""
+        """Returns status and body; None and nothing if no answer came."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[agent], timeout=5)
         with contextlib.closing(connection), contextlib.suppress(
             OSError, http.client.HTTPException
@@ -728,8 +728,8 @@ class World:
             raise Failure(f"nothing is granted to callers that are bound:\n{self.log('bound')}")
 
     def kill_bound(self):
-        """Their end is the release of all that they hold. Returns what that was, as (key, random
-        part of the token)."""
+        """Their end is the release of all that they hold. Returns those locks, as (key, random part
+        of the token)."""
         self.mark("killed", first=self.bound * 1000, last=self.bound * 1000 + 999)
         self.kill("bound")
         held = {}
@@ -749,7 +749,7 @@ class World:
             if (self.ask_master(master, "GET", f"lock:{key}") or [""])[0].startswith(hold)
         }
 
-    # ---- who shares the keys with them
+    # ---- Java services that share the keys with them
 
     def launch_java(self):
         self.start(
@@ -768,7 +768,7 @@ class World:
             raise Failure(f"the Java service did not start:\n{self.log('java')}")
 
     def stop_java(self):
-        """It gives back what it holds."""
+        """Makes it give back its locks."""
         java = self.processes["java"]
         java.terminate()
         try:
@@ -863,7 +863,7 @@ class World:
             self.stop_java()
 
     def look_for_orphans(self):
-        """What is still there a ttl and a second after the last caller went."""
+        """Checks that no key is left a ttl and a second after the last caller went."""
         eventually(lambda: not any(self.lock_keys().values()), TTL_MS / 1000 + 1)
         for master, found in self.lock_keys().items():
             self.mark(

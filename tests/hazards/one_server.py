@@ -1,4 +1,4 @@
-"""Recipes on one redis-server that is always there: what goes wrong without any failure of it."""
+"""Recipes on one redis-server that is always there: flaws that need no failure of it."""
 import signal
 import socket
 import time
@@ -49,7 +49,7 @@ class CutApart(Hazard):
 
     @staticmethod
     def ends_after_each_byte(stage, commands, name, key):
-        """Sends what was said, cut after its first byte, its second, and so on, each to a key of
+        """Sends the commands, cut after their first byte, their second, and so on, each to a key of
         its own in place of `name`. Returns the PTTL of each `key`."""
         text, ends, look = b"".join(command(*words) for words in commands), [], stage.redis()
         for count in range(len(text) + 1):
@@ -408,7 +408,7 @@ class RenewerStopped(Hazard):
         stage.await_expiry(b, "stopped")  # neither A nor its thread takes a step
         see("B has the lock", b("SET", "stopped", "B", "NX", "PX", LONG_MS) == "OK")
         b("SET", "register", "of B")
-        a("SET", "register", "of A")  # A goes on where it stood
+        a("SET", "register", "of A")  # A goes on after its pause
         see("B still has the lock", b("GET", "stopped") == "B")
         see("its write is lost", b("GET", "register") == "of A")
 

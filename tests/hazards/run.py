@@ -4,9 +4,9 @@ its flaw is seen, and then the same schedule with lockagent.
 
 run.py BUILD_DIR [--only PART] [--list] [--write]
 
-A row fails where the flaw of the recipe does not show, or shows with lockagent. The table of all
-rows stands in docs/hazards.md and is compared; --write puts it there, where no row has failed. The
-last line is `N passed, N failed`.
+A row fails if the flaw of the recipe does not show, or shows with lockagent. The table of all rows
+is in docs/hazards.md and is compared; --write puts it there, if no row has failed. The last line is
+`N passed, N failed`.
 """
 import argparse
 import os
@@ -74,7 +74,7 @@ def main():
     if options.list:
         print("\n".join(each.name() for each in hazards))
         return 0
-    # What was started is ended on every way out.
+    # Started processes are ended on every way out.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)

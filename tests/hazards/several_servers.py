@@ -1,4 +1,4 @@
-"""Recipes on several redis-servers, and on one with a replica: what a failure of one does."""
+"""Recipes on several redis-servers, and on one with a replica: the effects of a failure of one."""
 import os
 import signal
 
@@ -47,7 +47,7 @@ class Replica:
         self.stage.weather(self.link, hole=1)
 
     def promote(self):
-        """It serves where the master served, which is dead. Returns a client of it."""
+        """It serves at the address of the master, which is dead. Returns a client of it."""
         self.stage.kill_masters([0])
         os.rename(self.path, self.stage.socket(0))
         promoted = self.stage.redis(0)
@@ -157,7 +157,7 @@ class NothingUndone(Hazard):
         waiting = [stage.caller(agent) for agent in range(len(self.REACHED))]
         for caller in waiting:
             caller.send("POST", "split", ttl=f"{LONG_MS}ms", wait=f"{SOON_S:.0f}s")
-        # Each master numbers what it grants, so that all have granted to somebody.
+        # Each master numbers its grants, so that all have granted to some caller.
         await_sight(
             "each master grants it to one of the three",
             lambda: all(stage.ask_all("EXISTS", "lockagent:fence:lock:split")),

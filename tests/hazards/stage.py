@@ -20,11 +20,11 @@ LEASE_MS = 300  # of most recipes; expiries are all that is waited for
 SHORT_MS = 1000  # of a lock that is to run out at an agent: four times the world's node_timeout
 LONG_MS = 10000  # of a lock that must not end by itself
 REFUSED = (409, 503)  # held by another one, or too few votes
-SOON_S = LONG_MS / 1000 - 2  # whoever is granted within this did not wait for a LONG_MS lease
+SOON_S = LONG_MS / 1000 - 2  # a caller that is granted within this did not wait for a LONG_MS lease
 
 
 class Unseen(Exception):
-    """What had to be seen was not."""
+    """An expected sight did not come."""
 
 
 def see(what, is_so):
@@ -33,7 +33,7 @@ def see(what, is_so):
 
 
 def await_sight(what, condition):
-    """Of what comes by itself, sooner or later."""
+    """Like see(), for a sight that comes by itself, sooner or later."""
     see(what, eventually(condition))
 
 
@@ -153,7 +153,7 @@ class Caller:
 class Stage(World):
     """`bare`: there are no agents. `ahead`: agents whose wall clock is a minute ahead. `trusted`:
     the masters' first guard, which those that are not durable have, is ended by hand. The other
-    words are the world's."""
+    arguments are the world's."""
 
     def __init__(self, build, bare=False, ahead=(), trusted=False, retry=World.retry, **world):
         self.bare, self.ahead, self.trusted, self.open_ends = bare, ahead, trusted, []
@@ -210,7 +210,7 @@ class Stage(World):
         see(f"{key} is granted: {status} {caller.answer}", status == 201)
         return caller
 
-    # ---- what agents say of masters
+    # ---- reports of agents about masters
 
     def voting(self, agent):
         return self.metric(agent, 'lockagent_group_masters_voting{group="main"}')
@@ -221,7 +221,7 @@ class Stage(World):
         guards = [line for line in lines if line.startswith("lockagent_master_guarded_seconds{")]
         return sum(float(line.split()[-1]) > 0 for line in guards)
 
-    # ---- what masters say
+    # ---- replies of masters
 
     def ask_all(self, *words, masters=range(MASTERS)):
         replies = []
@@ -234,8 +234,8 @@ class Stage(World):
         await_sight(f"{key} expires", lambda: not client("EXISTS", key))
 
     def watch_commands(self, master=0):
-        """Returns what waits until the master has been sent a command with these words in it, and
-        returns that command's words."""
+        """Returns a function. It waits until the master has been sent a command with these words in
+        it, and returns that command's words."""
         monitor = self.redis(master)
         see("MONITOR is accepted", monitor("MONITOR") == "OK")
 
@@ -249,10 +249,10 @@ class Stage(World):
 
 
 class Hazard:
-    """One row: what goes wrong with `system` is `flaw`, and `here` is what lockagent does; both
-    are seen, or the row fails. `apart`: the recipe harms masters, and lockagent gets new ones.
-    `world`: of the stage. `shared`: lockagent's half is played once more with locks that are shared
-    with Redisson (R22). `figures`: what was measured, and is not judged."""
+    """One row: `flaw` goes wrong with `system`, and lockagent does `here`; both are seen, or the
+    row fails. `apart`: the recipe harms masters, and lockagent gets new ones. `world`: of the
+    stage. `shared`: lockagent's half is played once more with locks that are shared with Redisson
+    (R22). `figures`: measured values that are not judged."""
 
     system = flaw = here = ""
     apart = shared = False

@@ -1,4 +1,6 @@
-"""Recipes for those who wait: who is told of a release, who is next, and what waiting costs."""
+"""Recipes for callers that wait: which one is told of a release, which one is next, and the costs
+of waiting.
+"""
 import random
 import re
 import select
@@ -23,7 +25,7 @@ class SubscribedTooLate(Hazard):
     flaw = "a release between the two is missed: the lock is free, and the waiter sleeps"
     here = "asked once more when the subscription is confirmed"
     shared = True
-    world = {"retry": "{min: 1m, max: 1m}"}  # so that nobody is woken by chance
+    world = {"retry": "{min: 1m, max: 1m}"}  # so that no waiter is woken by chance
 
     def on_redis(self, stage):
         a, b, listener = stage.redis(), stage.redis(), stage.redis()
@@ -133,7 +135,9 @@ CALLERS, GRANTS, HOLD_S = 100, 1000, 0.001  # of a crowd that wants one key
 
 
 class Tally:
-    """Who waits since when, in which line; counts the grants that overtake somebody."""
+    """Keeps the waiting callers of each queue with their times; counts the grants that overtake
+    one.
+    """
 
     def __init__(self, name):
         self.name, self.began, self.grants, self.overtaken = name, time.monotonic(), 0, 0
@@ -157,7 +161,9 @@ class Tally:
 
 
 def poll(stage, tally, pause_s, grants):
-    """Who is refused asks again, after a pause of about so long; and who has released, at once."""
+    """A refused caller asks again, after a pause of about so long. A caller that has released asks
+    again at once.
+    """
     clients, chance = [stage.redis() for _ in range(CALLERS)], random.Random(1)
     poller, numbers = select.poll(), {}
     for number, client in enumerate(clients):
@@ -207,7 +213,7 @@ def form_lines(stage, tally):
 
 
 def stand_in_line(stage, tally):
-    """Who has released comes again, behind all others at its agent."""
+    """A caller that has released comes again, behind all others at its agent."""
     callers = form_lines(stage, tally)
     poller, numbers = select.poll(), {}
     for number, caller in enumerate(callers):
@@ -239,14 +245,14 @@ def stand_in_line(stage, tally):
 
 
 class Crowd(Hazard):
-    """100 callers want one key 1,000 times in all; without a pause 200 times, for it takes so
-    long. Whose turn it is, and what it costs the servers, is judged; how fast it goes is not."""
+    """100 callers want one key 1,000 times in all; without a pause 200 times, for it takes so long.
+    The order of the holders and the costs of the servers are judged; the speed is not."""
 
     system = "`SET NX PX` again and again, with a pause or none"
     flaw = "later callers are served first; without a pause each grant costs a hundred commands"
     here = "one contender per agent, each lock handed on: fewer than ten commands a grant"
 
-    world = {"limits": {"max_ttl": "60s"}}  # so that no lease ends while the lines form
+    world = {"limits": {"max_ttl": "60s"}}  # so that no lease ends while the queues form
     PAUSE_S = 0.1
     COMMANDS = 10  # for a grant, at the most
 

@@ -1,4 +1,4 @@
-/* Real agents: configured, started, signalled, and what they log. */
+/* Real agents: configured, started, signalled, and their logs. */
 #include "world.h"
 
 #include <signal.h>
@@ -183,8 +183,8 @@ static bool every_master_is_up(const struct agent *agent)
     return missing == 0;
 }
 
-/* Ready, and with every master up that can be: else the first rounds of a test would see a smaller
- * world than it made. */
+/* Waits until it is ready, and until every master is up that can be: otherwise the first rounds of
+ * a test would see a smaller world than it made. */
 static void wait_until_ready(const struct agent *agent)
 {
     cr_assert(eventually(is_ready(agent)), "the agent does not become ready:\n%s\n%s",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Where an agent listens that is not told: default_listen_test.py LOCKAGENT. On both loopbacks, and
-on a machine without IPv6 on one of them. Each machine is a network namespace, which needs root;
-without it this is skipped."""
+"""The addresses on which an agent listens without a setting: default_listen_test.py LOCKAGENT. On
+both loopbacks, and on a machine without IPv6 on one of them. Each machine is a network namespace,
+which needs root; without it this is skipped."""
 
 import contextlib
 import http.client
@@ -73,7 +73,7 @@ def main(lockagent):
             print("skipped: IPv6 can not be switched off here")
             return SKIPPED
         play(lockagent, folder, "", ["127.0.0.1"], ["[::1]:8080"])
-        # who asks for IPv6 alone is told that there is none
+        # an agent that must listen on IPv6 alone reports that there is none
         play(lockagent, folder, "listen: '[::1]:8080'\n", [], [])
     return 0
 

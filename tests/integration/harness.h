@@ -2,7 +2,7 @@
  * that goes away with the test.
  *
  * One world per test process. Criterion calls world_open() before and world_close() after each
- * test, also after a failed assertion. Whatever was started dies with the test process
+ * test, also after a failed assertion. Each process that was started dies with the test process
  * (PR_SET_PDEATHSIG), also when that is killed, and a caretaker process removes the folder then.
  * Strings and replies belong to the world and are freed with it. */
 #ifndef LOCKAGENT_TESTS_HARNESS_H
@@ -20,7 +20,7 @@
 enum {
     WORLD_MASTERS = 8,
     WORLD_AGENTS = 40,
-    PATIENCE_MS = 15000, /* how long a test waits for what must happen before it calls it failed */
+    PATIENCE_MS = 15000, /* how long a test waits for an event before it fails */
 };
 
 void world_open(void);
@@ -62,15 +62,15 @@ enum masters_kind {
  * user with the rights of deploy/acl/full.acl and no others, unless an `option` and its value are
  * given to each redis-server, e.g. "--requirepass". */
 void masters_start(size_t count, enum masters_kind kind);
-/* The same for masters on which nobody has ever been: they do not vote yet. */
+/* Like masters_start(), for masters that no agent has ever used: they do not vote yet. */
 void masters_start_new(size_t count, enum masters_kind kind);
 void masters_start_with(size_t count, enum masters_kind kind, const char *option,
                         const char *value);
 /* The same for masters whose wall clocks master_clock() sets. */
 void masters_start_with_clocks(size_t count);
 void master_clock(size_t index, int64_t offset_ms); /* against ours */
-/* The same over TLS alone, all on TCP, with the certificate `master` that `ca` has signed, which
- * are made for 127.0.0.1 where they are not there yet. `auth_clients`: yes, optional or no. */
+/* The same over TLS alone, all on TCP, with the certificate `master` that `ca` has signed. Makes
+ * both for 127.0.0.1 if they are missing. `auth_clients`: yes, optional or no. */
 void masters_start_over_tls(size_t count, const char *auth_clients);
 /* Certificates of openssl(1), in NAME.pem and NAME.key of the world's folder; returns the path of
  * the first. `alternatives` as in IP:127.0.0.1,DNS:localhost; negative days: it has expired. */
@@ -79,9 +79,9 @@ const char *certificate(const char *name, const char *signed_by, const char *alt
                         int days);
 /* Reserves `count` addresses without starting anything: master_start() does that later. */
 void masters_plan(size_t count, enum masters_kind kind);
-void master_start(size_t index);     /* and waits until it answers */
+void master_start(size_t index);     /* Starts it and waits until it answers. */
 void master_kill(size_t index);      /* SIGKILL */
-void master_lose_data(size_t index); /* of one that does not run: its volume is gone */
+void master_lose_data(size_t index); /* Deletes the volume of a master that does not run. */
 void master_freeze(size_t index);    /* SIGSTOP */
 void master_thaw(size_t index);      /* SIGCONT */
 /* Marks a fresh master, so that it votes (D5.3). Without a password, in the selected database. */
@@ -94,7 +94,7 @@ const char *master_url(size_t index);
 redisReply *master_do(size_t index, const char *format, ...);
 /* On how many of the living masters the key (as stored, with prefix) is there. */
 size_t masters_with(const char *stored_key);
-/* Where masters keep the fencing number of a key under the default prefix (R12). */
+/* The key in which masters keep the fencing number of a key under the default prefix (R12). */
 #define fence_key(key) ("lockagent:fence:lock:" key)
 /* The string stored there, or NULL. */
 const char *master_get(size_t index, const char *stored_key);
@@ -104,7 +104,7 @@ int64_t master_pttl(size_t index, const char *stored_key);
 
 struct agent {
     pid_t pid; /* 0: not running */
-    int port;  /* of the API; 0: only a unix socket */
+    int port;  /* port of the API; 0: only a unix socket */
     int admin_port;
     const char *unix_path; /* NULL: none */
     const char *bearer;    /* sent with every call of the helpers below, unless NULL */
@@ -117,10 +117,10 @@ struct agent_options {
     const char *listen;    /* YAML value; NULL: 127.0.0.1:0 */
     const char *unix_path; /* listens there as well */
     const char *masters;   /* YAML list; NULL: all masters of the world */
-    /* more lines of the group, indented by six spaces; where they name neither `durable` nor
-     * `guard`, the group is durable */
+    /* more lines of the group, indented by six spaces; if they name neither `durable` nor `guard`,
+     * the group is durable */
     const char *group;
-    /* more top-level YAML; where it says nothing of `shutdown`, the grace is short */
+    /* more top-level YAML; if it does not set `shutdown`, the grace is short */
     const char *extra;
     /* NULL: 200ms, generous for a busy machine; ttl must be 4 times that */
     const char *node_timeout;
@@ -138,8 +138,8 @@ void agent_kill(struct agent *agent); /* SIGKILL */
 int agent_stop(struct agent *agent);
 /* Waits for the end; the exit status, or -1 if the agent had to be killed or ended by a signal. */
 int agent_ended(struct agent *agent);
-/* A line of /proc/PID/status, such as `VmRSS:`; 0 under an address sanitizer, which keeps what was
- * freed. */
+/* Returns a line of /proc/PID/status, such as `VmRSS:`; 0 under an address sanitizer, which keeps
+ * freed memory. */
 long agent_memory_kib(const struct agent *agent, const char *line);
 void agent_signal(struct agent *agent, int signal);
 /* How many log lines have this "msg" (NULL: any) and hold `part` (NULL: any). */
@@ -164,7 +164,7 @@ struct reply {
     const char *headers; /* as received */
     const char *body;
     size_t body_length;
-    json_t *json; /* of the body, or NULL */
+    json_t *json; /* JSON of the body, or NULL */
 };
 
 struct call {
@@ -186,12 +186,12 @@ struct reply *release(const struct agent *agent, const char *key, const char *to
 
 /* Value of a header (the first of that name), or NULL. */
 const char *header(const struct reply *reply, const char *name);
-/* Members of the JSON body by dotted path; 0, NULL, or -1 where there is none. */
+/* Return members of the JSON body by dotted path; 0, NULL, or -1 if there is none. */
 const json_t *member(const struct reply *reply, const char *path);
 int64_t number(const struct reply *reply, const char *path);
 const char *string(const struct reply *reply, const char *path);
-const char *code(const struct reply *reply);  /* "" where there is none */
-const char *token(const struct reply *reply); /* of a grant; fails the test where there is none */
+const char *code(const struct reply *reply);  /* "" if there is none */
+const char *token(const struct reply *reply); /* Fails the test if there is none. */
 
 /* Requests that are out while the test does other things, and requests that no decent client would
  * send. */
@@ -202,7 +202,7 @@ void wire_say(int wire, const char *text);
 struct reply *wire_receive(int wire, int64_t timeout_ms);
 void wire_close(int wire);
 bool wire_is_silent(int wire); /* nothing to read, and not closed */
-/* The same as wire_open(), of a caller for whom the kernel keeps little that it has not read. */
+/* Like wire_open(), for a caller whose socket has a small receive buffer. */
 int wire_open_deaf(const struct agent *agent);
 /* The token of the grant that lies unread there. */
 const char *wire_unread_token(int wire);
@@ -222,7 +222,7 @@ void expect_reply(const struct reply *reply, long status, const char *expected_c
                   const char *file, int line);
 #define expect(reply, status, code) expect_reply(reply, status, code, __FILE__, __LINE__)
 
-/* What GET /locks/{key} says. */
+/* Returns the state that GET /locks/{key} reports. */
 const char *key_state(const struct agent *agent, const char *key); /* "held", "free", "unknown" */
 bool held_here(const struct agent *agent, const char *key);        /* a valid hold of this agent */
 /* by its exact name and labels; -1: not there */

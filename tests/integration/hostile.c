@@ -81,8 +81,8 @@ static void accept_one(struct hostile *hostile)
     close(client);
 }
 
-/* False when the agent has gone. What it does not take at once is lost: this is not a master to
- * rely on. */
+/* Returns false when the agent has gone. Bytes that it does not take at once are lost: this is not
+ * a master to rely on. */
 static bool say(const struct pair *pair, const char *bytes, size_t length)
 {
     return send(pair->client, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN;
@@ -108,7 +108,7 @@ static bool add(struct hostile *hostile, struct pair *pair, const struct attack 
                                  boottime_ms() - pair->quiet_since_ms >= GREETED_MS));
     if (!now || !is_meant(pair, attack) ||
         (pair->hit && !attack->endless && boottime_ms() - pair->hit_at_ms < AGAIN_MS))
-        /* again, for it may have met a question that was just under way, and have been its
+        /* again, for it may have met a question that was just in flight, and have been its
          * answer */
         return false;
     bool alive = true;
@@ -183,7 +183,7 @@ static bool tell_time(struct hostile *hostile, struct pair *pair, const struct a
     return true;
 }
 
-/* What the agent gets in place of these bytes; true when it was dealt with. */
+/* Sends the agent other bytes in place of these; true when it did. */
 static bool distort(struct hostile *hostile, struct pair *pair, const struct attack *attack,
                     const char *bytes, size_t length)
 {

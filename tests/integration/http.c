@@ -50,7 +50,7 @@ static void understand(struct reply *reply)
 
 static struct curl_slist *set_headers(const struct agent *agent, const struct call *call)
 {
-    /* No Expect: 100-continue, and no type but what the test gives. */
+    /* No Expect: 100-continue, and only the type that the test gives. */
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
     for (size_t i = 0; i < sizeof(call->headers) / sizeof(*call->headers) && call->headers[i]; i++)
         list = curl_slist_append(list, call->headers[i]);
@@ -68,7 +68,7 @@ static void set_body(const struct call *call)
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(call->body));
 }
 
-/* Metrics are worded every 250 ms and shared until then: a test asks for what is so now. */
+/* Metrics are worded every 250 ms and shared until then: a test asks for the present state. */
 static int64_t metrics_came_ms;
 
 static void let_metrics_age(void)
@@ -165,7 +165,7 @@ struct reply *release(const struct agent *agent, const char *key, const char *to
                                       .headers = {format("Lock-Token: %s", token)}});
 }
 
-/* ---- what a reply says ----------------------------------------------------------------------- */
+/* ---- contents of a reply --------------------------------------------------------------------- */
 
 const char *header(const struct reply *reply, const char *name)
 {
@@ -276,7 +276,7 @@ int wire_open(const struct agent *agent)
     return wire;
 }
 
-/* What the agent refuses to read any more is lost: the reply is what counts. */
+/* Bytes that the agent refuses to read are lost: the reply is what counts. */
 void wire_send(int wire, const char *bytes, size_t length)
 {
     while (length) {
@@ -295,7 +295,7 @@ void wire_say(int wire, const char *text)
     wire_send(wire, text, strlen(text));
 }
 
-/* The length of the reply in `bytes` once it is complete, else 0. */
+/* Returns the length of the reply in `bytes` once it is complete, otherwise 0. */
 static size_t complete(const char *bytes, size_t length)
 {
     const char *end = strstr(bytes, "\r\n\r\n"), *field;
@@ -334,7 +334,7 @@ struct reply *wire_receive(int wire, int64_t timeout_ms)
             reply->status = -1;
             break;
         }
-        /* One byte at a time would be exact with pipelining; nobody here pipelines. */
+        /* One byte at a time would be exact with pipelining; no test here pipelines. */
         const ssize_t got = recv(wire, bytes, sizeof(bytes), 0);
         if (got <= 0)
             break;

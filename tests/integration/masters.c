@@ -23,7 +23,7 @@ static struct {
     enum masters_kind kind;
     const char *option, *value;
     bool clocks;     /* that can be set */
-    const char *tls; /* NULL: in the clear; else its --tls-auth-clients */
+    const char *tls; /* NULL: in the clear; otherwise its --tls-auth-clients */
 } masters;
 
 size_t master_count(void)
@@ -87,7 +87,8 @@ static bool answers(struct master *master)
     return is_up;
 }
 
-/* What lockagent needs and no more (D5.7), and all rights for the test's own connection. */
+/* The rights that lockagent needs and no more (D5.7), and all rights for the test's own
+ * connection. */
 static const char *rights_file(void)
 {
     const char *path = world_path("rights.acl");

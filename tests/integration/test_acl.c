@@ -48,7 +48,7 @@ static struct agent *start_agent(const struct feature_set *set)
         .extra = set->policies});
 }
 
-/* Somebody waits at another agent, and is told (R9). */
+/* A caller waits at another agent, and is told (R9). */
 static void wait_for(struct agent *holder, struct agent *other)
 {
     const struct reply *granted = acquire(holder, "waited", "ttl=10s");
@@ -64,7 +64,7 @@ static void wait_for(struct agent *holder, struct agent *other)
     wire_close(waiter);
 }
 
-/* Somebody reads, and somebody else would write (R17). */
+/* One caller reads, and another one would write (R17). */
 static void read_and_write(struct agent *reader, struct agent *writer)
 {
     const struct reply *granted = acquire(reader, "shared", "ttl=10s&mode=read");
@@ -90,7 +90,7 @@ static void take_slots(struct agent *agent, struct agent *other)
     master_do(0, "DEL lockagent:slot:0:lock:slots lockagent:slot:1:lock:slots");
 }
 
-/* Somebody takes it who would share it with Java, and somebody else would have it too (R22). */
+/* One caller takes it that would share it with Java, and another one would have it too (R22). */
 static void share_with_java(struct agent *holder, struct agent *other)
 {
     const struct reply *granted = acquire(holder, "java", "ttl=10s");
@@ -129,7 +129,7 @@ static void live(struct agent *agent, struct agent *other)
     acquire(agent, "after", "ttl=10s&wait=1s");
 }
 
-/* What was in flight on the connection that is given up is killed by the next one (R5). */
+/* Operations in flight on the connection that is given up are killed by the next one (R5). */
 static void fall_silent(struct agent *agent)
 {
     master_freeze(0);
@@ -154,7 +154,7 @@ static void check_enough(const struct feature_set *set)
     expect(acquire(agent, "last", "ttl=10s"), 201, NULL);
 }
 
-/* What a semaphore keeps lies under lockagent:*, which the basic file has no right to. */
+/* The keys of a semaphore lie under lockagent:*, to which the basic file has no right. */
 Test(acl, the_basic_file_is_not_enough_for_semaphores)
 {
     static const struct feature_set slots = {

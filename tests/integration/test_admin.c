@@ -1,5 +1,5 @@
-/* Who may talk to the agent and what it shows: listeners, bearer token, metrics, health, the list
- * of locks, and no secrets (D3, D7, D9). */
+/* The access to the agent, and the data that it shows: listeners, bearer token, metrics, health,
+ * the list of locks, and no secrets (D3, D7, D9). */
 #include "harness.h"
 
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 TestSuite(admin, .init = world_open, .fini = world_close, .timeout = 60);
 
-/* The admin listener serves metrics and health to anybody who reaches it, and never a lock. */
+/* The admin listener serves metrics and health to every client that reaches it, and never a
+ * lock. */
 Test(admin, the_admin_listener_serves_no_locks)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -60,7 +61,7 @@ Test(admin, a_unix_socket)
     cr_assert_eq(agent_stop(agent), 0);
     cr_assert_neq(access(path, F_OK), 0, "the socket's file is left behind");
 
-    /* A file left by an agent that was killed is no obstacle. */
+    /* A file that is left by a killed agent does not prevent the start. */
     struct agent *second =
         agent_start(&(struct agent_options){.listen = format("unix:%s", strict),
                                             .unix_path = strict,
@@ -72,7 +73,7 @@ Test(admin, a_unix_socket)
     cr_assert_eq(access(strict, F_OK), 0);
     agent_restart(second);
     expect(acquire(second, "k", NULL), 409, "lock_held");
-    /* But the socket of one that lives is not taken away from it. */
+    /* The socket of a living agent is not taken away from it. */
     const char *arguments[] = {"serve", "--config", second->config, NULL};
     cr_assert_neq(agent_run(arguments).exit_status, 0);
     expect(acquire(second, "k2", "ttl=2s"), 201, NULL);
@@ -117,7 +118,8 @@ Test(admin, bearer_token)
     cr_assert_eq(agent_logged(agent, NULL, "sesame"), 0u);
 }
 
-/* The page is what Prometheus wants, counts what happened, and starts every known value at 0. */
+/* The page has Prometheus's format, counts the events of the test, and starts every known value at
+ * 0. */
 Test(admin, metrics)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -1,6 +1,6 @@
 /* D3: one token at several living agents. The value on the masters names the agent that owns the
- * hold, so an agent that was adopted from touches nothing by itself, and whatever the holder asks
- * for works at any of them. */
+ * hold, so an agent whose hold was adopted touches nothing by itself. The holder's requests work at
+ * any of these agents. */
 #include "harness.h"
 
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 TestSuite(adoption, .init = world_open, .fini = world_close, .timeout = 60);
 
-/* where the agent's name stands in `<random>:<agent>:<number>:<label>` */
+/* position of the agent's name in `<random>:<agent>:<number>:<label>` */
 enum { OWNER = 41, OWNER_DIGITS = 8 };
 
 static struct agent *first, *second;
@@ -41,7 +41,7 @@ static const char *owner_of(const char *key)
     return format("%.*s", OWNER_DIGITS, value + OWNER);
 }
 
-/* The stream says both in what it has told so far, or soon. */
+/* The stream has reported both so far, or does so soon. */
 static void expect_event(int wire, const char *event, const char *reason)
 {
     char told[8192];
@@ -66,7 +66,7 @@ static void adopted(const struct reply *reply)
     cr_assert(eventually(masters_that_store("k", master_get(0, "lock:k")) == master_count()));
 }
 
-/* The second agent's hold is as it was: on every master, and nobody gets the key. */
+/* The second agent's hold is as it was: on every master, and no other caller gets the key. */
 static void expect_intact(const char *key, const char *token)
 {
     expect(acquire(first, key, "ttl=2s"), 409, "lock_held");
@@ -117,7 +117,7 @@ Test(adoption, the_earlier_agent_says_lost_and_a_put_there_adopts_back)
     wire_close(watch);
     expect_intact("k", token(granted));
     adopted(renew(first, "k", token(granted), "ttl=30s"));
-    /* D3.3: what the agent adopts has another name than what it granted, in the last bit. */
+    /* D3.3: the adopted hold has another name than the granted one, in the last bit. */
     cr_assert_eq(strtoul(owner_of("k"), NULL, 16), strtoul(before, NULL, 16) ^ 1);
     cr_assert(held_here(first, "k"));
     expect(release(second, "k", token(granted)), 204, NULL);
@@ -238,7 +238,7 @@ static struct reply *ask_again(const struct agent *agent, const char *path)
                                       .headers = {"Idempotency-Key: 0123456789abcdef"}});
 }
 
-/* The lock is released at the second agent, and somebody else has it there. */
+/* The lock is released at the second agent, and another caller has it there. */
 static void goes_to_a_stranger(const char *key, const char *token)
 {
     expect(release(second, key, token), 204, NULL);
@@ -249,7 +249,7 @@ static void goes_to_a_stranger(const char *key, const char *token)
     cr_assert_null(member(seen, "hold"), "%s", seen->body);
 }
 
-/* D3.5: the request that took it asks again at the first agent, which did not hear of that. */
+/* D3.5: the request that took it asks again at the first agent, which did not learn of that. */
 Test(adoption, what_was_released_elsewhere_is_not_repeated)
 {
     begin(NULL);
@@ -274,8 +274,8 @@ Test(adoption, what_was_released_elsewhere_is_not_entered)
     cr_assert(held_here(second, "r/k"));
 }
 
-/* R9: who is refused here because of a hold that was released elsewhere makes the agent ask. That
- * is no loss. */
+/* R9: a caller is refused here because of a hold that was released elsewhere. This makes the agent
+ * ask. That is no loss. */
 Test(adoption, what_was_released_elsewhere_is_free_here_soon)
 {
     begin(NULL);
@@ -284,14 +284,14 @@ Test(adoption, what_was_released_elsewhere_is_free_here_soon)
     expect(release(second, "k", token(granted)), 204, NULL);
     const struct reply *next = acquire(first, "k", "ttl=60s&wait=10s");
     expect(next, 201, NULL);
-    cr_assert_leq(number(next, "waited_ms"), 5000); /* and not ttl/3 */
+    cr_assert_leq(number(next, "waited_ms"), 5000); /* shorter than ttl/3 */
     cr_assert_eq(
         metric(first, "lockagent_locks_ended_elsewhere_total{policy=\"*\",reason=\"gone\"}"), 1);
     cr_assert_eq(metric(first, "lockagent_locks_lost_total{policy=\"*\",reason=\"taken\"}"), 0);
 }
 
-/* A majority forgot, and the agent that has the lock will bring it back: nobody is told elsewhere
- * that it is gone. */
+/* A majority forgot, and the agent that has the lock will bring it back: no caller is told
+ * elsewhere that it is gone. */
 Test(adoption, d3_a_lock_that_a_majority_forgot_is_not_called_released_elsewhere)
 {
     masters_start(5, MASTERS_FORGETFUL);

@@ -8,8 +8,8 @@ TestSuite(away, .init = world_open, .fini = world_close, .timeout = 120);
 
 enum { TTL_MS = 4000, AWAY_MS = 5000, NOBODY = WORLD_MASTERS };
 
-/* The hold is valid, and counts no master as confirmed that has no key. A frozen one can not be
- * asked: `frozen_has` is what is known of it. */
+/* The hold is valid, and counts no master as confirmed that has no key. A frozen one cannot be
+ * asked: `frozen_has` is the test's knowledge of it. */
 static void expect_held(struct agent *agent, size_t frozen, bool frozen_has)
 {
     const struct reply *seen = get(agent, "/locks/k");
@@ -31,8 +31,8 @@ static void watch_until(struct agent *agent, int64_t until_ms, size_t frozen,
     }
 }
 
-/* Each master stands still for longer than the ttl, so that its key runs out, and the next one as
- * soon as this one goes on: at least three of five could carry the hold at every moment. */
+/* Each master is stopped for longer than the ttl, so that its key runs out. The next one is stopped
+ * as soon as this one goes on: at least three of five could carry the hold at every moment. */
 Test(away, in_turn_costs_no_hold)
 {
     masters_start(5, MASTERS_DURABLE);
@@ -84,7 +84,7 @@ Test(away, another_holders_key_is_not_repaired_over)
 
 /* The key of one master after another runs out while that master is away, and a stranger asks
  * before the repair: its refused attempt raises the number that this master stores for the next
- * grant. The hold stands on all five masters, so its token is right at every agent (R12, D3.4). */
+ * grant. The hold is on all five masters, so its token is right at every agent (R12, D3.4). */
 Test(away, a_right_token_is_right_everywhere_after_a_stranger_asked_in_turn)
 {
     masters_start(5, MASTERS_DURABLE);

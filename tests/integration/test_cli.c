@@ -1,4 +1,4 @@
-/* The command line, reload by SIGHUP, and what a configuration changes (D6, D8). */
+/* The command line, reload by SIGHUP, and the effects of configurations (D6, D8). */
 #include "harness.h"
 
 #include <signal.h>
@@ -99,7 +99,7 @@ static void expect_hidden(const char *const arguments[])
     cr_expect_null(strstr(outcome.out, "hunter2"), "%s", outcome.out);
 }
 
-/* A URL that is mistyped, or stands where no URL belongs, is told of without its password. The
+/* A URL that is mistyped, or in a place for another value, is reported without its password. The
  * suite has its time-out for this test, which starts 260 programs. */
 Test(cli, no_error_shows_a_password)
 {
@@ -207,8 +207,8 @@ Test(cli, healthcheck)
     cr_assert_eq(agent_run(lives).exit_status, 1);
 }
 
-/* SIGHUP takes what may change; a bad file, or one that changes what may not, changes nothing and
- * is said. */
+/* SIGHUP takes the settings that may change. A bad file, or one that changes other settings,
+ * changes nothing and is reported. */
 Test(cli, reload)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -254,7 +254,8 @@ Test(cli, reload)
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* its allocator ends a process that gets no memory */
-/* A reload for which there is no memory changes nothing, and is said like any other that failed. */
+/* A reload for which there is no memory changes nothing, and is reported like any other failed
+ * reload. */
 Test(cli, a_reload_without_memory_is_said)
 {
     struct rlimit before, none;

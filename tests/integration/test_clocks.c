@@ -1,6 +1,5 @@
-/* Clocks that are off (D5.4): a constant offset harms nobody, so it is told and no master is done
- * without for it. Where most masters agree, it is this agent's clock that is off.
- *
+/* Clocks that are off (D5.4): a constant offset harms no lock, so it is reported and the agent goes
+ * on with that master. If most masters agree, it is this agent's clock that is off.
  * Clocks that gain on the agent's (R14). A machine that is paused together with its clocks and
  * masters that jump forward look alike to its agent, so the tests let masters jump. */
 #include "harness.h"
@@ -87,7 +86,7 @@ enum {
     JUMP_MS = 10000,
     READ_MS = 1000,    /* each master's clock is read once in this time */
     MARGIN_MS = 4000,  /* for a busy machine; with READ_MS less than a lease of these tests */
-    WATCH_BYTES = 8192 /* of one stream */
+    WATCH_BYTES = 8192 /* bytes of one stream */
 };
 
 /* The stream of a key that is watched: all that has come so far. */
@@ -139,8 +138,8 @@ static int64_t valid_until_ms(const struct agent *agent, const char *key)
 }
 
 /* The agent learns of all these jumps after the last of them. It reads no clock while it is
- * stopped, and the readings that were under way are answered before the first jump: a server
- * whose PING was answered twice has looked at all of its connections in between. */
+ * stopped, and the readings that were in flight are answered before the first jump: a server whose
+ * PING was answered twice has looked at all of its connections in between. */
 static void jump(struct agent *agent, size_t first, size_t count)
 {
     agent_signal(agent, SIGSTOP);

@@ -1,5 +1,5 @@
-/* Every route and every error code of the API, provoked over real sockets; what is missing, here or
- * in openapi.yaml, is a failure (D3). */
+/* Every route and every error code of the API, provoked over real sockets. A code that is missing,
+ * here or in openapi.yaml, is a failure (D3). */
 #include "harness.h"
 
 #include <signal.h>
@@ -89,8 +89,8 @@ static void refusals_of_requests(struct agent *agent)
     cr_assert(eventually(masters_with("lock:short") == 0));
 }
 
-/* These three end in libmicrohttpd, before the agent sees a request: the status is what can be
- * promised, a code where there is one. */
+/* These three end in libmicrohttpd, before the agent sees a request. The status can be promised,
+ * and a code if there is one. */
 static void refusals_of_the_http_layer(struct agent *agent)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* Connections that are of no use make room for those that are: holders who come in to release,
+/* Connections that are of no use make room for those that are: holders that come in to release,
  * health checks, the work on locks (D9). */
 #include "harness.h"
 
@@ -14,8 +14,8 @@ TestSuite(crowded, .init = world_open, .fini = world_close, .timeout = 120);
 
 enum { WORKERS = 140 };
 
-/* Keeps WORKERS connections busy with the request until it is killed: what is answered is asked
- * again at once, over the same connection while that is kept alive. */
+/* Keeps WORKERS connections busy with the request until it is killed: after each answer the request
+ * is sent again at once, over the same connection while that is kept alive. */
 static pid_t workers_start(const struct agent *agent, const char *request, size_t count)
 {
     const pid_t pid = fork();
@@ -51,7 +51,7 @@ static void workers_stop(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* All places are taken by waiters and by callers who are refused and ask again; the holder still
+/* All places are taken by waiters and by callers that are refused and ask again; the holder still
  * comes in. */
 Test(crowded, a_holder_comes_in_among_the_refused)
 {
@@ -81,7 +81,7 @@ Test(crowded, a_holder_comes_in_among_the_refused)
     }
 }
 
-/* Who is told that there are too many does not keep the place that he was told it in. */
+/* A caller that is refused because there are too many does not keep its place. */
 Test(crowded, too_many_waiters_closes)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -135,7 +135,7 @@ Test(crowded, idle_connections_give_way)
     idle_give_way(&admin, true);
 }
 
-/* As slow as can be: every place is taken by one who asks, or reads, a byte at a time. */
+/* As slow as can be: every place is taken by a client that sends, or reads, a byte at a time. */
 static void slow_give_way(const struct agent *agent, const char *request)
 {
     int slow[WORKERS];
@@ -164,7 +164,7 @@ Test(crowded, slow_connections_give_way)
     slow_give_way(agent, slow_body);
     slow_give_way(&admin, slow_header);
     slow_give_way(&admin, slow_body);
-    /* Ever more answers that nobody reads. */
+    /* Ever more answers that the client does not read. */
     const char *pipeline = repeat("GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n", 400);
     slow_give_way(agent, pipeline);
     slow_give_way(&admin, pipeline);
@@ -193,7 +193,7 @@ Test(crowded, a_slow_reader)
     expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
 }
 
-/* Metrics are for those who watch; they must not cost those who hold (D7). */
+/* Metrics are for operators; holders must not pay for them (D7). */
 Test(crowded, a_flood_of_scrapes_costs_no_lock)
 {
     enum { HOLDS = 50, SCRAPERS = 120, FLOOD_MS = 6000 };
@@ -216,7 +216,7 @@ Test(crowded, a_flood_of_scrapes_costs_no_lock)
     cr_assert_gt(scrapes, SCRAPERS, "%f scrapes only", scrapes);
 }
 
-/* What is shared is not old: a scrape says what was so a quarter of a second ago at most. */
+/* Shared metrics are not old: a scrape shows the state of a quarter of a second ago at most. */
 Test(crowded, metrics_are_fresh)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -232,7 +232,7 @@ static size_t resident_bytes(const struct agent *agent)
     return (size_t)agent_memory_kib(agent, "VmRSS:") * 1024;
 }
 
-/* Callers who begin as large a body as they may, and never end it. */
+/* Callers that begin as large a body as they may, and never end it. */
 Test(crowded, slow_bodies_take_little_memory)
 {
     enum { SLOW = 600, EACH = 24 * 1024 };

@@ -21,7 +21,7 @@ static const char *ready_says(const struct agent *agent)
     return get(agent, "/readyz")->body;
 }
 
-/* Nobody is told of a lock that the masters may throw away before its lease is over. */
+/* No caller is told of a lock that the masters may throw away before its lease is over. */
 Test(eviction, d5_4_masters_that_may_evict_have_no_vote_on_new_locks)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -39,7 +39,7 @@ Test(eviction, d5_4_masters_that_may_evict_have_no_vote_on_new_locks)
     cr_assert_not_null(strstr(get(agent, "/")->body, "may evict keys"));
     cr_assert_geq(agent_logged(agent, "master state changed", "may evict keys"), 2u);
 
-    master_do(1, "DEL lock:held"); /* what is held goes on: it is renewed, repaired, released */
+    master_do(1, "DEL lock:held"); /* held locks go on: they are renewed, repaired, released */
     expect(renew(agent, "held", token(granted), "ttl=30s"), 200, NULL);
     master_do(0, "CONFIG SET maxmemory-policy noeviction");
     master_do(1, "CONFIG SET maxmemory 0"); /* with any policy */
@@ -75,7 +75,7 @@ Test(eviction, d5_4_eviction_allow_uses_them_all_the_same)
     cr_assert(eventually(masters_with("lock:other") == 0), "it is not undone");
 }
 
-/* One of three does not matter but for its vote, and its key comes with the first renewal. */
+/* One of three has no vote, which changes nothing else. Its key comes with the first renewal. */
 Test(eviction, d5_4_a_quorum_of_others_grants)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -41,8 +41,8 @@ static bool quorum_has_tickets(size_t count)
     return masters >= 3;
 }
 
-/* Serves `count` waiters, of whom number i is at agent i % AGENTS; each must come before all that
- * came later. `holder` is a hold at `at`. */
+/* Serves `count` waiters; number i is at agent i % AGENTS; each must come before all that came
+ * later. `holder` is a hold at `at`. */
 static void serve_in_order(const int *wires, int count, struct agent *at,
                            const struct reply *holder)
 {
@@ -101,7 +101,8 @@ Test(fair, r9_in_order_with_a_minority_of_the_masters_down)
     master_thaw(3);
 }
 
-/* D3.7: what is no holder never counts as one; here a key that is no line of tickets. */
+/* D3.7: a key that is not a hold never counts as a holder; here a key that is not a list of
+ * tickets. */
 Test(fair, d3_a_stranger_in_place_of_the_tickets_is_no_holder)
 {
     begin();
@@ -158,7 +159,7 @@ Test(fair, r9_a_stopped_agent_blocks_nobody_for_longer_than_its_ticket)
     wire_close(stopped), wire_close(first), wire_close(second);
 }
 
-/* Its ticket is taken off, also while the key is held, and who comes after it is next. */
+/* Its ticket is taken off, also while the key is held, and the caller behind it is next. */
 Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
 {
     begin();
@@ -183,8 +184,8 @@ Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
     cr_assert(eventually(masters_with("lockagent:ticket:lock:k") == 0));
 }
 
-/* A stopped agent has the only ticket: the key is free, and yet it is nobody's who does not
- * wait. */
+/* A stopped agent has the only ticket: the key is free, and yet a caller that does not wait cannot
+ * have it. */
 Test(fair, r9_who_does_not_wait_is_refused_while_somebody_waits)
 {
     begin();

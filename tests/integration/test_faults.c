@@ -49,8 +49,8 @@ Test(faults, a_minority_killed)
     expect(renew(agent, "held", token(held), NULL), 200, NULL);
 }
 
-/* One and two frozen masters: nobody waits for them longer than node_timeout, before and after the
- * agent gives them up (R3). */
+/* One and two frozen masters: no caller waits for them longer than node_timeout, before and after
+ * the agent gives them up (R3). */
 Test(faults, a_minority_frozen)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -66,8 +66,8 @@ Test(faults, a_minority_frozen)
     expect_whole_lives(agent, "2 frozen and given up", 2500);
     for (size_t frozen = 1; frozen < 3; frozen++)
         master_thaw(frozen);
-    /* What the frozen ones still had to run, and what the agent still owed them, leaves no lock
-     * behind (R5, R6). */
+    /* Operations that the frozen ones still had to run, and releases that the agent still owed
+     * them, leave no lock behind (R5, R6). */
     for (int i = 0; i < 10; i++)
         cr_assert(eventually(masters_with(format("lock:k%d", i)) == 0), "k%d was orphaned", i);
     expect(release(agent, "held", token(held)), 204, NULL);
@@ -162,7 +162,8 @@ Test(faults, a_majority_killed)
     cr_assert(eventually(acquire(agent, "other", "ttl=2s")->status == 201));
     cr_assert_leq(boottime_ms() - returned, 1000, "recovery took %lld ms",
                   (long long)(boottime_ms() - returned));
-    /* R6: what was released meanwhile is released there too, although those masters remember it. */
+    /* R6: a key that was released meanwhile is released there too, although those masters remember
+     * it. */
     cr_assert(eventually_within(8000, masters_with("lock:owed") == 0));
     cr_assert(eventually_within(8000, masters_with("lock:held") == 0));
     cr_assert_eq(get(agent, "/readyz")->status, 200);
@@ -214,8 +215,8 @@ Test(faults, a_master_that_forgot_is_repaired)
     cr_assert_str_eq(token(renewed), token(granted));
 }
 
-/* R7: a key that is gone within its lease from a master which had confirmed it was released there;
- * only what a master forgot is repaired. */
+/* R7: a key that is gone within its lease from a master which had confirmed it was released there.
+ * Only a key that a master forgot is repaired. */
 Test(faults, a_key_that_was_deleted_is_not_repaired)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -297,7 +298,7 @@ Test(faults, fencing_passes_what_is_stored)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    /* a day: two are nobody's (R12) */
+    /* one day ahead: a number two days ahead was never granted (R12) */
     const long long future = wall_ms() * 1000 + 86400LL * 1000 * 1000;
     for (size_t i = 0; i < 3; i++)
         master_do(i, "SET %s %s", fence_key("k"), format("%lld", future + (long long)i * 1000));

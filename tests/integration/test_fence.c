@@ -7,8 +7,8 @@ TestSuite(fence, .init = world_open, .fini = world_close, .timeout = 120);
 
 enum { GRANTS = 6 };
 
-/* What no agent ever stored: beyond the numbers that a double tells apart, of 16 digits, of 17,
- * days ahead, no number, no string. */
+/* Values that no agent ever stored: beyond the numbers that a double tells apart, of 16 digits, of
+ * 17, days ahead, no number, no string. */
 static const char *const wild[] = {
     "SET %s 9007199254740993",
     "SET %s 9999999999999999",
@@ -68,7 +68,7 @@ Test(fence, one_master_with_a_wild_number_spoils_nothing)
               read_whole_file(agent->log));
 }
 
-/* Three of five: nobody holds the lock, so nobody is told that it is held. */
+/* Three of five: there is no holder of the lock, so no caller is told that it is held. */
 Test(fence, too_many_of_them_are_no_holder)
 {
     masters_start(5, MASTERS_FORGETFUL);

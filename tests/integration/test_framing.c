@@ -1,5 +1,5 @@
-/* Where one request ends and the next one begins must be plain (RFC 9112); and what exhausts
- * libmicrohttpd's memory of a connection ends that connection, and nothing else. */
+/* The end of one request and the beginning of the next one must be plain (RFC 9112). A request that
+ * exhausts libmicrohttpd's memory of a connection ends that connection, and nothing else. */
 #include "harness.h"
 
 #include <microhttpd.h>
@@ -8,7 +8,7 @@
 
 TestSuite(framing, .init = world_open, .fini = world_close, .timeout = 120);
 
-/* Says all of it, closes the sending side, and hears what there is to hear. */
+/* Sends all bytes, closes the sending side, and reads the whole reply. */
 static const struct reply *say_and_leave(const struct agent *agent, const char *bytes)
 {
     const int wire = wire_open(agent);
@@ -21,7 +21,7 @@ static const struct reply *say_and_leave(const struct agent *agent, const char *
     return reply;
 }
 
-/* libmicrohttpd 1.0 refuses by itself some of what an older one leaves to us. */
+/* libmicrohttpd 1.0 refuses by itself some requests that an older one leaves to us. */
 static bool is_of_library(const struct reply *reply)
 {
     return MHD_VERSION >= 0x01000000 && strncmp(reply->body, "<html>", 6) == 0;
@@ -47,8 +47,8 @@ Test(framing, argument_floods)
     expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
 }
 
-/* The other memory that arguments competed for: cookies, which nobody here reads, and a length that
- * is none. */
+/* Arguments competed for the other memory too: cookies, which the agent never reads, and a length
+ * that is invalid. */
 Test(framing, cookie_floods)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -66,8 +66,8 @@ Test(framing, cookie_floods)
     }
 }
 
-/* RFC 9112, 5 and 6: what leaves in doubt where a request ends is refused, and nothing behind it is
- * read: a proxy before us might have seen two requests where we see one. */
+/* RFC 9112, 5 and 6: a request whose end is in doubt is refused, and nothing behind it is read. A
+ * proxy before us might have seen two requests when we see one. */
 Test(framing, doubtful_ends)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -162,7 +162,7 @@ Test(framing, doubtful_ends)
 
 #define CHUNKED "POST /locks/k" HEAD FORM "Transfer-Encoding: chunked\r\n\r\n"
 
-/* In pieces of so many bytes, each in a segment of its own. */
+/* Sends pieces of this many bytes, each in a segment of its own. */
 static void say_in_pieces(int wire, const char *bytes, size_t size)
 {
     const size_t length = strlen(bytes);
@@ -172,7 +172,7 @@ static void say_in_pieces(int wire, const char *bytes, size_t size)
     }
 }
 
-/* RFC 9112, 7.1: the lines of a chunked body end in CR LF. Where a bare LF ends one for us, a proxy
+/* RFC 9112, 7.1: the lines of a chunked body end in CR LF. If a bare LF ends one for us, a proxy
  * before us may read on. */
 Test(framing, doubtful_chunks)
 {
@@ -260,7 +260,7 @@ Test(framing, plain_chunks)
             wire_close(wire);
         }
     }
-    /* What came along with a request of a known length is known too. */
+    /* Bytes that came along with a request of a known length are known too. */
     const int wire = wire_open(agent);
     wire_say(wire, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
                    "POST /locks/behind" HEAD FORM "Transfer-Encoding: chunked\r\n");
@@ -277,7 +277,7 @@ Test(framing, plain_chunks)
     cr_assert_eq(masters_with("lock:k"), 0u);
 }
 
-/* What is plain, though not pretty, is taken. */
+/* Requests that are plain, though not pretty, are taken. */
 Test(framing, plain_ends)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -309,8 +309,8 @@ Test(framing, plain_ends)
     }
 }
 
-/* What libmicrohttpd answers by itself, before anybody else sees the request: as docs/api.md lists
- * it. */
+/* libmicrohttpd answers these by itself, before the agent sees the request, as docs/api.md lists
+ * them. */
 Test(framing, errors_of_the_library)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -349,7 +349,7 @@ Test(framing, errors_of_the_library)
         wire_close(wire);
     }
     cr_assert_eq(masters_with("lock:k"), 0u);
-    /* Between what the agent takes and what the library takes, the agent answers. */
+    /* Between the limits of the agent and those of the library, the agent answers. */
     expect(wire_ask(agent, "GET", format("/locks/%s", repeat("x", 5000)), NULL, NULL), 414,
            "uri_too_long");
     expect(wire_ask(agent, "GET", "/livez", format("X: %s\r\n", repeat("x", 9000)), NULL), 431,

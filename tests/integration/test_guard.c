@@ -1,5 +1,5 @@
 /* Every way to forget a lock, on real masters (D5.3): no second holder, the first one keeps its
- * lock, and the guard ends. And what makes a master degraded (D5.4). */
+ * lock, and the guard ends. Also the reasons for which a master is degraded (D5.4). */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void expect_guarded(struct agent *holder, struct agent *rival, const stru
     const struct reply *refused = acquire(rival, "k", "ttl=1s");
     cr_assert(refused->status == 503 || refused->status == 409, "%ld %s", refused->status,
               refused->body);
-    /* Nobody holds this one, and still there is no quorum for it. */
+    /* There is no holder of this one, and still there is no quorum for it. */
     const struct reply *guarded = acquire(rival, "other", "ttl=1s");
     expect(guarded, 503, "quorum_unavailable");
     cr_assert_eq(number(guarded, "nodes.guarded"), 2, "%s", guarded->body);
@@ -43,7 +43,7 @@ static void expect_guarded(struct agent *holder, struct agent *rival, const stru
     cr_assert_not_null(strstr(get(rival, "/")->body, "class=\"state guarded\""));
     cr_assert_geq(agent_logged(rival, "master state changed", "\"state\":\"guarded\""), 2u);
 
-    /* R7: the holder goes on, and its key is repaired where it was forgotten. */
+    /* R7: the holder goes on, and its key is repaired on masters that forgot it. */
     cr_assert(eventually_within(8000, masters_with("lock:k") == 3), "%zu", masters_with("lock:k"));
     cr_assert(held_here(holder, "k"));
     /* One remembers, and two are needed to tell the others: they are guessed after 10 s more. */
@@ -128,8 +128,8 @@ Test(guard, durable_masters_restart_without_a_guard)
     cr_assert_eq(agent_logged(agent, "master state changed", "guarded_ms"), 0u);
 }
 
-/* A replica has its master's marker; promoted, it is another run, and may lack what the master had
- * granted last. */
+/* A replica has its master's marker. Promoted, it is another run, and may lack the last grants of
+ * the master. */
 Test(guard, a_promoted_replica_that_lacked_the_key)
 {
     masters_start_new(2, MASTERS_FORGETFUL);
@@ -159,7 +159,7 @@ static bool follows(size_t master)
 }
 
 /* A master that follows another one for a moment has that one's keys, vote and marker, and neither
- * its run nor a connection changes. Nobody has looked at its marker when the acquire comes. */
+ * its run nor a connection changes. No agent has looked at its marker when the acquire comes. */
 static void follow_for_a_moment(const char *group)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -173,7 +173,7 @@ static void follow_for_a_moment(const char *group)
         expect(granted, 201, NULL);
         int64_t until_ms = boottime_ms() + number(granted, "valid_for_ms");
         master_thaw(0);
-        cr_assert(eventually(masters_with("lock:k") == 3)); /* what it was asked meanwhile */
+        cr_assert(eventually(masters_with("lock:k") == 3)); /* runs earlier requests */
         master_do(0, "DEL lock:k");
         master_do(1, "REPLICAOF 127.0.0.1 %s", strrchr(master_url(0), ':') + 1);
         cr_assert(eventually(follows(1)));
@@ -228,8 +228,8 @@ Test(guard, numbers_rise_over_a_restart_behind_fast_clocks)
     master_thaw(1);
 }
 
-/* The guard is as long as the longest lease that any agent may have given, not as that of who
- * noticed. */
+/* The guard is as long as the longest lease that any agent may have given, not as the longest lease
+ * of the agent that noticed. */
 Test(guard, an_agent_with_a_smaller_max_ttl)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -241,13 +241,13 @@ Test(guard, an_agent_with_a_smaller_max_ttl)
     cr_assert(eventually(masters_with("lock:k") == 3));
     for (size_t i = 0; i < 3; i++)
         master_do(i, "FLUSHALL");
-    /* Nobody remembers: when one has been guessed, the others are guessed after 10 s more. */
+    /* All have forgotten: when one has been guessed, the others are guessed after 10 s more. */
     const struct reply *heir = acquire(hasty, "k", "ttl=1s&wait=30s");
     expect(heir, 201, NULL);
     cr_assert_geq(boottime_ms(), number(granted, "valid_until_boottime_ms"), "two holders at once");
 }
 
-/* R7: repaired at once where the epoch is another one; elsewhere not while the lease that was
+/* R7: repaired at once if the epoch is another one. Otherwise not while the lease that was
  * confirmed there can still run. */
 Test(guard, a_key_is_repaired_at_once_only_where_it_was_forgotten)
 {
@@ -270,7 +270,7 @@ Test(guard, a_key_is_repaired_at_once_only_where_it_was_forgotten)
     cr_assert(held_here(agent, "k"));
 }
 
-/* One that lacks its marker among others that have theirs is no part of a new group. */
+/* A master that lacks its marker is not part of a new group if others have theirs. */
 Test(guard, one_empty_master_is_not_a_new_group)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -313,7 +313,8 @@ Test(guard, trust_ends_it)
     cr_assert(eventually(votes(agent) == 2));
 }
 
-/* D5.3: a master that could not be told has said what it knows, and the next one is told that. */
+/* D5.3: a master that could not be told has reported its knowledge, and the next one is told
+ * that. */
 Test(guard, trust_tells_what_a_master_said_that_could_not_be_told)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -370,7 +371,7 @@ Test(guard, trust_looks_at_the_run_if_masters_are_not_durable)
     cr_assert_not_null(strstr(outcome.out, "trusted"), "%s", outcome.out);
 }
 
-/* Who may not ask for INFO can not tell one run from another. */
+/* A user without the right to INFO cannot tell one run from another. */
 Test(guard, without_info_every_reconnect_is_a_restart)
 {
     const char *acl = write_file(

@@ -13,7 +13,7 @@ enum { MASTERS = 5, PEAK_KIB_MORE = 40 << 10 };
 #define WATCHED "*3\r\n$7\r\nmessage\r\n$27\r\nlockagent:channel:lock:busy\r\n$1\r\n1\r\n"
 #define DEEP "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"
 
-/* On top of what the master says, where nobody waits for more. */
+/* Bytes on top of the master's reply, when the agent does not wait for more. */
 static const struct attack surplus[] = {
     {"a status", HOSTILE_ADD, .bytes = "+OK\r\n", .fault = "surplus"},
     {"a number", HOSTILE_ADD, .bytes = ":7\r\n", .fault = "surplus"},
@@ -28,7 +28,7 @@ static const struct attack surplus[] = {
     {"before the greeting", HOSTILE_GREET, .bytes = "+OK\r\n", .fault = NULL},
 };
 
-/* In place of what a script answers, or behind the question. */
+/* Bytes in place of a script's reply, or behind the question. */
 static const struct attack instead[] = {
     {"a status", HOSTILE_REPLACE, .bytes = "+OK\r\n", .fault = "malformed"},
     {"a word", HOSTILE_REPLACE, .bytes = "$4\r\nheld\r\n", .fault = "malformed"},
@@ -262,8 +262,8 @@ static int64_t nine_of_ten_ms(void)
     return took[CALLS * 9 / 10];
 }
 
-/* The loop is never blocked longer than 50 ms by one master, also not by one that says at full
- * speed what it may say. */
+/* The loop is never blocked longer than 50 ms by one master, not even by one that sends allowed
+ * bytes at full speed. */
 Test(hostile, a_flood_starves_nobody)
 {
     static const struct attack floods[] = {

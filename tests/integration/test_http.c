@@ -1,4 +1,4 @@
-/* What the API takes and what it refuses: keys, parameters, bodies, headers and methods (D3,
+/* Accepted and refused requests of the API: keys, parameters, bodies, headers and methods (D3,
  * D9). */
 #include "harness.h"
 
@@ -100,7 +100,7 @@ Test(http, keys)
     expect(release(agent, longest, token(granted)), 204, NULL);
 }
 
-/* D3: a key that would fall among our own keys is refused where no prefix keeps it apart. */
+/* D3: a key that would fall among our own keys is refused if no prefix keeps it apart. */
 Test(http, keys_without_a_prefix)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -113,7 +113,7 @@ Test(http, keys_without_a_prefix)
     cr_assert_geq(masters_with("plain"), 2u);
 }
 
-/* Each refusal names the parameter, what came, and what is allowed. */
+/* Each refusal names the parameter, its value, and the allowed values. */
 Test(http, bad_parameters)
 {
     masters_start(3, MASTERS_FORGETFUL);

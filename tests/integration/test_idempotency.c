@@ -30,7 +30,7 @@ Test(idempotency, the_same_request_has_one_hold)
     expect(ask(agent, "POST", "/locks/k?ttl=20s", key), 409, "idempotency_mismatch");
     /* known to its agent only */
     expect(ask(other, "POST", "/locks/k?ttl=30s", key), 409, "lock_held");
-    expect(ask(agent, "POST", "/locks/another?ttl=30s", key), 201, NULL); /* and of its key only */
+    expect(ask(agent, "POST", "/locks/another?ttl=30s", key), 201, NULL); /* for its key only */
     expect(ask(agent, "DELETE", "/locks/k", key), 204, NULL);
     cr_assert(eventually_within(1000, masters_with("lock:k") == 0));
     expect(ask(agent, "POST", "/locks/k?ttl=30s", key), 409, "superseded");
@@ -65,8 +65,8 @@ Test(idempotency, a_retry_takes_over_the_wait)
     wire_close(newer), wire_close(next);
 }
 
-/* The connection is cut behind every byte of the answer, by close and by reset. Whatever the agent
- * took that for, the retry gets the lock, once: one DELETE frees it, and nobody else was let in. */
+/* The connection is cut behind every byte of the answer, by close and by reset. In each case the
+ * retry gets the lock, once: one DELETE frees it, and no other caller was let in. */
 Test(idempotency, cut_at_every_byte_of_the_answer)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -1,5 +1,5 @@
-/* An agent that keeps a journal is killed and started again, as a container is, and goes on with
- * what it held. */
+/* An agent that keeps a journal is killed and started again, as a container is, and keeps its
+ * holds. */
 #include "harness.h"
 
 #include <signal.h>
@@ -25,7 +25,7 @@ static size_t held_by(const char *key, const char *token)
     return count;
 }
 
-/* Of a key whose policy is of this kind. */
+/* Starts an agent with a journal and a policy of this kind. */
 static struct agent *keeper_of(const char *kind)
 {
     return agent_start(&(struct agent_options){
@@ -53,7 +53,8 @@ static void kill_and_restart(struct agent *agent, int64_t away_ms)
     agent_restart(agent);
 }
 
-/* It renews what nobody else would: far beyond the validity that the caller was told of. */
+/* It renews a lock that no other process would: far beyond the validity that the caller was told
+ * of. */
 Test(journal, a_killed_agent_goes_on_renewing)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -99,8 +100,8 @@ Test(journal, a_plain_lease_is_known_again)
     cr_assert(eventually(masters_with("lock:first") + masters_with("lock:second") == 0));
 }
 
-/* D3: the end of the agent is the end of its callers' connections, so nobody is there to renew for;
- * what they were told holds. */
+/* D3: the end of the agent is the end of its callers' connections, so no caller is left to renew
+ * for. The validity that they were told holds. */
 Test(journal, a_bound_lock_is_not_renewed_any_more)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -130,7 +131,7 @@ Test(journal, a_reentrant_lock_is_counted_on)
     cr_assert_eq(agent_logged(agent, NULL, "-mine"), 0u);
 }
 
-/* What ended while nobody was there is released: R15 aside, its keys are not waited for. */
+/* Holds that ended while no agent ran are released: R15 aside, their keys are not waited for. */
 Test(journal, what_has_ended_is_released)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -138,7 +139,7 @@ Test(journal, what_has_ended_is_released)
     const struct reply *held = acquire(agent, "k", "ttl=2s&renew=agent");
     expect(held, 201, NULL);
     kill_after_answers(agent);
-    /* Somebody gave the keys a longer life, so that it shows who deletes them. */
+    /* The keys get a longer life, so that the test shows which agent deletes them. */
     for (size_t i = 0; i < 5; i++)
         master_do(i, "PEXPIRE lock:k 600000");
     sleep_ms(2200);
@@ -147,7 +148,7 @@ Test(journal, what_has_ended_is_released)
     cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"ended\"}"), 1);
 }
 
-/* R7: what was taken away meanwhile does not rise again. */
+/* R7: a key that was taken away meanwhile is not created again. */
 Test(journal, r7_the_first_renewal_creates_no_key)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -240,7 +241,7 @@ Test(journal, a_hold_of_another_kind_is_refused)
     }
 }
 
-/* One agent at a time, its owner's eyes alone, and nobody else's file. */
+/* One agent at a time, readable for its owner alone, and no other program's file. */
 Test(journal, a_file_that_can_not_be_had_ends_the_start)
 {
     struct stat status;
@@ -267,7 +268,7 @@ Test(journal, a_file_that_can_not_be_had_ends_the_start)
                      "not a journal, but long enough to be taken for one\n");
 }
 
-/* Cut short, half written, or of 200 GB that nobody wrote: an agent starts, and ends, at once. */
+/* Cut short, half written, or of 200 GB of holes: an agent starts, and ends, at once. */
 Test(journal, a_damaged_file_delays_no_start)
 {
     static const struct {
@@ -290,7 +291,8 @@ Test(journal, a_damaged_file_delays_no_start)
     cr_assert_lt(boottime_ms() - before, 10000);
 }
 
-/* SIGTERM says `lost` to the holders: the next agent does not hold what was reported lost. */
+/* SIGTERM says `lost` to the holders: the next agent does not hold a lock that was reported
+ * lost. */
 Test(journal, an_orderly_end_leaves_no_holds)
 {
     masters_start(5, MASTERS_FORGETFUL);

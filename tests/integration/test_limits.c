@@ -22,7 +22,7 @@ Test(limits, a_holder_comes_in_beside_the_waiters)
     for (int i = 0; i < 3; i++) {
         const struct reply *refused = acquire(agent, i % 2 ? "k" : "another", "wait=1s&ttl=5s");
         if (i % 2 == 0) {
-            /* Free, so nobody needs to wait: a refusal is right too, as it asked for a waiter's
+            /* Free, so no caller needs to wait: a refusal is right too, as it asked for a waiter's
              * place. */
             cr_assert(refused->status == 201 || refused->status == 429, "%ld", refused->status);
             if (refused->status == 201)

@@ -1,4 +1,5 @@
-/* One key, five masters, nothing broken: acquire, renew, release, expire, and who may do what. */
+/* One key, five masters, nothing broken: acquire, renew, release, expire, and the rights of each
+ * caller. */
 #include "harness.h"
 
 #include <string.h>
@@ -52,8 +53,7 @@ Test(lock, life_of_a_lock)
     cr_assert_str_eq(string(granted, "renew"), "caller");
     expect_grant_headers(granted);
 
-    /* What the masters store: the random part, the number and the label; and the
-     * fence beside it (R12). */
+    /* Masters store the random part, the number and the label; and the fence beside it (R12). */
     cr_assert(eventually(held_by_token("jobs/1", token(granted)) == 5));
     cr_assert_str_eq(master_get(0, "lock:jobs/1") + 40 + 10,
                      format("%lld:worker-7", (long long)number(granted, "fencing_token")));
@@ -138,7 +138,7 @@ Test(lock, two_agents_contend)
         cr_assert_not_null(header(loser, "Retry-After"));
         cr_assert_not_null(strstr(header(loser, "Content-Type"), "application/problem+json"));
         wins[winner == 0 ? round % 2 : 1 - round % 2]++;
-        /* R5: what the loser got by the way is given back. */
+        /* R5: the loser gives back the votes that it got. */
         const char *key = format("contended/%d", round);
         cr_assert(eventually(held_by_token(key, token(replies[winner])) ==
                              masters_with(format("lock:%s", key))));
@@ -189,7 +189,7 @@ Test(lock, the_wrong_token_is_refused)
               again->status);
 }
 
-/* A lease that nobody renews ends by itself, is then free for others, and is gone for its
+/* A lease that is not renewed ends by itself, is then free for others, and is gone for its
  * holder. */
 Test(lock, an_expired_lease_is_free)
 {
@@ -230,7 +230,7 @@ Test(lock, a_shorter_ttl_never_shortens)
     for (size_t i = 0; i < 5; i++)
         cr_assert_gt(master_pttl(i, "lock:k"), 20000, "master %zu", i);
 
-    /* The same when the replies are lost: a majority is frozen while the renewal is under way, and
+    /* The same when the replies are lost: a majority is frozen while the renewal is in flight, and
      * runs it later. */
     for (size_t i = 0; i < 3; i++)
         master_freeze(i);
@@ -267,7 +267,7 @@ Test(lock, flushed_scripts)
     }
 }
 
-/* D5.5: a key that is not ours is somebody's, whatever its type; it is never touched. */
+/* D5.5: a key that is not ours has another owner, of any type; it is never touched. */
 Test(lock, foreign_keys)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -295,7 +295,7 @@ Test(lock, foreign_keys)
     expect(acquire(agent, "list", "ttl=2s&wait=5s"), 201, NULL);
 }
 
-/* D3: what the masters say, and what this agent knows of its own hold. */
+/* D3: the masters' replies, and this agent's knowledge of its own hold. */
 Test(lock, reading_a_lock)
 {
     masters_start(5, MASTERS_FORGETFUL);

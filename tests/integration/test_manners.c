@@ -1,5 +1,5 @@
-/* What answers say besides what was asked: to browsers, of other people's secrets, and in plain
- * words (D9). */
+/* Other contents of answers: for browsers, about other people's secrets, and in plain words
+ * (D9). */
 #include "harness.h"
 
 #include <stdio.h>
@@ -74,7 +74,7 @@ Test(manners, calls_from_other_sites_are_refused)
            200, NULL);
 }
 
-/* Another program's value under a lock's key, of whatever shape, is nobody's label. */
+/* Another program's value under a lock's key, of any shape, is no agent's label. */
 Test(manners, what_is_no_label_is_not_told)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -1,6 +1,6 @@
 /* New groups (D5.3): they wait out their guard, unless their installer has run `lockagent trust
- * --new` before the first agent. The command votes for masters on which nobody has ever been, and
- * for no others. */
+ * --new` before the first agent. The command votes for masters that no agent has ever used, and for
+ * no others. */
 #include "harness.h"
 
 #include <signal.h>
@@ -98,7 +98,7 @@ static void flush_all_under_a_hold(bool installer)
     struct agent *holder = agent_start(&options);
     const struct reply *granted = acquire(holder, "k", "ttl=4s&wait=5s");
     expect(granted, 201, NULL);
-    agent_kill(holder); /* so that nobody but the rival has ever heard of these masters */
+    agent_kill(holder); /* so that only the rival has ever known these masters */
     for (size_t i = 0; i < 5; i++)
         master_do(i, "FLUSHALL");
     struct agent *rival = agent_start(&options);
@@ -120,7 +120,7 @@ Test(new, nor_does_an_installer_that_comes_after_an_agent)
     flush_all_under_a_hold(/* installer= */ true);
 }
 
-/* What it has found is said, and nothing is changed. */
+/* It reports its findings, and changes nothing. */
 Test(new, it_stops_where_agents_have_been)
 {
     masters_start_new(3, MASTERS_FORGETFUL);
@@ -154,7 +154,7 @@ Test(new, it_says_when_a_quorum_votes)
     cr_assert_leq(strtol(found, NULL, 10), 21, "%s", outcome.out);
 }
 
-/* One of the masters has its data still: it is no new group. */
+/* One of the masters still has its data: the group is not new. */
 Test(new, it_stops_where_one_master_is_old)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -269,8 +269,8 @@ Test(new, groups_are_independent)
     cr_assert_eq(masters_with("lockagent:votes"), 2u);
 }
 
-/* Masters that are not durable begin a new epoch with every run, so what was said of the last one
- * is of no use. */
+/* Masters that are not durable begin a new epoch with every run, so a vote for the last one is of
+ * no use. */
 Test(new, a_vote_of_another_run_is_none_where_masters_are_not_durable)
 {
     masters_start_new(3, MASTERS_DURABLE);

@@ -1,4 +1,4 @@
-/* What peers, files and limits can do to the agent from outside, though none of it is a fault of
+/* The effects of peers, files and limits on the agent from outside, though none of it is a fault of
  * its own. */
 #include "world.h"
 
@@ -43,10 +43,10 @@ Test(outside, a_limit_of_file_size_ends_nothing)
     cr_assert(held_here(agent, "k0") && held_here(agent, format("k%d", HOLDS - 1)));
 }
 
-/* ---- those who are silent, and come again ---------------------------------------------------- */
+/* ---- clients that are silent, and come again ------------------------------------------------- */
 
-/* Keeps CROWD connections that say `words` and nothing more; where one is closed, the next one
- * comes at once. */
+/* Keeps CROWD connections that say `words` and nothing more; if one is closed, the next one comes
+ * at once. */
 static pid_t crowd_start(const struct agent *agent, const char *words)
 {
     const pid_t parent = getpid(), pid = fork();
@@ -114,7 +114,7 @@ Test(outside, run_says_on_a_full_log_that_it_has_no_lock)
     cr_assert_eq(program_run("sh", (const char *const[]){"-c", script, NULL}, NULL).exit_status, 1);
 }
 
-/* It aborted, crashed or waited for ever, by how many there were. */
+/* It aborted, crashed or waited forever, by how many there were. */
 Test(outside, run_says_that_too_few_files_may_be_open)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -33,7 +33,7 @@ static void take(int wire, size_t caller)
                           caller));
 }
 
-/* What comes back to one caller: it takes its lock, asks again where it is refused, and gives it
+/* Handles the replies of one caller: it takes its lock, asks again if it is refused, and gives it
  * back. */
 static enum stage go_on(int wire, size_t caller, enum stage stage, unsigned *refused)
 {
@@ -91,7 +91,7 @@ Test(overload, a_thousand_callers_at_once_are_served)
     cr_assert_geq(metric(agent, "lockagent_group_rounds_limit{group=\"main\"}"), SILENT);
 }
 
-/* Masters that are silent hold all places; after them nobody stays behind. */
+/* Masters that are silent hold all places; after them no caller stays behind. */
 Test(overload, the_line_goes_on_after_an_outage)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -1,5 +1,5 @@
-/* The process: what it is started with, what it is sent, what it is fed, and what others may see of
- * it. */
+/* The process: its arguments, its signals, its input, and its traces that other processes may
+ * see. */
 #include "world.h"
 
 #include <fcntl.h>
@@ -67,8 +67,8 @@ static void allow_files(rlim_t count)
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){count, count}), 0);
 }
 
-/* What it may not open it does not promise: the last connections would take what it needs to reach
- * its masters. */
+/* It does not promise more connections than it may open: the last ones would take the descriptors
+ * for its masters. */
 Test(process, a_low_limit_of_open_files_lowers_the_connections)
 {
     enum { FILES = 600, OTHERS = 128 + 2 * 3 };
@@ -196,10 +196,11 @@ Test(process, run_buries_orphans_while_its_command_runs)
                                         "sleep", "60", NULL});
 }
 
-/* ---- what others may see --------------------------------------------------------------------- */
+/* ---- traces that other processes may see ----------------------------------------------------- */
 
-/* Starts it as somebody who is not root: that one's other processes could read its memory. The
- * configuration comes through the environment, because the folder of this test is not theirs. */
+/* Starts it as a user other than root, whose other processes could read its memory. The
+ * configuration comes through the environment, because the folder of this test belongs to another
+ * user. */
 static pid_t start_as_nobody(const char *const *arguments, const char *log)
 {
     const int file = open(program(), O_RDONLY);
@@ -231,8 +232,8 @@ static uid_t owner_of_memory(pid_t pid)
     return stat(format("/proc/%d/mem", (int)pid), &about) == 0 ? about.st_uid : (uid_t)NOBODY;
 }
 
-/* The files of a process that is not dumpable belong to root: tokens and passwords stand in that
- * memory. */
+/* The files of a process that is not dumpable belong to root: its memory has tokens and
+ * passwords. */
 Test(process, its_memory_is_nobody_elses)
 {
     masters_start(1, MASTERS_FORGETFUL);
@@ -245,7 +246,7 @@ Test(process, its_memory_is_nobody_elses)
     end_process(pid);
 }
 
-/* What it is started for is what it would be without us. */
+/* The files of a started command belong to its owner, as they would without `run`. */
 Test(process, the_memory_of_a_command_is_its_own)
 {
     masters_start(1, MASTERS_FORGETFUL);
@@ -263,7 +264,7 @@ Test(process, the_memory_of_a_command_is_its_own)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Nobody writes into it: whoever opens it as a file waits for ever, and a loop that waits renews
+/* No process writes into it. Opening it as a file would wait forever, and a loop that waits renews
  * nothing. */
 Test(process, a_pipe_is_no_configuration)
 {

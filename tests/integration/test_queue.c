@@ -1,6 +1,5 @@
-/* Waiting for a release that somebody tells of, and hand-over (R9). The pauses between attempts are
- * a minute here, so that a waiter that is not told stays out for longer than any test has patience
- * for. */
+/* Waiting for a release that is published, and hand-over (R9). The pauses between attempts are a
+ * minute here, so that a waiter that is not told stays out for longer than any test waits. */
 #include "harness.h"
 
 #include <string.h>
@@ -67,8 +66,8 @@ Test(queue, r9_a_release_elsewhere_wakes_the_waiter)
     wire_close(wire);
 }
 
-/* It is told by those that are left, a subscription is asked for again on a new connection, and
- * what was released in between is found. */
+/* It is told by the masters that are left, a subscription is asked for again on a new connection,
+ * and a key that was released in between is found. */
 Test(queue, r9_a_waiter_whose_subscriptions_are_cut_is_told_all_the_same)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -136,7 +135,7 @@ Test(queue, r9_a_release_hands_the_key_to_the_next_waiter_here)
     cr_assert(eventually(masters_with("lock:k") == 0));
 }
 
-/* After handover_max in a row those who wait at another agent have their chance. */
+/* After handover_max in a row the waiters of another agent have their chance. */
 Test(queue, r9_waiters_of_another_agent_are_not_starved)
 {
     enum { MINE = 30 };

@@ -72,7 +72,7 @@ Test(readers, r17_many_read_beside_each_other)
     cr_assert_eq(number(refused, "readers"), 0);
 }
 
-/* R18: who waits to write is passed by none who comes later to read, at whatever agent. */
+/* R18: a waiting writer is passed by no reader that comes later, at any agent. */
 Test(readers, r18_a_writer_comes_before_later_readers)
 {
     begin();
@@ -103,7 +103,7 @@ Test(readers, r18_a_writer_comes_before_later_readers)
     for (int i = 0; i < 2; i++) {
         const struct reply *read = wire_receive(later[i], PATIENCE_MS);
         expect(read, 201, NULL);
-        /* R19: nobody wrote in between */
+        /* R19: there was no writer in between */
         cr_assert_eq(number(read, "fencing_token"), number(written, "fencing_token"));
         wire_close(later[i]);
     }
@@ -238,8 +238,8 @@ Test(readers, d8_a_journal_keeps_reads)
     expect(acquire(agent, "k", NULL), 201, NULL);
 }
 
-/* R18: those of one agent have their rounds side by side, one each. While the masters say nothing
- * all of them are under way. */
+/* R18: those of one agent have their rounds side by side, one each. While the masters do not reply,
+ * all of them are in flight. */
 Test(readers, r18_many_at_one_agent_take_one_round_each_side_by_side)
 {
     begin();
@@ -272,8 +272,8 @@ static json_int_t confirmed(const struct agent *agent)
     return json_integer_value(json_object_get(json_array_get(holds, 0), "confirmed"));
 }
 
-/* Masters that forgot let nobody in: not a writer beside readers, and no reader whose quorum a
- * writer might not meet. Those who read go on, and are repaired (D5.3, R7, C14). */
+/* Masters that forgot let no caller in: not a writer beside readers, and no reader whose quorum a
+ * writer might not meet. Present readers go on, and are repaired (D5.3, R7, C14). */
 Test(readers, d5_masters_that_forgot_let_no_writer_in_beside_readers)
 {
     const struct agent_options options = {
@@ -342,8 +342,8 @@ static bool renewed_by_all(const struct agent *agent, const char *const *tokens,
     return all_have(tokens, count);
 }
 
-/* What an agent held before it stood still is others' now, in either mode: it says so, and touches
- * nothing of theirs. */
+/* Holds from before the agent was stopped belong to others now, in either mode. The agent says so,
+ * and touches nothing of theirs. */
 static void return_after_others(const char *mode, const char *theirs, size_t count)
 {
     begin();
@@ -379,7 +379,7 @@ Test(readers, r14_a_reader_s_agent_returns_after_another_one_wrote)
     return_after_others("read", "write", 1);
 }
 
-/* A bound reader that does not read its stream loses its own hold, and nobody else's. */
+/* A bound reader that does not read its stream loses its own hold, and no other. */
 Test(readers, a_stuck_caller_loses_its_own)
 {
     begin();

@@ -1,11 +1,11 @@
-/* What Redis itself can refuse, and the least rights that the agent needs (D5.5, D5.7). */
+/* Refusals of Redis itself, and the least rights that the agent needs (D5.5, D5.7). */
 #include "harness.h"
 
 #include <string.h>
 
 TestSuite(redis, .init = world_open, .fini = world_close, .timeout = 60);
 
-/* A user who may do what the agent does, and nothing else: the whole life of a lock under it. */
+/* A user with exactly the rights that the agent needs: the whole life of a lock under it. */
 Test(redis, least_rights)
 {
     const char *acl = write_file(
@@ -114,7 +114,7 @@ Test(redis, connections_cut)
                   "every master was connected to again");
 }
 
-/* A master that is busy with somebody's endless script counts as silent until it is killed. */
+/* A master that is busy with an endless script counts as silent until the script is killed. */
 Test(redis, busy)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -1,5 +1,5 @@
-/* Locks that are shared with Java services (R22): what each form of Redisson's locks asks of a
- * master, re-told here, beside real agents on real masters. docs/interop.md has the table. */
+/* Locks that are shared with Java services (R22): the scripts of each form of Redisson's locks,
+ * written here again, beside real agents on real masters. docs/interop.md has the table. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 TestSuite(redisson, .init = world_open, .fini = world_close, .timeout = 150);
 
-/* ---- what Java asks; KEYS: lock, channel, number; ARGV: holder, lease in ms ---- */
+/* ---- Java's scripts; KEYS: lock, channel, number; ARGV: holder, lease in ms ---- */
 
-/* RLock, and SpinLock: nil where it is held now, else how long it is taken for. */
+/* RLock, and SpinLock: nil if it is held now, otherwise the time for which it is taken. */
 static const char takes[] =
     "if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then\n"
     "    redis.call('HINCRBY', KEYS[1], ARGV[1], 1)\n"
@@ -18,7 +18,7 @@ static const char takes[] =
     "    return nil\n"
     "end\n"
     "return redis.call('PTTL', KEYS[1])\n";
-/* NonReentrantLock: its holder asks in vain as well. */
+/* NonReentrantLock: its holder is refused as well. */
 static const char takes_once[] = "if redis.call('EXISTS', KEYS[1]) == 1 then\n"
                                  "    return redis.call('PTTL', KEYS[1])\n"
                                  "end\n"
@@ -34,7 +34,7 @@ static const char takes_numbered[] = "local own = redis.call('HEXISTS', KEYS[1],
                                      "redis.call('HINCRBY', KEYS[1], ARGV[1], 1)\n"
                                      "redis.call('PEXPIRE', KEYS[1], ARGV[2])\n"
                                      "return redis.call('GET', KEYS[3])\n";
-/* 1: free; 0: the holder has entered more often; nil: it is somebody else's. */
+/* 1: free; 0: the holder has entered more often; nil: another holder has it. */
 static const char releases[] =
     "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return nil end\n"
     "if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then\n"
@@ -44,7 +44,7 @@ static const char releases[] =
     "redis.call('DEL', KEYS[1])\n"
     "redis.call('PUBLISH', KEYS[2], '0')\n"
     "return 1\n";
-/* SpinLock: those who wait look by themselves. */
+/* SpinLock: waiters look by themselves. */
 static const char releases_silently[] =
     "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return nil end\n"
     "if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then return 0 end\n"
@@ -147,7 +147,7 @@ Test(redisson, r22_each_keeps_the_other_out)
     expect(acquire(agent, "k", NULL), 409, "lock_held");
 }
 
-/* Java's holder counts its entries, an agent's has one, whatever comes twice. */
+/* Java's holder counts its entries. An agent's holder has one, even if a request comes twice. */
 Test(redisson, r22_only_java_counts)
 {
     struct agent *agent = begin();
@@ -161,7 +161,7 @@ Test(redisson, r22_only_java_counts)
     expect(granted, 201, NULL);
     const redisReply *fields = master_do(0, "HGETALL " LOCK);
     cr_assert_eq(fields->elements, 4);
-    /* a server keeps so long fields in no order */
+    /* a server keeps fields of this length in no order */
     size_t own = strcmp(fields->element[0]->str, "mode") == 0 ? 2 : 0, mode = 2 - own;
     cr_assert(strstr(fields->element[own]->str, ":pod") != NULL, "%s", fields->element[own]->str);
     cr_assert_str_eq(fields->element[own + 1]->str, "1");
@@ -185,7 +185,7 @@ Test(redisson, r22_the_watchdog_of_java_is_respected)
     wire_close(waiter);
 }
 
-/* ---- who waits ---- */
+/* ---- callers that wait ---- */
 
 Test(redisson, r22_a_release_of_java_wakes_an_agent)
 {
@@ -219,7 +219,7 @@ static void expect_zero(redisContext *listener)
     freeReplyObject(message);
 }
 
-/* Any other text would break the decoder of those who listen. */
+/* Any other text would break the decoder of the subscribers. */
 Test(redisson, r22_a_release_tells_java_in_its_own_words)
 {
     struct agent *agent = begin();
@@ -257,7 +257,7 @@ Test(redisson, r22_names_with_braces_keep_them)
     wire_close(waiter);
 }
 
-/* What nobody tells of is bounded by the lease. */
+/* A lock whose end is not published is waited for until its lease ends. */
 Test(redisson, r22_a_death_of_java_is_waited_out)
 {
     struct agent *agent = begin();
@@ -322,7 +322,7 @@ Test(redisson, r22_a_fenced_lock_counts_with_the_agents)
     cr_assert_eq(master_do(0, "EXISTS %s", fence_key("k"))->integer, 0);
 }
 
-/* forceUnlock() is not the agents' to refuse (A4); who held it hears so. */
+/* Agents cannot refuse forceUnlock() (A4); the former holder is told so. */
 Test(redisson, r22_who_is_forced_out_hears_of_it)
 {
     struct agent *agent = begin();
@@ -409,7 +409,7 @@ Test(redisson, r22_a_shorter_ttl_shortens_nothing)
     cr_assert_gt(master_pttl(0, LOCK), 20000);
 }
 
-/* D3.4: what Java held in between has no number. */
+/* D3.4: Java's holds in between have no number. */
 Test(redisson, r22_an_adoption_says_that_it_does_not_know)
 {
     struct agent *agent = begin();
@@ -440,7 +440,7 @@ Test(redisson, r7_a_lost_key_is_repaired)
     cr_assert(held_here(agent, "k"));
 }
 
-/* Of several that wait at several agents each has the key once. */
+/* If several callers wait at several agents, each has the key once. */
 Test(redisson, r9_all_who_wait_come_to_their_turn)
 {
     enum { WAITERS = 12 };

@@ -47,7 +47,7 @@ Test(reentrant, the_same_owner_has_it_again)
     expect(acquire(agent, "r/k", "ttl=30s&" THEIRS), 201, NULL);
 }
 
-/* An owner is as secret as a token: neither shown nor logged nor stored; and it is refused where it
+/* An owner is as secret as a token: neither shown nor logged nor stored; and it is refused if it
  * would do nothing. */
 Test(reentrant, an_owner_is_secret)
 {
@@ -61,8 +61,8 @@ Test(reentrant, an_owner_is_secret)
     expect(acquire(agent, "r/k", "ttl=30s&owner=short"), 400, "bad_request");
 }
 
-/* Each of them may be bound to a connection of its own; whose ends counts down, and the last one
- * releases. */
+/* Each of them may be bound to a connection of its own. The end of a connection counts down, and
+ * the last one releases. */
 Test(reentrant, bound_to_several_connections)
 {
     struct agent *agent = start();

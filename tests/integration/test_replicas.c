@@ -1,5 +1,6 @@
-/* One master and its replicas (R21), on real servers: what they do not confirm is no grant and no
- * renewal, and a promoted one grants nothing before whatever it may lack has run out. */
+/* One master and its replicas (R21), on real servers: a write that they do not confirm is no grant
+ * and no renewal. A promoted replica grants nothing before all keys that it may lack have run
+ * out. */
 #include "world.h"
 
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static const struct agent_options *one_master(void)
     return one_master_for("3s");
 }
 
-/* So long that no hold is lost while a replica takes the master's place on a busy machine. */
+/* Long enough that no hold is lost while a replica takes the master's place on a busy machine. */
 static const struct agent_options *one_master_to_lose(void)
 {
     return one_master_for("6s");
@@ -140,7 +141,7 @@ Test(replicas, fewer_than_are_asked_for_are_shown)
     cr_assert(eventually(acquire(agent, "k", "ttl=3s")->status == 201));
 }
 
-/* For max_ttl and 1 s: what it has is kept, and nothing new is granted. */
+/* Expects a guard of max_ttl and 1 s: its holds are kept, and nothing new is granted. */
 static void expect_guarded(struct agent *holder, struct agent *rival)
 {
     const struct reply *refused;
@@ -157,7 +158,7 @@ static void expect_guarded(struct agent *holder, struct agent *rival)
     expect(acquire(rival, "k", "ttl=3s"), 409, "lock_held");
 }
 
-/* The promoted one needs a replica of its own, else nothing is granted ever again. */
+/* The promoted one needs a replica of its own, otherwise nothing is granted ever again. */
 static void give_replica(size_t promoted, size_t replica)
 {
     const char *port = strrchr(master_url(0), ':') + 1;
@@ -182,7 +183,7 @@ Test(replicas, a_replica_that_is_promoted_without_the_key_lets_nobody_else_have_
     start(2);
     struct agent *holder = agent_start(one_master_to_lose()),
                  *rival = agent_start(one_master_to_lose());
-    master_do(1, "REPLICAOF NO ONE"); /* it hears of nothing more */
+    master_do(1, "REPLICAOF NO ONE"); /* from here on it receives nothing */
     expect(acquire(holder, "k", "ttl=6s&renew=agent"), 201, NULL);
     cr_assert_null(master_get(1, "lock:k"));
     promote(1);
@@ -198,7 +199,7 @@ Test(replicas, a_master_that_followed_a_replica_grants_nothing_at_first)
     struct agent *holder = agent_start(one_master_to_lose()),
                  *rival = agent_start(one_master_to_lose());
     cr_assert(eventually_within(12000, acquire(rival, "other", "ttl=3s")->status == 201));
-    master_do(1, "REPLICAOF NO ONE"); /* it hears of nothing more */
+    master_do(1, "REPLICAOF NO ONE"); /* from here on it receives nothing */
     expect(acquire(holder, "k", "ttl=6s"), 201, NULL);
     const int64_t until = boottime_ms() + 4000;
     master_do(0, "CONFIG SET masteruser default");

@@ -37,7 +37,8 @@ Test(restart, old_tokens_are_adopted)
     expect(release(agent, "second", token(second)), 204, NULL);
     cr_assert(eventually(masters_with("lock:first") + masters_with("lock:second") == 0));
 
-    /* Without fencing nothing proves that nobody was in between, and the answer says so. */
+    /* Without fencing there is no proof that no other holder was in between, and the answer says
+     * so. */
     adopted = renew(agent, "plain/1", token(plain), "ttl=20s");
     expect(adopted, 200, NULL);
     cr_assert_str_eq(string(adopted, "continuous"), "unknown");
@@ -47,7 +48,7 @@ Test(restart, old_tokens_are_adopted)
     cr_assert_str_eq(string(adopted, "renew"), "agent");
 }
 
-/* Where somebody else held the lock in between, an old token is worth nothing. */
+/* If another caller held the lock in between, an old token is worth nothing. */
 Test(restart, old_tokens_are_refused_after_another_holder)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -88,8 +89,8 @@ Test(restart, old_tokens_are_refused_after_another_holder)
     cr_assert_eq(masters_with("lock:numbered"), 5u);
 }
 
-/* R14: an agent that was stopped beyond its leases first says what it lost, and takes nothing from
- * the heir. */
+/* R14: an agent that was stopped beyond its leases first reports its lost locks, and takes nothing
+ * from the next holder. */
 Test(restart, a_frozen_agent_has_lost_its_locks)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -147,8 +148,8 @@ Test(restart, sigterm_ends_cleanly)
     cr_assert_eq(agent_ended(last), 0);
 }
 
-/* Until the grace ends a holder can still release, and nobody can acquire; the agent ends as soon
- * as nothing is held. */
+/* Until the grace ends a holder can still release, and no caller can acquire; the agent ends as
+ * soon as nothing is held. */
 Test(restart, a_holder_releases_while_the_agent_drains)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -166,8 +167,8 @@ Test(restart, a_holder_releases_while_the_agent_drains)
     cr_assert_eq(masters_with("lock:k") + masters_with("lock:other"), 0u);
 }
 
-/* While it drains the agent goes on renewing, and who asks again for what it has gets its answer
- * (D3): that is no new lock. */
+/* While it drains the agent goes on renewing, and a caller that asks again for its own lock gets
+ * its answer (D3): that is no new lock. */
 Test(restart, a_draining_agent_keeps_what_is_held)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -188,8 +189,8 @@ Test(restart, a_draining_agent_keeps_what_is_held)
     cr_assert_eq(agent_ended(agent), 0);
 }
 
-/* D8.2: `release` says that the application has ended, and so nobody comes to release. Whose
- * connection is open has not. */
+/* D8.2: `release` says that the application has ended, and so no caller comes to release. A caller
+ * whose connection is open has not ended. */
 Test(restart, d8_what_was_left_behind_is_released_without_a_wait)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -209,7 +210,7 @@ Test(restart, d8_what_was_left_behind_is_released_without_a_wait)
     cr_assert_eq(masters_with("lock:left") + masters_with("lock:bound"), 0u);
 }
 
-/* What is released then waits for masters that are away, as long as the grace lasts. */
+/* Releases then wait for masters that are away, as long as the grace lasts. */
 Test(restart, d8_the_end_waits_for_masters_that_are_away)
 {
     masters_start(3, MASTERS_DURABLE);
@@ -230,7 +231,7 @@ Test(restart, d8_the_end_waits_for_masters_that_are_away)
     cr_assert_lt(boottime_ms() - before, 30000);
 }
 
-/* Whoever signals twice does not want to wait; what is held runs out. */
+/* A second signal means that the sender does not want to wait; held locks run out. */
 Test(restart, a_second_signal_ends_it_at_once)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -245,8 +246,8 @@ Test(restart, a_second_signal_ends_it_at_once)
     cr_assert_geq(masters_with("lock:k"), 3u);
 }
 
-/* What nobody need look after is no warning: a guard that is found at the start, a lease that its
- * caller lets run out, and a clean end. */
+/* Events that need no attention are no warnings: a guard that is found at the start, a lease that
+ * its caller lets run out, and a clean end. */
 Test(restart, what_is_expected_is_no_warning)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -262,7 +263,7 @@ Test(restart, what_is_expected_is_no_warning)
                  agent_log_line(agent, NULL, "\"level\":\"warn\""));
 }
 
-/* Whereas what fails while it looks on is one. */
+/* A failure while the agent runs is a warning. */
 Test(restart, a_master_that_comes_back_guarded_is_a_warning)
 {
     masters_start(3, MASTERS_FORGETFUL);

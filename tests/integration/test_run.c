@@ -80,8 +80,8 @@ static bool has_said(const struct running *running, const char *words)
     return strstr(read_whole_file(running->out), words) != NULL;
 }
 
-/* A zombie has ended: that nobody reaps it, as where process 1 of a container does not, is not its
- * own doing. */
+/* A zombie has ended. It is not its own doing that it is not reaped, for example because process 1
+ * of a container does not. */
 static bool is_alive(pid_t pid)
 {
     const char *name_end = strrchr(read_whole_file(format("/proc/%d/stat", (int)pid)), ')');
@@ -163,7 +163,7 @@ Test(run, environment)
     cr_assert_null(strstr(outcome.out, "LOCKS"), "%s", outcome.out);
 }
 
-/* What a command is given does not keep it from running another one, nor from asking. */
+/* The environment of a command does not keep it from running another one, nor from asking. */
 Test(run, nested)
 {
     const struct agent *agent = agent_start(NULL);
@@ -231,7 +231,7 @@ Test(run, excludes_agents)
                  "R12: numbers rise, whoever is granted");
 }
 
-/* R17, R18: two read beside each other, and who writes waits for both. */
+/* R17, R18: two read beside each other, and a writer waits for both. */
 Test(run, readers_and_writers)
 {
     static const char held[] = "echo \"$LOCKAGENT_KEY $LOCKAGENT_FENCING_TOKEN\"; sleep 60";
@@ -316,7 +316,8 @@ Test(run, signals_reach_the_command)
     cr_assert_eq(masters_with("lock:k"), 0u);
 }
 
-/* Who exits with 130 did not die of Ctrl-C: then a script goes on, as it does without `run`. */
+/* A command that exits with 130 did not die of Ctrl-C: then a script goes on, as it does without
+ * `run`. */
 Test(run, a_code_is_no_signal)
 {
     expect_code(run("k", "--", "sh", "-c", "exit 130"), 130, "");
@@ -370,8 +371,7 @@ Test(run, signals_undo_the_attempt)
     cr_assert_eq(masters_with("lock:k"), 0u);
 }
 
-/* Nobody can say goodbye for a process that is killed: its command must end with it, children and
- * all. */
+/* A process that is killed cannot say goodbye: its command must end with it, children and all. */
 Test(run, killed)
 {
     const struct running running =
@@ -397,7 +397,7 @@ static int64_t last_beat_ms(const char *out)
     return last;
 }
 
-/* Locks of each kind: how `run` asks for one, and what stands on the masters then. */
+/* Locks of each kind: how `run` asks for one, and the keys on the masters then. */
 static const struct kind {
     const char *option, *key, *stored[2];
 } kinds[] = {{"-q", "mutex", {"lock:mutex", "lock:mutex"}},
@@ -409,8 +409,8 @@ static bool is_free(const struct kind *kind)
     return masters_with(kind->stored[0]) + masters_with(kind->stored[1]) == 0;
 }
 
-/* In a container whose process 1 reaps nobody: every process that ends there stays as a zombie. It
- * starts `run`, and kills it as soon as there is a file `flag`. */
+/* Starts `run` in a container whose process 1 reaps no children: every process that ends there
+ * stays as a zombie. Kills `run` as soon as there is a file `flag`. */
 static struct running start_in_container(const struct kind *kind, const char *ttl,
                                          const char *command, const char *flag)
 {
@@ -441,7 +441,7 @@ Test(run, a_process_1_that_reaps_nobody)
     }
 }
 
-/* `run` is killed there: its command ends before the lock is another's, whatever it was. */
+/* `run` is killed there: its command ends before the lock is another's, for any kind of command. */
 Test(run, killed_where_process_1_reaps_nobody)
 {
     if (geteuid() != 0)
@@ -461,7 +461,7 @@ Test(run, killed_where_process_1_reaps_nobody)
     }
 }
 
-/* What ran under the lock does not go on when it is another's. */
+/* Processes of a command do not go on when the lock is another's. */
 Test(run, leftovers)
 {
     const struct outcome outcome = run("k", "--", "sh", "-c", "sleep 300 & echo $!");
@@ -545,7 +545,7 @@ Test(run, lost_because_taken)
     cr_assert_str_eq(master_get(0, "lock:k"), "stranger");
 }
 
-/* R14: a `run` that is stopped can not renew: its command must not outlive the validity, and it
+/* R14: a `run` that is stopped cannot renew. Its command must not outlive the validity, and `run`
  * says so when it wakes. */
 Test(run, stopped)
 {
@@ -641,7 +641,7 @@ Test(run, terminal)
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 6, "%x", (unsigned)status);
     close(terminal);
 
-    /* Who dies of Ctrl-C takes the script around it along. */
+    /* A command that dies of Ctrl-C takes the script around it along. */
     pid = start_on_terminal("echo ready; exec sleep 60", &terminal);
     read_until(terminal, "ready");
     cr_assert_eq(write(terminal, "\003", 1), 1);

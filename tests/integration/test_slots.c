@@ -1,4 +1,4 @@
-/* Semaphores: so many holders of a key at once, each in a slot of its own (R20). */
+/* Semaphores: several holders of a key at once, each in a slot of its own (R20). */
 #include "harness.h"
 
 #include <signal.h>
@@ -209,7 +209,7 @@ static bool renewed_by_all(const struct agent *agent, const char *one)
     return all_have(one);
 }
 
-/* The three slots of an agent that stood still are another one's now: it says so, and touches none
+/* The three slots of an agent that was stopped are another one's now: it says so, and touches none
  * of them. */
 Test(slots, r14_an_agent_returns_after_another_one_took_over)
 {
@@ -239,7 +239,7 @@ Test(slots, r14_an_agent_returns_after_another_one_took_over)
         cr_assert(all_have(taken[i]), "slot %s", strrchr(taken[i], '.') + 1);
 }
 
-/* A bound caller that does not read loses its slot, and nobody else's. */
+/* A bound caller that does not read loses its slot, and no other caller does. */
 Test(slots, a_stuck_caller_loses_its_own)
 {
     struct agent *agent = start();

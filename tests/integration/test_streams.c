@@ -10,7 +10,7 @@
 
 /* ---- reading a stream ------------------------------------------------------------------------ */
 
-enum { STREAMS = 32 /* of one test */ };
+enum { STREAMS = 32 /* streams of one test */ };
 
 struct stream {
     int wire;
@@ -99,7 +99,7 @@ static json_t *expect_event(struct stream *stream, const char *event)
     return line;
 }
 
-/* The next event that is no renewal. */
+/* Returns the next event that is not a renewal. */
 static json_t *skip_renewals(struct stream *stream)
 {
     for (;;) {
@@ -157,8 +157,8 @@ Test(streams, a_watcher_hears_renewals_and_the_release)
     cr_assert(eventually(metric(agent, "lockagent_streams") == 0));
 }
 
-/* Nothing is streamed of what this agent does not hold, and a watcher that leaves takes nothing
- * with it. */
+/* Nothing is streamed of locks that this agent does not hold, and a watcher that leaves takes
+ * nothing with it. */
 Test(streams, watching_holds_nothing)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -198,7 +198,8 @@ Test(streams, lost_is_said_in_time)
     expect(get(agent, "/locks/k?watch"), 404, "not_held");
 }
 
-/* D3.6: a lock that another holder has is valid no more, whatever validity was reported before. */
+/* D3.6: a lock that another holder has is valid no more, in spite of the validity that was reported
+ * before. */
 Test(streams, d3_6_what_another_holder_has_is_not_valid)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -361,8 +362,8 @@ Test(streams, what_a_bound_hold_can_not_be)
     expect(acquire(agent, "k", "bind=connection"), 409, "lock_held");
 }
 
-/* It waits like any other; who leaves while waiting, or in the moment of the grant, leaves nothing
- * behind. */
+/* It waits like any other. A caller that leaves while waiting, or in the moment of the grant,
+ * leaves nothing behind. */
 Test(streams, bound_callers_that_wait)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -402,8 +403,8 @@ Test(streams, a_stuck_reader_loses_its_hold)
     cr_assert_str_eq(string(page, "hold.bind"), "connection");
     struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
     expect_event(watch, "held");
-    /* The grant is on the wire unread; renewals by PUT fill what the kernel keeps for the
-     * caller. */
+    /* The grant is on the wire unread; renewals by PUT fill the buffers that the kernel keeps for
+     * the caller. */
     const char *token_text = wire_unread_token(wire);
     bool lost = false;
     const int64_t until = boottime_ms() + 60000;
@@ -439,7 +440,7 @@ Test(streams, a_stuck_watcher_is_dropped)
     wire_close(deaf);
 }
 
-/* SIGTERM: the holder goes on for the grace, then hears `lost` (drained), and its lease runs
+/* SIGTERM: the holder goes on for the grace, then receives `lost` (drained), and its lease runs
  * out. */
 Test(streams, draining_says_lost)
 {
@@ -466,7 +467,7 @@ Test(streams, draining_says_lost)
     cr_assert(eventually_within(5000, masters_with("lock:k") == 0));
 }
 
-/* D9: those who wait and those who stream never take the last connections. */
+/* D9: waiters and streams never take the last connections. */
 Test(streams, some_connections_are_left)
 {
     enum { ROOM = 128 - 64, HALF = ROOM / 2 };

@@ -1,5 +1,5 @@
 /* A thousand callers at once of a key that several hold, while a master is stopped and an agent is
- * killed: nobody is refused, none too many hold it, and nothing is left. */
+ * killed: none is refused, none too many hold it, and nothing is left. */
 #include "throng.h"
 
 #include <sys/resource.h>
@@ -33,7 +33,8 @@ static void begin(const char *policy, size_t permits)
                              .refuge = agents[0]};
 }
 
-/* They ask as all others do, and read no answer: who is granted the key holds it for its lease. */
+/* They ask as all others do, and read no answer: a caller that is granted the key holds it for its
+ * lease. */
 static void deaf_callers(int *ret_wires, const char *mode)
 {
     for (int i = 0; i < DEAF; i++) {
@@ -45,7 +46,7 @@ static void deaf_callers(int *ret_wires, const char *mode)
     }
 }
 
-/* One of 20 writes, where some read. */
+/* One of 20 writes, if some read. */
 static void everybody_comes(bool some_read)
 {
     for (int i = 0; i < CALLERS; i++)

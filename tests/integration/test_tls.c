@@ -1,5 +1,5 @@
 /* TLS to the masters (D5.8): whole lives of locks over it, and each way in which it can fail, with
- * the reason that people are told. */
+ * the reason that is reported. */
 #include "harness.h"
 #include "tls_flood.h"
 
@@ -27,7 +27,7 @@ static struct agent *start_not_ready(const char *group)
     return agent_start(&(struct agent_options){.not_ready = true, .group = group});
 }
 
-/* People are told why in the log and by /readyz, metrics count it, and no lock is granted. */
+/* The log and /readyz report why, metrics count it, and no lock is granted. */
 static void expect_refusal(struct agent *agent, const char *why, const char *fault)
 {
     cr_assert(eventually(strstr(get(agent, "/readyz")->body, why) != NULL), "%s\n%s",
@@ -44,7 +44,7 @@ static void expect_refusal(struct agent *agent, const char *why, const char *fau
 
 /* ---- it works ---- */
 
-/* Renewals by the watchdog, and a waiter at another agent that hears of the release. */
+/* Renewals by the watchdog, and a waiter at another agent that is told of the release. */
 Test(tls, life_of_a_lock)
 {
     masters_start_over_tls(3, "yes");
@@ -69,7 +69,7 @@ Test(tls, life_of_a_lock)
     wire_close(waiter);
 }
 
-/* D5.8: a connection that stood and has ended is no failure of TLS. */
+/* D5.8: a connection that was established and has ended is no failure of TLS. */
 Test(tls, the_end_of_a_connection_is_no_failure)
 {
     masters_start_over_tls(1, "no");
@@ -107,7 +107,7 @@ Test(tls, many_at_once)
     cr_assert(eventually(metric(agent, "lockagent_locks_held{policy=\"*\"}") == CALLERS));
 }
 
-/* The name that a certificate is for: that of the URL, or the one that is given. */
+/* The name that a certificate is for: the host of the URL, or the configured name. */
 Test(tls, names)
 {
     authority("ca");
@@ -175,7 +175,7 @@ Test(tls, client_certificate)
                                                         key_of("client"))});
 }
 
-/* Where one side speaks TLS and the other does not. */
+/* One side speaks TLS and the other does not. */
 Test(tls, in_the_clear)
 {
     masters_start(1, MASTERS_FORGETFUL);
@@ -251,8 +251,8 @@ Test(tls, a_master_that_ends_after_its_handshake)
     tls_flood_stop();
 }
 
-/* A master that sends records without data, as fast as it can, costs nobody a lock: each is a turn
- * of the loop. */
+/* A master that sends records without data, as fast as it can, costs no caller a lock: each is an
+ * iteration of the loop. */
 static void flooded(enum flood flood)
 {
     enum { HOLDS = 20 };
@@ -287,7 +287,7 @@ Test(tls, hello_requests_without_end)
     flooded(FLOOD_HELLO_REQUESTS);
 }
 
-/* ---- what changes under it ---- */
+/* ---- changes of files under it */
 
 /* An authority is replaced by another one, and then a client's certificate, without a restart. */
 Test(tls, rotation)
@@ -426,7 +426,7 @@ Test(tls, warns_at_the_start)
     cr_assert_eq(agent_logged(agent, "TLS file has a fault", "may read the private key"), 1u);
 }
 
-/* Where OpenSSL has no algorithms, that is said. */
+/* If OpenSSL has no algorithms, that is said. */
 Test(tls, broken_openssl)
 {
     const char *broken = write_file("openssl.cnf", "openssl_conf = all\n[all]\nproviders = some\n"

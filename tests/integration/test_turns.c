@@ -1,5 +1,5 @@
-/* Readers and writers of one key who are always busy: neither passes the other (R18). What is
- * counted is turns, not time. */
+/* Readers and writers of one key that are always busy: neither passes the other (R18). The test
+ * counts turns, not time. */
 #include "throng.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static void fill(size_t count, bool reads)
     throng_go_on_until(&throng, 3 * count);
 }
 
-/* On how many masters a ticket of this mode stands. */
+/* Returns on how many masters there is a ticket of this mode. */
 static size_t masters_with_ticket(const char *mode)
 {
     size_t masters = 0;
@@ -42,8 +42,8 @@ static size_t masters_with_ticket(const char *mode)
     return masters;
 }
 
-/* One more comes, of the other mode, and returns how many turns of `count` others came before its
- * own since its ticket stands; of each of them at most `*ret_most`. */
+/* One more comes, of the other mode. Returns how many turns of `count` others came before its own
+ * since its ticket was stored; of each of them at most `*ret_most`. */
 static size_t turns_before(struct agent *agent, bool reads, size_t count, unsigned *ret_most)
 {
     unsigned before[READERS];
@@ -66,7 +66,7 @@ static size_t turns_before(struct agent *agent, bool reads, size_t count, unsign
     return sum;
 }
 
-/* Each of those who read may have asked before the writer did, and be served before it: once. */
+/* Each reader may have asked before the writer did, and be served before it: once. */
 Test(turns, r18_a_writer_among_busy_readers)
 {
     size_t sum = 0, longest = 0;
@@ -85,7 +85,7 @@ Test(turns, r18_a_writer_among_busy_readers)
     throng_end(&throng);
 }
 
-/* Each of those who write may have asked before the reader did: once. */
+/* Each writer may have asked before the reader did: once. */
 Test(turns, r18_a_reader_among_busy_writers)
 {
     size_t sum = 0, longest = 0;

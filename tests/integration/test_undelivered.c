@@ -1,5 +1,5 @@
 /* An agent with a journal that is killed while the answer of a grant is on its way: the lock is
- * nobody's, or one caller's. */
+ * free, or one caller's. */
 #include "harness.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static int deaf_caller(const struct agent *agent)
     return wire;
 }
 
-/* Locks one key after the other on one connection: as long as the answer to one can not be written
+/* Locks one key after the other on one connection: as long as the answer to one cannot be written
  * wholly, the next is not even looked at. So all but the last of those that were granted had their
  * answer. */
 static int ask_for_many(const struct agent *agent, const char *headers)
@@ -76,8 +76,9 @@ static bool nothing_is_left_of(const char *key)
     return masters_with(format("lock:%s", key)) == 0;
 }
 
-/* Renewed, it would stand until max_hold: nobody has its token. Its keys stay for the validity that
- * the answer would have promised, because an agent can not know how far its last bytes came. */
+/* If it were renewed, it would last until max_hold, because no caller has its token. Its keys stay
+ * for the validity that the answer would have promised: an agent cannot know how far its last bytes
+ * came. */
 Test(undelivered, a_grant_that_nobody_was_told_of_ends_with_its_validity)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -101,7 +102,7 @@ Test(undelivered, a_grant_that_nobody_was_told_of_ends_with_its_validity)
     wire_close(wire);
 }
 
-/* D3: whoever can ask again has its lock, however the first answer ended. */
+/* D3: a caller that can ask again has its lock, however the first answer ended. */
 Test(undelivered, a_caller_that_asks_again_has_it)
 {
     static const char key[] = "Idempotency-Key: 0123456789abcdef0123\r\n";
@@ -124,7 +125,7 @@ Test(undelivered, a_caller_that_asks_again_has_it)
     wire_close(wire);
 }
 
-/* What was adopted, or answered and renewed, goes on after the next kill too. */
+/* A lock that was adopted, or answered and renewed, goes on after the next kill too. */
 Test(undelivered, an_adopted_lock_needs_no_answer)
 {
     masters_start(3, MASTERS_FORGETFUL);

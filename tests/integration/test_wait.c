@@ -113,7 +113,7 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
         cr_assert(eventually(masters_with("lock:k") == 0));
     }
     cr_assert_lt(best, 100, "it stood in the queue for %lld ms more", (long long)best);
-    /* Nobody is left: the key stays free. */
+    /* No caller is left: the key stays free. */
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     const int gone = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
     cr_assert(eventually(waiting_at(agent) == 1));
@@ -128,9 +128,9 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
     cr_assert_eq(waiting_at(agent), 0);
 }
 
-/* The same while its first round is out, with every vote still to come. One who would wait is never
- * granted the lock; one who does not wait could have closed only its sending side, and gets an
- * answer, but a lock that nobody took is given back. */
+/* The same while its first round is out, with every vote still to come. A caller that would wait is
+ * never granted the lock. A caller that does not wait could have closed only its sending side, and
+ * gets an answer, but a lock that it did not take is given back. */
 Test(wait, a_caller_that_goes_away_in_the_first_round)
 {
     masters_start(5, MASTERS_FORGETFUL);

@@ -26,14 +26,14 @@ Test(watchdog, holds_a_short_lease_for_long)
     const struct reply *renewed = renew(agent, "k", token(granted), NULL);
     expect(renewed, 200, NULL);
     cr_assert_str_eq(token(renewed), token(granted));
-    /* With the agent dead nobody renews: the key is free after one ttl. */
+    /* With the agent dead there are no renewals: the key is free after one ttl. */
     agent_kill(agent);
     const struct reply *heir = acquire(rival, "k", "ttl=2s&wait=10s");
     expect(heir, 201, NULL);
     cr_assert_gt(number(heir, "fencing_token"), number(granted, "fencing_token"));
 }
 
-/* A watchdog must never outlive its caller for ever. */
+/* A watchdog must never outlive its caller forever. */
 Test(watchdog, max_hold_ends_it)
 {
     masters_start(5, MASTERS_FORGETFUL);
@@ -52,7 +52,7 @@ Test(watchdog, max_hold_ends_it)
     cr_assert_not(held_here(agent, "k"));
     cr_assert(eventually(agent_logged(agent, NULL, "max_hold") > 0));
 
-    /* max_hold also clips what one grant or one PUT promises. */
+    /* max_hold also clips the promise of a grant or a PUT. */
     const struct reply *clipped = acquire(agent, "clipped", "ttl=20s&max_hold=2s");
     expect(clipped, 201, NULL);
     cr_assert_leq(number(clipped, "valid_for_ms"), 2000);

@@ -1,4 +1,4 @@
-/* What is not decent HTTP: too large, too slow, in pieces, or not HTTP at all (D9). */
+/* Requests that are not decent HTTP: too large, too slow, in pieces, or not HTTP at all (D9). */
 #include "harness.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ Test(wire, a_target_in_absolute_form)
 }
 
 /* Bytes that are not HTTP: any refusal will do, but never a lock, a crash, or a connection that
- * stays for ever. */
+ * stays forever. */
 Test(wire, rubbish)
 {
     masters_start(3, MASTERS_FORGETFUL);

@@ -36,7 +36,8 @@ struct throng_caller *throng_join(struct throng *throng, struct agent *agent, bo
     return caller;
 }
 
-/* C1, C14, C15: at any moment so many write, each in a slot of its own, or any number read. */
+/* C1, C14, C15: at any moment at most `permits` callers write, each in a slot of its own, or any
+ * number read. */
 static void expect_room(const struct throng *throng, const struct throng_caller *caller)
 {
     size_t beside = 0;
@@ -101,7 +102,7 @@ static void hear(struct throng *throng, struct throng_caller *caller)
         leave(caller);
 }
 
-/* Those whose time is over give back. Returns when the next one's is. */
+/* Callers whose time is over give back. Returns when the next one's time is over. */
 static int64_t end_holds(struct throng *throng)
 {
     int64_t next = INT64_MAX;

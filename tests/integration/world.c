@@ -185,7 +185,7 @@ static void start_caretaker(void)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* A clean environment: what configures the build must not configure the agent. */
+/* A clean environment: variables that configure the build must not configure the agent. */
 static void leave_out_our_variables(void)
 {
     for (size_t i = 0; environ[i];) {
@@ -255,7 +255,7 @@ int free_port(void)
         clock_gettime(CLOCK_MONOTONIC, &now);
         unsigned mix =
             ((unsigned)getpid() * 2654435761u) ^ (unsigned)now.tv_nsec ^ (++salt * 40503u);
-        /* 10,000 above it, where a cluster node listens as well, is outside that range too */
+        /* 10,000 above it, the second port of a cluster node, is outside that range too */
         const int port = 12000 + (int)((mix >> 4) % 10000);
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -293,5 +293,5 @@ void world_close(void)
     close(world.caretaker_pipe);
     waitpid(world.caretaker, NULL, 0);
     if (!clean)
-        abort(); /* Criterion does not count what is asserted in here, but it counts a crash */
+        abort(); /* Criterion does not count assertions in here, but it counts a crash */
 }

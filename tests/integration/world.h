@@ -1,4 +1,4 @@
-/* What the parts of the harness share with each other and not with the tests. */
+/* Functions that the parts of the harness share with each other and not with the tests. */
 #ifndef LOCKAGENT_TESTS_WORLD_H
 #define LOCKAGENT_TESTS_WORLD_H
 
@@ -21,7 +21,7 @@ void end_process(pid_t pid);
 void remove_tree(const char *path);
 void masters_close(void);
 #define MASTERS_PASSWORD "s3cret"
-/* as a user of that name, who has the rights of deploy/acl/full.acl */
+/* as a user of that name, with the rights of deploy/acl/full.acl */
 bool masters_know_lockagent(void);
 bool agents_close(void); /* false: one did not end cleanly */
 void http_close(void);

@@ -1,9 +1,9 @@
-"""Other clients that lock the same keys: the real ones where they are to be had, else what they
-send, told again from their published sources.
+"""Other clients that lock the same keys: the real ones if they are available, otherwise their
+commands, written again from their published sources.
 
 A client has `masters`, how many of the stage's it locks on (of the first on), and `validity`:
-whether it tells its caller for how long a lock is valid. lock() returns that time in ms (0 where
-the client tells none), or None when it is refused; unlock() whether the client says that it had the
+whether it tells its caller for how long a lock is valid. lock() returns that time in ms (0 if the
+client tells none), or None when it is refused; unlock() whether the client says that it had the
 lock."""
 import pathlib
 import random
@@ -105,8 +105,8 @@ class Redsync:
 
 
 class Told:
-    """A client whose commands are told again here: to all masters, a quorum decides, and what was
-    got is given back where there is none. What it sends is in ask_for() and give_back()."""
+    """A client whose commands are written again here: to all masters, a quorum decides, and its
+    keys are given back if there is none. ask_for() and give_back() have its commands."""
 
     name, masters, validity = "", MASTERS, True
 
@@ -125,7 +125,7 @@ class Told:
 
     @staticmethod
     def votes(step, servers):
-        """What refuses with an error has not voted for it."""
+        """A master that refuses with an error has not voted for it."""
         count = 0
         for server in servers:
             try:
@@ -157,7 +157,7 @@ class Told:
 
 class NodeRedlock(Told):
     """Version 5: scripts over all keys of a call, here one: looked for, then set without NX; given
-    back where the value is the same. The value is 32 hex digits."""
+    back if the value is the same. The value is 32 hex digits."""
 
     name = "node-redlock"
     ACQUIRE = (

@@ -1,7 +1,7 @@
-"""What other clients and agents make of each other's keys, one row after the other.
+"""How other clients and agents treat each other's keys, one row after the other.
 
-A row is played with every client, on masters that agents use under the default prefix. It has
-what its cell of the table says, and fails where something else is seen."""
+A row is played with every client, on masters that agents use under the default prefix. It has the
+text of its cell of the table, and fails if something else is seen."""
 import signal
 import time
 
@@ -12,7 +12,7 @@ GONE = (404, 410, 412)  # of a token that is no holder's any more
 
 
 class Shared(Stage):
-    """Agents that use the first `used` of the masters, whose locks others take too."""
+    """Agents that use the first `used` of the masters, on which other clients lock too."""
 
     def __init__(self, build, used=MASTERS):
         self.used = used
@@ -121,7 +121,7 @@ def ticket(stage, client):
         granted(client, "fair/line")
     finally:
         stage.signal("agent1", signal.SIGCONT)
-    # An attempt that was out as its agent stood still has heard of no quorum: 503, and no grant.
+    # An attempt that was out when its agent was stopped has received no quorum: 503, and no grant.
     heard = waiter.status() if waiter.is_answered(LEASE_MS / 1000) else None
     see(f"the waiter is not granted: {heard} {waiter.answer}", heard in (None, 503))
 
@@ -154,7 +154,7 @@ def semaphore(stage, client):
 
 
 def all_masters(stage, client):
-    """On agents that use all masters, whatever the client uses."""
+    """On agents that use all masters, for any client."""
     granted(client, "spread")
     if client.masters == MASTERS:
         see("the caller is refused", stage.caller().post("spread") in REFUSED)
@@ -175,7 +175,7 @@ def always(cell):
     return lambda client: cell
 
 
-# what is played, what its cell says; the one in which the masters forget is the last
+# the played row, the text of its cell; the row in which the masters forget is the last
 ROWS = [
     ("it holds, a caller asks an agent", always("409 `lock_held`, no label"), it_holds),
     ("an agent's caller holds, it asks", always("refused"), agent_holds),

@@ -3,9 +3,9 @@
 
 run.py BUILD_DIR [--only CLIENT] [--write]
 
-A row fails where something else is seen than what docs/interop.md says of it. Its table is compared
-too; --write puts it there, where no row has failed. A client that is not to be had is skipped with
-a word. The last line is `N passed, N failed`. (Debian's Python runs this: it has python3-redis.)
+A row fails if something else is seen than docs/interop.md says of it. Its table is compared too;
+--write puts it there, if no row has failed. A client that is not available is skipped with a word.
+The last line is `N passed, N failed`. (Debian's Python runs this: it has python3-redis.)
 """
 import argparse
 import contextlib
@@ -37,7 +37,7 @@ def table():
 
 
 def play(build, kind, used, rows):
-    """Yields for each row whether it was seen as it stands there."""
+    """Yields for each row whether it was seen as the page says."""
     with contextlib.closing(Shared(build, used)) as stage:
         with contextlib.closing(kind(stage, build)) as client:
             for title, cell, row in rows:
@@ -72,7 +72,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    # What was started is ended on every way out.
+    # Started processes are ended on every way out.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     good = []

@@ -1,8 +1,8 @@
 """Looks at the charts of deploy/helm.
 
-They are linted, rendered and held against the golden files beside this one, against what kustomize
-makes of deploy/kubernetes, and against the API server's own reader (the program of this folder);
-values that can not be meant are refused.
+They are linted, rendered and held against the golden files beside this one, against kustomize's
+output for deploy/kubernetes, and against the API server's own reader (the program of this folder);
+values that cannot be meant are refused.
 """
 import pathlib
 import re
@@ -31,7 +31,7 @@ RENDERED = {
         "--set=monitoring=true",
     ),
 }
-# a value that must be refused, and what the refusal must say
+# a value that must be refused, and the text that the refusal must have
 REFUSED = (
     ("lockagent-masters", "masters=4", "masters must be one of"),
     ("lockagent-masters", "image=redis", "image: Does not match pattern"),
@@ -56,8 +56,8 @@ MONITORING = ("PodMonitor", "PrometheusRule")  # not kinds of Kubernetes itself
 
 
 def objects_of(text):
-    """By kind and name. What kustomize adds is taken off: namespaces, and hashes behind names; and
-    what makes a hook of helm's."""
+    """Objects by kind and name. Drops kustomize's additions (namespaces, and hashes behind names)
+    and the marks of helm's hooks."""
     text = re.sub(r"\b(redis|lockagent)-[0-9a-z]{10}$", r"\1", text, flags=re.M)
     found = {}
     for each in filter(None, yaml.safe_load_all(text)):
@@ -86,14 +86,14 @@ def sidecar_of(objects):
 
 
 def masters_of(objects):
-    """All of it; a configuration is compared by what it says."""
+    """All of it; a configuration is compared by its content."""
     conf = objects["ConfigMap", "lockagent"]["data"]
     conf["lockagent.yaml"] = yaml.safe_load(conf["lockagent.yaml"])
     return objects
 
 
 def differences(ours, theirs, at=""):
-    """Where two trees are not alike."""
+    """The places in which two trees are not alike."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() ^ theirs.keys(), key=str):
             yield f"{at}/{key}: only in {'the chart' if key in ours else 'deploy/kubernetes'}"
@@ -118,7 +118,7 @@ class Charts:
         return said_by(self.helm, "lint", "--strict", VERSION, chart)[0]
 
     def as_written(self):
-        """The charts as they stand, with their links."""
+        """The charts as they are, with their links."""
         for chart in sorted(path.name for path in CHARTS.iterdir()):
             if chart != "example":  # it wants its dependency
                 yield f"{chart}: lint", self.lint(CHARTS / chart)
@@ -180,7 +180,7 @@ class Charts:
 
 
 def looks(helm, kustomize, strict, lockagent, write):
-    """Each look at the charts, as (what should be so, what was said if it is not)."""
+    """Each look at the charts, as (expected state, message if it is not so)."""
     with tempfile.TemporaryDirectory(prefix="lockagent-helm-") as folder:
         charts = pathlib.Path(folder) / "helm"
         shutil.copytree(CHARTS, charts)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What docs/kubernetes.md promises of deploy/kubernetes: manifests.py LOCKAGENT [DEPLOY].
+"""Checks the promises of docs/kubernetes.md about deploy/kubernetes: manifests.py LOCKAGENT
+[DEPLOY].
 
-Reads the files as they stand, without kustomize; each check yields what it finds wrong. Prints the
-findings, and `N passed, N failed` (checks) at the end.
+Reads the files as they are, without kustomize; each check yields its findings. Prints the findings,
+and `N passed, N failed` (checks) at the end.
 """
 import functools
 import hashlib
@@ -39,7 +40,7 @@ def selects(selector, labels):
 
 @functools.cache
 def judged(lockagent, text):
-    """What `lockagent check` says of a configuration, with its exit code; what is in force."""
+    """Runs `lockagent check` on a configuration; returns its exit code and output."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
         file.flush()
@@ -80,7 +81,7 @@ class Tree:
                 yield f"{place}/{kind} {name}", each
 
     def pods(self):
-        """Each pod that is made, as (where, its folder, labels, spec)."""
+        """Each pod that is made, as (place, its folder, labels, spec)."""
         for (folder, kind, name), each in self.objects.items():
             if kind in PODS:
                 template = each["spec"]["template"]
@@ -133,7 +134,7 @@ def kustomizations(tree):
 
 
 def references(tree):
-    """What a pod refers to is there: ConfigMaps, Secrets, volumes, ports, Services."""
+    """All references of a pod are there: ConfigMaps, Secrets, volumes, ports, Services."""
     for where, folder, _, spec in tree.pods():
         maps = {each["name"] for each in tree.kustomizations[folder].get("configMapGenerator", [])}
         volumes = {each["name"] for each in spec.get("volumes", [])}
@@ -221,7 +222,7 @@ def window(probe):
 
 
 def restricted(tree):
-    """PodSecurity `restricted`, but for the DaemonSet's folder on the host."""
+    """PodSecurity `restricted`, except for the DaemonSet's folder on the host."""
     for where, folder, _, spec in tree.pods():
         if folder != "sidecar" and spec.get("automountServiceAccountToken") is not False:
             yield f"{where}: has a token of the API server"
@@ -261,7 +262,8 @@ def resources(tree):
                 yield f"{where}: {container['name']} is limited in {wanted.get('limits')}"
     for folder, _, spec, agent in tree.agents():
         limits = tree.config[folder]["limits"]
-        # docs/masters.md: a hold, its cell of the journal, a caller that waits; and what idles
+        # docs/masters.md: a hold, its cell of the journal, a caller that waits; and idle
+        # connections
         full = 8.1 + (limits["locks"] * 1.7 + limits["waiters"] * 14.4) / 1024
         if mebibytes(agent["resources"]["limits"]["memory"]) < full:
             yield f"{folder}: {full:.0f} MiB may be needed"
@@ -414,13 +416,13 @@ def names_mounted(container):
 
 
 def yaml_of(tree, folder):
-    """The group as its file has it: what is printed leaves secrets out."""
+    """The group as its file has it: the printed one leaves secrets out."""
     file = yaml.safe_load((tree.top / folder / "lockagent.yaml").read_text())
     return file["redis"]["groups"]["main"]
 
 
 def network(tree):
-    """Pods with an agent reach the masters, nobody else does, and masters reach nobody."""
+    """Only pods with an agent reach the masters, and masters reach no pod."""
     ((_, policy),) = tree.kind("NetworkPolicy")
     spec = policy["spec"]
     (rule,) = spec["ingress"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The manifests hold what is promised, and each check can fail: manifests_test.py LOCKAGENT.
+"""The manifests keep their promises, and each check can fail: manifests_test.py LOCKAGENT.
 
 A mutant is a replacement in a file of a copy of deploy/, or in all five of the masters; the check
 that is named must find it.
@@ -18,7 +18,7 @@ except ImportError as missing:
     sys.exit(77)
 
 AGENT, MASTERS, NODE = "sidecar/pod.yaml", "masters/redis-?.yaml", "daemonset/daemonset.yaml"
-# file, what stands there, what takes its place, the check that must find it
+# file, the text there, its replacement, the check that must find it
 MUTANTS = (
     ("masters/kustomization.yaml", "  - redis-5.yaml\n", "", "kustomizations"),
     ("masters/kustomization.yaml", "redis.conf", "other.conf", "kustomizations"),
@@ -110,7 +110,7 @@ MUTANTS = (
 
 
 def play(lockagent, folder, number, mutant):
-    """Says what is wrong with the mutant's end: nothing, if its check found it."""
+    """Returns the error in the mutant's end: nothing, if its check found it."""
     name, old, new, check = mutant
     deploy = pathlib.Path(folder) / str(number)
     for part in ("kubernetes", "acl", "prometheus"):

@@ -16,7 +16,7 @@ LEVELS = {
     "job": "restricted",
     "daemonset": "privileged",
 }
-# what stands in a rendered sidecar, and what a server must refuse in its place
+# the text in a rendered sidecar, and a value that a server must refuse in its place
 REFUSED = (
     ("restartPolicy: Always", "restartPolicies: Always"),
     ("runAsNonRoot: true", "runAsNonRoot: false"),
@@ -39,7 +39,7 @@ spec:
 
 
 def said_by(*command, text=None):
-    """What a command says of a fault: None if it ends well."""
+    """Returns the error text of a command: None if it ends well."""
     ran = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=60, check=False
     )
@@ -47,7 +47,7 @@ def said_by(*command, text=None):
 
 
 def looks(kustomize, strict):
-    """Each look at the manifests, as (what should be so, what was said if it is not)."""
+    """Each look at the manifests, as (expected state, message if it is not so)."""
     rendered = {}
     for folder in [*LEVELS, "monitoring"]:
         fault, rendered[folder] = said_by(kustomize, "build", str(FOLDER / folder))

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""What can be seen of deploy/kubernetes and deploy/helm without a cluster:
-run.py TOOLS LOCKAGENT [--write]
+"""Checks deploy/kubernetes and deploy/helm without a cluster: run.py TOOLS LOCKAGENT [--write]
 
 TOOLS is the folder where render.sh has made kustomize, helm and the program of this folder; --write
 makes the golden files anew. The last line is `N passed, N failed`.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What deploy/kubernetes runs, run here: servers_test.py LOCKAGENT.
+"""Runs the servers of deploy/kubernetes here: servers_test.py LOCKAGENT.
 
 Five redis-servers from masters/redis.conf with the rights of secrets.sh, agents from the
 configurations of sidecar/ and daemonset/, and the scripts of the samples beside them. Only
@@ -35,7 +35,7 @@ def see(what, is_so):
 
 
 class Stage:
-    """What is started here; all of it ends with this process."""
+    """The processes that are started here; all end with this process."""
 
     def __init__(self, lockagent, folder):
         self.lockagent, self.folder = lockagent, pathlib.Path(folder)

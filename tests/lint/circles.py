@@ -9,8 +9,8 @@ Three graphs of agent/, api/ and config/ must have none:
   rooms     both, between folders. The files directly in agent/ are between the rooms: each is one
             of its own.
 
-A call through a pointer that was handed down is no arrow: that is how a lower module reports to a
-higher one.
+A call through a pointer that was handed down is not an arrow: a lower module reports to a higher
+one in that way.
 """
 import collections
 import json

@@ -7,8 +7,8 @@
  * Prints `ready` when all locks are held. Each line on stdin ends a phase: the phase's figures are
  * printed as one line of JSON, and the next phase begins. The end of stdin ends the program.
  *
- * A hold is lost if the agent says so, and also if its validity ends before the agent has told its
- * holder of a new one. */
+ * A hold is lost if the agent says so, and also if its validity ends before the agent has reported
+ * a new one. */
 #include "tests/load/wire.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static struct hold holds[HOLDS_MAX];
 static int hold_count, held_count, watchdogs;
 static struct probe probe;
 
-/* Of this phase. */
+/* Samples of this phase. */
 static struct samples livez, puts_taken;
 static int lost_count, renewed_count, broken_count, statuses[STATUS_MAX];
 static char lost_names[1 << 16];
@@ -229,7 +229,7 @@ static void take_put(struct hold *hold, int64_t now)
     hold->asked_ns = 0;
 }
 
-/* Takes what the stream says. An answer that is no stream is an error. */
+/* Takes the events of the stream. An answer that is no stream is an error. */
 static void take_stream(struct hold *hold, bool ended, int64_t now)
 {
     char line[TEXT_BYTES], event[32], why[64];
@@ -347,7 +347,8 @@ static void end_phase(int64_t now)
     memset(statuses, 0, sizeof statuses);
 }
 
-/* Asks what is due, and loses what is over. `heard_ms`: whatever came before was taken. */
+/* Sends requests that are due, and counts a hold as lost if its validity is over. `heard_ms`: all
+ * bytes that came before this time were read. */
 static void tick(int64_t heard_ms)
 {
     int64_t now = now_ns();

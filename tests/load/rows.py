@@ -1,4 +1,4 @@
-"""The rows of the load suite: what strangers and masters do while holders hold."""
+"""The rows of the load suite: the actions of strangers and masters while holders hold."""
 import contextlib
 import signal
 import threading
@@ -47,7 +47,7 @@ def row(name, **more):
 
 
 def strangers(name, connections, *requests, options=None, **more):
-    """A row whose work is that of strangers alone."""
+    """A row in which only strangers work."""
 
     @row(name, **more)
     def work(world):

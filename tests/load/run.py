@@ -140,7 +140,7 @@ def tells_times(outcome):
 
 
 def run_row(*arguments):
-    """What one run takes may be the machine's: where it is too long, the median of three counts."""
+    """The time of one run may be the machine's: if it is too long, the median of three counts."""
     runs = [run_once(*arguments)]
     if not tells_times(runs[0]) or is_in_time(runs[0].figures):
         return runs[0]
@@ -155,7 +155,7 @@ def run_row(*arguments):
     return runs[0]
 
 
-# ---- what is said of it
+# ---- messages about it
 
 PLAIN = "{:8}{:40}{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7}"
 MARKDOWN = "| {1} | {2} | {4} | {5} | {6} | {7} | {8} |"

@@ -12,8 +12,8 @@
  *   --mute       sends all requests at once and reads nothing
  *   --trickle MS sends one byte each MS
  *
- * A connection that the agent closes is opened again after 50 ms. At the end one line of JSON says
- * what was done. */
+ * A connection that the agent closes is opened again after 50 ms. At the end one line of JSON has
+ * the counts. */
 #include "tests/load/wire.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ struct stranger {
     enum state state;
     int64_t due_ns;
     uint64_t requests, turn; /* `turn`: which request comes next. */
-    char *request;           /* What is left to be sent begins at `sent`. */
+    char *request;           /* The bytes that are left to be sent begin at `sent`. */
     size_t length, sent;
     bool is_open; /* It was writable. */
 };

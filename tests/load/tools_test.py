@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The programs of the load suite against agents that are made up: each loss is seen, each late
-answer counts, and strangers do what they are told. tools_test.py BUILD_DIR"""
+answer counts, and strangers follow their arguments. tools_test.py BUILD_DIR"""
 import asyncio
 import concurrent.futures
 import json

@@ -42,11 +42,11 @@ bool wire_open(struct wire *wire, const struct sockaddr_storage *address, sockle
                int epoll_fd, uint32_t events, void *owner, bool small);
 /* Closes with a reset, which leaves no port in TIME_WAIT. */
 void wire_close(struct wire *wire);
-/* Sends what the socket takes; returns the number of bytes. */
+/* Sends as much as the socket takes; returns the number of bytes. */
 size_t wire_send(struct wire *wire, const char *bytes, size_t length);
 /* Forgets the last answer; call it before each request. */
 void wire_expect(struct wire *wire);
-/* Reads what has arrived. */
+/* Reads the bytes that have arrived. */
 enum wire_state wire_read(struct wire *wire);
 /* Takes the first whole line off `text` and copies it to `line`; returns false if there is none. */
 bool wire_take_line(struct wire *wire, char *line, size_t size);

@@ -56,7 +56,7 @@ def call(connection, method, target, **fields):
 
 
 class Lines:
-    """What a program prints, line by line, read by a thread so that none waits in a pipe."""
+    """The lines that a program prints, read by a thread so that none waits in a pipe."""
 
     def __init__(self, popen):
         self.popen, self.lines, self.news = popen, [], threading.Condition()
@@ -82,7 +82,7 @@ class Lines:
 
 class World:
     """`tls`: the agent reaches its masters over TLS. `hostile`: the kind of flood that takes the
-    place of the last master. `late`: how many masters stand behind a proxy that can delay them.
+    place of the last master. `late`: how many masters are behind a proxy that can delay them.
     """
 
     def __init__(self, build, tls=False, hostile=None, late=0, policies=""):
@@ -110,7 +110,7 @@ class World:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def new_port(self):
-        """A free port, another one each time: what will listen there may not have begun to."""
+        """A free port, another one each time: the server for it may not listen yet."""
         while (port := free_port()) in self.used:
             pass
         self.used.add(port)
@@ -242,7 +242,7 @@ class World:
         return found
 
     def take(self, count, target):
-        """Takes locks, which nobody renews. `target`: key and parameters; {i} is a number."""
+        """Takes locks, which are not renewed. `target`: key and parameters; {i} is a number."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         for i in range(count):
             for _ in range(TRIES):
@@ -264,7 +264,7 @@ class World:
 
 
 class Strangers:
-    """A context: connections at work until its end; then `report` says what they did."""
+    """A context: connections at work until its end; then `report` has their figures."""
 
     def __init__(self, world, connections, *requests, port=None, host="127.0.0.1", **options):
         self.world, self.connections, self.report = world, connections, None

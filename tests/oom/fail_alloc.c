@@ -1,7 +1,7 @@
 /* Goes into an agent (LD_PRELOAD) and fails allocations by number, as the page of memory in the
  * file FAIL_ALLOC_PAGE says, which tests/oom/walk.py writes. Every allocation of the process
- * counts, by whatever library. Tells on the same page where the first one failed, and where the
- * process was when a signal ended it. */
+ * counts, by any library. Tells on the same page where the first one failed, and where the process
+ * was when a signal ended it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -39,7 +39,7 @@ void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 // NOLINTEND(bugprone-reserved-identifier,cert-dcl*)
 
-/* ---- telling where ---- */
+/* ---- reporting the place ---- */
 
 // NOLINTBEGIN(bugprone-signal-handler,cert-sig30-c): after the signal the process ends anyway
 static int tell_frame(char *into, size_t size, const char *frame)
@@ -141,7 +141,7 @@ int posix_memalign(void **ret, size_t alignment, size_t size)
 
 /* ---- the page ---- */
 
-/* What the agent starts, such as the command of `lockagent run`, has memory. */
+/* A program that the agent starts, such as the command of `lockagent run`, has memory. */
 static bool is_agent(void)
 {
     char path[1024];

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Lets each allocation of a real agent fail once: walk.py BUILD_DIR [--all] [--only NAME] [--at N]
 
-A walk repeats what an agent does, and the N-th allocation fails in the N-th round; then once more
-with a stretch of STRETCH from the N-th on. Whatever fails, the agent must neither abort nor hang
-nor leave a lie: it goes on, or ends with a word; what it grants stands on its masters, what it
-refuses is free at once or when its lease is over, and the next caller is served. Without --all so
-many rounds are left out that the walks take half a minute together; where they begin is drawn, and
-printed. The last line is `N passed, N failed`.
+A walk repeats an agent's actions, and the N-th allocation fails in the N-th round; then once more
+with a stretch of STRETCH from the N-th on. After any failure the agent must neither abort nor hang
+nor leave a lie: it goes on, or ends with a word. A granted key is on its masters. A refused key is
+free at once or when its lease is over, and the next caller is served. Without --all rounds are left
+out, so that the walks take half a minute together. The first round is drawn, and printed. The last
+line is `N passed, N failed`.
 """
 import argparse
 import concurrent.futures
@@ -35,8 +35,8 @@ MASTERS, TTL_MS = 3, 1000
 STRETCH, NEVER = 25, 1 << 31
 FACTS, STORY = struct.Struct("=IIIIII"), 3000  # struct page of fail_alloc.c
 
-# Where a library aborts when it has no memory: a part of its file's name, and the function of its
-# interface that was called. Nothing that lockagent could do differently.
+# Libraries that abort when they have no memory: a part of the file's name, and the function of its
+# interface that was called. lockagent could do nothing differently.
 LIBRARY_ABORTS = {
     ("libuv.so", "uv_poll_start"): "the table of watched descriptors cannot grow (maybe_resize)",
     ("libuv.so", "uv_signal_init"): "the same, for the descriptor of the signals",
@@ -44,15 +44,15 @@ LIBRARY_ABORTS = {
 
 
 class Wrong(Exception):
-    """What must not be."""
+    """A state that must not occur."""
 
 
 class Taken(Exception):
-    """Somebody else has the port."""
+    """Another process has the port."""
 
 
 class Page:
-    """What fail_alloc.c is told, and tells."""
+    """The page that fail_alloc.c reads and writes."""
 
     def __init__(self, path):
         self.path = path
@@ -162,7 +162,7 @@ class Agent:
 
 
 class Stage:
-    """Three masters, and one over TLS alone where that is wanted, which outlive a walk's agents."""
+    """Three masters, which outlive a walk's agents. One of them uses TLS alone if wanted."""
 
     def __init__(self, build, over_tls):
         self.over_tls = over_tls
@@ -276,7 +276,7 @@ class Stage:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-# ---- what is said of an end
+# ---- messages about an end
 
 
 def told(stage, story):
@@ -390,7 +390,7 @@ class Walk:
             ) from wrong
         self.reached += failed > 0
 
-    # ---- what several need
+    # ---- shared functions of several
 
     def expect_service(self, key, group=""):
         """The next caller gets the lock, at the latest when a lease is over."""

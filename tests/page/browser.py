@@ -1,5 +1,5 @@
-"""A headless Chromium that is told what to do over a pipe (the DevTools protocol): neither a port
-nor a library is needed."""
+"""A headless Chromium that takes commands over a pipe (the DevTools protocol): neither a port nor a
+library is needed."""
 
 import base64
 import json
@@ -20,8 +20,8 @@ def program():
 
 
 class Browser:
-    """One page of one browser. Commands and their answers alternate; what the page logs meanwhile
-    is kept in `complaints`."""
+    """One page of one browser. Commands and their answers alternate; messages that the page logs
+    meanwhile are kept in `complaints`."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="lockagent-page-")
@@ -86,7 +86,7 @@ class Browser:
         return message["result"]
 
     def run(self, script):
-        """What the expression is worth; a promise is waited for."""
+        """The value of the expression; a promise is waited for."""
         # the page's policy forbids eval to the page, not to its debugger
         said = self.tell(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
@@ -112,7 +112,7 @@ class Browser:
         return False
 
     def look(self, width, height, dark=False, scripts=True):
-        """The size of the window, and what the person prefers."""
+        """Sets the size of the window, and the preferences of the person."""
         self.tell(
             "Emulation.setDeviceMetricsOverride",
             **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The colours of the status page can be told apart, in light and in dark (WCAG 2.2, AA): text from
-what it stands on by 4.5 to 1, and what shows a control or a state by 3 to 1."""
+its background by 4.5 to 1, and the marks of a control or a state by 3 to 1."""
 
 import pathlib
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the status page is without a browser: page_test.py BUILD_DIR. Real masters, a real agent,
-hostile keys and labels."""
+"""The status page without a browser: page_test.py BUILD_DIR. Real masters, a real agent, hostile
+keys and labels."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ MANY = 1000
 
 
 class Reader(html.parser.HTMLParser):
-    """The rows of each table as texts, and what else a page may not have."""
+    """The rows of each table as texts, and other parts that a page may not have."""
 
     def __init__(self, text):
         super().__init__()

@@ -2,7 +2,7 @@
 """The status page in a real browser, headless: run.py BUILD_DIR [--only PART] [--pictures FOLDER]
 
 At the widths of a desk and of a phone, in light and in dark, with holds, callers that wait, a dead
-and a guarded master. `--pictures` keeps what was seen there. The last line is `N passed, N failed`.
+and a guarded master. `--pictures` keeps the pictures. The last line is `N passed, N failed`.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def see(what, is_so):
 
 
 class Seen:
-    """What a test has at hand: the stage, the browser, and where pictures go (None: nowhere)."""
+    """The tools of a test: the stage, the browser, and where pictures go (None: nowhere)."""
 
     def __init__(self, stage, browser, pictures):
         self.stage, self.browser, self.pictures = stage, browser, pictures
@@ -69,7 +69,9 @@ class Seen:
 
 
 def it_refreshes_in_place(seen):
-    """What stays is the same node, with focus and scrolling as they were; no new page is loaded."""
+    """An element that stays is the same node, with focus and scrolling as they were; no new page is
+    loaded.
+    """
     seen.open()
     page = seen.browser
     page.run("document.querySelector('#holds tbody tr').mine = window.mine = true")
@@ -105,7 +107,7 @@ def it_pauses(seen):
     told = "document.querySelector('time').dateTime"
     page.run("document.getElementById('pause').click()")
     see("the button says so", page.run("document.getElementById('pause').textContent") == "Go on")
-    page.until("false", 0.5)  # what was under way
+    page.until("false", 0.5)  # requests that were in flight
     before = page.run(told)
     page.until("false", 4.5)
     see("nothing is fetched", page.run(told) == before)
@@ -177,7 +179,7 @@ def it_can_be_used_by_keys_and_be_heard(seen):
 
 
 def it_fits(seen):
-    """Nothing sticks out of a phone, and each cell of a card says what its column does."""
+    """Nothing sticks out of a phone's screen, and each cell of a card has its column's name."""
     page = seen.browser
     for width, height in (DESK, PHONE, (320, 600)):
         seen.open((width, height))
@@ -228,7 +230,7 @@ def a_thousand_holds_are_no_trouble(seen):
     see("it does not hang", slow < 2000)
 
 
-# the first shows what was furnished alone
+# the first test shows only the furnished state
 TESTS = (
     it_is_seen,
     it_refreshes_in_place,

@@ -83,7 +83,7 @@ class Stage:
         assert eventually(lambda: self.status("/readyz") == 200), "the agent is not ready"
 
     def send(self, method, path, admin=False, **parameters):
-        """A connection that was asked; whoever keeps it open waits."""
+        """A connection that was asked; a caller that keeps it open waits."""
         port = self.admin_port if admin else self.port
         caller = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         words = urllib.parse.urlencode(parameters)
@@ -106,7 +106,7 @@ class Stage:
         assert status == 201, body
 
     def wait_for(self, key, **parameters):
-        """A caller that waits for as long as the stage stands."""
+        """A caller that waits until the stage ends."""
         self.open_ends.append(self.send("POST", f"/locks/{key}", wait="60s", **parameters))
 
     def close(self):
@@ -118,7 +118,7 @@ class Stage:
 
 
 def furnish(stage):
-    """What the page is to show: holds of all kinds, those who wait, a dead and a guarded master."""
+    """The content of the page: holds of all kinds, waiting callers, a dead and a guarded master."""
     stage.await_ready()
     stage.hold("nightly/invoices", label="billing-7f9c, pod 2")
     stage.hold("import/customers", label="crm-import", ttl="1m")

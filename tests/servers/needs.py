@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What agents ask of a server, and since which Redis there is: needs.py
+"""The needs of agents from a server, and the Redis versions that brought them: needs.py
 
 The commands are those of deploy/acl/full.acl, of which test_acl.c sees that none is missing and
-none too much; the options are what the scripts write in capitals beside them. Each must stand in
+none too much; the options are the words in capitals beside them in the scripts. Each must be in
 SINCE. docs/interop.md has a table of all that came with Redis 5 or later, and names the oldest
 server; both are compared. The last line is `N passed, N failed`.
 """

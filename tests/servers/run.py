@@ -4,12 +4,11 @@ on each of them.
 
 run.py BUILD_DIR [--only PART] [--quick] [--write]
 
-Other releases' servers are fetched by fetch.sh into build-servers, and skipped with a word where
-the mirror does not give them. --quick plays the hazards alone, on Valkey alone. A program
-that fails is run again alone, up to three times, for the machine may be busy; that is said, and it
-is named where it fails still. The table in
-docs/interop.md is compared; --write puts the rows there that were run. The last line is `N passed,
-N failed`.
+Other releases' servers are fetched by fetch.sh into build-servers, and skipped with a word if the
+mirror does not have them. --quick plays the hazards alone, on Valkey alone. A program that fails is
+run again alone, up to three times, for the machine may be busy; that is said, and it is named if it
+still fails. The table in docs/interop.md is compared; --write puts the rows there that were run.
+The last line is `N passed, N failed`.
 """
 import argparse
 import contextlib
@@ -37,7 +36,9 @@ TRIES_ALONE = 3
 
 
 class Server:
-    """`suite`, `package` and `program`: where fetch.sh gets it; none of the machine's own."""
+    """`suite`, `package` and `program`: the place from which fetch.sh gets it; none for the
+    machine's own.
+    """
 
     def __init__(self, name, origin, *wanted):
         self.name, self.origin, self.wanted, self.path = name, origin, wanted, None
@@ -56,7 +57,7 @@ class Server:
         return None if ended.returncode == 0 else (ended.stderr.strip() or "?").splitlines()[-1]
 
     def run(self, *command):
-        """With its `redis-server` as this one; whether it ended well, and what it said."""
+        """Runs the command with this `redis-server`. Returns if it ended well, and its output."""
         before = [HERE / "with.sh", self.path] if self.path else []
         ended = subprocess.run(
             [*before, *command], capture_output=True, text=True, stdin=subprocess.DEVNULL
@@ -72,7 +73,7 @@ SERVERS = [
 OLD = Server("Redis 6.0", "Debian 11", "bullseye", "redis-server", "redis-server")
 
 
-# ---- what is run on a server -------------------------------------------------------------------
+# ---- programs that run on a server -------------------------------------------------------------
 
 
 def programs(build):
@@ -135,7 +136,7 @@ def free_port():
 
 
 def asked(port, method, path):
-    """Status and text; 0 while nobody listens."""
+    """Status and text; 0 while no server listens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request(method, path)

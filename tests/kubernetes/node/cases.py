@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a kubelet does with the sidecar: cases.py KUSTOMIZE STATE LOCKAGENT-IMAGE CURL-IMAGE.
+"""How a kubelet treats the sidecar: cases.py KUSTOMIZE STATE LOCKAGENT-IMAGE CURL-IMAGE.
 
 Runs inside the node that inside.sh has made. The pods are those that kustomize makes of
-deploy/kubernetes/job, with other commands of the app, as static pods; POD_OF says what is changed.
-The masters are real servers with the configuration of deploy/kubernetes/masters, beside the pods on
-the node's network. The last line is `N passed, N failed`.
+deploy/kubernetes/job, with other commands of the app, as static pods; POD_OF has the changes. The
+masters are real servers with the configuration of deploy/kubernetes/masters, beside the pods on the
+node's network. The last line is `N passed, N failed`.
 """
 import contextlib
 import http.client
@@ -23,7 +23,7 @@ from marking import mark_master
 DEPLOY = pathlib.Path(__file__).resolve().parents[3] / "deploy/kubernetes"
 MASTERS, PORT, PATIENCE_S = 5, 7000, 30
 LOCK = "http://localhost:8080/locks/node"
-# An app that does what it is told: takes the lock, says so, and lets go of it when it is to end.
+# An app that follows orders: takes the lock, says so, and lets go of it when it is to end.
 WAITS_FOR_TERM = f"""
     post() {{ curl -s -X POST "{LOCK}?wait=30s" -H 'Accept: text/plain'; }}
     token=$(post)
@@ -46,7 +46,7 @@ COMPLETES = f"""
 
 
 class Unseen(Exception):
-    """What should have been seen was not."""
+    """An expected sight did not come."""
 
 
 def see(what, is_so):
@@ -165,7 +165,9 @@ class Node:
         return name, folder / "out"
 
     def pod_of(self, name, folder, script, change):
-        """The Job's pod, but for what a node without an API server and a registry can not have."""
+        """The Job's pod, without the parts that a node without an API server and a registry cannot
+        have.
+        """
         template = json.loads(json.dumps(self.objects["Job"]["spec"]["template"]))
         spec = template["spec"]
         (agent,), (app,) = spec["initContainers"], spec["containers"]
@@ -210,7 +212,7 @@ class Node:
         return found
 
     def tasks(self):
-        """How many containers run; what holds a pod's namespaces is one as well."""
+        """Returns how many containers run; the holder of a pod's namespaces is one as well."""
         said = subprocess.run(
             ["ctr", "-n", "k8s.io", "tasks", "list", "-q"],
             check=True,

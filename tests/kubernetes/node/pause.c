@@ -1,4 +1,4 @@
-/* What holds the namespaces of a pod, and reaps what its containers leave. */
+/* Holds the namespaces of a pod, and reaps the zombies of its containers. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
