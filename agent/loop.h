@@ -50,7 +50,7 @@ void loop_flush(struct loop *loop);
 struct core *loop_core(struct loop *loop);
 
 /* Passes the policies of `next` to the core. The caller copies `next` into `config` in the same
- * turn of the loop. Returns false if there is not enough memory; nothing has changed then. */
+ * iteration of the loop. Returns false if there is not enough memory; nothing has changed then. */
 MUST_CHECK bool loop_reload(struct loop *loop, const struct config *next);
 
 /* Closes the alarm and the other handles. Call loop_free() when the uv loop has closed them. */

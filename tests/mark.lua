@@ -1,7 +1,7 @@
 -- Marks a fresh master as `lockagent trust --new` does, without the 2 s that it takes (D5.3). For
 -- suites whose masters are to vote from the beginning; none that is about the guard uses it.
 --   redis-cli --eval mark.lua lockagent:marker lockagent:votes
--- The longest lease is what agents name then.
+-- The longest lease begins at 0, and becomes the one that the agents name.
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local floor = string.format('%.0f', time[1] * 1000000 + time[2])

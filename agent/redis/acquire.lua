@@ -1,22 +1,27 @@
--- Takes locks and numbers the grants (R1, R12, R19), or hands one from a holder that releases it to
--- the next (R9).
--- ARGV: per item value with the proposed number, ttl, fence retention (0: no fencing; -1: for
--- ever), that number, for how long it may be done (deadline.lua) and, with order fair, the ticket:
--- agent, number (0: it does not wait), how long it is kept (0: not at all), 1 if no master has
--- heard of it; for a slot of a semaphore how many there are. Behind the one item of a hand-over
--- stands what the holder's value begins with. Behind that come the clock (deadline.lua) and,
--- where the group is guarded, the vote that the agent knows (guard.lua).
+-- Takes locks and numbers the grants (R1, R12, R19). A hand-over passes one lock from a holder that
+-- releases it to the next holder (R9).
+-- ARGV, for each item:
+--   the value, with the proposed number
+--   ttl
+--   fence retention (0: no fencing; -1: forever)
+--   the proposed number
+--   for how long the item may be done (deadline.lua)
+--   with order fair the ticket: agent, number (0: it does not wait), how long it is kept (0: not at
+--   all), and 1 if no master has stored it yet
+--   for a slot of a semaphore the number of slots
+-- Then come, for the one item of a hand-over, the first bytes of the holder's value; the clock
+-- (deadline.lua); and, if the group is guarded, the vote that the agent knows (guard.lua).
 -- KEYS: the lock keys of all items, the fence keys of those that fence, the tickets of all with
--- order fair, vote and marker where the group is guarded.
--- Answers a list, of one item that item's entry alone; no item can make another one fail. A
--- hand-over also answers how many agents wait for the key; a refusal, with order fair, the
--- number of the agent's ticket; of a semaphore, which slots are taken (R20). A fence key is written
--- first, so that whatever is wrong with it fails before the lock is touched.
+-- order fair, and vote and marker if the group is guarded.
+-- Answers a list, or the entry alone if there is one item. No item can make another one fail. A
+-- hand-over also answers how many agents wait for the key. A refusal also answers the number of
+-- the agent's ticket (order fair), or which slots of a semaphore are taken (R20). A fence key is
+-- written first, so an invalid fence key fails before the lock is touched.
 local fair, strings = form == 'fair' or form == 'shared', form ~= 'shared' and form ~= 'redisson'
 local size = fair and 9 or form == 'slots' and 6 or 5
 local more = #ARGV % size
 local count = (#ARGV - more) / size
-local at = count + 1 -- where the vote is: behind locks, fences and tickets
+local at = count + 1 -- index of the vote: after locks, fences and tickets
 for i = 3, size * count, size do
     if ARGV[i] ~= '0' then at = at + 1 end
 end
@@ -26,8 +31,8 @@ local known = vote and ARGV[#ARGV]
 local clock = ARGV[vote and #ARGV - 1 or #ARGV]
 local previous = more > (vote and 2 or 1) and ARGV[size * count + 1]
 -- (deadline)
--- What is of another type is as missing, and so is all of it where reading is refused: then nothing
--- is known of what is stored.
+-- A key of another type reads as missing. If the master refuses to read, all keys do: then nothing
+-- is known of the stored values.
 local ask, read = redis.pcall, {}
 if strings then
     read = KEYS[2] and ask('MGET', unpack(KEYS, 1, vote and at)) or read
@@ -37,9 +42,9 @@ end
 local usual = strings and not (fair or previous or read.err)
     and (not vote or read[at] == known and string.byte(known) ~= 64) -- '@': guard.lua
 
--- The usual case: a free key, on a master that votes as the agent knows. Of the others it is noted
--- whether the stored number is below the proposed one, compared as texts: a double of so many
--- digits takes a master as long as a write.
+-- The usual case: a free key, on a master whose vote is the one that the agent knows. For other
+-- items the loop notes whether the stored number is below the proposed one. It compares texts: a
+-- double of so many digits takes a master as long as a write.
 local replies, done, fences = nil, 0, count
 for i = 1, count do
     local from = size * (i - 1)
@@ -53,7 +58,7 @@ for i = 1, count do
             and string.find(stored, '^[1-9]%d*$') == 1
         if well and lower then
             well = ask('SET', KEYS[fences], proposed, 'PX', retention).ok
-        elseif well then -- GET refuses what is of another type
+        elseif well then -- GET refuses a key of another type
             well = not stored and not ask('SET', KEYS[fences], proposed, 'PX', retention, 'GET')
         end
     end
@@ -70,9 +75,9 @@ if done == count then return replies end
 
 -- (common)
 -- (guard)
--- R20: a refusal says which slots of the key are taken, one character each, and for how long the
--- first of them to run out still is. Their names are made here: an attempt that is granted names
--- no other slot.
+-- Adds to a refusal which slots of the key are taken, one character each, and how many ms the first
+-- of them to expire has left (R20). The names of the slots are made here, because an attempt that
+-- is granted needs no other slot.
 local function with_slots(key, permits, answer)
     local own, taken, least = string.match(key, '^lockagent:slot:%d+(:.*)$'), {}, -1
     for i = 1, permits do
@@ -85,15 +90,17 @@ end
 
 local left = guard_left()
 
--- A master without a vote says so as it hands over: then the token may come back there (D3).
+-- Returns the answer to a granted item. A master without a vote says so in a hand-over: then the
+-- token may come back there (D3).
 local function granted(key, number)
     if not previous then return number end
     local _, agents = channel_of(key)
     return {'handed', number, agents, left and math.max(left, 1) or 0}
 end
 
--- `fence`: which key that is; `lower`: what is stored there is below the proposed number. Where it
--- is too late nothing is done: neither is the key of a holder taken off that is to be handed over.
+-- Takes the lock of item i, and returns its entry. `fence` is the index of its fence key (nil: no
+-- fencing). `lower` is true if the stored number is below the proposed one. If it is too late,
+-- nothing is done: a hand-over then does not delete the holder's key either.
 local function acquire(i, fence, lower)
     local from, key = size * (i - 1), KEYS[i]
     local value, proposed = ARGV[from + 1], ARGV[from + 4]
@@ -101,7 +108,7 @@ local function acquire(i, fence, lower)
     local tickets, agent, ms = fair and KEYS[at - count + i - 1], ARGV[from + 6], ARGV[from + 8]
     local stored, turn, ticket, first = nil, nil, nil, nil
     local held = read[i] or get(key)
-    local last = type(held) == 'table' and held.entry or held -- of entries that which ends last
+    local last = type(held) == 'table' and held.entry or held -- of entries the last to end
     local mine = last and string.sub(last, 1, front + 50) == string.sub(value, 1, front + 50)
     local inherits = previous and held and string.sub(held, 1, #previous) == previous
     if left and not inherits then return {'guarded', left} end
@@ -112,7 +119,7 @@ local function acquire(i, fence, lower)
         turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9], mode)
         return kept(tickets, agent, ticket, ms, answer, mode)
     end
-    -- a doubled command: numbered then
+    -- The command came twice: the first one set the number.
     if mine then return granted(key, fence and number_in(last) or 0) end
     if behind and (behind < 0 or ARGV[from + 5] - behind <= 0) then return {'late', 0} end
     if fence and not lower then
@@ -134,7 +141,7 @@ local function acquire(i, fence, lower)
         end
     end
     local number, retention = 0, ARGV[from + 3]
-    -- R19: a write's number rises, a read carries the last one, which is above the floor.
+    -- R19: a write gets a higher number. A read gets the last one, which is above the floor.
     if fence and mode == 'r' and stored > floor() then
         number = stored
     elseif fence and retention == '-1' then -- Java counts on without top and floor (R22)
@@ -146,7 +153,7 @@ local function acquire(i, fence, lower)
     end
     local refused = enter(key, with_number(value, number), ARGV[from + 2], held)
     if refused then return refused end
-    -- behind the entry, which a master out of memory does not refuse behind any write
+    -- This comes after the entry: a master out of memory refuses nothing after the first write.
     if fence and mode == 'r' then redis.pcall('PEXPIRE', KEYS[fence], retention, 'GT') end
     if fair and ms ~= '0' then redis.call('HDEL', tickets, agent) end
     return granted(key, number)

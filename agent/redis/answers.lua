@@ -1,13 +1,14 @@
--- What scripts answer of any store.
+-- Answers that are the same for every store.
 
--- Where a token is not the agent's: 'moved' where another one has adopted it, -1 where it is not
--- there, and one of this mode might be.
+-- Returns the answer to a token that is not the agent's: 'moved' if another agent has adopted it,
+-- -1 if it is missing and an entry of this mode has room, and 'held' or 'foreign' otherwise.
 local function denied(key, held, mode, found, ends)
     if found then return told('moved', key, held, found, ends) end
     return has_room(held, mode) and -1 or told('held', key, held)
 end
 
--- The value that was found gets agent and number of the one that is asked for: mode and label stay.
+-- Gives the value that was found the agent and the number of the value that the command names. Mode
+-- and label stay.
 local function set_right(key, found, asked, ends)
     if string.sub(found, 1, #asked) == asked then return end
     local right = string.sub(found, 1, front + 41) .. string.sub(asked, front + 42, front + 50)

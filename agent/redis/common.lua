@@ -1,18 +1,21 @@
--- What the scripts of this folder share: reading keys that may not be ours. embed.py puts what a
--- script uses of it in front of that script, or behind its usual case, which does without: a call
--- costs a master what it makes and what it asks, so the usual case makes no function and asks as
--- little as can be.
+-- Functions that the scripts of this folder share. They read keys that other programs may have
+-- written. embed.py puts the functions that a script uses before the script, or after its usual
+-- case. Every function and every command costs a master time, so the usual case makes no function
+-- and calls as few commands as possible.
 --
--- Every script answers one entry per item: a number n >= 0, or its text (yes, and n is the
--- fencing number that was granted, or is stored, where the script had to look at it), -1 (the
--- key is not there), a list that begins with a word, or an error. A list has these columns, as far
--- as there is something to say: word, ms that are left or a number, label, the number of a ticket
--- or the slots, mode, how many read, how many wait. Fencing numbers stay the texts that they are
--- stored and sent as, and become numbers only to be counted with; those go to redis.call as
--- numbers: tostring() gives 1.76e+15 (R12).
+-- Every script answers one entry per item:
+--   a number n >= 0, or its text   yes; n is the fencing number that was granted, or the stored one
+--                                  if the script had to look at it
+--   -1                             the key does not exist
+--   a list that begins with a word
+--   an error
+-- A list has these columns, and ends at the last one that is known: word, ms that are left or a
+-- number, label, the number of a ticket or the slots, mode, number of readers, number of waiters.
+-- Fencing numbers stay the texts that are stored and sent. They become numbers only for arithmetic.
+-- Results go to redis.call as numbers, because tostring() gives 1.76e+15 (R12).
 
--- The string at `key`; false where there is none, nil where the key has another type. Other errors
--- are raised.
+-- Returns the string at `key`, false if there is none, and nil if the key has another type. Raises
+-- other errors.
 local function text_at(key)
     local value = redis.pcall('GET', key)
     if type(value) ~= 'table' then return value end
@@ -24,9 +27,9 @@ end
 -- one may be, in us (R12).
 local exact, ahead = '9007199254740991', 172800000000
 
--- The number in a fence key, whose text may have been read before: 0 where there is none; nil where
--- it is nobody's who keeps the rules: no number, one that Lua can not count with (told by its text,
--- before it becomes a double), or one of at least `most`.
+-- Returns the number in a fence key: 0 if there is none, nil if it is invalid. Invalid are a text
+-- that is no number, a number that Lua cannot count with (the text shows it, before it becomes a
+-- double), and a number of at least `most`. `read` is the text if it has been read before.
 local function stored_number(key, most, read)
     local value = read or text_at(key)
     if not value then return value == false and 0 or nil end
@@ -37,8 +40,9 @@ local function stored_number(key, most, read)
     return number
 end
 
--- A fence key is kept for the retention at least, and one without expiry gets one (R12). One that
--- RFencedLock counts on as well (retention -1) is kept for ever: it would begin at 1.
+-- Stores a number in a fence key. The key is kept for the retention at least, and a key without
+-- expiry gets one (R12). A key that RFencedLock counts on as well (retention -1) is kept forever:
+-- RFencedLock would begin at 1 again.
 local function store_number(fence, number, retention)
     if retention == -1 then
         redis.call('SET', fence, number)
@@ -47,17 +51,17 @@ local function store_number(fence, number, retention)
     end
 end
 
--- The channel on which releases of the key, of a semaphore in whichever slot, are published, and
--- how many agents wait there (R9); -1 where that may not be asked.
+-- Returns the channel on which releases of the key are published, and how many agents wait there
+-- (R9; -1: the command is not allowed). All slots of a semaphore share one channel.
 local function channel_of(key)
     local channel = 'lockagent:channel:' .. string.gsub(key, '^lockagent:slot:%d+:', '')
     local agents = redis.pcall('PUBSUB', 'NUMSUB', channel)
     return channel, agents.err and -1 or agents[2]
 end
 
--- Those who wait are told that the key is free, how many they are, which slot of a semaphore it is
--- (R20), and whose turn it is; where that one has a mode, also this: all who read may come with one
--- who does (R18).
+-- Tells the waiting agents that the key is free. The message has the number of waiting agents, the
+-- slot of a semaphore (R20), and the agent whose turn it is. It also has the mode of that agent's
+-- ticket, if any: when a reader's turn comes, all readers may come (R18).
 local function tell(key, first)
     local channel, agents = channel_of(key)
     local message, slot = agents, form == 'slots' and string.match(key, '^lockagent:slot:(%d+):')
@@ -68,43 +72,43 @@ local function tell(key, first)
 end
 
 -- Values are '<random>:<agent>:<number>:<label>': 40 hex digits that only the holder knows, 8 that
--- name the agent that owns the hold, the fencing number that was granted (0: none), and what is
--- public. The first 41 bytes are compared where the holder asked, and 50 where the agent acts of
--- itself (D3). In front of a value of form shared stand its mode and a colon (R17).
+-- name the agent that owns the hold, the fencing number that was granted (0: none), and the public
+-- label. The first 41 bytes are compared if the holder asked, and 50 if the agent acts of itself
+-- (D3). A value of form shared begins with its mode and a colon (R17).
 local front = form == 'shared' and 2 or 0
 
--- The number of a value, as text; nil where that has another shape.
+-- Returns the number of a value as text, and nil if the value has another shape.
 local function number_in(value)
     local at, number = string.match(value, '^%x+:%x%x%x%x%x%x%x%x:()(%d+):', front + 1)
     return at == front + 51 and number or nil
 end
 
--- The label of a value; '' where that has another shape. Of one that is too long a byte more than a
--- label has, so that it shows.
+-- Returns the label of a value, and '' if the value has another shape. A label that is too long is
+-- cut to one byte more than the longest valid label, so that the agent can see it.
 local function label_of(value)
     local number = number_in(value)
     return number and string.sub(value, front + 52 + #number, front + 116 + #number) or ''
 end
 
--- The mode in front of a value, r or w; '' where there is none.
+-- Returns the mode at the begin of a value, r or w, and '' if the form has no modes.
 local function mode_of(value)
     return form == 'shared' and string.sub(value, 1, 1) or ''
 end
 
--- The value with another number.
+-- Returns the value with another number.
 local function with_number(value, number)
     local rest = front + 51 + #number_in(value)
     return string.sub(value, 1, front + 50) .. string.format('%.0f', number)
         .. string.sub(value, rest)
 end
 
--- Whether both name the same agent.
+-- Returns whether both values name the same agent.
 local function is_own(found, value)
     return string.sub(found, front + 42, front + 50) == string.sub(value, front + 42, front + 50)
 end
 
--- A master that has replicas may have followed one of them since the vote was written: then its
--- replication id is not the vote's (R21).
+-- Returns whether a master that has replicas may have followed one of them since the vote was
+-- written. Its replication id is then not the one in the vote (R21).
 local function has_followed(stands)
     local replid = string.match(stands, '^@.*:(%x+):%d+$')
     local info = replid and redis.pcall('INFO', 'replication')
@@ -112,8 +116,8 @@ local function has_followed(stands)
         and string.find(info, 'master_replid:' .. replid, 1, true))
 end
 
--- Whether a holder's release is asked of a master without a vote (D3.4, release.lua). It is looked
--- up once a call.
+-- Returns whether a holder asked for the release and this master has no vote (D3.4, release.lua).
+-- The vote is read once per call.
 local has_vote
 local function is_guarded(number_text, vote)
     if number_text == '' or not vote then return false end

@@ -1,10 +1,10 @@
--- The store of locks that readers share (R17), by the verbs of strings.lua. Under the lock's own
--- name stands a sorted set: member '<mode>:<value>', where the mode is r or w, score the end of its
--- lease in ms of the master's TIME. Live is what ends later than now. A live writer is alone, so
--- the entry that ends last tells the mode of all, however many there are.
+-- The store of locks that readers share (R17), with the functions that strings.lua lists. The
+-- lock's own name is the key of a sorted set. A member is '<mode>:<value>', and the mode is r or w.
+-- Its score is the end of the lease in ms of the master's TIME. An entry is live if it ends later
+-- than now. A live writer is alone, so the entry that ends last has the mode of all live entries.
 local now = now_ms()
 
--- The live entry that ends last.
+-- Returns the live entry that ends last; see strings.lua.
 local function get(key)
     local last = redis.pcall('ZRANGE', key, -1, -1, 'WITHSCORES')
     if last.err then
@@ -22,7 +22,7 @@ local function has_room(last, mode)
     return last == false or last and last.mode == 'r' and mode == 'r'
 end
 
--- Of all who have the key also how many of them read.
+-- Like told() of strings.lua. It also answers the mode of the holders and how many of them read.
 local function told(word, key, last, found, ends)
     if found then return {word, ends - now, label_of(found)} end
     if not last then return {'foreign', redis.call('PTTL', key)} end
@@ -33,13 +33,14 @@ local function told(word, key, last, found, ends)
     return {word, last.ends - now, last.label, 0, last.mode, readers}
 end
 
--- When the entry ends; nil where it is not there, or not live.
+-- Returns when the entry ends, and nil if it is missing or not live.
 local function end_of(key, entry)
     local ends = tonumber(redis.call('ZSCORE', key, entry) or nil)
     return ends and ends > now and ends or nil
 end
 
--- Where another agent has adopted it, or its label or number is not known, all are looked through.
+-- Finds the entry of a token; see strings.lua. If another agent has adopted the entry, or if its
+-- label or number is not known, it is searched by its random part.
 local function find(key, last, entry)
     if not last then return nil end
     local ends = end_of(key, entry)
@@ -53,9 +54,9 @@ local function find(key, last, entry)
     end
 end
 
--- The key lives as long as what ends last. What creates an entry comes first: a master out of
--- memory refuses it only as long as a script has written nothing. What is refused behind it takes
--- it back, for no key is without expiry.
+-- Adds an entry. The key lives as long as the entry that ends last. ZADD comes first, because a
+-- master out of memory refuses a write only while the script has written nothing. If PEXPIREAT is
+-- refused, the entry is removed again: no key is without expiry.
 local function enter(key, entry, ttl, last)
     local ends = now + ttl
     redis.call('ZADD', key, ends, entry)
@@ -67,7 +68,8 @@ local function enter(key, entry, ttl, last)
     redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
 end
 
--- What a master without memory does not refuse comes first: then it refuses nothing behind it.
+-- Prolongs an entry. PEXPIREAT comes first, because a master out of memory does not refuse it.
+-- After that write the master refuses nothing.
 local function prolong(key, entry, ttl, ends)
     local later = math.max(ends, now + ttl)
     redis.call('PEXPIREAT', key, later, 'GT')
@@ -80,7 +82,7 @@ local function rename(key, found, entry, ends)
     redis.call('ZREM', key, found)
 end
 
--- A writer that leaves frees the key, and the last reader (R18).
+-- Removes an entry. The key is free for others after a writer and after the last reader (R18).
 local function leave(key, entry)
     redis.call('ZREM', key, entry)
     redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)

@@ -1,15 +1,16 @@
--- Renews, repairs or adopts locks; nothing is ever shortened (R7).
--- ARGV: renew|repair|adopt, then per item: value, ttl, fence retention (0: no fencing, or a
--- renewal that leaves the fence key alone, R12; -1: for ever), number and, of a repair, for how
--- long it may create the key (deadline.lua); behind the items of a repair the clock. An adoption
--- needs no owner and knows no mode, but exactly the number in the value, and makes the agent the
--- owner; the others need the agent to be that, and set the number right (D3).
--- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker
--- where the group is guarded; of an adoption the vote before that: without a vote the master has
--- perhaps forgotten the lock, and answers 'guarded' in place of -1 (D3). Answers a list, or 0
--- where that is what all answer; no item can make another one fail. Where a token is missing that
--- might be there and the group is guarded, the marker's epoch ('': no marker) is its last entry: a
--- master that forgot since says so by that (R7).
+-- Renews, repairs or adopts locks. No lease is ever shortened (R7).
+-- ARGV: renew|repair|adopt, then for each item: value, ttl, fence retention (0: no fencing, or a
+-- renewal that leaves the fence key alone, R12; -1: forever), number and, for a repair, for how
+-- long it may create the key (deadline.lua). After the items of a repair comes the clock. An
+-- adoption compares neither owner nor mode, needs exactly the number in the value, and makes the
+-- agent the owner. A renewal and a repair need the agent to be the owner, and correct the number
+-- (D3).
+-- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker if the
+-- group is guarded. An adoption has the vote before the marker. A master without a vote may have
+-- forgotten the lock, and answers 'guarded' in place of -1 (D3).
+-- Answers a list, or 0 if all items answer 0. No item can make another one fail. If a token is
+-- missing, no other entry explains that, and the group is guarded, then the last entry is the
+-- marker's epoch ('': no marker). A new epoch shows that the master has forgotten its data (R7).
 local mode, missing = ARGV[1], false
 local size = mode == 'repair' and 5 or 4
 local count, done, locks = (#ARGV - (mode == 'repair' and 2 or 1)) / size, 0, {}
@@ -31,12 +32,12 @@ end
 local clock = mode == 'repair' and ARGV[#ARGV] or '0'
 -- (deadline)
 
--- The fence key of a token that is there: it is kept for the retention at least, and a repair
--- raises its number.
+-- Keeps the fence key of a token that was found for the retention at least, and returns its number.
+-- A repair raises that number.
 local function retain(fence, retention, number)
     if not fence then return 0 end
     local stored = mode == 'renew' and 0 or stored_number(fence)
-    if not stored then return 0 end -- a stranger's fence key: the lease is what counts
+    if not stored then return 0 end -- the fence key is invalid: only the lease counts
     if mode == 'repair' and stored < number then
         store_number(fence, number, retention)
         return number
@@ -57,8 +58,8 @@ local function repair(key, fence, value, ttl, retention, number, held, may_ms)
     return enter(key, value, ttl, held) or {'repaired', stored}
 end
 
--- What grows the lease comes first: a master out of memory refuses a write only as long as a script
--- has written nothing.
+-- Extends one lock, and returns its entry. The lease is prolonged first, because a master out of
+-- memory refuses a write only while the script has written nothing.
 local function extend(key, fence, value, ttl, retention, number, may_ms)
     local held, adopts = get(key), mode == 'adopt'
     local found, ends = find(key, held, value)

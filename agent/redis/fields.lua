@@ -1,10 +1,10 @@
--- The store of format redisson, where it differs from strings.lua (R22). The lock is a hash, as
--- RLock of Redisson keeps it: the field of its holder, with the count of its entries, which of
--- ours is 1 for ever, and a field `mode`: RReadWriteLock takes a hash without one for its own. No
--- script of Redisson reads what the field of another holder is called.
+-- The store of format redisson, as far as it differs from strings.lua (R22). The lock is a hash, as
+-- RLock of Redisson keeps it. One field is named after the holder and has the count of its entries,
+-- which is always 1 for an agent. The other field is `mode`: RReadWriteLock takes a hash without it
+-- for its own. No script of Redisson reads the name of another holder's field.
 
--- The field of the holder, '' where that is nobody of ours; false where there is none, nil where
--- the key has another type. Other errors are raised.
+-- Returns the field of the holder: '' if the holder is no agent, false if there is none, nil if the
+-- key has another type. Raises other errors.
 local function get(key)
     local mode = redis.pcall('HGET', key, 'mode')
     if type(mode) == 'table' then
@@ -16,8 +16,9 @@ local function get(key)
     return fields[fields[1] == 'mode' and 3 or 1] or ''
 end
 
--- Where Redisson tells of releases of the key, and how many listen there, whoever they are; -1
--- where that may not be asked. A name with a brace in it gets none.
+-- Returns the channel on which Redisson publishes releases of the key, and how many clients of any
+-- kind have subscribed to it (-1: the command is not allowed). A name that has a brace gets no
+-- further braces.
 local function channel_of(key)
     local named = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
     local channel = 'redisson_lock__channel:' .. named
@@ -30,13 +31,14 @@ local function rename(key, found, value)
     redis.call('HDEL', key, found)
 end
 
--- Any other text than a number breaks the decoder of those who listen.
+-- Publishes a release. Only a number is sent: any other text breaks the decoder of Redisson's
+-- subscribers.
 local function tell(key)
     local channel, agents = channel_of(key)
     if agents ~= 0 then redis.pcall('PUBLISH', channel, '0') end
 end
 
--- A refusal also says how many wait: no message does.
+-- Like told() of strings.lua. A refusal also says how many clients wait, because messages do not.
 local function told(word, key, held)
     local left = redis.call('PTTL', key)
     if held == nil then return {'foreign', left} end
@@ -45,8 +47,8 @@ local function told(word, key, held)
     return {word, left, label_of(held), 0, '', 0, agents}
 end
 
--- What is handed over is taken off first. What is refused behind the first write takes that back:
--- no key is without expiry.
+-- Like enter() of strings.lua. A hand-over first deletes the key of the holder. If the expiry is
+-- refused after the first write, the key is deleted: no key is without expiry.
 local function enter(key, value, ttl, held)
     if held then redis.call('DEL', key) end
     redis.call('HSET', key, value, 1, 'mode', 'lockagent')

@@ -1,12 +1,12 @@
--- What the scripts that take locks ask of the guard (D5.3). They have named the keys `vote` and
--- `marker` (nil where the group is not guarded), have read the vote into `read[at]`, and say what
--- the agent knows of it in `known`: the vote itself if all its proposals are above the floor and up
--- to the top, the same with '!' in front if one is not, '' if it knows none.
+-- The guard's part of the scripts that take locks (D5.3). These scripts set `vote` and `marker` to
+-- the keys (nil if the group is not guarded), and `read[at]` to the stored vote. They set `known`
+-- to the vote that the agent knows: '' if it knows none. The vote has '!' in place of its first
+-- character unless all proposals of the agent are above the floor and up to the top.
 
 -- (top)
--- Until when this master has no vote, in ms: false where it has one, -1 where that is not known. A
--- vote that is not the one the agent knows is of another run, another epoch or other data, so the
--- agent must look at the marker first.
+-- Returns for how many ms this master has no vote: false if it has one, -1 if that is not known. A
+-- vote that differs from the agent's is of another run, another epoch or other data, so the agent
+-- must look at the marker first.
 local function guard_left()
     local stands = vote and read[at]
     local same = stands and string.sub(stands, 2) == string.sub(known, 2)
@@ -19,16 +19,16 @@ local function guard_left()
     return left > 0 and left or -1
 end
 
--- What was granted before this master forgot is not above the floor, whatever is stored here. A
--- holder hands over without a vote as well, so then the marker tells it.
+-- Returns the floor. No number that was granted before this master forgot its data is above it. A
+-- hand-over also happens on a master without a vote, so the floor is then read from the marker.
 local function floor()
     if not vote then return 0 end
     local stands = read[at] and string.match(read[at], ':(%d+)$')
     return tonumber(stands or redis.call('HGET', marker, 'floor') or nil) or 0
 end
 
--- The number that is granted (R12), from the stored one (nil: it is below the proposed one). A
--- number above the top is not stored before the top has been lifted.
+-- Returns the number that is granted (R12). `stored` is the stored number, and nil if it is below
+-- the proposed one. The top is lifted before a number above it is stored.
 local function number_of(stored, proposed)
     local number = math.max(stored and stored + 1 or 0, tonumber(proposed))
     if not vote or read[at] == known and number == tonumber(proposed) then return number end

@@ -1,6 +1,7 @@
 -- Looks at all slots of a semaphore and changes nothing (R20).
--- KEYS: the keys of the slots. Answers, as for one lock, what the first that is taken is, and which
--- are, one character each, with the time that is left of the first to run out.
+-- KEYS: the keys of the slots. Answers, like read.lua, the entry of the first slot that is taken.
+-- Its ms are those of the slot that expires first. It also says which slots are taken, one
+-- character each.
 local taken, answer = {}, nil
 for i = 1, #KEYS do
     local held = get(KEYS[i])

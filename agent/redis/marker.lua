@@ -7,14 +7,14 @@
 --   longer        the longest that was named since longer_since: max_ttl falls back to it
 --   longer_since  ms of TIME
 --   top           no master stores a granted number above its top (R12), in us
---   floor         a number that is granted where none is stored is above it, in us
+--   floor         a number that is granted without a stored one is above it, in us
 --   told          how it came to vote: 0 it has not been told since it forgot, 1 by enough masters
 --                 that remember, 2 by a guess
--- Beside it stands the vote, exactly while this master votes: `=<run>:<epoch>:<floor>`, or
--- `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21). An acquire compares
--- it with the vote that the agent knows. This script alone writes it, and looks at it with every
--- marker.
--- KEYS: marker, vote. ARGV: run id ('' where INFO is not allowed); the epoch to start if one is to
+-- The vote is another key, which exists exactly while this master votes: `=<run>:<epoch>:<floor>`,
+-- or `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21). An acquire
+-- compares it with the vote that the agent knows. This script alone writes it, and checks it in
+-- every call.
+-- KEYS: marker, vote. ARGV: run id ('' if INFO is not allowed); the epoch to start if one is to
 -- be started; the agent's longest lease in ms; how; the number that top becomes at least (0: as it
 -- is); the epochs that the agent knows of the other masters, each with a blank behind it; the
 -- agreed time in us; of tell and trust the epoch that the agent has seen, the top that it tells,
@@ -22,8 +22,8 @@
 --   restart  a new epoch if the marker is missing or names another run, or if the server has
 --            followed another one since
 --   keep     a new epoch if the marker is missing
---   tell     keep; what is told counts if the guard is over and the epoch is the one seen
---   trust    restart; then the guard is over, and what is told counts ('': of any epoch)
+--   tell     keep; the agent's top and told count if the guard is over and the epoch is as seen
+--   trust    restart; then the guard is over, and top and told count ('': of any epoch)
 -- A master with the epoch of another one is a copy, and begins a new epoch.
 -- Answers epoch, ms until its guard is over (0: it is), max_ttl, top, floor, told, the vote ('': it
 -- has none), 1 if top or floor is a number that was never granted (R12), and its TIME in ms.

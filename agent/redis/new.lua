@@ -1,14 +1,16 @@
--- Marks a master on which nobody has ever been, for `lockagent trust --new` (D5.3). Each run of the
+-- Marks a master that no agent has ever used, for `lockagent trust --new` (D5.3). Each run of the
 -- command calls it three times, on all masters of a group before the next call begins.
 -- KEYS: marker, vote, the key of this run. ARGV: the call:
 --   claim  writes the key of this run
 --   look   changes nothing
 --   vote   writes marker and vote, and deletes the key of this run
--- then the run id ('' where INFO is not allowed); 1 if a vote of another run counts (durable); the
+-- then the run id ('' if INFO is not allowed); 1 if a vote of another run counts (durable); the
 -- epoch that begins; the longest lease in ms.
--- Answers what is there, and ms: {'votes', 0}; {'marked', until its guard is over (0: it is)};
--- {'lost', 0}: it has forgotten the key of this run; {'new', 0}: none of these, and the call is
--- done.
+-- Answers the state of the master, and ms:
+--   {'votes', 0}
+--   {'marked', until its guard is over (0: it is)}
+--   {'lost', 0}  it has forgotten the key of this run
+--   {'new', 0}   none of these, and the call is done
 local marker, vote, own, call = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,6 +1,6 @@
--- Second phase of fencing: where the token is, its number becomes the one that was granted, and the
--- stored one at least that (R12, R19).
--- KEYS: lock key, fence key, and the marker where the group is guarded. ARGV: value, number, fence
+-- Raises numbers in the second phase of fencing. If the token is found, its number becomes the one
+-- that was granted, and the stored number becomes at least that (R12, R19).
+-- KEYS: lock key, fence key, and the marker if the group is guarded. ARGV: value, number, fence
 -- retention.
 -- (top)
 local held = get(KEYS[1])

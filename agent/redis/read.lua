@@ -1,6 +1,6 @@
 -- Looks at one lock and changes nothing.
 -- KEYS: lock key. ARGV: the first 41 bytes of the value of the hold that the asking agent has, if
--- it has one: the answer is 'own' where that hold has the key.
+-- it has one. The answer is 'own' if that hold has the key.
 local held = get(KEYS[1])
 if held == false then return -1 end
 local is_own = ARGV[1] and find(KEYS[1], held, ARGV[1])

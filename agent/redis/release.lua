@@ -1,17 +1,18 @@
--- Takes locks off where the token is, and says which number it has, if that was to be compared
--- (R10); those who wait are told, and how many they are (R9).
--- ARGV: per item the value, of which agent and what is behind it count only as told below, the
--- number that it must have ('': any, and no holder asked for the release, so that the agent must be
--- its owner; '*': any, the holder asked; else: that one, the holder asked) and, with order fair,
--- whose ticket ('': none) is taken off (number 0), or put there for so many ms as the key is freed
--- (back, as an attempt is undone; or of the next one at the same agent), and of form shared with
--- which mode.
--- KEYS: the lock keys of all items, the tickets of all with order fair, and the vote where a holder
--- asked and the group is guarded. A master without a vote may have forgotten the lock: another
--- agent that has it may create the key anew before it hears of the release (R7). So such a master
--- answers a holder's release 'guarded' (D3.4), whatever is there, and also where it deletes the
--- key.
--- Answers a list, or 0 where that is what all answer; no item can make another one fail.
+-- Deletes the locks that the tokens hold. Answers the number of a token if it was to be compared
+-- (R10). Tells the waiting agents that the key is free, and how many they are (R9).
+-- ARGV, for each item:
+--   the value; its agent, number and label count only as the next argument says
+--   the number that it must have. '': any; no holder asked for the release, so the agent must be
+--   the owner. '*': any; the holder asked. Otherwise: exactly this one; the holder asked
+--   with order fair the agent of a ticket ('': none), its number and ms. Number 0 deletes the
+--   ticket. Any other number stores it for so many ms when the key is freed: an undone attempt puts
+--   its ticket back, or the next attempt of the same agent gets one
+--   with form shared also the mode of the ticket
+-- KEYS: the lock keys of all items, the tickets of all with order fair, and the vote if a holder
+-- asked and the group is guarded. A master without a vote may have forgotten the lock. Another
+-- agent that has the lock may then create the key anew before it learns of the release (R7). So
+-- such a master answers 'guarded' to every release of a holder (D3.4), even if it deletes the key.
+-- Answers a list, or 0 if all items answer 0. No item can make another one fail.
 local fair = form == 'fair' or form == 'shared'
 local size = form == 'shared' and 6 or fair and 5 or 2
 local count, done, locks = #ARGV / size, 0, {}
@@ -31,7 +32,7 @@ if form == 'plain' then
         end
     end
     if done > 0 then
-        local deleted = ask('DEL', unpack(own, 1, done)) -- the vote stands behind them
+        local deleted = ask('DEL', unpack(own, 1, done)) -- without the vote, which is the last key
         if type(deleted) == 'table' then
             locks, done = {}, 0 -- refused as a whole
         else
@@ -48,15 +49,16 @@ end
 -- (common)
 local vote = KEYS[count + (fair and count or 0) + 1]
 
--- Whatever is wrong with the tickets, the key is freed.
+-- Releases one lock, and returns its entry. The key is freed even if the tickets are invalid.
 local function release(key, value, number_text, tickets, agent, number, ms, mode)
-    -- also where somebody else's attempt has the key
+    -- The ticket is deleted even if another attempt has the key.
     if agent and number == 0 then redis.pcall('HDEL', tickets, agent) end
     local held, asked = get(key), number_text ~= ''
     local found, ends = find(key, held, value)
     local guarded = is_guarded(number_text, vote)
     if not found or not asked and not is_own(found, value) then
-        -- a reader beside it does not make a token wrong (C4), whose mode may not be known
+        -- The mode of the token may not be known. A reader that holds the lock as well does not
+        -- make the token wrong (C4).
         return guarded and {'guarded', 0} or denied(key, held, 'r', found, ends)
     end
     local compared = tonumber(number_text)

@@ -1,19 +1,20 @@
 -- The store of plain locks, of fair ones and of slots: the lock is a string, its value. The scripts
--- know a store by these verbs alone:
---   get(key)                          what has the key; false where nothing does, nil where it is
---                                     nobody's who keeps the rules. Other errors are raised
---   find(key, held, value)            the value of the same random part that is there, whichever
---                                     agent, number and label it names, and until when; nil or
---                                     false where there is none
---   has_room(held, mode)              whether one of this mode may be beside what is there
+-- use a store only by these functions:
+--   get(key)                          Returns the current hold of the key (`held`): false if there
+--                                     is none, nil if the key was not written by an agent. Raises
+--                                     other errors.
+--   find(key, held, value)            Returns the stored value that has the same random part, with
+--                                     any agent, number and label, and its end. Returns nil or
+--                                     false if there is none.
+--   has_room(held, mode)              Returns whether a hold of this mode may join `held`.
 --   told(word, key, held, found, ends)
---                                     what may be told of a value that is not the caller's: how
---                                     long it has, and the label, never the random part; nothing
---                                     of a shape that is not ours
---   enter(key, value, ttl, held)      puts it there. Answers an error where that was refused
---   prolong(key, found, ttl, ends)    never shortens; answers until when it is
---   rename(key, found, value, ends)   the token's value becomes another one, and lives as long
---   leave(key, found)                 takes it off. Answers whether that frees the key for others
+--                                     Returns the public part of a value that is not the caller's:
+--                                     the ms that are left and the label, never the random part.
+--                                     A key that was not written by an agent has no label.
+--   enter(key, value, ttl, held)      Stores the value. Returns an error if the master refuses it.
+--   prolong(key, found, ttl, ends)    Prolongs the lease, never shortens it. Returns its end.
+--   rename(key, found, value, ends)   Replaces the token's value, and keeps its end.
+--   leave(key, found)                 Deletes the value. Returns whether the key is free.
 local get = text_at
 
 local function find(_, held, value)

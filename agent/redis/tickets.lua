@@ -1,24 +1,24 @@
--- What the scripts of order fair begin with, behind the common part (R9). Tickets are a hash: agent
--- -> '<number>:<until, ms of TIME>'; of locks that readers share, '<number>:<until>:<mode>', where
--- the mode is r or w (R18).
+-- The part of the scripts of order fair, after the common part (R9). Tickets are a hash: agent ->
+-- '<number>:<until, ms of TIME>'. A lock that readers share has '<number>:<until>:<mode>', and the
+-- mode is r or w (R18).
 
 local function now_ms()
     local time = redis.call('TIME')
     return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Who is served before whom: by number, and of equal ones the lower agent.
+-- Returns whether an agent is served before another one: by number, then by the agent's name.
 local function is_before(number, agent, other)
     return number < other.number or number == other.number and agent < other.agent
 end
 
--- Agents keep a ticket for 3 s at a time. One that claims to last for more than twice as long was
--- written before this master's clock was set back, and would hold up everybody for that long.
+-- Agents keep a ticket for 3 s at a time. A ticket that lasts for more than twice as long was
+-- written before this master's clock was set back. It would delay all agents for that long.
 local longest = 6000
 
--- The lowest ticket, but for the agent's `own`, the largest number up to `most`, and the lowest
--- ticket of one who does not just read. What has run out is forgotten. A key of another type there
--- is nobody's hold: the master has no vote until it is gone.
+-- Returns the lowest ticket, the largest number up to `most`, and the lowest ticket of a writer.
+-- The ticket of the agent `own` is left out. Tickets that have expired are deleted. If the key has
+-- another type, the master has no vote on this lock until the key is gone.
 local function line_of(tickets, own, most)
     local now, all, first, last, writer = now_ms(), redis.pcall('HGETALL', tickets), nil, 0, nil
     if all.err and string.find(all.err, 'WRONGTYPE', 1, true) then
@@ -44,10 +44,10 @@ local function line_of(tickets, own, most)
     return first, last, writer
 end
 
--- True when nobody is to be served before the agent; its number, and whoever is first of the
--- others; of those whom a reader does not pass, where the mode is r (R18).
+-- Returns whether it is the agent's turn, its number, and the first ticket of the others. If the
+-- mode is r, only tickets of writers count, because a reader may pass readers (R18).
 local function is_next(tickets, agent, number, fresh, mode)
-    -- 2 s: what is further ahead is of a wrong clock
+    -- 2 s: a number that is further ahead is of a wrong clock
     local first, last, writer = line_of(tickets, agent, number + 2000000)
     if mode == 'r' then first = writer end
     if fresh == '1' then number = math.max(number, last + 1) end
@@ -62,7 +62,8 @@ local function keep(tickets, agent, number, ms, mode)
     redis.call('PEXPIRE', tickets, ms)
 end
 
--- What refuses an attempt, with the number of the ticket, which is kept for so many ms.
+-- Returns the answer to a refused attempt, with the number of its ticket. Keeps the ticket for
+-- `ms`.
 local function kept(tickets, agent, number, ms, answer, mode)
     keep(tickets, agent, number, tonumber(ms), mode)
     answer[4] = number

@@ -1,5 +1,5 @@
--- Takes an agent's ticket off; where another one's turn comes by that, and there is room for it,
--- those who wait are told (R9, R18).
+-- Deletes an agent's ticket. If that makes it another agent's turn, and there is room for it, the
+-- waiting agents are told (R9, R18).
 -- KEYS: lock key, tickets. ARGV: agent.
 local had = redis.call('HDEL', KEYS[2], ARGV[1])
 local first = line_of(KEYS[2], ARGV[1])

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what an image is made of as SPDX 2.3: sbom.py DPKG_FOLDER OUT AGENT MICROHTTPD [PACKAGES].
+"""Lists an image's packages as SPDX 2.3: sbom.py DPKG_FOLDER OUT AGENT MICROHTTPD [PACKAGES].
 
-DPKG_FOLDER is the image's /var/lib/dpkg, AGENT and MICROHTTPD are the versions of what was built
-for it, and PACKAGES is a file with the names of Debian's packages where it does not have all.
+DPKG_FOLDER is the image's /var/lib/dpkg, AGENT and MICROHTTPD are the versions of the programs
+that were built for it. PACKAGES is a file with the names of the image's Debian packages, if the
+image has fewer than DPKG_FOLDER lists.
 """
 import datetime
 import json

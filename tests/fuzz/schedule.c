@@ -338,8 +338,8 @@ static void delay_by(uint8_t how_long)
     check();
 }
 
-/* Agents find the end of a master's connections at once (scene.c), which none that stands still
- * could do. */
+/* Returns whether an agent is stopped. Agents notice the end of a master's connections at once
+ * (scene.c), and a stopped agent cannot. */
 static bool some_stand_still(void)
 {
     bool some = false;

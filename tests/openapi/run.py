@@ -2,8 +2,8 @@
 """Generates a Go client from the agent's description, and runs it against a real agent: run.py
 BUILD_DIR.
 
-Needs Go, and its modules from a module proxy or from its cache; else it is skipped with a word. The
-last line is `N passed, N failed`.
+Needs Go, and its modules from a module proxy or from its cache. Otherwise it is skipped, and a line
+says so. The last line is `N passed, N failed`.
 """
 import contextlib
 import os

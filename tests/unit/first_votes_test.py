@@ -3,8 +3,8 @@
 
 Three masters, of which two are a quorum; installers, an agent that may not reach all masters, and
 masters that lose all their data at any instant. Time goes in ticks of an agent's question for
-markers; whatever happens within a tick happens in any order. A step that never comes is an
-installer that was killed. The property: nobody is granted the lock while it is held.
+markers; all events of a tick happen in any order. A step that never comes is an
+installer that was killed. The property: no caller is granted the lock while it is held.
 
 The rules hold, and each weaker set of rules fails here; its shortest story is printed.
 """
@@ -17,7 +17,7 @@ MASTERS, QUORUM = 3, 2
 LEASE = 4  # in ticks; it is limits.max_ttl
 GUARD = LEASE + 1
 OWN_KEY = 5  # how long the key of a run is kept
-NONE = -1  # no marker; else ticks until the master votes
+NONE = -1  # no marker; other values are the ticks until the master votes
 
 # mark: NONE or ticks; held: ticks that the lock's key is kept; own: the same of each run's key;
 # asked: by the agent, in this tick, before the master lost its data
@@ -72,7 +72,7 @@ def passes_of(rules):
 
 
 def installed(rules, state, i):
-    """What the next step of an installer makes of the world, and its name."""
+    """The name of an installer's next step, and the state after it."""
     installer = state.installers[i]
     passes = passes_of(rules)
     if installer.left > 0 or installer.at >= MASTERS * len(passes):
@@ -166,7 +166,7 @@ def next_states(rules, state):
             yield f"{m} is asked, and loses its data", lost(state, m, True)
         if reached and master.mark == NONE:
             yield f"the agent marks {m}", marked(state, m)
-    if state.reach is None:  # nobody has a lock without an agent
+    if state.reach is None:  # no caller has a lock without an agent
         for reach in REACHES if len(state.installers) == 1 else REACHES[:1]:
             yield f"an agent starts that reaches {reach}", state._replace(reach=reach)
     else:
