@@ -108,7 +108,8 @@ local function acquire(i, fence, lower)
     local tickets, agent, ms = fair and KEYS[at - count + i - 1], ARGV[from + 6], ARGV[from + 8]
     local stored, turn, ticket, first = nil, nil, nil, nil
     local held = read[i] or get(key)
-    local last = type(held) == 'table' and held.entry or held -- of entries the last to end
+    -- Of several entries this is the one that ends last.
+    local last = type(held) == 'table' and held.entry or held
     local mine = last and string.sub(last, 1, front + 50) == string.sub(value, 1, front + 50)
     local inherits = previous and held and string.sub(held, 1, #previous) == previous
     if left and not inherits then return {'guarded', left} end

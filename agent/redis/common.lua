@@ -90,7 +90,7 @@ local function label_of(value)
     return number and string.sub(value, front + 52 + #number, front + 116 + #number) or ''
 end
 
--- Returns the mode at the begin of a value, r or w, and '' if the form has no modes.
+-- Returns the mode at the beginning of a value, r or w, and '' if the form has no modes.
 local function mode_of(value)
     return form == 'shared' and string.sub(value, 1, 1) or ''
 end

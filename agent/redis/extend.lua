@@ -2,15 +2,15 @@
 -- ARGV: renew|repair|adopt, then for each item: value, ttl, fence retention (0: no fencing, or a
 -- renewal that leaves the fence key alone, R12; -1: forever), number and, for a repair, for how
 -- long it may create the key (deadline.lua). After the items of a repair comes the clock. An
--- adoption compares neither owner nor mode, needs exactly the number in the value, and makes the
--- agent the owner. A renewal and a repair need the agent to be the owner, and correct the number
--- (D3).
+-- adoption works for any owner and does not know the mode. It needs exactly the number in the value,
+-- and makes the agent the owner. A renewal and a repair need the agent to be the owner, and correct
+-- the number (D3).
 -- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker if the
 -- group is guarded. An adoption has the vote before the marker. A master without a vote may have
 -- forgotten the lock, and answers 'guarded' in place of -1 (D3).
 -- Answers a list, or 0 if all items answer 0. No item can make another one fail. If a token is
--- missing, no other entry explains that, and the group is guarded, then the last entry is the
--- marker's epoch ('': no marker). A new epoch shows that the master has forgotten its data (R7).
+-- missing, its key has room for it, and the group is guarded, then the list ends with the marker's
+-- epoch ('': no marker). A new epoch shows that the master has forgotten its data (R7).
 local mode, missing = ARGV[1], false
 local size = mode == 'repair' and 5 or 4
 local count, done, locks = (#ARGV - (mode == 'repair' and 2 or 1)) / size, 0, {}

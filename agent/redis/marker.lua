@@ -12,8 +12,8 @@
 --                 that remember, 2 by a guess
 -- The vote is another key, which exists exactly while this master votes: `=<run>:<epoch>:<floor>`,
 -- or `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21). An acquire
--- compares it with the vote that the agent knows. This script alone writes it, and checks it in
--- every call.
+-- compares it with the vote that the agent knows. Only this script and new.lua write it, and this
+-- script checks it in every call.
 -- KEYS: marker, vote. ARGV: run id ('' if INFO is not allowed); the epoch to start if one is to
 -- be started; the agent's longest lease in ms; how; the number that top becomes at least (0: as it
 -- is); the epochs that the agent knows of the other masters, each with a blank behind it; the
@@ -23,7 +23,7 @@
 --            followed another one since
 --   keep     a new epoch if the marker is missing
 --   tell     keep; the agent's top and told count if the guard is over and the epoch is as seen
---   trust    restart; then the guard is over, and top and told count ('': of any epoch)
+--   trust    restart; then the guard is over; top and told count if the epoch is as seen ('': any)
 -- A master with the epoch of another one is a copy, and begins a new epoch.
 -- Answers epoch, ms until its guard is over (0: it is), max_ttl, top, floor, told, the vote ('': it
 -- has none), 1 if top or floor is a number that was never granted (R12), and its TIME in ms.

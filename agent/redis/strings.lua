@@ -1,8 +1,8 @@
 -- The store of plain locks, of fair ones and of slots: the lock is a string, its value. The scripts
 -- use a store only by these functions:
 --   get(key)                          Returns the current hold of the key (`held`): false if there
---                                     is none, nil if the key was not written by an agent. Raises
---                                     other errors.
+--                                     is none, nil if it has another type or shape. Raises other
+--                                     errors.
 --   find(key, held, value)            Returns the stored value that has the same random part, with
 --                                     any agent, number and label, and its end. Returns nil or
 --                                     false if there is none.
@@ -10,8 +10,8 @@
 --   told(word, key, held, found, ends)
 --                                     Returns the public part of a value that is not the caller's:
 --                                     the ms that are left and the label, never the random part.
---                                     A key that was not written by an agent has no label.
---   enter(key, value, ttl, held)      Stores the value. Returns an error if the master refuses it.
+--                                     A key of another type or shape has no label.
+--   enter(key, value, ttl, held)      Stores the value. Returns or raises the master's error.
 --   prolong(key, found, ttl, ends)    Prolongs the lease, never shortens it. Returns its end.
 --   rename(key, found, value, ends)   Replaces the token's value, and keeps its end.
 --   leave(key, found)                 Deletes the value. Returns whether the key is free.
