@@ -2,9 +2,9 @@
 -- ARGV: renew|repair|adopt, then for each item: value, ttl, fence retention (0: no fencing, or a
 -- renewal that leaves the fence key alone, R12; -1: forever), number and, for a repair, for how
 -- long it may create the key (deadline.lua). After the items of a repair comes the clock. An
--- adoption works for any owner and does not know the mode. It needs exactly the number in the value,
--- and makes the agent the owner. A renewal and a repair need the agent to be the owner, and correct
--- the number (D3).
+-- adoption works for any owner and does not know the mode. It needs exactly the number in the
+-- value, and makes the agent the owner. A renewal and a repair need the agent to be the owner, and
+-- correct the number (D3).
 -- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker if the
 -- group is guarded. An adoption has the vote before the marker. A master without a vote may have
 -- forgotten the lock, and answers 'guarded' in place of -1 (D3).
