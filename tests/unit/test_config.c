@@ -396,6 +396,40 @@ Test(config, defaults_follow_the_keys_they_depend_on)
     cr_expect_str_eq(config.policies[1].core.match, "*");
 }
 
+/* ---- what an error says is true ---- */
+
+#define ONE_MASTER "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\n"
+
+/* A relation is silent if one of its keys is wrong already: once the ttl is right, this lock_delay
+ * is. The advice `at most 0s` would be wrong. */
+Test(config, a_ttl_that_is_refused_is_not_held_against_lock_delay)
+{
+    cr_assert_not(load_text(ONE_MASTER "limits: {max_ttl: 10s}\n"
+                                       "policies: [{match: \"*\", ttl: 12s, lock_delay: 1s}]\n",
+                            &config));
+    char *text = messages();
+    cr_expect_eq(errors.count, 1u, "got:\n%s", text);
+    cr_expect_null(strstr(text, "lock_delay: "), "got:\n%s", text);
+    free(text);
+}
+
+/* The limit that an error of lock_delay names is taken, with the same default of renew. */
+Test(config, a_lock_delay_at_the_limit_that_its_error_names_is_taken)
+{
+    cr_assert_not(load_text(ONE_MASTER "limits: {max_ttl: 10s}\n"
+                                       "policies: [{match: \"*\", lock_delay: 10s}]\n",
+                            &config));
+    char yaml[300], limit[20] = "";
+    const char *allowed = strstr(errors.list[0].text, "allowed: at most ");
+    cr_assert_not_null(allowed, "%s", errors.list[0].text);
+    cr_assert_eq(sscanf(allowed, "allowed: at most %19s", limit), 1);
+    snprintf(yaml, sizeof(yaml),
+             ONE_MASTER "limits: {max_ttl: 10s}\n"
+                        "policies: [{match: \"*\", lock_delay: %s}]\n",
+             limit);
+    expect_ok(load_text(yaml, &config));
+}
+
 /* ---- documentation ---- */
 
 static char *written(void (*print)(FILE *out))
