@@ -208,6 +208,8 @@ const struct config_setting *config_setting_find(const struct config_loading *lo
 bool config_is_set(const struct config_loading *loading, const char *path, size_t index);
 /* Returns true if the key is set to a wrong value, which is reported already. */
 bool config_is_bad(const struct config_loading *loading, const char *path, size_t index);
+/* Marks the settings of the key as wrong, after their error is reported. */
+void config_mark_bad(struct config_loading *loading, const char *path, size_t index);
 /* Returns the position of the key; if it is not written, of its group or policy, or of the file. */
 struct config_place config_place_of(const struct config_loading *loading, const char *path,
                                     size_t index);

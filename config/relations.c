@@ -272,9 +272,11 @@ static void say_instead(struct sentence *sentence, const struct check *check, st
 {
     const struct config_key *key = config_key_find(state.key);
     const char *name = name_of(check, state.key), *between = "";
-    if (state.value == NULL)
+    if (state.value == NULL) {
         say(sentence, "no %s", name);
-    else if (key->type != TYPE_CHOICE)
+        return;
+    }
+    if (key->type != TYPE_CHOICE)
         say(sentence, "`%s: %s`", name,
             key->type == TYPE_COUNT    ? "1"
             : key->type == TYPE_SWITCH ? "off"
@@ -329,19 +331,46 @@ static const char *yielding_key(const struct check *check)
     return NULL;
 }
 
-/* Moves the default of `path` until the limit is kept, or its own range ends. */
+static bool concerns(const struct check *check, size_t group)
+{
+    const struct core_policy *policy = &check->loading->config->policies[check->policy].core;
+    return memchr(policy->groups, (int)group, policy->group_count) != NULL;
+}
+
+/* Returns the least value of the policy's `path` that keeps the other limits. */
+static int64_t least_of(const struct check *check, const char *path)
+{
+    int64_t least = config_key_find(path)->min;
+    for (size_t i = 0; i < RELATIONS; i++)
+        for (size_t g = 0; g < check->loading->config->group_count; g++) {
+            struct check other = {check->loading, &relations[i], g, check->policy};
+            const struct relation *row = &relations[i];
+            if (row->op != AT_LEAST || strcmp(row->key.key, path) != 0 || !concerns(check, g) ||
+                (row->when.key != NULL && !is_in(&other, row->when)))
+                continue;
+            int64_t limit = number_of(&other, path) + slack_of(&other);
+            least = limit > least ? limit : least;
+        }
+    return least;
+}
+
+/* Moves the default of `path` until the limit is kept, or its own range ends. The ttl of a policy
+ * stays within its other limits. */
 static void yield_default(const struct check *check, const char *path)
 {
     const struct relation *row = check->row;
     bool is_other = row->other.key != NULL && strcmp(path, row->other.key) == 0;
-    int64_t slack = slack_of(check);
+    int64_t slack = slack_of(check),
+            number = in_range(path, number_of(check, path) + (is_other ? -slack : slack));
     CORE_ASSERT(!is_other || row->factor == 1);
-    config_key_set_number(config_key_find(path), field_of(check, path),
-                          in_range(path, number_of(check, path) + (is_other ? -slack : slack)));
+    if (row->minus != NULL && strcmp(path, row->minus) == 0 && number < least_of(check, path))
+        number = least_of(check, path);
+    config_key_set_number(config_key_find(path), field_of(check, path), number);
 }
 
-/* Says `2 x limits.max_ttl (45m) - ttl (40m)`. */
-static void say_limit(struct sentence *sentence, const struct check *check)
+/* Says `2 x limits.max_ttl (45m) - ttl (40m)`, or `- the least ttl (1s)` if the default of that key
+ * has given way. */
+static void say_limit(struct sentence *sentence, const struct check *check, const char *gave_way)
 {
     const struct relation *row = check->row;
     if (row->factor > 1)
@@ -351,7 +380,8 @@ static void say_limit(struct sentence *sentence, const struct check *check)
         say_where(sentence, check, row->other.key, row->key.key);
     }
     if (row->minus != NULL) {
-        say(sentence, " - ");
+        bool is_least = gave_way != NULL && strcmp(gave_way, row->minus) == 0;
+        say(sentence, is_least ? " - the least " : " - ");
         say_key(sentence, check, row->minus);
     }
     if (row->plus != 0) {
@@ -364,8 +394,9 @@ static void say_limit(struct sentence *sentence, const struct check *check)
     }
 }
 
-/* Refuses the key; or the other one, if the key is a default that does not give way. */
-static void refuse_limit(const struct check *check)
+/* Refuses the key; or the other one, if the key is a default that does not give way. No further
+ * relation speaks of it. */
+static void refuse_limit(const struct check *check, const char *gave_way)
 {
     const struct relation *row = check->row;
     const char *key = row->key.key, *other = row->other.key;
@@ -382,7 +413,7 @@ static void refuse_limit(const struct check *check)
         say(&sentence, " / %d", row->factor);
         say_where(&sentence, check, key, other);
     } else {
-        say_limit(&sentence, check);
+        say_limit(&sentence, check, gave_way);
     }
     say(&sentence, ": %s; allowed: at %s ", row->why, is_less ? "least" : "most");
     say_number(&sentence, refused,
@@ -392,6 +423,7 @@ static void refuse_limit(const struct check *check)
         say_instead(&sentence, check, row->when);
     }
     config_refuse(check->loading, refused, index_of(check, refused), "%s", sentence.text);
+    config_mark_bad(check->loading, refused, index_of(check, refused));
 }
 
 static void check_limit(const struct check *check)
@@ -404,7 +436,7 @@ static void check_limit(const struct check *check)
         yield_default(check, path);
     if (keeps_limit(check))
         return;
-    refuse_limit(check);
+    refuse_limit(check, path);
     if (path != NULL) /* No further error may speak of a default that gave way in vain. */
         config_key_set_number(config_key_find(path), field_of(check, path), before);
 }
@@ -486,10 +518,9 @@ void config_relations_check(struct config_loading *loading)
              of_policy = has_scope(&relations[i], SCOPE_POLICY);
         for (size_t p = 0; p < (of_policy ? config->policy_count : 1); p++)
             for (size_t g = 0; g < (of_group ? config->group_count : 1); g++) {
-                const struct core_policy *policy = &config->policies[p].core;
-                if (!of_group || !of_policy ||
-                    memchr(policy->groups, (int)g, policy->group_count) != NULL)
-                    check_row(&(struct check){loading, &relations[i], g, p});
+                const struct check check = {loading, &relations[i], g, p};
+                if (!of_group || !of_policy || concerns(&check, g))
+                    check_row(&check);
             }
     }
 }
@@ -505,7 +536,7 @@ void config_print_relations(FILE *out)
         say_state(&line, &check, row->key);
         say(&line, " | %s ", operations[row->op]);
         if (is_limit(row))
-            say_limit(&line, &check);
+            say_limit(&line, &check, /* gave_way= */ NULL);
         else
             say_state(&line, &check, row->other);
         say(&line, " |");

@@ -158,6 +158,14 @@ bool config_is_bad(const struct config_loading *loading, const char *path, size_
     return setting != NULL && setting->bad;
 }
 
+void config_mark_bad(struct config_loading *loading, const char *path, size_t index)
+{
+    const struct config_key *key = config_key_find(path);
+    for (struct config_setting *setting = loading->last; setting != NULL; setting = setting->older)
+        if (setting->key == key && setting->index == index)
+            setting->bad = true;
+}
+
 struct config_place config_place_of(const struct config_loading *loading, const char *path,
                                     size_t index)
 {

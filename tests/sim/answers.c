@@ -396,17 +396,20 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
     hold_report(w, agent, &answer->hold);
 }
 
-/* R7: Returns true if all agents know the masters' epochs. An agent that holds the key and does not
- * know a new epoch yet will create the key anew. If an epoch begins with a guard, the release is
- * not answered before that. */
+/* R7: Returns true if each agent that holds the key knows the masters' epochs and the hold was
+ * renewed in them. Otherwise the agent may create the key anew. If an epoch begins with a guard, the
+ * release is not answered before that. */
 static bool knows_epochs(const struct world *w, const struct hold *hold)
 {
     if (w->switches.forgetful || w->options.replicas > 0)
         return true;
-    for (uint8_t a = 0; a < w->options.agents; a++)
+    for (uint8_t a = 0; a < w->options.agents; a++) {
+        if (hold->tenures[a].is_held && w->epoch_at >= hold->renewal_at)
+            return false;
         for (uint8_t m = 0; m < w->options.masters && hold->tenures[a].is_held; m++)
             if (w->agents[a].connections[m].epoch != w->masters[m].epoch)
                 return false;
+    }
     return true;
 }
 

@@ -396,7 +396,7 @@ Test(config, defaults_follow_the_keys_they_depend_on)
     cr_expect_str_eq(config.policies[1].core.match, "*");
 }
 
-/* ---- what an error says is true ---- */
+/* ---- errors are true ---- */
 
 #define ONE_MASTER "redis: {groups: {main: {masters: [redis://127.0.0.1:7001]}}}\n"
 
