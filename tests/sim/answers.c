@@ -396,15 +396,24 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
     hold_report(w, agent, &answer->hold);
 }
 
-/* R7: Returns true if each agent that holds the key knows the masters' epochs and the hold was
- * renewed in them. Otherwise the agent may create the key anew. If an epoch begins with a guard, the
- * release is not answered before that. */
+/* R7: Returns true if so many masters have begun an epoch since the hold was renewed that the
+ * others are no quorum. Then the agent creates the key anew at once. */
+static bool is_forgotten(const struct world *w, const struct hold *hold)
+{
+    unsigned count = 0;
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        count += w->masters[m].epoch_at > hold->renewal_at;
+    return w->options.masters - count < world_quorum(w);
+}
+
+/* R7: Returns true if each agent that holds the key knows the masters' epochs and need not create
+ * the key anew. If an epoch begins with a guard, the release is not answered before that. */
 static bool knows_epochs(const struct world *w, const struct hold *hold)
 {
     if (w->switches.forgetful || w->options.replicas > 0)
         return true;
     for (uint8_t a = 0; a < w->options.agents; a++) {
-        if (hold->tenures[a].is_held && w->epoch_at >= hold->renewal_at)
+        if (hold->tenures[a].is_held && is_forgotten(w, hold))
             return false;
         for (uint8_t m = 0; m < w->options.masters && hold->tenures[a].is_held; m++)
             if (w->agents[a].connections[m].epoch != w->masters[m].epoch)

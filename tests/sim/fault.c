@@ -244,7 +244,7 @@ void fault_master_starts(struct world *w, uint8_t index)
             master_forget(w, index);
     } else if (!w->switches.in_turn && prng_percent(&w->faults, 50)) {
         master->epoch++;
-        w->epoch_at = w->now;
+        master->epoch_at = w->epoch_at = w->now;
     }
     if (world_breaks(w, BREAK_DATA_LOSS))
         master_clear(w, index);

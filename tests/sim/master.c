@@ -704,7 +704,7 @@ void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, in
     freeReplyObject(reply);
     if (strcmp(ret_answer->epoch, epoch) == 0) {
         master->epoch++;
-        w->epoch_at = w->now;
+        master->epoch_at = w->epoch_at = w->now;
         world_say(w, "m%u begins epoch %u", index, master->epoch);
     }
     if (ask->question == GUARD_ASK_TELL)

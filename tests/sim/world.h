@@ -431,7 +431,8 @@ struct master {
         struct master_key keys[SIM_NAMES];
     } snapshot;
     struct flight *parked, **parked_end;
-    uint64_t offset; /* commands that the master has run; its replicas follow this number */
+    uint64_t offset;  /* commands that the master has run; its replicas follow this number */
+    int64_t epoch_at; /* when it began another epoch last; 0: never */
 };
 
 /* A replica of the one master (R21). It has the master's data of an earlier time. */
