@@ -145,7 +145,8 @@ static void begin_master(uint8_t index)
 void scene_boot(uint8_t index)
 {
     struct agent *agent = &world.agents[index];
-    struct prng prng = {1 + index + SIM_AGENTS * (uint64_t)agent->incarnation};
+    struct prng prng = {1u + scene.script->seed + index +
+                        SIM_AGENTS * (uint64_t)agent->incarnation};
     prng.state = prng_next(&prng);
     agent->chance = prng;
     agent_boot(&world, index);

@@ -175,6 +175,7 @@ struct script {
     bool no_handover;
     uint8_t keys;    /* 0: one */
     uint8_t permits; /* permits of a semaphore: two, at two places; 0: no semaphore */
+    uint8_t seed;    /* is added to the seeds of the agents' chance */
     bool fair, rw, redisson, journal, reentrant, forgetful, roaming;
     /* how far the first master's fence key is ahead; 0: it has no fence key */
     int64_t number_ahead_us;
