@@ -125,7 +125,7 @@ static void draw_post(struct move *move, struct fuzz_bytes *bytes)
     uint8_t how = fuzz_byte(bytes), terms = fuzz_byte(bytes);
     *move = (struct move){.kind = MOVE_POST,
                           .agent = an_agent(how & 3),
-                          .key = how / 4 % 4 % script.keys,
+                          .key = (uint8_t)(how / 4 % 4 % script.keys),
                           .renew = (enum renew)(how / 16 % 4 % 3),
                           .reads = script.rw && how & 64,
                           .wait_ms = terms & 3 ? 50 << 3 * (terms & 3) : 0,
@@ -234,7 +234,7 @@ static bool draw_rarely(struct move *move, uint8_t caller, uint8_t which)
         return script.redisson;
     default:
         move->kind = MOVE_GET;
-        move->key = which / 16 % script.keys;
+        move->key = (uint8_t)(which / 16 % script.keys);
         return true;
     }
 }
@@ -410,7 +410,7 @@ static void read_clock(uint8_t agent, uint8_t master)
 static void fail_otherwise(struct fuzz_bytes *bytes)
 {
     uint8_t what = fuzz_byte(bytes), agent = an_agent(what & 3),
-            master = what / 4 % 8 % world.options.masters;
+            master = (uint8_t)(what / 4 % 8 % world.options.masters);
     scene.has_failed = true;
     switch (what / 32 % 4) {
     case 0:
