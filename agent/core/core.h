@@ -293,6 +293,9 @@ struct send_item {
     uint32_t ttl_ms;   /* The lease on masters, with lock_delay; not used by RELEASE and READ. */
     struct instant deadline; /* ACQUIRE, HANDOVER, REPAIR: no key may be created after it. */
     uint32_t left_ms;        /* The rest of `deadline`, in ms of a slow clock (R5). */
+    /* REPAIR: no round proves that the lock was not released at another agent. Only a master
+     * without a vote creates the key (R7). */
+    bool unproved;
     uint16_t policy;
     bool fencing;    /* Keep the fence key, and number the grant. RENEW: only now and then. */
     uint8_t permits; /* Slots of the key; 1: it is a mutex. The token names the slot (R20). */

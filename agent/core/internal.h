@@ -214,6 +214,8 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
 /* Gathers the operation for one lock. It is sent with the others at EVENT_FLUSH, or before a
  * command that must not overtake it. */
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters);
+/* The same for a repair. `unproved`: only a master without a vote creates the key (R7). */
+void outbox_gather_repair(struct core *core, struct lock *lock, master_set masters, bool unproved);
 /* Returns true if gathered operations wait for EVENT_FLUSH. */
 MUST_CHECK bool outbox_gathers(const struct core *core);
 /* Sends the operations gathered for the key, because one of its locks will be freed. */
@@ -251,8 +253,10 @@ bool lease_is_taken(const struct core *core, const struct lock *lock);
 master_set lease_word(const struct core *core, const struct lock *lock, enum word word);
 /* Why a hold that is taken has ended here: TAKEN, MOVED or GONE. */
 enum reason lease_reason(const struct core *core, const struct lock *lock);
-/* Returns the masters on which a renewal may create the key. */
-master_set lease_repairable(const struct core *core, const struct lock *lock);
+/* Returns the masters on which a renewal may create the key. Puts into `ret_unproved` other masters,
+ * on which it may do so only while they have no vote. */
+master_set lease_repairable(const struct core *core, const struct lock *lock,
+                            master_set *ret_unproved);
 /* Returns the number of masters that have the key for certain at `now`. */
 uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now);
 /* Shortens the lease on `master`, whose clock gained on ours, by at most `most_us`. Returns when so

@@ -273,23 +273,33 @@ static master_set forgetful(const struct core *core, const struct lock *lock)
     return set;
 }
 
-master_set lease_repairable(const struct core *core, const struct lock *lock)
+/* Returns true if the master confirmed the token in an earlier epoch, and the masters that did not
+ * forget it are no quorum. So no round can prove that the lock was not released elsewhere. */
+static bool is_unprovable(const struct core *core, const struct lock *lock, uint8_t m)
 {
-    CORE_ASSERT(lock->state == LOCK_HELD);
-    master_set forgot = forgetful(core, lock);
-    bool is_provable = core->groups[lock->group].config.masters - set_size(forgot) >= lock->quorum;
+    int remembering = core->groups[lock->group].config.masters - set_size(forgetful(core, lock));
     /* A quorum has confirmed it to this process. Otherwise it may have been released before. */
     bool is_won = lock->won_from.us != 0;
+    return is_won && remembering < lock->quorum && standing_of(core, lock, m) == FORGOTTEN &&
+           !is_proved_since(core, lock, m);
+}
+
+master_set lease_repairable(const struct core *core, const struct lock *lock,
+                            master_set *ret_unproved)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
     bool is_denied = denying(core, lock) != 0 && !MUTANT(REPAIR_TOO_EARLY);
     master_set set = 0;
+    *ret_unproved = 0;
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
         enum standing standing = standing_of(core, lock, m);
         bool is_over = standing == RUN_OUT || standing == FORGOTTEN || standing == MISSING;
-        bool is_safe =
-            is_proved_since(core, lock, m) || (standing == FORGOTTEN && !is_provable && is_won);
         bool is_early = MUTANT(REPAIR_TOO_EARLY) && is_denial(lock->masters[m].word);
-        if (standing == UNSENT || (is_over && is_safe && !is_denied) || is_early)
+        if (standing == UNSENT || (is_over && is_proved_since(core, lock, m) && !is_denied) ||
+            is_early)
             set |= set_of(m);
+        else if (is_unprovable(core, lock, m) && !is_denied)
+            *ret_unproved |= set_of(m);
     }
     return set;
 }

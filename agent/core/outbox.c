@@ -365,7 +365,8 @@ static enum form form_of_batch(enum form form, enum op op)
     return is_plain && op != OP_ACQUIRE && op != OP_RELEASE ? FORM_PLAIN : form;
 }
 
-void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters)
+static void gather(struct core *core, struct lock *lock, enum op op, master_set masters,
+                   bool unproved)
 {
     CORE_ASSERT(masters != 0);
     struct batch_kind kind = {.op = op,
@@ -374,11 +375,25 @@ void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set 
                               .form = form_of_batch(lock->key->form, op)};
     struct batch *batch = batch_for(core, lock->key, &kind);
     CORE_ASSERT(batch->count < LIMIT_BATCH);
-    batch->items[batch->count++] = item_of(core, lock, op);
+    struct send_item *item = &batch->items[batch->count++];
+    *item = item_of(core, lock, op);
+    item->unproved = unproved;
     core->gathered++;
     lock->key->batch = core->batches_sent + (uint64_t)(batch - core->batches) + 1;
     if (batch->count == LIMIT_BATCH)
         outbox_flush(core);
+}
+
+void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters)
+{
+    CORE_ASSERT(op != OP_REPAIR);
+    gather(core, lock, op, masters, /* unproved= */ false);
+}
+
+void outbox_gather_repair(struct core *core, struct lock *lock, master_set masters, bool unproved)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    gather(core, lock, OP_REPAIR, masters, unproved && !MUTANT(UNPROVED_REPAIR));
 }
 
 void outbox_hold(struct core *core, struct lock *lock)

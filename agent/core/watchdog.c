@@ -334,16 +334,18 @@ static void decide_renewal(struct core *core, struct lock *lock)
 /* Begins a renewal: compare-and-extend on all masters that are up (R7). If a master has not
  * confirmed the token in its present epoch, or the lease there has run out (lease.c), the key is
  * repaired: created again with its number if it is missing. That master counts from the next
- * renewal on. The first renewal of a restored hold creates no key: the hold may have been released
+ * renewal on. If no round can prove that the lock was not released at another agent, only a master
+ * without a vote creates the key. The first renewal of a restored hold creates no key: the hold may have been released
  * while this agent was away. */
 static void begin_renewal(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
     struct group *group = lock_group(core, lock);
-    master_set repair = group->up & lease_repairable(core, lock);
+    master_set unproved, proved = group->up & lease_repairable(core, lock, &unproved);
+    unproved &= group->up;
     if (MUTANT(REPAIR_EVERYWHERE))
-        repair = group->up;
-    master_set extend = group->up & (master_set)~repair;
+        proved = group->up, unproved = 0;
+    master_set repair = proved | unproved, extend = group->up & (master_set)~repair;
     uint8_t quorum = lock->quorum;
     if (MUTANT(RENEW_QUORUM_ONE_SHORT) && quorum > 1)
         quorum--;
@@ -359,8 +361,10 @@ static void begin_renewal(struct core *core, struct lock *lock)
         instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
     if (extend != 0)
         outbox_gather(core, lock, OP_RENEW, extend);
-    if (repair != 0)
-        outbox_gather(core, lock, OP_REPAIR, repair);
+    if (proved != 0)
+        outbox_gather_repair(core, lock, proved, /* unproved= */ false);
+    if (unproved != 0)
+        outbox_gather_repair(core, lock, unproved, /* unproved= */ true);
     hold_arm(core, lock);
     if (round_verdict(&lock->round) != VERDICT_OPEN && list_is_empty(&lock->requests))
         decide_renewal(core, lock);

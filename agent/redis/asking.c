@@ -196,6 +196,7 @@ struct asking {
     const char *mode; /* The first argument, if one script serves several operations. */
     bool label, ttl, number;
     bool creates;  /* A deadline for each item, and the master's clock after them (R5). */
+    bool unproved; /* Whether only a master without a vote may create the key (R7). */
     bool previous; /* The token that is replaced, after the deadline. */
     bool tickets;  /* The tickets of waiters, if the order is fair (R9). */
     /* Its last keys, if the group is guarded (D5.3). */
@@ -221,7 +222,7 @@ static const struct asking askings[OP_COUNT] = {
     [OP_RAISE] = {.number = true, .marker = true},
     [OP_RENEW] = {"renew", .ttl = true, .number = true, .marker = true},
     [OP_REPAIR] = {"repair", .label = true, .ttl = true, .number = true, .creates = true,
-                   .marker = true},
+                   .unproved = true, .vote = true, .marker = true},
     [OP_ADOPT] = {"adopt", .ttl = true, .number = true, .vote = true, .marker = true},
     [OP_RELEASE] = {.number = true, .tickets = true, .vote = true},
     [OP_READ] = {NULL, .label = false},
@@ -436,6 +437,8 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         resp_number(resp, item->token.fence);
     if (asking->creates)
         resp_number(resp, item->left_ms);
+    if (asking->unproved)
+        resp_number(resp, item->unproved);
     if (uses_tickets(op, item)) {
         add_agent(resp, item->ticket.agent);
         resp_number(resp, item->ticket.number);

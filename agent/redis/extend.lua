@@ -1,18 +1,19 @@
 -- Renews, repairs or adopts locks. No lease is ever shortened (R7).
 -- ARGV: renew|repair|adopt, then for each item: value, ttl, fence retention (0: no fencing, or a
 -- renewal that leaves the fence key alone, R12; -1: forever), number and, for a repair, for how
--- long it may create the key (deadline.lua). After the items of a repair comes the clock. An
--- adoption works for any owner and does not know the mode. It needs exactly the number in the
--- value, and makes the agent the owner. A renewal and a repair need the agent to be the owner, and
--- correct the number (D3).
+-- long it may create the key (deadline.lua), and 1 if no round proves that the lock was not
+-- released elsewhere. Then only a master without a vote creates the key (R7). After the items of a
+-- repair comes the clock. An adoption works for any owner and does not know the mode. It needs
+-- exactly the number in the value, and makes the agent the owner. A renewal and a repair need the
+-- agent to be the owner, and correct the number (D3).
 -- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker if the
--- group is guarded. An adoption has the vote before the marker. A master without a vote may have
--- forgotten the lock, and answers 'guarded' in place of -1 (D3).
+-- group is guarded. An adoption and a repair have the vote before the marker. A master without a
+-- vote may have forgotten the lock, and answers 'guarded' to an adoption in place of -1 (D3).
 -- Answers a list, or 0 if all items answer 0. No item can make another one fail. If a token is
 -- missing, its key has room for it, and the group is guarded, then the list ends with the marker's
 -- epoch ('': no marker). A new epoch shows that the master has forgotten its data (R7).
 local mode, missing = ARGV[1], false
-local size = mode == 'repair' and 5 or 4
+local size = mode == 'repair' and 6 or 4
 local count, done, locks = (#ARGV - (mode == 'repair' and 2 or 1)) / size, 0, {}
 
 -- The usual case: the lock is there, with its number, and its fence key is left alone.
@@ -27,6 +28,13 @@ if mode == 'renew' and form == 'plain' then
     end
     if done == count then return 0 end
 end
+
+local after = count + 1 -- the first key after the fence keys
+for i = 1, count do
+    if ARGV[size * i - size + 4] ~= '0' then after = after + 1 end
+end
+local vote = mode ~= 'renew' and KEYS[after]
+local marker = KEYS[mode == 'renew' and after or after + 1]
 
 -- (common)
 local clock = mode == 'repair' and ARGV[#ARGV] or '0'
@@ -46,8 +54,9 @@ local function retain(fence, retention, number)
     return stored
 end
 
-local function repair(key, fence, value, ttl, retention, number, held, may_ms)
+local function repair(key, fence, value, ttl, retention, number, held, may_ms, unproved)
     local stored = 0
+    if unproved == '1' and not is_guarded('*', vote) then return -1 end
     if behind and (behind < 0 or may_ms - behind <= 0) then return {'late', 0} end
     if fence then
         stored = stored_number(fence)
@@ -60,7 +69,7 @@ end
 
 -- Extends one lock, and returns its entry. The lease is prolonged first, because a master out of
 -- memory refuses a write only while the script has written nothing.
-local function extend(key, fence, value, ttl, retention, number, may_ms)
+local function extend(key, fence, value, ttl, retention, number, may_ms, unproved)
     local held, adopts = get(key), mode == 'adopt'
     local found, ends = find(key, held, value)
     if found and (adopts or is_own(found, value)) then
@@ -76,7 +85,7 @@ local function extend(key, fence, value, ttl, retention, number, may_ms)
     if answer ~= -1 then return answer end
     missing = true
     if mode ~= 'repair' then return -1 end
-    return repair(key, fence, value, ttl, retention, number, held, may_ms)
+    return repair(key, fence, value, ttl, retention, number, held, may_ms, unproved)
 end
 
 local replies, fences = {}, count
@@ -90,15 +99,13 @@ for i = 1, count do
     replies[i] = 0
     if locks[i] ~= 0 then
         local well, entry = pcall(extend, KEYS[i], fence, ARGV[at], ttl, retention,
-            tonumber(ARGV[at + 3]), ARGV[at + 4])
+            tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5])
         if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
         replies[i] = entry
     end
 end
-local at = fences + (mode == 'adopt' and 2 or 1)
-local marker = KEYS[at]
 if missing and marker then
-    if mode == 'adopt' and replies[1] == -1 and redis.pcall('GET', KEYS[at - 1]) == false then
+    if mode == 'adopt' and replies[1] == -1 and redis.pcall('GET', vote) == false then
         replies[1] = {'guarded', 0}
     end
     local epoch = redis.pcall('HGET', marker, 'epoch')

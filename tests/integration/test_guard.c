@@ -444,3 +444,22 @@ Test(guard, one_server_named_twice_is_degraded)
                format("lockagent_master_degraded{group=\"main\",master=\"localhost:%s\"}", port)),
         1);
 }
+
+/* R7: without a guard a majority of masters restarts with its data. The lock is released at another
+ * agent, and the first one has not renewed it since. */
+Test(guard, without_a_guard_a_release_elsewhere_is_not_undone)
+{
+    const struct agent_options options = {.group = "      guard: off\n"};
+    masters_start(3, MASTERS_DURABLE);
+    struct agent *first = agent_start(&options), *second = agent_start(&options);
+    const struct reply *granted = acquire(first, "k", "ttl=30s");
+    expect(granted, 201, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 3));
+    for (size_t i = 0; i < 3; i++)
+        restart(i);
+    cr_assert(eventually(votes(first) == 3 && votes(second) == 3));
+    expect(release(second, "k", token(granted)), 204, NULL);
+    expect(renew(first, "k", token(granted), NULL), 503, "renew_failed");
+    cr_assert_eq(masters_with("lock:k"), 0u);
+    expect(acquire(second, "k", "ttl=1s"), 201, NULL);
+}

@@ -396,32 +396,6 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
     hold_report(w, agent, &answer->hold);
 }
 
-/* R7: Returns true if so many masters have begun an epoch since the hold was renewed that the
- * others are no quorum. Then the agent creates the key anew at once. */
-static bool is_forgotten(const struct world *w, const struct hold *hold)
-{
-    unsigned count = 0;
-    for (uint8_t m = 0; m < w->options.masters; m++)
-        count += w->masters[m].epoch_at > hold->renewal_at;
-    return w->options.masters - count < world_quorum(w);
-}
-
-/* R7: Returns true if each agent that holds the key knows the masters' epochs and need not create
- * the key anew. If an epoch begins with a guard, the release is not answered before that. */
-static bool knows_epochs(const struct world *w, const struct hold *hold)
-{
-    if (w->switches.forgetful || w->options.replicas > 0)
-        return true;
-    for (uint8_t a = 0; a < w->options.agents; a++) {
-        if (hold->tenures[a].is_held && is_forgotten(w, hold))
-            return false;
-        for (uint8_t m = 0; m < w->options.masters && hold->tenures[a].is_held; m++)
-            if (w->agents[a].connections[m].epoch != w->masters[m].epoch)
-                return false;
-    }
-    return true;
-}
-
 /* D3.7: Notes that the holder has given it up. If its owner has it several times, the release may
  * only have counted down. */
 static void release_is_answered(struct world *w, uint8_t agent, const struct request *request)
@@ -430,7 +404,6 @@ static void release_is_answered(struct world *w, uint8_t agent, const struct req
     if (!hold->ended || hold->released || hold->tenures[agent].is_held)
         return;
     hold->released = true;
-    hold->crossed = hold->crossed || !knows_epochs(w, hold);
     hold->released_from = request->asked_at;
     hold->released_at = w->now;
     hold->released_after = w->arrivals;

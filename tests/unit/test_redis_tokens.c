@@ -153,6 +153,43 @@ Test(tokens, d3_a_master_that_may_have_forgotten_tells_a_delete_nothing)
     end(&one);
 }
 
+/* R7: no round proves that the lock was not released at another agent. A master that has a vote
+ * answers such a release. So it does not create the key. */
+static void repair_unproved(bool guard)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig.config->groups[0].guard = guard;
+    rig.config->max_ttl_ms = 60000;
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+    for (unsigned format = 0; format < 4; format++) { /* plain, fair, rw, redisson */
+        struct send_item item = strangers(format, false);
+        item.unproved = true;
+        ask(&one, "DEL lock:k " VOTE_KEY);
+        enum vote got = exchange(OP_REPAIR, 0, item).vote;
+        cr_assert_eq(got, guard ? VOTE_REPAIRED : VOTE_ABSENT, "%u %s", format, vote_name(got));
+        ask(&one, "DEL lock:k");
+        ask(&one, "SET " VOTE_KEY " 1");
+        cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_ABSENT, "%u", format);
+        cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+        item.unproved = false;
+        cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_REPAIRED, "%u", format);
+    }
+    end(&one);
+}
+
+Test(tokens, r7_an_unproved_repair_needs_a_master_without_a_vote)
+{
+    repair_unproved(/* guard= */ true);
+}
+
+Test(tokens, r7_nothing_is_repaired_unproved_without_a_guard)
+{
+    repair_unproved(/* guard= */ false);
+}
+
 /* R9: the attempt was granted before. A ticket that was put there since is the agent's next
  * waiter's. */
 Test(tokens, a_doubled_acquire_keeps_the_ticket)

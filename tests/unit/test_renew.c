@@ -313,6 +313,26 @@ Test(renew, r7_a_master_in_a_new_epoch_has_confirmed_nothing)
     expect_nothing();
 }
 
+/* R7: three of five forgot, so no round can prove that the lock was not released elsewhere. */
+Test(renew, r7_a_repair_that_nothing_proves_is_for_masters_without_a_vote)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    for (uint8_t m = 2; m < 5; m++)
+        at_ms(100), master_is(m, EVENT_MASTER_UP, 2);
+    rig.count = 0;
+    at_ms(200), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x03);
+    expect_send(OP_REPAIR, 0x1c);
+    cr_assert(rig.sent[OP_REPAIR].unproved);
+    reply(OP_RENEW, 0x03, VOTE_YES);
+    reply(OP_REPAIR, 0x1c, VOTE_REPAIRED);
+    at_ms(300), renew(2, "k", token);
+    expect_send(OP_RENEW, ALL); /* a repaired key counts from the next renewal on */
+    reply(OP_RENEW, 0x07, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+}
+
 /* Begins with a lease of 10 s. At 2.1 s request 1 renews it for 2 s. The last master forgot its
  * key. */
 static struct token renew_for_less_where_one_forgot(void)
