@@ -9,7 +9,8 @@ begins with `local form = '...'`. The line `-- (common)` is replaced by the part
 script has no such line, the parts follow the first line. A part holds functions and variables at
 its top level. A master makes these anew in every call. So a script gets only those that it uses,
 and the code of its usual case comes before them. A function or variable of a later part replaces
-the one of the same name in an earlier part. A line `-- (NAME)` is replaced by the text of NAME.lua.
+the one of the same name in an earlier part. For the same reason a line `if form == '...' then ...
+end` is left out of the scripts of other forms, and so is a function that nothing else uses. A line `-- (NAME)` is replaced by the text of NAME.lua.
 --alone makes a string of one script that is in no table, named after its file.
 """
 
@@ -41,6 +42,8 @@ FORMS = [
 ]
 COMMON = "-- (common)"
 PART = re.compile(r"-- \((\w+)\)$")
+OF_FORM = re.compile(r"\s*if form == '(\w+)' then .* end$")
+FUNCTION = re.compile(r"^local function (\w+)", re.M)
 MADE = re.compile(r"local (?:function )?(\w+(?:, \w+)*)")
 
 
@@ -49,12 +52,12 @@ def path_of(name):
 
 
 def lean(path):
-    """The script without comments but COMMON, indentation and empty lines; with its parts."""
+    """The script without comments but COMMON, and empty lines; with its parts."""
     with open(path, encoding="ascii") as source:
-        lines = [line.split(" -- ")[0].strip() for line in source]
+        lines = [line.split(" -- ")[0].rstrip() for line in source]
     for line in lines:
         part = PART.match(line)
-        if line == COMMON or line and not line.startswith("--"):
+        if line == COMMON or line and not line.lstrip().startswith("--"):
             yield line
         elif part:
             yield from lean(os.path.join(os.path.dirname(path), part[1] + ".lua"))
@@ -89,6 +92,23 @@ def used(parts, script):
     return kept
 
 
+def of_form(lines, form):
+    """The lines of a script that its form needs."""
+    kept = []
+    for line in lines:
+        other = OF_FORM.match(line)
+        if not other or other[1] == form:
+            kept.append(line)
+    for name in FUNCTION.findall("\n".join(kept)):
+        begin = kept.index(
+            next(line for line in kept if line.startswith(f"local function {name}("))
+        )
+        end = kept.index("end", begin) + 1
+        if name not in words_of(kept[:begin] + kept[end:]):
+            kept = kept[:begin] + kept[end:]
+    return kept
+
+
 def bytes_of(text):
     """As a list of bytes: a string literal of more than 4,095 is not ISO C."""
     numbers = [str(byte) for byte in text + b"\0"]
@@ -98,11 +118,11 @@ def bytes_of(text):
 
 
 def text_of(file, form, parts):
-    own = list(lean(path_of(file)))
+    own = of_form(lean(path_of(file)), form)
     at = own.index(COMMON) if COMMON in own else 0
     lines = own[:at] + used(parts, own) + own[at:]
     first = [f"local form = '{form}'"] if "form" in words_of(lines) else []
-    return "".join(line + "\n" for line in first + lines if line != COMMON).encode("ascii")
+    return "".join(line.strip() + "\n" for line in first + lines if line != COMMON).encode("ascii")
 
 
 def entry(name, text):
@@ -115,7 +135,7 @@ def entry(name, text):
 
 
 def alone(out, path):
-    text = "".join(line + "\n" for line in lean(path)).encode("ascii")
+    text = "".join(line.strip() + "\n" for line in lean(path)).encode("ascii")
     with open(out, "w", encoding="ascii") as header:
         header.write("/* Made by embed.py: do not edit. */\n")
         header.write(

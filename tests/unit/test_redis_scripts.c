@@ -8,6 +8,16 @@
 
 static struct server one;
 
+/* A master makes every function of a script anew in each call (embed.py). */
+Test(scripts, no_script_has_what_only_another_form_needs)
+{
+    cr_assert_not_null(strstr(redis_scripts[SCRIPT_ACQUIRE_SLOTS].text, "with_slots("));
+    for (unsigned id = SCRIPT_ACQUIRE; id < SCRIPT_COUNT; id++) {
+        bool has = strstr(redis_scripts[id].text, "with_slots") != NULL;
+        cr_assert_eq(has, id == SCRIPT_ACQUIRE_SLOTS, "%s", redis_scripts[id].name);
+    }
+}
+
 Test(scripts, acquire_grants_once_and_refuses_with_label_and_ttl)
 {
     begin(&one, NULL);
