@@ -99,7 +99,9 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
         break;
     case TRACE_FOREIGN:
         log_event(LOG_ERROR,
-                  trace->spoiled
+                  trace->tickets
+                      ? "key of tickets has another type: the master has no vote on this lock"
+                  : trace->spoiled
                       ? "fence key holds an invalid number: the master has no vote on this lock"
                       : "a key of another type has a lock's name",
                   LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group),

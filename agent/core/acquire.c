@@ -651,7 +651,8 @@ static void heard(struct core *core, struct lock *lock, const struct event_reply
         outbox_trace(core,
                      (struct effect_trace){.kind = TRACE_FOREIGN,
                                            .master = reply->master,
-                                           .spoiled = reply->vote == VOTE_SPOILED},
+                                           .spoiled = reply->vote == VOTE_SPOILED,
+                                           .tickets = reply->tickets},
                      lock);
 }
 

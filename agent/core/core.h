@@ -197,6 +197,8 @@ struct event_reply {
     slot_set taken;     /* HELD, FOREIGN, and YES of READ, for a semaphore: its slots that are
                          * taken. */
     bool is_own;        /* YES of READ: the key has the token of the hold that was named. */
+    bool tickets;       /* SPOILED: the key of the tickets has another type. False: the fence key is
+                         * spoiled. */
     /* YES of HANDOVER: agents subscribed to the key there, with this one. HELD: the same for
      * FORM_REDISSON, whose messages do not contain it. 0: not reported. */
     uint32_t agents;

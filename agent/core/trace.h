@@ -19,7 +19,7 @@ enum trace_kind {
     TRACE_RELEASED,     /* A hold ended by DELETE, or its grant could not be delivered. */
     TRACE_DEBT_DROPPED, /* A release that a master is owed was dropped before the ttl ran out. */
     /* `master` has a key of another type with a lock's name. `spoiled`: its fence key has an
-     * invalid number. */
+     * invalid number, or if `tickets` is true, its key of the tickets has another type (R9). */
     TRACE_FOREIGN,
     TRACE_STALLED, /* This process was late by `elapsed_us` (R14). */
     /* The clock of `master` gained `elapsed_us` on this agent's. It jumped, or this agent was
@@ -41,6 +41,7 @@ struct effect_trace {
     uint8_t attempts; /* GRANTED of a semaphore: attempts of the search that found the slot.
                        * Otherwise 0. */
     bool spoiled;     /* FOREIGN */
+    bool tickets;     /* FOREIGN, if `spoiled` is true. */
     bool resumed;     /* RENEW_FAILED: the first round of a hold from a journal. */
     /* ATTEMPT: duration of the round. GRANTED: time since the request came. LOST, RELEASED:
      * duration of the hold. STALLED: lateness. CLOCK_GAINED: gain. */

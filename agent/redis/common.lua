@@ -10,7 +10,8 @@
 --   a list that begins with a word
 --   an error
 -- A list has these columns, and ends at the last one that is known: word, ms that are left or a
--- number, label, the number of a ticket or the slots, mode, number of readers, number of waiters.
+-- number, label (of `spoiled`: 'tickets' if it is the key of the tickets), the number of a ticket
+-- or the slots, mode, number of readers, number of waiters.
 -- Fencing numbers stay the texts that are stored and sent. They become numbers only for arithmetic.
 -- Results go to redis.call as numbers, because tostring() gives 1.76e+15 (R12).
 

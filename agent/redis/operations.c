@@ -25,6 +25,7 @@ static struct event_reply report_of(const struct master *master, const struct co
         .mode = reply->mode,
         .readers = reply->readers,
         .is_own = reply->is_own,
+        .tickets = reply->tickets,
     };
 }
 

@@ -302,12 +302,16 @@ static bool read_holders(const redisReply *list, struct item_reply *reply)
 }
 
 /* Reads the refusal of an operation that creates a key or raises a number. */
-static bool read_refusal(enum op op, const char *word, struct item_reply *reply)
+static bool read_refusal(enum op op, const char *word, const redisReply *list,
+                         struct item_reply *reply)
 {
     bool is_spoiled = strcmp(word, "spoiled") == 0 && (op_creates(op) || op == OP_RAISE),
          is_late = strcmp(word, "late") == 0 && op_creates(op);
-    if (is_spoiled)
+    if (is_spoiled) {
+        const redisReply *which = element(list, LABEL, REDIS_REPLY_STRING);
         reply->outcome = REDIS_OUTCOME_WRONGTYPE;
+        reply->tickets = which != NULL && strcmp(which->str, "tickets") == 0;
+    }
     if (is_spoiled || is_late)
         reply->vote = is_late ? VOTE_LATE : VOTE_SPOILED;
     return is_spoiled || is_late;
@@ -315,9 +319,9 @@ static bool read_refusal(enum op op, const char *word, struct item_reply *reply)
 
 /* Reads ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or
  * the slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['own', pttl,
- * label], ['foreign', pttl] and perhaps an empty label and the slots, ['spoiled', pttl], ['late',
- * 0], ['repaired', number], ['misnumbered', number], ['adopted', number, label] and perhaps the
- * mode. */
+ * label], ['foreign', pttl] and perhaps an empty label and the slots, ['spoiled', pttl] and perhaps
+ * 'tickets', ['late', 0], ['repaired', number], ['misnumbered', number], ['adopted', number, label]
+ * and perhaps the mode. */
 static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
 {
     const redisReply *word = element(list, WORD, REDIS_REPLY_STRING),
@@ -333,7 +337,7 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         reply->taken = read_slots(list);
         return true;
     }
-    if (read_refusal(op, word->str, reply))
+    if (read_refusal(op, word->str, list, reply))
         return true;
     bool may_be_guarded =
         op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_ADOPT || op == OP_RELEASE;

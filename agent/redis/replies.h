@@ -24,7 +24,8 @@ struct item_reply {
     uint32_t agents;
     uint64_t fence, ticket;
     slot_set taken;
-    bool is_own; /* YES of READ: the key has the token of the hold that the agent named. */
+    bool is_own;  /* YES of READ: the key has the token of the hold that the agent named. */
+    bool tickets; /* SPOILED: the key of the tickets has another type. */
     int64_t pttl_ms;
     struct text holder; /* In the reply's memory. */
     enum mode mode;

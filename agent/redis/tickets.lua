@@ -22,7 +22,7 @@ local longest = 6000
 local function line_of(tickets, own, most)
     local now, all, first, last, writer = now_ms(), redis.pcall('HGETALL', tickets), nil, 0, nil
     if all.err and string.find(all.err, 'WRONGTYPE', 1, true) then
-        error({'spoiled', redis.call('PTTL', tickets)})
+        error({'spoiled', redis.call('PTTL', tickets), 'tickets'})
     end
     if all.err then error(all) end
     for i = 1, #all, 2 do

@@ -9,6 +9,8 @@ TestSuite(fair, .init = world_open, .fini = world_close, .timeout = 150);
 
 enum { AGENTS = 3, TICKET_TIME_MS = 3000 };
 
+#define TICKETS_SPOILED "key of tickets has another type: the master has no vote on this lock"
+
 static struct agent *agents[AGENTS];
 
 static void begin(void)
@@ -112,6 +114,10 @@ Test(fair, d3_a_stranger_in_place_of_the_tickets_is_no_holder)
     const struct reply *look = get(agents[0], "/locks/k");
     cr_assert_eq(number(look, "nodes.held"), 0);
     expect(acquire(agents[0], "k", NULL), 503, "quorum_unavailable");
+    /* The alarm names the key that has to go. */
+    cr_assert(eventually(agent_logged(agents[0], TICKETS_SPOILED, "\"k\"") >= 1),
+              "no alarm about the tickets in the log:\n%s", read_whole_file(agents[0]->log));
+    cr_assert_eq(agent_logged(agents[0], NULL, "fence key"), 0);
     for (size_t i = 0; i < 3; i++)
         master_do(i, "DEL lockagent:ticket:lock:k");
     expect(acquire(agents[0], "k", NULL), 201, NULL);

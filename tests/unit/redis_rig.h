@@ -154,6 +154,7 @@ struct record {
     enum mode mode;
     uint32_t readers, agents;
     slot_set taken;
+    bool tickets;
     uint16_t epoch;
     int64_t clock_offset_us;
     uint64_t at_ns;
@@ -206,6 +207,7 @@ static inline void take_reply(const struct event_reply *reply)
     record->readers = reply->readers;
     record->agents = reply->agents;
     record->taken = reply->taken;
+    record->tickets = reply->tickets;
     cr_assert_leq(reply->holder.len, LIMIT_LABEL_BYTES);
     if (reply->holder.len)
         memcpy(record->holder, reply->holder.at, reply->holder.len);

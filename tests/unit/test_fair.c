@@ -39,6 +39,22 @@ static void expect_undone_with_ticket(enum op op, master_set masters)
     cr_assert_eq(shown(OP_RELEASE)->ttl_ms, TICKET_MS);
 }
 
+/* The alarm names the key that has to go. */
+Test(fair, r9_tickets_of_another_type_are_traced_as_tickets)
+{
+    begin_fair();
+    at_ms(0), acquire(1, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_SPOILED, .tickets = true});
+    expect_trace(TRACE_FOREIGN);
+    cr_assert(rig.trace.spoiled && rig.trace.tickets && rig.trace.master == 0);
+    reply(OP_ACQUIRE, 0x02, VOTE_SPOILED);
+    expect_trace(TRACE_FOREIGN);
+    cr_assert(rig.trace.spoiled && !rig.trace.tickets && rig.trace.master == 1);
+    reply(OP_ACQUIRE, 0x1c, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+}
+
 /* Refuses a round by all masters, of which two reply too late to decide. Their part is undone, and
  * the ticket stays. */
 static void refused(enum op op)

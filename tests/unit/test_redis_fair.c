@@ -275,7 +275,8 @@ Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
     struct send_item holder = attempt(9, 0x99, 1);
     cr_assert_eq(exchange(OP_ACQUIRE, 0, holder).vote, VOTE_YES);
     ask(&one, "SET " TICKETS " x");
-    cr_assert_eq(exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2)).vote, VOTE_SPOILED);
+    struct record refused = exchange(OP_ACQUIRE, 0, attempt(1, ANNA, 2));
+    cr_assert(refused.vote == VOTE_SPOILED && refused.tickets);
     /* A held key can be released. */
     cr_assert_eq(exchange(OP_RELEASE, 0, deleting(9, 0x99)).vote, VOTE_YES);
     cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
