@@ -1,8 +1,10 @@
 /* Options of a seed. Each run turns on its own mix of faults and manners, so that rare pairs of
  * them meet (swarm testing). */
-#include "world.h"
+#include "options.h"
 
 #include <stdio.h>
+
+#include "prng.h"
 
 /* Half of the runs do without this fault or habit; in the others it comes in any strength up to
  * `most`. */
