@@ -2,7 +2,7 @@
 unasked, or half of one. The proxy sends it for them, in front of real ones (lies.h)."""
 import time
 
-from world import PATIENCE_S, Failure, Skipped
+from means import PATIENCE_S, Failure, Skipped
 
 HELD_S = 1.8  # of one class, however many acts it has
 ACT_S, LOOK_EVERY_S = 0.3, 0.15

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import time
 
-from world import ADMIN, Failure
+from means import ADMIN, Failure
 
 
 class Refusal:

@@ -17,7 +17,7 @@ from stage import (
     pause_ms,
     see,
 )
-from world import boottime_us
+from means import boottime_us
 
 GONE = (404, 410, 412)  # of a token that is no holder's any more
 

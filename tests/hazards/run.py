@@ -20,7 +20,7 @@ import one_server
 import several_servers
 import waiting
 from stage import TOP, Unseen
-from world import Failure
+from means import Failure
 
 sys.path.insert(0, str(TOP / "tests/docs"))
 from citations import slug

@@ -14,7 +14,8 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests/faults"))
-from world import AGENTS, MASTERS, PATIENCE_S, World, eventually
+from means import AGENTS, MASTERS, PATIENCE_S, eventually
+from world import World
 
 LEASE_MS = 300  # of most recipes; expiries are all that is waited for
 SHORT_MS = 1000  # of a lock that is to run out at an agent: four times the world's node_timeout

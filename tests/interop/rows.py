@@ -6,7 +6,8 @@ import signal
 import time
 
 from stage import LEASE_MS, LONG_MS, MASTERS, REFUSED, SHORT_MS, SOON_S, Stage, await_sight, see
-from world import AGENTS, TTL_MS, World
+from means import AGENTS, TTL_MS
+from world import World
 
 GONE = (404, 410, 412)  # of a token that is no holder's any more
 

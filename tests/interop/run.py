@@ -21,7 +21,7 @@ sys.path[:0] = [str(TOP / "tests/hazards"), str(TOP / "tests/faults")]
 from clients import CLIENTS, Missing
 from rows import ROWS, SPREAD, Shared
 from stage import MASTERS, Refused, Unseen
-from world import Failure
+from means import Failure
 
 PAGE = TOP / "docs/interop.md"
 TABLE = re.compile(r"(?<=<!-- clients -->\n).*?(?=<!-- end of clients -->)", re.S)

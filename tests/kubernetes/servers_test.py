@@ -23,7 +23,7 @@ except ImportError as missing:
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(TOP / "tests/faults"))
-from world import LIBC, PATIENCE_S, PR_SET_PDEATHSIG, eventually, free_ports
+from means import LIBC, PATIENCE_S, PR_SET_PDEATHSIG, eventually, free_ports
 
 FOLDER = TOP / "deploy/kubernetes"
 

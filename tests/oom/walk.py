@@ -28,7 +28,7 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests/faults")]
 from marking import mark_master
-from world import eventually, free_ports
+from means import eventually, free_ports
 
 PATIENCE_S = 15
 MASTERS, TTL_MS = 3, 1000

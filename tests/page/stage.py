@@ -14,7 +14,7 @@ import urllib.parse
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests/faults")]
 from marking import mark_master
-from world import LIBC, PR_SET_PDEATHSIG, eventually, free_ports
+from means import LIBC, PR_SET_PDEATHSIG, eventually, free_ports
 
 MASTERS = 5
 
