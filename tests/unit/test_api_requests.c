@@ -235,7 +235,7 @@ static void refused(const char *line, const char *headers, const char *body, con
                        detail());
 }
 
-Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
+Test(requests, unknown_parameters, .init = stage_play, .fini = stage_close)
 {
     refused("POST /locks/k?tll=3s", "", "", "tll", "did you mean ttl?");
     refused("POST /locks/k?tll=3s", "", "", "tll",
@@ -246,6 +246,26 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?%ff=3s", "", "", "",
             "parameter without a readable name is not known here");
     refused("POST /locks/k?TTL=3s", "", "", "TTL", "not known here");
+    refused("POST /locks/k?token=x", "", "", "token", "parameter token is not known here");
+    refused("POST /locks/k?watch", "", "", "watch", "not known here");
+    refused("PUT /locks/k?bind=none", "Lock-Token: " A_TOKEN "\r\n", "", "bind",
+            "allowed: ttl, renew, token");
+    refused("PUT /locks/k?wait=3s", "Lock-Token: " A_TOKEN "\r\n", "", "wait",
+            "allowed: ttl, renew, token");
+    refused("DELETE /locks/k?ttl=3s", "Lock-Token: " A_TOKEN "\r\n", "", "ttl", "allowed: token");
+    refused("GET /locks/k?ttl=3s", "", "", "ttl", "allowed: watch");
+    refused("GET /locks?watch", "", "", "watch", "allowed: limit, cursor");
+    refused("POST /locks/k?%FF=1", "", "", "", "not known here");
+    refused("POST /locks/k?%zz=1", "", "", "%zz", "percent-encoding");
+    /* Cut after its last whole character, this name is another one: no value is shown. */
+    refused("POST /locks/k?tokenx" TEN_CONTINUED TEN_CONTINUED TEN_CONTINUED TEN_CONTINUED
+            "%zz=" A_TOKEN,
+            "", "", "token", "nothing or something unreadable came");
+    cr_assert_eq(stage.submitted, 0);
+}
+
+Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
+{
     refused("POST /locks/k?ttl=3", "", "", "ttl", "3 came");
     refused("POST /locks/k?ttl=", "", "", "ttl", "allowed: a duration with its unit");
     refused("POST /locks/k?ttl", "", "", "ttl", "allowed: a duration with its unit");
@@ -260,38 +280,34 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?wait=5", "", "", "wait", "5 came");
     refused("POST /locks/k?wait=5", "", "", "wait", "did you mean 5s?");
     refused("POST /locks/k?ttl=30", "", "", "ttl", "such as 30s; did you mean 30s?");
-    refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "5 came, not a string");
-    refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "did you mean 5s?");
-    refused("POST /locks/k", JSON, "{\"max_hold\":600}", "max_hold", "did you mean 600s?");
     refused("POST /locks/k?max_hold=0ms", "", "", "max_hold", "0ms came");
     refused("POST /locks/k?renew=me", "", "", "renew", "agent or caller");
     refused("POST /locks/k?label=a%0Ab", "", "", "label", "without control characters");
     refused("POST /locks/k?label=%FF", "", "", "label", "parameter label");
     refused("POST /locks/k?label=12345678901234567890123456789012345678901234567890123456789012345",
             "", "", "label", "up to 64 bytes");
-    refused("POST /locks/k?token=x", "", "", "token", "parameter token is not known here");
     refused("POST /locks/k?bind=pod", "", "", "bind", "none or connection");
     refused("POST /locks/k?bind=connection&renew=caller", "", "", "renew",
             "agent, if bind is connection");
-    refused("POST /locks/k?watch", "", "", "watch", "not known here");
     refused("POST /locks/k?owner=123456789012345", "", "", "owner", "16 to 64 visible ASCII");
     refused("POST /locks/k?owner=1234567890123456%20", "", "", "owner", "16 to 64 visible ASCII");
     refused("POST /locks/k?owner=1234567890123456", "", "", "owner", "policy is not reentrant");
     cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
     refused("POST /locks/k", JSON, "{\"owner\":1234567890123456}", "owner", "not a string");
     cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
-    refused("PUT /locks/k?bind=none", "Lock-Token: " A_TOKEN "\r\n", "", "bind",
-            "allowed: ttl, renew, token");
-    refused("PUT /locks/k?wait=3s", "Lock-Token: " A_TOKEN "\r\n", "", "wait",
-            "allowed: ttl, renew, token");
-    refused("DELETE /locks/k?ttl=3s", "Lock-Token: " A_TOKEN "\r\n", "", "ttl", "allowed: token");
     refused("GET /locks/k?watch=no", "", "", "watch", "no value, or true");
-    refused("GET /locks/k?ttl=3s", "", "", "ttl", "allowed: watch");
-    refused("GET /locks?watch", "", "", "watch", "allowed: limit, cursor");
     refused("GET /locks?limit=0", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=1001", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=99999999999", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?cursor=x7", "", "", "cursor", "next_cursor");
+    cr_assert_eq(stage.submitted, 0);
+}
+
+Test(requests, bad_bodies, .init = stage_play, .fini = stage_close)
+{
+    refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "5 came, not a string");
+    refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "did you mean 5s?");
+    refused("POST /locks/k", JSON, "{\"max_hold\":600}", "max_hold", "did you mean 600s?");
     refused("POST /locks/k", JSON, "{\"ttl\":30}", "ttl", "30 came, not a string");
     refused("POST /locks/k", JSON, "{\"ttl\":null}", "ttl", "null came, not a string");
     refused("POST /locks/k", JSON, "{\"ttl\":\"3s\",\"ttl\":\"4s\"}", "ttl", "came twice");
@@ -299,14 +315,12 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k", JSON, "{\"ttl\":\"3s\"", "", "the body is not JSON");
     refused("POST /locks/k", JSON, "[\"ttl\"]", "", "not an object");
     refused("POST /locks/k", JSON, "{\"label\":\"a\\u0000b\"}", "", "the body is not JSON");
-    refused("POST /locks/k?%FF=1", "", "", "", "not known here");
-    refused("POST /locks/k?%zz=1", "", "", "%zz", "percent-encoding");
-    /* Cut after its last whole character, this name is another one: no value is shown. */
-    refused("POST /locks/k?tokenx" TEN_CONTINUED TEN_CONTINUED TEN_CONTINUED TEN_CONTINUED
-            "%zz=" A_TOKEN,
-            "", "", "token", "nothing or something unreadable came");
     refused("POST /locks/k", JSON, "{\"a\":\"\\u\xd0\x9c\"}", "", "the body is not JSON");
     cr_assert_eq(stage.submitted, 0);
+}
+
+Test(requests, long_parameters, .init = stage_play, .fini = stage_close)
+{
     ask("POST /locks/k",
         "Content-Type: "
         "123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
