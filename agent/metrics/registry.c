@@ -93,7 +93,7 @@ static_assert(REASON_NONE == 0, "the reason that is none comes first");
 static_assert(REASON_MOVED + 1 == REASON_GONE && REASON_GONE + 1 == REASON_COUNT,
               "the reasons that are no losses come last");
 static_assert(REDIS_OUTCOME_OK == 0 && REDIS_OUTCOME_LOST + 2 == REDIS_OUTCOME_COUNT,
-              "between ok and the two outcomes of transport stand the classes of error replies");
+              "the classes of error replies are between ok and the two outcomes of transport");
 
 /* Adds the address of a master; never its URL, which may carry a password. */
 static bool add_master_label(struct label_values *values, const char *group,

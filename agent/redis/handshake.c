@@ -273,7 +273,7 @@ static void heard_step(struct master *master, const struct command *command,
     if (master->health.cluster) {
         end_greeting(
             master, GREETED_ILL,
-            "a node of a Redis Cluster (cluster_enabled:1): masters of locks must stand alone");
+            "a node of a Redis Cluster (cluster_enabled:1): masters of locks must be independent");
         return;
     }
     if (--master->answers_left == 0) {

@@ -29,8 +29,7 @@ static const char usage[] =
     "\n"
     "  -n, --no-wait             do not wait for another holder\n"
     "  -w, --wait DUR            wait at most so long (as 500ms, 30s, 5m)\n"
-    "  -r, --read                read the key, beside others who do, where its policy is of kind "
-    "rw\n"
+    "  -r, --read                read the key, beside other readers, if its policy is of kind rw\n"
     "  -t, --ttl DUR             lease; it is renewed every ttl/3 for as long as COMMAND runs "
     "(default: the policy's)\n"
     "      --max-hold DUR        the lock is lost after so long (default: never, whatever the "
@@ -201,7 +200,7 @@ static bool check_words(struct run_options *options, int ours, char **argv, bool
     else if (optind + 1 < ours)
         fault = "more than a key before --";
     else if (!divided)
-        fault = "the command is missing: it stands behind --";
+        fault = "the command is missing: it comes after --";
     else if (options->command[0] == NULL)
         fault = "the command is missing behind --";
     if (fault != NULL) {

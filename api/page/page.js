@@ -35,7 +35,7 @@
   const tellAge = () => {
     const age = Math.floor((performance.now() - fetchedAt) / 1000);
     const silent = !paused && !document.hidden && performance.now() - fetchedAt > PATIENCE_MS;
-    const alarm = silent ? "The agent does not answer: what stands here is old." : "";
+    const alarm = silent ? "The agent does not answer: this page is old." : "";
     at("age").textContent = `${age} s old`;
     if (at("silent").textContent !== alarm) at("silent").textContent = alarm;
     document.body.classList.toggle("old", silent);

@@ -25,7 +25,7 @@ maintainer=$(sed -n 's/^Maintainer: //p' deploy/debian/control)
 cat >"$source/debian/changelog" <<CHANGES
 lockagent ($version) unstable; urgency=medium
 
-  * lockagent $version: what is new stands in CHANGELOG.md.
+  * lockagent $version: the changes are in CHANGELOG.md.
 
  -- $maintainer  $(LC_ALL=C date -Ru -d "@$SOURCE_DATE_EPOCH")
 CHANGES

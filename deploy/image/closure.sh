@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copies a program and all that it loads out of this system, for an image that has nothing else:
-# closure.sh PROGRAM FOLDER. Beside FOLDER stands FOLDER.packages, which of Debian's packages the
-# files are of; their copyright files come along.
+# closure.sh PROGRAM FOLDER. FOLDER.packages, beside FOLDER, lists
+# Debian's packages that the files are of; their copyright files come along.
 set -eu
 program=$1 target=$2
 mkdir -p "$target"

@@ -14,7 +14,7 @@ say() { # the terminal may be gone when this runs
     printf '%s\n' "$*" 2>/dev/null || true
 }
 
-taken() { # taken HOST PORT: somebody listens there
+taken() { # taken HOST PORT: a process listens there
     (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null
 }
 
@@ -115,7 +115,7 @@ redis:
 shutdown: {grace: 500ms}
 CONF
 
-# Nobody has ever been on these masters, so they need not wait for what they may have forgotten.
+# No agent has ever used these masters, so they need not wait for what they may have forgotten.
 if ! said=$(setsid setpriv --pdeathsig KILL "$agent" trust --new "$dir/lockagent.yaml" 2>&1); then
     say "the masters do not vote yet: $said"
 fi

@@ -51,7 +51,7 @@ static void tell(const struct choice *choice)
         choice_tell(choice);
 }
 
-/* Runs until then; `probing`: or until all who ask have got it. */
+/* Runs until then. If `probing` is true, it ends earlier when all that asked have the key. */
 static void run_until(int64_t until, bool probing)
 {
     struct choice choice;

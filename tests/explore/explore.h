@@ -182,8 +182,8 @@ struct script {
     /* A key that a lost holder has left on the first master ends after so long. */
     uint32_t left_over_ms;
     int64_t wall_behind_us; /* the second agent's wall clock */
-    /* One fault of one connection may hold up those who wait: a hold of a bare quorum tells of its
-     * release at a bare quorum, and a second fencing phase (R12) asks a bare quorum. */
+    /* One fault of one connection may hold up waiters: the release of a hold of a bare quorum is
+     * published at a bare quorum, and a second fencing phase (R12) asks a bare quorum. */
     bool needs_each;
     bool has_replica;    /* The single master has a replica, and WAITs for it (R21). */
     bool is_new_group;   /* no master has a marker */
@@ -255,7 +255,7 @@ struct scene {
     struct hold java;          /* the Java service's hold */
     bool is_hampered;          /* A fault of one connection was chosen. */
     bool has_failed;           /* A worse fault than that was chosen. */
-    uint8_t probes;            /* callers who ask in a healed world */
+    uint8_t probes;            /* callers that ask in a healed world */
     uint8_t moved[PEOPLE_MAX]; /* moves that each caller has made */
     uint8_t asked[PEOPLE_MAX]; /* requests of each caller that were made */
     struct request requests[PEOPLE_MAX][MOVES_MAX + 2];

@@ -14,7 +14,7 @@
 
 enum {
     EARLIER_US = 5000, /* A caller that came within this time of another one came beside it. */
-    HEARD_US = 50000,  /* so soon after a key is free one of those who wait has it */
+    HEARD_US = 50000,  /* At most so long after a key is free a waiter has it. */
 };
 
 static const struct request *waiting_request(uint8_t caller)

@@ -93,7 +93,7 @@ enum death people_death(const struct request *request)
     return is_granted ? scene.script->moves[c][scene.moved[c] - 1].death : DEATH_NONE;
 }
 
-/* The first of those who probe releases once the others wait. */
+/* The first caller that probes releases once the others wait. */
 static bool all_probe(void)
 {
     for (uint8_t c = world.options.callers; c < world.options.callers + scene.probes; c++)

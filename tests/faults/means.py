@@ -1,5 +1,4 @@
-"""What the stage of the fault suite is made of: its constants, its errors, ports, and a network
-namespace."""
+"""Constants, errors and means of the fault suite's stage: free ports, and a network namespace."""
 import contextlib
 import ctypes
 import os

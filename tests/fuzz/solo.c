@@ -464,7 +464,7 @@ void solo_start(const struct core_config *config, solo_answered_fn *answered)
         solo.core = malloc(size);
     FUZZ_CHECK(solo.core != NULL, "no memory");
     memset(solo.core, 0, size);
-    FUZZ_CHECK(core_init(solo.core, config) == solo.core, "the core stands elsewhere");
+    FUZZ_CHECK(core_init(solo.core, config) == solo.core, "the core has another address");
 }
 
 void solo_calm(void)

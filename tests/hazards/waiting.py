@@ -75,9 +75,9 @@ class DeadHead(Hazard):
         dead, b = stage.caller(1), stage.caller(2)
         dead.send("POST", "line", wait=f"{PATIENCE_S}s")
         tickets = "lockagent:ticket:lock:line"
-        await_sight("it stands in line", lambda: all(stage.ask_all("EXISTS", tickets)))
+        await_sight("it waits", lambda: all(stage.ask_all("EXISTS", tickets)))
         b.send("POST", "line", wait=f"{PATIENCE_S}s")
-        await_sight("B stands behind it", lambda: stage.ask(2, "GET", "/locks")[1]["waiting"])
+        await_sight("B waits behind it", lambda: stage.ask(2, "GET", "/locks")[1]["waiting"])
         stage.kill("agent1")
         see("A releases", a.delete("line") == 204)
         see("B is granted", b.status() == 201)
@@ -116,7 +116,7 @@ class ReadersPass(Hazard):
         writer, new = stage.caller(1), stage.caller(2)
         writer.send("POST", "pass", ttl=f"{LONG_MS}ms", wait=f"{PATIENCE_S}s")
         tickets = "lockagent:ticket:lock:pass"
-        await_sight("the writer stands in line", lambda: all(stage.ask_all("EXISTS", tickets)))
+        await_sight("the writer waits", lambda: all(stage.ask_all("EXISTS", tickets)))
         new.send("POST", "pass", mode="read", ttl=f"{LONG_MS}ms", wait=f"{PATIENCE_S}s")
         passing = [stage.caller(agent) for agent in range(AGENTS)]
         for number in range(self.NEW_READERS):
@@ -205,7 +205,7 @@ def form_lines(stage, tally):
         ask(tally, caller, number)
         ahead = number // AGENTS + (number % AGENTS > 0)
         await_sight(
-            "it has the lock, or stands in line",
+            "it has the lock, or waits",
             lambda caller=caller, number=number, ahead=ahead: caller.is_answered()
             or len(stage.ask(number % AGENTS, "GET", "/locks?limit=1000")[1]["waiting"]) == ahead,
         )

@@ -228,7 +228,7 @@ Test(run, excludes_agents)
     const struct outcome outcome = end(&waiter);
     expect_code(outcome, 0, "");
     cr_assert_gt(atoll(outcome.out), number(taken, "fencing_token"),
-                 "R12: numbers rise, whoever is granted");
+                 "R12: numbers rise with every grant");
 }
 
 /* R17, R18: two read beside each other, and a writer waits for both. */

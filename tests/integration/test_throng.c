@@ -71,7 +71,7 @@ static void everybody_is_served(int64_t began_ms)
                 (long long)(boottime_ms() - began_ms));
     master_thaw(4);
     for (int i = 0; i < 2; i++) {
-        cr_assert(eventually(waiting_at(agents[i]) == 0), "those who read no answer wait still");
+        cr_assert(eventually(waiting_at(agents[i]) == 0), "callers that read no answer still wait");
         cr_assert(eventually(metric(agents[i], "lockagent_locks_held{policy=\"k\"}") == 0));
         cr_assert(eventually(metric(agents[i], "lockagent_requests_unanswered") == 0));
     }

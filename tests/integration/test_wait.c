@@ -112,7 +112,7 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
         expect(release(agent, "k", token(next)), 204, NULL);
         cr_assert(eventually(masters_with("lock:k") == 0));
     }
-    cr_assert_lt(best, 100, "it stood in the queue for %lld ms more", (long long)best);
+    cr_assert_lt(best, 100, "it waited in the queue for %lld ms more", (long long)best);
     /* No caller is left: the key stays free. */
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
     const int gone = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);

@@ -192,6 +192,7 @@ class Lints(unittest.TestCase):
             "free relative": "It deletes what is left.",
             "free relative of persons": "So who waits is granted.",
             "whoever": "A grant for whoever asks.",
+            "one who": "It is for those who wait.",
             "that which": "A lease of that which ended.",
             "who of a machine": "An agent who waits.",
             "somebody": "A lock that nobody holds.",
@@ -256,6 +257,24 @@ class Lints(unittest.TestCase):
             self.constructs("tests/a.py"),
             [(2, "whoever"), (6, "somebody"), (7, "free relative")],
         )
+
+    def test_strings_that_people_read_are_checked_for_a_few_constructs(self):
+        self.write(
+            "tests/a.c",
+            'fail("the core stands elsewhere");\nfail("granted to one who came later");\n'
+            'say("numbers rise, "\n    "whoever is granted");\nsay(\'"\', "nobody stands still");\n'
+            'say("`*` stands for any key"); /* "A key that stands here" */\nint stands;\n',
+        )
+        self.assertEqual(
+            self.constructs("tests/a.c"),
+            [(1, "stands"), (2, "one who"), (4, "whoever"), (6, "stands")],
+        )
+        self.write(
+            "tests/b.py",
+            'class A:\n    """A test."""\n\n    stands = see("it stands in line", "nobody")\n'
+            '    see(f"{a}: those who wait")\n',
+        )
+        self.assertEqual(self.constructs("tests/b.py"), [(4, "stands"), (5, "one who")])
 
     def test_two_lines_make_one_sentence_and_two_paragraphs_do_not(self):
         self.write("docs/a.md", "A lock that it gives to what\nis next.\n\nIt asks what\n\nis.\n")

@@ -3,7 +3,8 @@
 
 One table (REFUSED) names each construct: its regular expression and the plain form. Pages are the
 *.md files, without their code and without tables that the program prints. Of C, Lua and Python
-files the comments are read, and the docstrings of Python.
+files the comments are read, and the docstrings of Python. Of the string literals of C and Python
+only the constructs of REFUSED_IN_STRINGS are refused.
 
 words.txt allows a count of findings per file. A file may not have more than its count, and a count
 that has fallen must be lowered: --write lowers counts, drops files without findings, and never
@@ -20,6 +21,7 @@ import tokenize
 LIST = "tests/lint/words.txt"
 PLACES = (".ci", "agent", "api", "config", "deploy", "docs", "tests")  # and the files at the top
 LEFT_OUT = ("tests/fuzz/corpus", "tests/fuzz/dict")
+WORDS_SHOWN = ("tests/lint/words.py", "tests/lint/lints_test.py")  # bent words are in their strings
 PLAIN = re.compile(r".*\.md")  # the list may not name a page
 
 PLACE = (
@@ -59,6 +61,12 @@ REFUSED = [
         "name the subject",
     ),
     ("free relative of persons", rf"{BEGINS}who\b", "name the subject: a caller that"),
+    (
+        "one who",
+        r"\b(?:ones?|those|others?|all|any|each|some|many|callers?|holders?|owners?|readers?|"
+        r"waiters?|writers?|beside) who\b",
+        "name the subject: a caller that",
+    ),
     ("whoever", r"\b(?:who|what|which|when)(?:so)?ever\b", "name the subject"),
     ("that which", r"\bthat which\b", "name the subject"),
     ("who of a machine", rf"\b(?:{MACHINE})s?,? who\b", "which, that"),
@@ -82,6 +90,13 @@ REFUSED_IN_C = [
     ("ends in the middle", r",$", "a comment is a whole sentence"),
 ]
 
+# Of each string literal of C and Python files: of texts that people read, and of names of checks.
+REFUSED_IN_STRINGS = [
+    ("one who", r"\b(?:ones?|those|others?|all|callers?|owners?) who\b", "name the subject"),
+    ("whoever", r"\bwho(?:so)?ever\b", "name the subject"),
+    ("stands", r"\b(?:stands?|stood|standing)\b(?! (?:for|still)\b)", "is, is written, waits"),
+]
+
 STRINGS = r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
 COMMENT_OF_C = re.compile(rf"(?P<comment>/\*.*?\*/|//[^\n]*)|{STRINGS}", re.S)
 COMMENT_OF_LUA = re.compile(rf"(?P<comment>--\[\[.*?\]\]|--[^\n]*)|{STRINGS}", re.S)
@@ -97,6 +112,7 @@ def _compiled(table):
 
 
 EVERYWHERE, IN_C = _compiled(REFUSED), _compiled(REFUSED_IN_C)
+IN_STRINGS = _compiled(REFUSED_IN_STRINGS)
 
 
 def _blank(match):
@@ -170,6 +186,25 @@ def python_source(text):
 READERS = {".md": page, ".c": c_source, ".h": c_source, ".lua": lua_source, ".py": python_source}
 
 
+def strings(reader, text):
+    """(line number, string literal) of a source. Docstrings are read as comments."""
+    if reader is c_source:
+        for match in COMMENT_OF_C.finditer(text):
+            if match["comment"] is None:
+                yield text.count("\n", 0, match.start()) + 1, match.group()
+    elif reader is python_source:
+        before = None
+        try:
+            for token in tokenize.generate_tokens(io.StringIO(text).readline):
+                is_text = tokenize.tok_name[token.type] in ("STRING", "FSTRING_MIDDLE")
+                if is_text and before not in (None, tokenize.INDENT, tokenize.NEWLINE):
+                    yield token.start[0], token.string
+                if token.type not in (tokenize.COMMENT, tokenize.NL):
+                    before = token.type
+        except (tokenize.TokenError, IndentationError):
+            pass
+
+
 def files(top):
     """(path relative to top, reader) of all that the lint reads."""
     found = [name for name in os.listdir(top) if os.path.isfile(os.path.join(top, name))]
@@ -199,12 +234,25 @@ def look(reader, text):
     return sorted(found)
 
 
+def look_at_strings(reader, text):
+    """The same of its string literals."""
+    return [
+        (line, name, match.group(), plain)
+        for line, literal in strings(reader, text)
+        for name, regex, plain in IN_STRINGS
+        for match in regex.finditer(literal)
+    ]
+
+
 def findings(top):
     """{path: findings} of the files that have any; None if there is nothing to read."""
     found, count = {}, 0
     for path, reader in files(top):
         with open(os.path.join(top, path), encoding="utf-8") as file:
-            seen = look(reader, file.read())
+            text = file.read()
+        seen = look(reader, text)
+        if path not in WORDS_SHOWN:
+            seen = sorted(seen + look_at_strings(reader, text))
         count += 1
         if seen:
             found[path] = seen

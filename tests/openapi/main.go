@@ -197,7 +197,7 @@ func (session session) bound() {
 	see("bound: 201", answer.StatusCode == 201, answer.Status)
 	next("bound: granted", session.lines("bound", answer), client.HoldEventEventGranted)
 	answer.Body.Close()
-	// Whoever waits has it as soon as the agent sees that the connection is closed.
+	// A waiter gets it as soon as the agent sees that the connection is closed.
 	if hold := session.acquire(client.Acquire{Wait: to("5s")}); hold != nil {
 		session.release(hold.Token)
 	}

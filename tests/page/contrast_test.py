@@ -40,7 +40,7 @@ def main():
     schemes = {"light": dict(COLOUR.findall(light)), "dark": dict(COLOUR.findall(dark))}
     assert round(contrast("000000", "ffffff"), 2) == 21 and contrast("777777", "ffffff") < TEXT
     used, paired = set(re.findall(r"var\(--([\w-]+)\)", text)), {each for p in PAIRS for each in p}
-    failed = [f"--{name} stands in no pair" for name in sorted(used - paired)]
+    failed = [f"--{name} is in no pair" for name in sorted(used - paired)]
     # no colour but these, whose contrast is known
     bare = re.sub(r"--[\w-]+: #[0-9a-f]{6};", "", text)
     failed += [f"a bare colour: {each}" for each in re.findall(r"#[0-9a-f]{3,6};|rgb\S*", bare)]

@@ -260,7 +260,7 @@ def main():
             passed += 1
             word = "**no**: locks are granted, and none can be renewed"
             rows[OLD.name] = f"| {OLD.name} | {OLD.origin} | {word} | - |"
-            print(f"{OLD.name}: as it stands in the table", flush=True)
+            print(f"{OLD.name}: as the table has it", flush=True)
     for name in compare(rows, options.write, not bad):
         print(f"FAILED the row of {name} in {PAGE.name} is another one; make servers WRITE=1")
         bad.append(name)

@@ -83,7 +83,7 @@ static void check_turn(struct world *w, uint8_t agent, const struct request *req
     struct key_kind kind = options_kind(&w->options, request->key);
     bool has_order = request->wait_ms > 0 && kind.permits == 1; /* R20: rounds overtake */
     if (at->draining && request->arrived > at->drained_from)
-        checker_fail(w, "C7 a%u drains, and granted k%u to one who came later", agent,
+        checker_fail(w, "C7 a%u drains, and granted k%u to a request that came later", agent,
                      request->key);
     for (size_t i = 0; i < SIM_REQUESTS && has_order; i++) {
         const struct request *other = at->open[i];
@@ -195,7 +195,7 @@ static void check_refused(struct world *w, uint8_t agent, const struct request *
             checker_fail(w, "C7 a%u refuses k%u to the request that has it", agent, request->key);
 }
 
-/* R19: only one who reads the key would wait for itself. */
+/* R19: only a caller that reads the key would wait for itself. */
 static void check_upgrade(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct hold *held = w->agents[agent].held[request->key];

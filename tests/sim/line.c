@@ -70,7 +70,8 @@ static void check_order(struct world *w, uint8_t index, const struct event *even
     uint8_t kept = 0;
     for (uint8_t i = 0; i < before->count; i++) {
         uint8_t key = before->keys[i];
-        /* what else is sent or decided of a key that is read is of those beside who waits */
+        /* If readers share the key, other events send and decide rounds of readers beside the
+         * waiter. */
         bool is_shared = options_kind(&w->options, key).rw;
         bool may_begin = !is_shared || event->kind == EVENT_FLUSH;
         bool is_sent = may_begin && was_sent(w, key),

@@ -200,7 +200,7 @@ void options_print(const struct options *o)
                                            : "mutex",
                o->kinds[key].fair ? ", order fair" : "");
     if (o->rw)
-        printf("of those who ask %u %% read\n", o->readers);
+        printf("%u %% of the requests read\n", o->readers);
     if (o->fair)
         printf("in the healed world %u %% leave, and %s\n", o->leaves,
                o->chokes ? "one agent reaches no quorum in time"

@@ -1,5 +1,5 @@
 /* The records of the checkers: holds as their callers know them, and the functions that note and
- * check what agents, masters and callers do. */
+ * check the moves of agents, masters and callers. */
 #ifndef LOCKAGENT_SIM_RECORDS_H
 #define LOCKAGENT_SIM_RECORDS_H
 

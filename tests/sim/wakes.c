@@ -50,7 +50,7 @@ void wakes_released(struct world *w, uint8_t agent, uint8_t key)
 {
     w->freed_at[key] = 0;
     if (!w->healed || w->now <= w->healed_at + 2500000 || waits(w, agent, key, w->now))
-        return; /* one who waits here is handed the key */
+        return; /* A waiter at this agent is handed the key. */
     for (uint8_t a = 0; a < w->options.agents; a++)
         if (a != agent && a != w->choked && waits(w, a, key, w->now - SETTLED_US) &&
             is_subscribed(w, a, key))

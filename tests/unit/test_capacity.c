@@ -57,7 +57,7 @@ Test(capacity, each_part_by_its_cost)
     expect_near(use.lock_bytes, 30 * costs[CAPACITY_LOCK_BYTES]);
     expect_near(use.fence_bytes, (30 + 20 * 3600) * costs[CAPACITY_FENCE_BYTES]);
     expect_near(use.ticket_bytes, 60 * costs[CAPACITY_TICKET_BYTES]);
-    cr_assert_eq(use.connections, 20, "those who wait are heard on a second one");
+    cr_assert_eq(use.connections, 20, "waiters receive messages on a second one");
     expect_near(use.memory_bytes, use.lock_bytes + use.fence_bytes + use.ticket_bytes +
                                       20 * costs[CAPACITY_CONNECTION_BYTES]);
 }

@@ -119,7 +119,7 @@ Test(replies, r12_the_number_of_a_grant_may_come_as_text)
     char cut[] = "1760000000000001\0 and more";
     redisReply longer = {.type = REDIS_REPLY_STRING, .str = cut, .len = sizeof(cut) - 1};
     item_reply_read(OP_ACQUIRE, &longer, &item);
-    cr_assert_eq(item.vote, VOTE_UNKNOWN, "what stands behind a zero byte counts");
+    cr_assert_eq(item.vote, VOTE_UNKNOWN, "the bytes behind a zero byte count");
     cr_assert_not(reply_is_possible(OP_READ, 1, &text));
     end(&one);
 }
