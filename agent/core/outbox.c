@@ -15,7 +15,8 @@
  * next holder's. If it created the key then, a quorum could have a token although another caller
  * was granted the lock in between, and an adoption would call that continuous (D3.4). So every
  * command that creates a key has a deadline: the end of the validity that it was sent for. Until
- * then no other caller can be granted the lock.
+ * then, no other caller can be granted the lock unless the hold is released or the attempt is
+ * undone.
  *
  * The agent sends a lower bound of the master's clock, from the last reading of it (R14), and the
  * time for which the master may run the command after that bound:
