@@ -253,8 +253,8 @@ bool lease_is_taken(const struct core *core, const struct lock *lock);
 master_set lease_word(const struct core *core, const struct lock *lock, enum word word);
 /* Why a hold that is taken has ended here: TAKEN, MOVED or GONE. */
 enum reason lease_reason(const struct core *core, const struct lock *lock);
-/* Returns the masters on which a renewal may create the key. Puts into `ret_unproved` other masters,
- * on which it may do so only while they have no vote. */
+/* Returns the masters on which a renewal may create the key. Puts into `ret_unproved` the masters on
+ * which it may do so only while they have no vote. */
 master_set lease_repairable(const struct core *core, const struct lock *lock,
                             master_set *ret_unproved);
 /* Returns the number of masters that have the key for certain at `now`. */

@@ -335,8 +335,8 @@ static void decide_renewal(struct core *core, struct lock *lock)
  * confirmed the token in its present epoch, or the lease there has run out (lease.c), the key is
  * repaired: created again with its number if it is missing. That master counts from the next
  * renewal on. If no round can prove that the lock was not released at another agent, only a master
- * without a vote creates the key. The first renewal of a restored hold creates no key: the hold may have been released
- * while this agent was away. */
+ * without a vote creates the key. The first renewal of a restored hold creates no key: the hold may
+ * have been released while this agent was away. */
 static void begin_renewal(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);

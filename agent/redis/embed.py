@@ -10,7 +10,8 @@ script has no such line, the parts follow the first line. A part holds functions
 its top level. A master makes these anew in every call. So a script gets only those that it uses,
 and the code of its usual case comes before them. A function or variable of a later part replaces
 the one of the same name in an earlier part. For the same reason a line `if form == '...' then ...
-end` is left out of the scripts of other forms, and so is a function that nothing else uses. A line `-- (NAME)` is replaced by the text of NAME.lua.
+end` is left out of the scripts of other forms, and so is a function that nothing else uses. A line
+`-- (NAME)` is replaced by the text of NAME.lua.
 --alone makes a string of one script that is in no table, named after its file.
 """
 
