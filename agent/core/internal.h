@@ -253,7 +253,7 @@ bool lease_is_taken(const struct core *core, const struct lock *lock);
 master_set lease_word(const struct core *core, const struct lock *lock, enum word word);
 /* Why a hold that is taken has ended here: TAKEN, MOVED or GONE. */
 enum reason lease_reason(const struct core *core, const struct lock *lock);
-/* Returns the masters on which a renewal may create the key. Puts into `ret_unproved` the masters on
+/* Returns the masters on which a renewal may create the key. `ret_unproved` gets the masters on
  * which it may do so only while they have no vote. */
 master_set lease_repairable(const struct core *core, const struct lock *lock,
                             master_set *ret_unproved);
