@@ -6,10 +6,17 @@
 
 #include "agent/base/text.h"
 
-/* Returns the fault of a key's path segments. Proxies and clients merge double slashes, drop outer
- * ones and resolve `.` and `..`: two spellings would name one lock. */
-static const char *segments_fault(struct text key)
+const char *key_fault(struct text key)
 {
+    if (key.len == 0)
+        return "is empty";
+    if (key.len > LIMIT_KEY_BYTES)
+        return "is too long";
+    const char *fault = text_fault(key);
+    if (fault != NULL)
+        return fault;
+    /* Proxies and clients merge double slashes, drop outer ones and resolve `.` and `..`: two
+     * spellings would name one lock. */
     for (size_t start = 0; start <= key.len;) {
         const char *slash = memchr(key.at + start, '/', key.len - start);
         struct text segment = {key.at + start,
@@ -21,16 +28,6 @@ static const char *segments_fault(struct text key)
         start += segment.len + 1;
     }
     return NULL;
-}
-
-const char *key_fault(struct text key)
-{
-    if (key.len == 0)
-        return "is empty";
-    if (key.len > LIMIT_KEY_BYTES)
-        return "is too long";
-    const char *fault = text_fault(key);
-    return fault != NULL ? fault : segments_fault(key);
 }
 
 bool key_is_agents_own(struct text key)

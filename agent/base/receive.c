@@ -15,28 +15,23 @@ static struct watch {
 } * watches; /* by descriptor */
 static size_t watch_count;
 
-static bool make_room(size_t fd)
-{
-    enum { WATCHES_MIN = 256 };
-    size_t count = watch_count == 0 ? WATCHES_MIN : watch_count;
-    while (count <= fd)
-        count *= 2;
-    if (count == watch_count)
-        return true;
-    struct watch *room = realloc(watches, count * sizeof(*room));
-    if (room == NULL)
-        return false;
-    for (size_t i = watch_count; i < count; i++)
-        room[i] = (struct watch){0};
-    watches = room;
-    watch_count = count;
-    return true;
-}
-
 bool receive_watch(int fd, receive_fn *look, void *arg)
 {
-    if (fd < 0 || !make_room((size_t)fd))
+    enum { WATCHES_MIN = 256 };
+    if (fd < 0)
         return false;
+    size_t count = watch_count == 0 ? WATCHES_MIN : watch_count;
+    while (count <= (size_t)fd)
+        count *= 2;
+    if (count > watch_count) {
+        struct watch *room = realloc(watches, count * sizeof(*room));
+        if (room == NULL)
+            return false;
+        for (size_t i = watch_count; i < count; i++)
+            room[i] = (struct watch){0};
+        watches = room;
+        watch_count = count;
+    }
     watches[fd] = (struct watch){look, arg};
     return true;
 }

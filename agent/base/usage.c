@@ -18,16 +18,14 @@ const char *usage_shown(const char *argument, char shown[USAGE_SHOWN])
     return shown;
 }
 
-/* Returns true for a long option. It is a whole argument, which getopt_long() has passed by. */
-static bool is_long(const char *argument)
-{
-    return strncmp(argument, "--", 2) == 0 && (optopt == 0 || strchr(argument, '=') != NULL);
-}
-
 void usage_say_option(const char *program, int found, char *const *argv)
 {
     char shown[USAGE_SHOWN], letter[] = {'-', (char)optopt, '\0'};
-    const char *option = found == ':' || is_long(argv[optind - 1]) ? argv[optind - 1] : letter;
+    const char *argument = argv[optind - 1];
+    /* A long option is a whole argument, which getopt_long() has passed by. */
+    bool is_long =
+        strncmp(argument, "--", 2) == 0 && (optopt == 0 || strchr(argument, '=') != NULL);
+    const char *option = found == ':' || is_long ? argument : letter;
     fprintf(stderr, "%s: %s%s%s; see %s --help\n", program,
             found == ':' ? "option " : "no such option: ", usage_shown(option, shown),
             found == ':' ? " needs a value" : "", program);

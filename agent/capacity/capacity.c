@@ -32,14 +32,6 @@ static double cost(double count, enum capacity_cost each)
     return count * costs[each].value;
 }
 
-/* Returns how many numbers a master keeps. A number is kept for the retention after its key's last
- * grant or renewal (R12). */
-static double numbers_kept(const struct capacity_load *load)
-{
-    double granted = load->pods * (load->holds + load->rate * load->retention_ms / ms_per_s);
-    return load->keys > 0 ? fmin(load->keys, granted) : granted;
-}
-
 static double connections_each(const struct capacity_load *load)
 {
     return load->waiters > 0 ? CONNECTIONS_WAITING : CONNECTIONS_ALONE;
@@ -62,7 +54,10 @@ static struct capacity_use use_with(const struct capacity_load *load, double age
                      us_per_s;
     use.connections = agents * connections_each(load);
     use.lock_bytes = cost(held, CAPACITY_LOCK_BYTES);
-    use.fence_bytes = cost(numbers_kept(load), CAPACITY_FENCE_BYTES);
+    /* A number is kept for the retention after its key's last grant or renewal (R12). */
+    double granted = load->pods * (load->holds + load->rate * load->retention_ms / ms_per_s);
+    double numbers = load->keys > 0 ? fmin(load->keys, granted) : granted;
+    use.fence_bytes = cost(numbers, CAPACITY_FENCE_BYTES);
     use.ticket_bytes = cost(waiters, CAPACITY_TICKET_BYTES);
     use.connection_bytes = cost(use.connections, CAPACITY_CONNECTION_BYTES);
     use.memory_bytes = use.lock_bytes + use.fence_bytes + use.ticket_bytes + use.connection_bytes;
@@ -80,17 +75,6 @@ static double agents_max_of(const struct capacity_load *load)
     return floor(fmin(load->connections / each, fmin(by_core, by_memory)));
 }
 
-/* Returns the groups that are needed: the load of the keys, divided by the use of each master that
- * agents leave free. */
-static double groups_for(const struct capacity_load *load, const struct capacity_use *use)
-{
-    double agents_share = use->agents_us / us_per_s;
-    double by_core = (use->core_share - agents_share) / (load->core_share - agents_share);
-    double by_memory =
-        (use->memory_bytes - use->connection_bytes) / (load->memory_bytes - use->connection_bytes);
-    return fmax(1, ceil(fmax(by_core, by_memory)));
-}
-
 struct capacity_plan capacity_reckon(const struct capacity_load *load)
 {
     struct capacity_plan plan = {.agents_max = agents_max_of(load)};
@@ -100,8 +84,15 @@ struct capacity_plan capacity_reckon(const struct capacity_load *load)
         plan.advice = agents > plan.agents_max ? CAPACITY_TOO_MANY : CAPACITY_ONE_PER_NODE;
     }
     plan.use = use_with(load, agents);
-    if (plan.advice != CAPACITY_TOO_MANY)
-        plan.groups = groups_for(load, &plan.use);
+    if (plan.advice == CAPACITY_TOO_MANY)
+        return plan;
+    /* The load of the keys, divided by the use of each master that agents leave free. */
+    const struct capacity_use *use = &plan.use;
+    double agents_share = use->agents_us / us_per_s;
+    double by_core = (use->core_share - agents_share) / (load->core_share - agents_share);
+    double by_memory =
+        (use->memory_bytes - use->connection_bytes) / (load->memory_bytes - use->connection_bytes);
+    plan.groups = fmax(1, ceil(fmax(by_core, by_memory)));
     return plan;
 }
 

@@ -67,30 +67,12 @@ static const struct figure figures[] = {
 
 enum { FIGURES = sizeof(figures) / sizeof(figures[0]) };
 
-static void print_usage(void)
-{
-    fputs(
-        "lockagent capacity [OPTION]...\n"
-        "\n"
-        "Reckons what a fleet costs the masters of a group, how many groups carry it, and whether "
-        "each pod may\nhave an agent of its own. Asks no server. All figures are of each master.\n"
-        "\n",
-        stdout);
-    for (size_t i = 0; i < FIGURES; i++)
-        printf("  --%-14s %s (default %s; allowed: %s)\n", figures[i].name, figures[i].meaning,
-               figures[i].preset, figures[i].allowed);
-    puts("  -h, --help       this");
-}
-
-/* Reads a number with a fraction: digits, and a point between them. */
-static bool read_rate(const char *text, double *ret_value)
-{
-    char *end;
-    if (*text < '0' || *text > '9' || strspn(text, "0123456789.") != strlen(text))
-        return false;
-    *ret_value = strtod(text, &end);
-    return *end == '\0';
-}
+static const char usage[] =
+    "lockagent capacity [OPTION]...\n"
+    "\n"
+    "Reckons what a fleet costs the masters of a group, how many groups carry it, and whether "
+    "each pod may\nhave an agent of its own. Asks no server. All figures are of each master.\n"
+    "\n";
 
 static bool read_number(enum config_type type, const char *text, double unit, double *ret_value)
 {
@@ -104,9 +86,13 @@ static bool read_number(enum config_type type, const char *text, double unit, do
 static bool read_figure(enum figure_kind kind, const char *text, double *ret_value)
 {
     static const double parts_per_million = 1e6;
+    char *end;
     switch (kind) {
-    case FIGURE_RATE:
-        return read_rate(text, ret_value);
+    case FIGURE_RATE: /* digits, and a point between them */
+        if (*text < '0' || *text > '9' || strspn(text, "0123456789.") != strlen(text))
+            return false;
+        *ret_value = strtod(text, &end);
+        return *end == '\0';
     case FIGURE_DURATION:
         return read_number(TYPE_DURATION, text, 1, ret_value);
     case FIGURE_SIZE:
@@ -143,8 +129,14 @@ static void print_bytes(const char *what, double bytes)
     printf("  %-22s %14.1f MiB\n", what, bytes / kib / kib);
 }
 
-static void print_use(const struct capacity_load *load, const struct capacity_use *use)
+static void print_plan(const struct capacity_load *load, const struct capacity_plan *plan)
 {
+    static const char *const advice[] = {
+        [CAPACITY_ONE_PER_POD] = "one in every pod",
+        [CAPACITY_ONE_PER_NODE] = "one per node",
+        [CAPACITY_TOO_MANY] = "too many, also with one per node: allow more, or divide the fleet",
+    };
+    const struct capacity_use *use = &plan->use;
     puts("Each master, with all keys in one group:\n");
     print_share("locks", use->locks_us, load->pods * load->rate);
     printf("  %-22s %11.0f    %9.3f %% of a core\n", "holds, renewed", load->pods * load->holds,
@@ -164,15 +156,6 @@ static void print_use(const struct capacity_load *load, const struct capacity_us
     printf("  %-22s %14.1f MiB, of %g MiB\n", "memory", use->memory_bytes / kib / kib,
            load->memory_bytes / kib / kib);
     printf("  %-22s %14.0f, of %g\n\n", "connections", use->connections, load->connections);
-}
-
-static void print_advice(const struct capacity_plan *plan)
-{
-    static const char *const advice[] = {
-        [CAPACITY_ONE_PER_POD] = "one in every pod",
-        [CAPACITY_ONE_PER_NODE] = "one per node",
-        [CAPACITY_TOO_MANY] = "too many, also with one per node: allow more, or divide the fleet",
-    };
     printf("Agents: %s; masters bear %.0f.\n", advice[plan->advice], plan->agents_max);
     if (plan->groups == 1)
         puts("Groups: one carries it.");
@@ -194,7 +177,11 @@ int capacity_main(int argc, char **argv)
     options[FIGURES] = (struct option){"help", no_argument, NULL, 'h'};
     while ((found = getopt_long(argc, argv, ":h", options, &index)) != -1) {
         if (found == 'h') {
-            print_usage();
+            fputs(usage, stdout);
+            for (size_t i = 0; i < FIGURES; i++)
+                printf("  --%-14s %s (default %s; allowed: %s)\n", figures[i].name,
+                       figures[i].meaning, figures[i].preset, figures[i].allowed);
+            puts("  -h, --help       this");
             return EXIT_SUCCESS;
         }
         if (found != 0)
@@ -208,7 +195,6 @@ int capacity_main(int argc, char **argv)
         return CAPACITY_EXIT_USAGE;
     }
     struct capacity_plan plan = capacity_reckon(&load);
-    print_use(&load, &plan.use);
-    print_advice(&plan);
+    print_plan(&load, &plan);
     return plan.advice == CAPACITY_TOO_MANY ? EXIT_FAILURE : EXIT_SUCCESS;
 }
