@@ -47,10 +47,10 @@ struct series {
     size_t lens[FAMILY_LABELS];
 };
 
-/* Adds `name_suffix{labels} `, with the upper bound of a bucket as the last label if there is
+/* Adds `name_suffix{labels} value`, with the upper bound of a bucket as the last label if there is
  * one. */
-static void add_name(struct buffer *out, const struct series *series, const char *suffix,
-                     const int64_t *bound)
+static void add_sample(struct buffer *out, const struct series *series, const char *suffix,
+                       const int64_t *bound, int64_t value, enum metric_unit unit)
 {
     char separator = '{';
     buffer_add_text(out, series->family->name);
@@ -73,19 +73,18 @@ static void add_name(struct buffer *out, const struct series *series, const char
         separator = ',';
     }
     buffer_add_text(out, separator == ',' ? "} " : " ");
-}
-
-static void add_sample(struct buffer *out, const struct series *series, const char *suffix,
-                       const int64_t *bound, int64_t value, enum metric_unit unit)
-{
-    add_name(out, series, suffix, bound);
     add_number(out, value, unit);
     buffer_add_text(out, "\n");
 }
 
-static void add_histogram(struct buffer *out, const struct series *series, const int64_t *cells)
+static void add_series(struct buffer *out, const struct series *series, const int64_t *cells)
 {
     static const int64_t infinite = INT64_MAX;
+    if (series->family->type != TYPE_HISTOGRAM) {
+        if (*cells != CELL_ABSENT)
+            add_sample(out, series, "", NULL, *cells, series->family->unit);
+        return;
+    }
     const struct bucket_bounds *set = &bucket_bounds[series->family->buckets];
     int64_t total = 0;
     for (size_t i = 0; i < set->count; i++) {
@@ -96,14 +95,6 @@ static void add_histogram(struct buffer *out, const struct series *series, const
     add_sample(out, series, "_bucket", &infinite, total, UNIT_WHOLE);
     add_sample(out, series, "_sum", NULL, cells[set->count + 1], UNIT_MICRO);
     add_sample(out, series, "_count", NULL, total, UNIT_WHOLE);
-}
-
-static void add_series(struct buffer *out, const struct series *series, const int64_t *cells)
-{
-    if (series->family->type == TYPE_HISTOGRAM)
-        add_histogram(out, series, cells);
-    else if (*cells != CELL_ABSENT)
-        add_sample(out, series, "", NULL, *cells, series->family->unit);
 }
 
 static void choose(const struct metrics *metrics, struct series *series, size_t label, size_t value)

@@ -49,18 +49,6 @@ static void count_renewal(struct metrics *metrics, const struct effect_trace *tr
                          trace->margin_us * 1000 / trace->ttl_ms);
 }
 
-static void count_round(struct metrics *metrics, const struct effect_trace *trace)
-{
-    registry_count(metrics, FAMILY_ROUNDS, trace->group, 0, 0);
-    *registry_cell(metrics, FAMILY_ROUND_WAIT, trace->group, 0, 0) += trace->queued_us;
-}
-
-static void count_stall(struct metrics *metrics, int64_t late_us)
-{
-    registry_count(metrics, FAMILY_STALLS, 0, 0, 0);
-    *registry_cell(metrics, FAMILY_STALL_SECONDS, 0, 0, 0) += late_us > 0 ? late_us : 0;
-}
-
 void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
 {
     CORE_ASSERT(trace->policy < metrics->policy_count && trace->group < metrics->group_count);
@@ -71,8 +59,10 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
                        metrics->outcome_of_attempt[trace->answer], 0);
         registry_count(metrics, FAMILY_ACQUIRE_CAUSES, trace->policy, trace->cause, 0);
         registry_observe(metrics, FAMILY_ACQUIRE_SECONDS, trace->policy, trace->elapsed_us);
-        if (trace->cause != CAUSE_HANDOVER)
-            count_round(metrics, trace);
+        if (trace->cause != CAUSE_HANDOVER) {
+            registry_count(metrics, FAMILY_ROUNDS, trace->group, 0, 0);
+            *registry_cell(metrics, FAMILY_ROUND_WAIT, trace->group, 0, 0) += trace->queued_us;
+        }
         break;
     case TRACE_GRANTED:
         if (trace->adopted)
@@ -112,7 +102,9 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
                        master_index(metrics, trace->group, trace->master), 0, 0);
         break;
     case TRACE_STALLED:
-        count_stall(metrics, trace->elapsed_us);
+        registry_count(metrics, FAMILY_STALLS, 0, 0, 0);
+        *registry_cell(metrics, FAMILY_STALL_SECONDS, 0, 0, 0) +=
+            trace->elapsed_us > 0 ? trace->elapsed_us : 0;
         break;
     }
 }
@@ -126,25 +118,14 @@ void metrics_answered(struct metrics *metrics, const struct effect_answer *answe
     registry_observe(metrics, FAMILY_WAIT_SECONDS, answer->policy, answer->waited_us);
 }
 
-static enum command_result result_of(enum redis_outcome outcome)
-{
-    switch (outcome) {
-    case REDIS_OUTCOME_OK:
-        return RESULT_OK;
-    case REDIS_OUTCOME_LOST:
-        return RESULT_LOST;
-    case REDIS_OUTCOME_NOT_SENT:
-        return RESULT_NOT_SENT;
-    default:
-        return RESULT_ERROR;
-    }
-}
-
 void metrics_command(struct metrics *metrics, uint8_t group, uint8_t master, enum op op,
                      enum redis_outcome outcome, int64_t latency_us)
 {
     size_t at = master_index(metrics, group, master);
-    enum command_result result = result_of(outcome);
+    enum command_result result = outcome == REDIS_OUTCOME_OK         ? RESULT_OK
+                                 : outcome == REDIS_OUTCOME_LOST     ? RESULT_LOST
+                                 : outcome == REDIS_OUTCOME_NOT_SENT ? RESULT_NOT_SENT
+                                                                     : RESULT_ERROR;
     CORE_ASSERT(op < OP_COUNT && outcome < REDIS_OUTCOME_COUNT);
     registry_count(metrics, FAMILY_COMMANDS, at, op, result);
     if (result == RESULT_ERROR)
@@ -217,28 +198,6 @@ void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us)
 
 /* ---- read when a page is asked for ---- */
 
-static void read_core(struct metrics *metrics, const struct core_stats *core,
-                      const struct config *config)
-{
-    for (size_t i = 0; i < metrics->policy_count; i++) {
-        bool has_slots = config->policies[i].core.permits > 1;
-        registry_set(metrics, FAMILY_HELD, i, core->held_by_policy[i]);
-        registry_set(metrics, FAMILY_SLOTS_HELD, i,
-                     has_slots ? core->held_by_policy[i] : CELL_ABSENT);
-        registry_set(metrics, FAMILY_READ, i, core->read_by_policy[i]);
-    }
-    registry_set(metrics, FAMILY_TRACKED, 0, core->locks_tracked);
-    registry_set(metrics, FAMILY_WAITERS, 0, core->waiters);
-    registry_set(metrics, FAMILY_REQUESTS, 0, core->requests);
-}
-
-static void read_limits(struct metrics *metrics, const struct config *config)
-{
-    registry_set(metrics, FAMILY_LOCKS_LIMIT, 0, config->locks_max);
-    registry_set(metrics, FAMILY_WAITERS_LIMIT, 0, config->waiters_max);
-    registry_set(metrics, FAMILY_HTTP_CONNECTIONS_LIMIT, 0, config->connections_max);
-}
-
 static void read_master(struct metrics *metrics, const struct metrics_scrape *scrape, uint8_t group,
                         uint8_t master)
 {
@@ -284,8 +243,27 @@ static void read_groups(struct metrics *metrics, const struct metrics_scrape *sc
     }
 }
 
-static void read_process(struct metrics *metrics)
+static_assert(PROCESS_UNKNOWN == CELL_ABSENT, "what can not be read is not shown");
+
+void metrics_render(struct metrics *metrics, const struct metrics_scrape *scrape,
+                    struct buffer *out)
 {
+    const struct core_stats *core = scrape->core;
+    const struct config *config = scrape->config;
+    for (size_t i = 0; i < metrics->policy_count; i++) {
+        bool has_slots = config->policies[i].core.permits > 1;
+        registry_set(metrics, FAMILY_HELD, i, core->held_by_policy[i]);
+        registry_set(metrics, FAMILY_SLOTS_HELD, i,
+                     has_slots ? core->held_by_policy[i] : CELL_ABSENT);
+        registry_set(metrics, FAMILY_READ, i, core->read_by_policy[i]);
+    }
+    registry_set(metrics, FAMILY_TRACKED, 0, core->locks_tracked);
+    registry_set(metrics, FAMILY_WAITERS, 0, core->waiters);
+    registry_set(metrics, FAMILY_REQUESTS, 0, core->requests);
+    registry_set(metrics, FAMILY_LOCKS_LIMIT, 0, config->locks_max);
+    registry_set(metrics, FAMILY_WAITERS_LIMIT, 0, config->waiters_max);
+    registry_set(metrics, FAMILY_HTTP_CONNECTIONS_LIMIT, 0, config->connections_max);
+    read_groups(metrics, scrape);
     struct process_figures figures = process_read();
     registry_set(metrics, FAMILY_LOG_DROPPED, 0, (int64_t)log_dropped());
     registry_set(metrics, FAMILY_PROCESS_CPU, 0, figures.cpu_us);
@@ -293,15 +271,5 @@ static void read_process(struct metrics *metrics)
     registry_set(metrics, FAMILY_PROCESS_VIRTUAL, 0, figures.virtual_bytes);
     registry_set(metrics, FAMILY_PROCESS_FDS, 0, figures.open_files);
     registry_set(metrics, FAMILY_PROCESS_FDS_MAX, 0, figures.open_files_max);
-}
-static_assert(PROCESS_UNKNOWN == CELL_ABSENT, "what can not be read is not shown");
-
-void metrics_render(struct metrics *metrics, const struct metrics_scrape *scrape,
-                    struct buffer *out)
-{
-    read_core(metrics, scrape->core, scrape->config);
-    read_limits(metrics, scrape->config);
-    read_groups(metrics, scrape);
-    read_process(metrics);
     exposition_render(metrics, out);
 }

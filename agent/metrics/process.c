@@ -27,17 +27,6 @@ static bool read_text(const char *path, char *text, size_t size)
     return len > 0;
 }
 
-static void read_memory(struct process_figures *figures)
-{
-    int64_t page = sysconf(_SC_PAGESIZE), all, resident;
-    char text[256];
-    if (read_text("/proc/self/statm", text, sizeof(text)) &&
-        sscanf(text, "%" SCNd64 " %" SCNd64, &all, &resident) == 2) {
-        figures->virtual_bytes = all * page;
-        figures->resident_bytes = resident * page;
-    }
-}
-
 /* Since Linux 6.2 the folder's size is the number of its entries. Before it they must be counted,
  * which takes a microsecond or two each. */
 static int64_t open_files(void)
@@ -72,19 +61,14 @@ struct process_figures process_read(void)
         .open_files = open_files(),
         .open_files_max = open_files_max(),
     };
-    read_memory(&figures);
+    int64_t page = sysconf(_SC_PAGESIZE), all, resident;
+    char text[256];
+    if (read_text("/proc/self/statm", text, sizeof(text)) &&
+        sscanf(text, "%" SCNd64 " %" SCNd64, &all, &resident) == 2) {
+        figures.virtual_bytes = all * page;
+        figures.resident_bytes = resident * page;
+    }
     return figures;
-}
-
-/* Reads field 22 of the line, in ticks since boot. The second field is a name in parentheses that
- * may hold any character, so fields are counted after the last parenthesis. */
-static bool read_started_ticks(uint64_t *ret_ticks)
-{
-    char line[1024];
-    const char *at = read_text("/proc/self/stat", line, sizeof(line)) ? strrchr(line, ')') : NULL;
-    for (int field = 2; at != NULL && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at != NULL && sscanf(at, " %" SCNu64, ret_ticks) == 1;
 }
 
 static bool read_booted(int64_t *ret_seconds)
@@ -102,9 +86,15 @@ static bool read_booted(int64_t *ret_seconds)
 
 int64_t process_started_wall_us(void)
 {
+    char line[1024];
     uint64_t ticks;
     int64_t booted;
-    if (!read_started_ticks(&ticks) || !read_booted(&booted))
+    /* Field 22 of the line is the start, in ticks since boot. The second field is a name in
+     * parentheses that may hold any character, so fields are counted after the last parenthesis. */
+    const char *at = read_text("/proc/self/stat", line, sizeof(line)) ? strrchr(line, ')') : NULL;
+    for (int field = 2; at != NULL && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL || sscanf(at, " %" SCNu64, &ticks) != 1 || !read_booted(&booted))
         return PROCESS_UNKNOWN;
     return booted * 1000000 + (int64_t)(ticks * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }

@@ -137,18 +137,10 @@ static bool add_group_labels(struct metrics *metrics, const struct config *confi
     return ok;
 }
 
-static bool add_policies(struct metrics *metrics, const struct config *config)
-{
-    const char *patterns[LIMIT_POLICIES];
-    metrics->policy_count = config->policy_count;
-    for (size_t i = 0; i < config->policy_count; i++)
-        patterns[i] = config->policies[i].core.match;
-    return label_add_all(&metrics->labels[LABEL_POLICY], "policy", patterns, config->policy_count);
-}
-
 static bool add_labels(struct metrics *metrics, const struct config *config)
 {
     static const char *const version[] = {LOCKAGENT_VERSION};
+    const char *patterns[LIMIT_POLICIES];
     struct label_values *none = &metrics->labels[LABEL_NONE],
                         *routes = &metrics->labels[LABEL_ROUTE];
     bool ok = label_make_room(none, 1) && label_make_room(routes, ROUTES_MAX + 1) &&
@@ -156,9 +148,13 @@ static bool add_labels(struct metrics *metrics, const struct config *config)
     if (!ok || (none->fragments[0] = strdup("")) == NULL)
         return false;
     none->count = 1;
+    metrics->policy_count = config->policy_count;
+    for (size_t i = 0; i < config->policy_count; i++)
+        patterns[i] = config->policies[i].core.match;
     return label_add_all(&metrics->labels[LABEL_BUILD], "version", version, 1) &&
-           add_policies(metrics, config) && add_group_labels(metrics, config) &&
-           add_tables_of_names(metrics) &&
+           label_add_all(&metrics->labels[LABEL_POLICY], "policy", patterns,
+                         config->policy_count) &&
+           add_group_labels(metrics, config) && add_tables_of_names(metrics) &&
            add_answers(metrics, LABEL_ATTEMPT, attempt_outcomes, COUNT(attempt_outcomes),
                        metrics->outcome_of_attempt) &&
            add_answers(metrics, LABEL_ANSWER, answer_outcomes, COUNT(answer_outcomes),
@@ -177,10 +173,11 @@ static bool add_labels(struct metrics *metrics, const struct config *config)
                          COUNT(reload_outcomes));
 }
 
-/* Places the cells of all families in one block. */
-static bool lay_out_cells(struct metrics *metrics)
+bool registry_build(struct metrics *metrics, const struct config *config)
 {
     size_t first[FAMILY_COUNT], total = 0;
+    if (!add_labels(metrics, config))
+        return false;
     for (enum family_id id = 0; id < FAMILY_COUNT; id++) {
         const struct family *family = &metric_families[id];
         size_t size = family->type == TYPE_HISTOGRAM ? bucket_bounds[family->buckets].count + 2 : 1;
@@ -195,11 +192,6 @@ static bool lay_out_cells(struct metrics *metrics)
     for (enum family_id id = 0; metrics->cells != NULL && id < FAMILY_COUNT; id++)
         metrics->families[id].cells = metrics->cells + first[id];
     return metrics->cells != NULL;
-}
-
-bool registry_build(struct metrics *metrics, const struct config *config)
-{
-    return add_labels(metrics, config) && lay_out_cells(metrics);
 }
 
 void registry_free(struct metrics *metrics)
