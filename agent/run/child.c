@@ -46,15 +46,6 @@ struct launch {
     int gate[2], said[2]; /* reading end, writing end */
 };
 
-/* Restores the signals as `run` found them. exec resets handlers, but a signal before it would run
- * our handler, and write into our pipe. */
-static void restore_signals(const struct run_inherited *inherited)
-{
-    for (int n = 1; n <= SIGNAL_MAX; n++)
-        sigaction(n, &inherited->actions[n], NULL);
-    sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
-}
-
 static _Noreturn void be_child(const struct launch *launch)
 {
     char byte;
@@ -69,7 +60,11 @@ static _Noreturn void be_child(const struct launch *launch)
     } while (got < 0 && errno == EINTR);
     if (got != 1)
         _exit(0);
-    restore_signals(launch->inherited);
+    /* exec resets handlers, but a signal before it would run our handler, and write into our
+     * pipe. */
+    for (int n = 1; n <= SIGNAL_MAX; n++)
+        sigaction(n, &launch->inherited->actions[n], NULL);
+    sigprocmask(SIG_SETMASK, &launch->inherited->mask, NULL);
     execvpe(launch->command[0], launch->command, launch->environment);
     int failure = errno;
     (void)!write(launch->said[1], &failure, sizeof(failure));

@@ -94,19 +94,6 @@ int run_hold_start(struct run_hold *hold)
 
 /* ---- the validity ---- */
 
-/* Follows the validity in the core, which knows every renewal, and sets the keeper's deadline. */
-static void follow_validity(struct run_hold *hold)
-{
-    struct hold_view now;
-    uint32_t cursor = 0;
-    if (hold->lost || !core_next_hold(loop_core(hold->loop), clock_now(), &cursor, &now) ||
-        now.valid_until.us == hold->valid_until.us)
-        return;
-    hold->valid_until = now.valid_until;
-    hold->kill_at = kill_deadline(hold);
-    run_keeper_set(&hold->child.keeper, hold->kill_at);
-}
-
 /* Reports that the lock was lost, and ends the command (R7). The command gets the rest of the
  * margin before the validity ends. If the lock is gone before its validity ends (taken), the
  * command gets no more than that either. */
@@ -134,7 +121,15 @@ static void say_lost(struct run_hold *hold)
  * slept), this comes before anything else (R14). */
 void run_hold_watch(struct run_hold *hold)
 {
-    follow_validity(hold);
+    struct hold_view now;
+    uint32_t cursor = 0;
+    /* The core knows every renewal. */
+    if (!hold->lost && core_next_hold(loop_core(hold->loop), clock_now(), &cursor, &now) &&
+        now.valid_until.us != hold->valid_until.us) {
+        hold->valid_until = now.valid_until;
+        hold->kill_at = kill_deadline(hold);
+        run_keeper_set(&hold->child.keeper, hold->kill_at);
+    }
     if (clock_has_reached(hold->kill_at)) {
         run_child_signal(&hold->child, SIGKILL);
         let_core_look(hold); /* Reports the reason of the loss. */

@@ -50,15 +50,6 @@ static void wait_for_the_end(int messages, int timer)
     }
 }
 
-/* Closes all files of `run` but the pipe. Otherwise a reader of the command's output would wait for
- * the keeper. */
-static void let_go_of_files(int messages)
-{
-    for (int fd = 0; fd < messages; fd++)
-        close(fd);
-    closefrom(messages + 1);
-}
-
 static _Noreturn void be_keeper(int messages, pid_t group)
 {
     sigset_t all;
@@ -66,7 +57,10 @@ static _Noreturn void be_keeper(int messages, pid_t group)
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_NAME, "lockagent-keep");
     setsid();
-    let_go_of_files(messages);
+    /* A reader of the command's output would wait for the keeper if it kept the files of `run`. */
+    for (int fd = 0; fd < messages; fd++)
+        close(fd);
+    closefrom(messages + 1);
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     if (timer >= 0)
         wait_for_the_end(messages, timer);

@@ -85,15 +85,6 @@ static bool duration_option(const char *option, const char *text, int64_t min_ms
     return false;
 }
 
-static bool ttl_option(const char *text, uint32_t *ret_ms)
-{
-    int64_t ms;
-    if (!duration_option("--ttl", text, TTL_MS_MIN_AGENT, TTL_MS_MAX, &ms))
-        return false;
-    *ret_ms = (uint32_t)ms;
-    return true;
-}
-
 static bool exit_code_option(const char *text, int *ret_code)
 {
     char shown[USAGE_SHOWN], *end;
@@ -132,19 +123,10 @@ static bool label_option(const char *text, const char **ret_label)
     return fault == NULL;
 }
 
-static bool add_override(struct run_arguments *arguments, const char *text)
-{
-    if (arguments->source.override_count == OVERRIDES_MAX) {
-        run_say(NULL, "too many --set");
-        return false;
-    }
-    arguments->overrides[arguments->source.override_count++] = text;
-    return true;
-}
-
 static bool take_option(struct run_arguments *arguments, int option, const char *value)
 {
     struct run_options *options = &arguments->options;
+    int64_t ttl_ms;
     switch (option) {
     case 'n':
         options->wait_ms = 0;
@@ -155,7 +137,10 @@ static bool take_option(struct run_arguments *arguments, int option, const char 
         options->reads = true;
         return true;
     case 't':
-        return ttl_option(value, &options->ttl_ms);
+        if (!duration_option("--ttl", value, TTL_MS_MIN_AGENT, TTL_MS_MAX, &ttl_ms))
+            return false;
+        options->ttl_ms = (uint32_t)ttl_ms;
+        return true;
     case OPTION_MAX_HOLD:
         return duration_option("--max-hold", value, TTL_MS_MIN, RUN_WITHOUT_END_MS,
                                &options->max_hold_ms);
@@ -172,24 +157,15 @@ static bool take_option(struct run_arguments *arguments, int option, const char 
         arguments->source.path = value;
         return true;
     case 's':
-        return add_override(arguments, value);
+        if (arguments->source.override_count == OVERRIDES_MAX) {
+            run_say(NULL, "too many --set");
+            return false;
+        }
+        arguments->overrides[arguments->source.override_count++] = value;
+        return true;
     default:
         return false;
     }
-}
-
-/* Splits the arguments: those before `--` are ours, those after it are the command. */
-static bool split_at_dashes(int argc, char **argv, int *ret_ours, char *const **ret_command)
-{
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--") == 0) {
-            *ret_ours = i;
-            *ret_command = &argv[i + 1];
-            return true;
-        }
-    }
-    *ret_ours = argc;
-    return false;
 }
 
 static bool check_words(struct run_options *options, int ours, char **argv, bool divided)
@@ -234,8 +210,12 @@ static bool parse_run_line(int argc, char **argv, struct run_arguments *argument
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    int ours, option;
-    bool divided = split_at_dashes(argc, argv, &ours, &arguments->options.command);
+    int ours = 1, option; /* The arguments before `--` are ours, those after it are the command. */
+    while (ours < argc && strcmp(argv[ours], "--") != 0)
+        ours++;
+    bool divided = ours < argc;
+    if (divided)
+        arguments->options.command = &argv[ours + 1];
     *ret_code = RUN_EXIT_FAILED;
     while ((option = getopt_long(ours, argv, ":nw:rt:E:l:qc:s:h", options, NULL)) != -1) {
         if (option == 'h') {

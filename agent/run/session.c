@@ -84,12 +84,6 @@ static void enter(enum run_stage stage, int64_t at_most_ms)
     session.until = instant_after_ms(clock_now(), at_most_ms);
 }
 
-static void finish(int exit_code)
-{
-    session.exit_code = exit_code;
-    uv_stop(&session.uv);
-}
-
 /* ---- events from the core, the masters and signals ---- */
 
 static void on_answer(void *arg, const struct effect_answer *answer)
@@ -300,10 +294,12 @@ static void on_session_signal(uv_signal_t *handle, int signal_number)
 
 static void turn_of_connecting(void)
 {
-    if (session.interrupted != 0)
-        finish(RUN_EXIT_SIGNAL + session.interrupted);
-    else if (masters_are_settled())
+    if (session.interrupted != 0) {
+        session.exit_code = RUN_EXIT_SIGNAL + session.interrupted;
+        uv_stop(&session.uv);
+    } else if (masters_are_settled()) {
         ask_for_lock();
+    }
 }
 
 /* Begins to undo the attempts, because nothing was granted: the keys that they left on masters are
@@ -376,14 +372,6 @@ static void on_wake_up(void *arg)
     (void)arg;
 }
 
-static void sleep_until_next(void)
-{
-    struct instant next = session.stage == HOLDING ? session.hold.kill_at : session.until;
-    if (clock_has_reached(next) || session.stage == CLEARING)
-        next = instant_after_ms(clock_now(), LOOK_MS);
-    alarm_set(&session.alarm, next);
-}
-
 static void on_turn(uv_prepare_t *handle)
 {
     static void (*const turns[])(void) = {
@@ -397,13 +385,18 @@ static void on_turn(uv_prepare_t *handle)
         stage = session.stage;
         turns[stage]();
     } while (session.stage != stage);
-    sleep_until_next();
+    struct instant next = stage == HOLDING ? session.hold.kill_at : session.until;
+    if (clock_has_reached(next) || stage == CLEARING)
+        next = instant_after_ms(clock_now(), LOOK_MS);
+    alarm_set(&session.alarm, next);
 }
 
 /* ---- begin and end ---- */
 
-static void catch_signals(void)
+static bool boot_session(void)
 {
+    if (uv_loop_init(&session.uv) != 0)
+        return false;
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
@@ -416,13 +409,6 @@ static void catch_signals(void)
         uv_signal_init(&session.uv, &session.signals[i]);
         uv_signal_start(&session.signals[i], on_session_signal, caught[i]);
     }
-}
-
-static bool boot_session(void)
-{
-    if (uv_loop_init(&session.uv) != 0)
-        return false;
-    catch_signals();
     uv_prepare_init(&session.uv, &session.turn);
     uv_prepare_start(&session.turn, on_turn);
     if (!alarm_open(&session.alarm, &session.uv, on_wake_up, NULL))
@@ -439,29 +425,6 @@ static bool boot_session(void)
     session.redis = redis_start(&session.uv, session.config, &sink);
     loop_connect(session.loop, session.redis, &(struct loop_sink){&session, on_answer, on_trace});
     return session.redis != NULL;
-}
-
-/* Returns true if only the agent may use the key. Without a prefix, keys of the agent would be
- * locks of callers (D3). */
-static bool session_key_is_reserved(void)
-{
-    return session.policy->prefix[0] == '\0' && key_is_agents_own(session_key());
-}
-
-/* Returns true if SIGINT ended the session. The exit code does not show that: 130 may also be the
- * command's own, or that of `-E`. */
-static bool was_interrupted(void)
-{
-    return session.exit_code == RUN_EXIT_SIGNAL + SIGINT &&
-           (session.interrupted == SIGINT || session.hold.child.died_of == SIGINT);
-}
-
-/* Dies of the signal, so that a script around us ends as well. If the command had the terminal, the
- * kernel gave Ctrl-C to it alone: then our own group gets it from us. */
-static void end_as_interrupted(void)
-{
-    signal(SIGINT, SIG_DFL);
-    kill(session.hold.interactive ? 0 : getpid(), SIGINT);
 }
 
 int run_session(const struct run_options *options, struct config *config)
@@ -482,7 +445,8 @@ int run_session(const struct run_options *options, struct config *config)
     }
     session.policy = &config->policies[core_policy_of(loop_core(session.loop), session_key())];
     session.group = session.policy->core.groups[0];
-    if (session_key_is_reserved()) {
+    /* Without a prefix, keys of the agent would be locks of callers (D3). */
+    if (session.policy->prefix[0] == '\0' && key_is_agents_own(session_key())) {
         run_say(options->key, "only the agent may use such keys if no prefix is configured");
         return RUN_EXIT_FAILED;
     }
@@ -493,7 +457,14 @@ int run_session(const struct run_options *options, struct config *config)
     enter(CONNECTING,
           options->wait_ms > 0 && options->wait_ms < CONNECT_MS ? options->wait_ms : CONNECT_MS);
     uv_run(&session.uv, UV_RUN_DEFAULT);
-    if (was_interrupted())
-        end_as_interrupted();
+    /* The exit code does not show that SIGINT ended the session: 130 may also be the command's own,
+     * or that of `-E`. */
+    if (session.exit_code == RUN_EXIT_SIGNAL + SIGINT &&
+        (session.interrupted == SIGINT || session.hold.child.died_of == SIGINT)) {
+        /* Die of the signal, so that a script around us ends as well. If the command had the
+         * terminal, the kernel gave Ctrl-C to it alone: then our own group gets it from us. */
+        signal(SIGINT, SIG_DFL);
+        kill(session.hold.interactive ? 0 : getpid(), SIGINT);
+    }
     return session.exit_code; /* The process ends here: nothing needs to be closed. */
 }
