@@ -195,14 +195,6 @@ static enum content content_of(struct journal *journal, off_t size)
     return journal->discarded == NULL ? CONTENT_OURS : CONTENT_USELESS;
 }
 
-/* Returns the number of cells in a file of `size` bytes. Cells after the slots of the largest table
- * do not count. */
-static uint32_t cells_in(off_t size)
-{
-    off_t cells = size / CELL - 1;
-    return cells > LIMIT_LOCK_SLOTS ? LIMIT_LOCK_SLOTS : (uint32_t)cells;
-}
-
 static bool prepare(struct journal *journal, char *error, size_t size)
 {
     const char *path = journal->source.path;
@@ -218,9 +210,10 @@ static bool prepare(struct journal *journal, char *error, size_t size)
     }
     if (!lock_file(journal, error, size))
         return false;
+    off_t cells = stat.st_size / CELL - 1;
     switch (content_of(journal, stat.st_size)) {
-    case CONTENT_OURS:
-        journal->cells = cells_in(stat.st_size);
+    case CONTENT_OURS: /* Cells after the slots of the largest table do not count. */
+        journal->cells = cells > LIMIT_LOCK_SLOTS ? LIMIT_LOCK_SLOTS : (uint32_t)cells;
         return true;
     case CONTENT_FOREIGN:
         snprintf(error, size,

@@ -170,14 +170,6 @@ static void put_quoted(struct log_line *line, struct text value, bool json)
 
 /* ---- the two formats ---- */
 
-static struct text value_of(const struct log_field *field)
-{
-    if (field->text == NULL)
-        return (struct text){"", 0};
-    return (struct text){field->text, field->type == LOG_FIELD_BYTES ? (size_t)field->number
-                                                                     : strlen(field->text)};
-}
-
 /* Appends a field, or leaves it out if it does not fit: a name without a value, or half of a
  * number, would mislead. */
 static void put_field(struct log_line *line, const struct log_field *field, bool json)
@@ -192,7 +184,10 @@ static void put_field(struct log_line *line, const struct log_field *field, bool
         snprintf(number, sizeof(number), "%" PRId64, field->number);
         put_text(line, number);
     } else {
-        struct text text = value_of(field);
+        size_t len = field->text == NULL              ? 0
+                     : field->type == LOG_FIELD_BYTES ? (size_t)field->number
+                                                      : strlen(field->text);
+        struct text text = {len == 0 ? "" : field->text, len};
         if (!json && line->len + text.len <= BODY_BYTES && is_bare(text))
             put_bytes(line, text.at, text.len);
         else
@@ -234,20 +229,6 @@ static void compose_text(struct log_line *line, enum log_level level, const char
 /* Writes the line if stderr takes it at once. The flags of stderr belong to all processes that
  * share it, so it is not made non-blocking but polled. A pipe that polls as writable takes a line
  * of PIPE_BUF bytes whole. A terminal that is stopped does not poll as writable. */
-static bool write_line(const struct log_line *line)
-{
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (poll(&out, 1, 0) != 1 || out.revents != POLLOUT)
-        return false;
-    ssize_t written;
-    do
-        written = write(STDERR_FILENO, line->bytes, line->len);
-    while (written < 0 && errno == EINTR);
-    if (written > 0)
-        log_.torn = (size_t)written < line->len;
-    return written == (ssize_t)line->len;
-}
-
 void log_write(enum log_level level, const char *message, const struct log_field *fields,
                unsigned count)
 {
@@ -262,6 +243,14 @@ void log_write(enum log_level level, const char *message, const struct log_field
         compose_json(&line, level, message, fields, count);
     else
         compose_text(&line, level, message, fields, count);
-    if (!write_line(&line))
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    ssize_t written = -1;
+    if (poll(&out, 1, 0) == 1 && out.revents == POLLOUT)
+        do
+            written = write(STDERR_FILENO, line.bytes, line.len);
+        while (written < 0 && errno == EINTR);
+    if (written > 0)
+        log_.torn = (size_t)written < line.len;
+    if (written != (ssize_t)line.len)
         log_.dropped++;
 }

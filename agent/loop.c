@@ -46,15 +46,6 @@ static void fill_with_random(void *bytes, size_t size)
     }
 }
 
-static void refill_entropy(struct core *core)
-{
-    struct entropy *entropy = core_entropy(core);
-    if (entropy->left >= ENTROPY_BYTES / 2)
-        return;
-    fill_with_random(entropy->bytes, sizeof(entropy->bytes));
-    entropy->left = sizeof(entropy->bytes);
-}
-
 /* ---- effects ---- */
 
 /* Logs the end of a hold. A lease that its caller does not renew ends on time, and a hold that was
@@ -176,24 +167,19 @@ static void deliver(struct loop *loop, const struct effect *effect)
 
 static void step_core(struct loop *loop, struct event *event)
 {
+    struct entropy *entropy = core_entropy(loop->core);
     bool taken;
     do {
         event->now = clock_now();
         event->wall_us = clock_wall_us();
-        refill_entropy(loop->core);
+        if (entropy->left < ENTROPY_BYTES / 2) {
+            fill_with_random(entropy->bytes, sizeof(entropy->bytes));
+            entropy->left = sizeof(entropy->bytes);
+        }
         taken = core_step(loop->core, event, &loop->effects);
         for (size_t i = 0; i < loop->effects.count; i++)
             deliver(loop, &loop->effects.list[i]);
     } while (!taken);
-}
-
-/* Sets the alarm for the core's next deadline, if that is earlier. An alarm that is too early does
- * no harm, and most deadlines are moved before they come. */
-static void set_alarm(struct loop *loop)
-{
-    struct instant due = core_next_deadline(loop->core);
-    if (instant_before(due, loop->alarm.at))
-        alarm_set(&loop->alarm, due);
 }
 
 void loop_submit(struct loop *loop, struct event *event)
@@ -211,7 +197,10 @@ void loop_submit(struct loop *loop, struct event *event)
     }
     loop->queued = 0;
     loop->stepping = false;
-    set_alarm(loop);
+    /* An alarm that is too early does no harm, and most deadlines are moved before they come. */
+    struct instant due = core_next_deadline(loop->core);
+    if (instant_before(due, loop->alarm.at))
+        alarm_set(&loop->alarm, due);
     if (core_awaits_flush(loop->core))
         redis_turn_soon(loop->redis);
 }
@@ -256,15 +245,6 @@ static void turn_ended(uv_check_t *check)
     loop->asleep_ns = asleep_ns;
 }
 
-static void watch_turns(struct loop *loop, uv_loop_t *uv)
-{
-    uv_loop_configure(uv, UV_METRICS_IDLE_TIME);
-    uv_check_init(uv, &loop->turns);
-    loop->turns.data = loop;
-    uv_check_start(&loop->turns, turn_ended);
-    uv_unref((uv_handle_t *)&loop->turns);
-}
-
 /* ---- life ---- */
 
 struct core *loop_core(struct loop *loop)
@@ -301,7 +281,11 @@ struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics
     loop->config = config;
     loop->metrics = metrics;
     loop->core = core_init(memory, &core_config);
-    watch_turns(loop, uv);
+    uv_loop_configure(uv, UV_METRICS_IDLE_TIME);
+    uv_check_init(uv, &loop->turns);
+    loop->turns.data = loop;
+    uv_check_start(&loop->turns, turn_ended);
+    uv_unref((uv_handle_t *)&loop->turns);
     if (!clock_watch_open(&loop->clock_watch, uv, on_clock_set, loop))
         log_event(LOG_WARN,
                   "clock watch could not be opened: masters' clocks are read only once a second",

@@ -82,12 +82,6 @@ static int wrong_usage(const char *what, const char *word)
     return EXIT_USAGE;
 }
 
-static int wrong_option(int found, char *const *argv)
-{
-    usage_say_option("lockagent", found, argv);
-    return EXIT_USAGE;
-}
-
 static int command_print_config(const struct settings_source *source)
 {
     struct config *config = settings_load(source);
@@ -215,6 +209,7 @@ static bool parse_command_line(int argc, char **argv, struct arguments *argument
         {NULL, 0, NULL, 0},
     };
     int option;
+    *ret_code = EXIT_SUCCESS;
     while ((option = getopt_long(argc, argv, ":c:s:hV", options, NULL)) != -1) {
         switch (option) {
         case 'c':
@@ -241,14 +236,13 @@ static bool parse_command_line(int argc, char **argv, struct arguments *argument
             break;
         case 'V':
             puts("lockagent " LOCKAGENT_VERSION);
-            *ret_code = EXIT_SUCCESS;
             return true;
         case 'h':
             fputs(usage, stdout);
-            *ret_code = EXIT_SUCCESS;
             return true;
         default:
-            *ret_code = wrong_option(option, argv);
+            usage_say_option("lockagent", option, argv);
+            *ret_code = EXIT_USAGE;
             return true;
         }
     }

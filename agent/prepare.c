@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static void open_standard_files(void)
+void prepare_process(void)
 {
     int fd;
     do
@@ -16,11 +16,6 @@ static void open_standard_files(void)
     if (fd < 0)
         _exit(EXIT_FAILURE); /* There is no descriptor for an error text. */
     close(fd);
-}
-
-void prepare_process(void)
-{
-    open_standard_files();
     prctl(PR_SET_DUMPABLE, 0);
 }
 

@@ -152,18 +152,6 @@ static void log_refusal(const char *error)
     log_event(LOG_ERROR, "configuration refused", LOG_TEXT_FIELD("error", error));
 }
 
-/* Logs why a reload was refused. Without an error in the list there was not enough memory to load
- * the file. */
-static void log_errors(const struct config_errors *errors)
-{
-    if (errors == NULL || errors->count == 0)
-        log_refusal("out of memory");
-    for (size_t i = 0;
-         errors != NULL && i < errors->count && i < sizeof(errors->list) / sizeof(errors->list[0]);
-         i++)
-        log_refusal(errors->list[i].text);
-}
-
 static struct file_limits file_limits_of(const struct config *config)
 {
     return (struct file_limits){config->connections_max, config->waiters_max};
@@ -204,8 +192,12 @@ static void reload(struct agent *agent)
         api_reload(agent->api, agent->config);
         log_event(LOG_INFO, "configuration reloaded",
                   LOG_TEXT_FIELD("file", source->path == NULL ? "" : source->path));
+    } else if (loaded || errors == NULL || errors->count == 0) {
+        log_refusal("out of memory");
     } else {
-        log_errors(loaded ? NULL : errors);
+        size_t kept = sizeof(errors->list) / sizeof(errors->list[0]);
+        for (size_t i = 0; i < errors->count && i < kept; i++)
+            log_refusal(errors->list[i].text);
     }
     metrics_reloaded(agent->metrics, ok, clock_wall_us());
     free(next);
@@ -286,38 +278,6 @@ static void on_signal(uv_signal_t *handle, int signal_number)
 
 /* ---- boot ---- */
 
-/* Ignores signals that must not end all holds. Other programs use USR1 and USR2 to reopen a log or
- * to print statistics. After XFSZ, which says that a file has reached its size limit, the write
- * fails with an error. */
-static void ignore_signals(void)
-{
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
-    signal(SIGUSR1, SIG_IGN);
-    signal(SIGUSR2, SIG_IGN);
-    prepare_for_orphans();
-}
-
-static void watch_signals(struct agent *agent)
-{
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        uv_signal_init(&agent->uv, &agent->signals[i]);
-        agent->signals[i].data = agent;
-        uv_signal_start(&agent->signals[i], on_signal, numbers[i]);
-    }
-}
-
-/* Returns the number of files that are needed besides the API's connections. A master needs one
- * connection for commands and one for messages. */
-static rlim_t other_files(const struct config *config)
-{
-    rlim_t files = SPARE_FILES + ADMIN_FILES * config->admin.count;
-    for (size_t i = 0; i < config->group_count; i++)
-        files += 2 * config->groups[i].master_count;
-    return files;
-}
-
 /* Tries to raise the number of open files to `wanted`. Returns the number that is allowed. */
 static rlim_t raise_file_limit(rlim_t wanted)
 {
@@ -336,7 +296,12 @@ static rlim_t raise_file_limit(rlim_t wanted)
 static bool fit_to_files(struct agent *agent, char *error, size_t size)
 {
     struct config *config = agent->config;
-    rlim_t other = other_files(config), listeners = config->listen.count;
+    /* Files besides the API's connections. A master needs one connection for commands and one for
+     * messages. */
+    rlim_t other = SPARE_FILES + ADMIN_FILES * config->admin.count;
+    for (size_t i = 0; i < config->group_count; i++)
+        other += 2 * config->groups[i].master_count;
+    rlim_t listeners = config->listen.count;
     rlim_t wanted = config->connections_max * listeners + other, allowed = raise_file_limit(wanted);
     agent->configured = file_limits_of(config);
     if (allowed >= wanted)
@@ -442,9 +407,14 @@ static void restore_holds(struct agent *agent)
 
 static bool boot_agent(struct agent *agent)
 {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     char error[512] = "out of memory";
     uint32_t name;
-    watch_signals(agent);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        uv_signal_init(&agent->uv, &agent->signals[i]);
+        agent->signals[i].data = agent;
+        uv_signal_start(&agent->signals[i], on_signal, numbers[i]);
+    }
     if (fit_to_files(agent, error, sizeof(error)))
         agent->metrics = metrics_new(agent->config);
     if (agent->metrics != NULL && open_journal(agent, &name, error, sizeof(error)))
@@ -472,7 +442,14 @@ static bool boot_agent(struct agent *agent)
 int serve(const struct settings_source *source)
 {
     struct agent *agent = calloc(1, sizeof(*agent));
-    ignore_signals();
+    /* These signals must not end all holds. Other programs use USR1 and USR2 to reopen a log or to
+     * print statistics. After XFSZ, which says that a file has reached its size limit, the write
+     * fails with an error. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    prepare_for_orphans();
     struct config *config = settings_load(source);
     bool short_of_memory = agent == NULL || (config != NULL && uv_loop_init(&agent->uv) != 0);
     if (short_of_memory)
