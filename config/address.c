@@ -215,12 +215,6 @@ static const char *read_tcp_url(const char *rest, struct config_master *ret)
     return NULL;
 }
 
-static const char *read_tls_url(const char *rest, struct config_master *ret)
-{
-    ret->tls = true;
-    return read_tcp_url(rest, ret);
-}
-
 static const char *read_unix_url(const char *path, struct config_master *ret)
 {
     if (has_prefix(path, "///")) /* unix:///path, as some clients have it */
@@ -242,12 +236,13 @@ const char *config_master_parse(const char *url, struct config_master *ret_maste
     struct config_master master;
     memset(&master, 0, sizeof(master));
     const char *why;
-    if (has_prefix(url, "redis://"))
+    master.tls = has_prefix(url, "rediss://");
+    if (master.tls)
+        why = read_tcp_url(url + strlen("rediss://"), &master);
+    else if (has_prefix(url, "redis://"))
         why = read_tcp_url(url + strlen("redis://"), &master);
     else if (has_prefix(url, "unix:"))
         why = read_unix_url(url + strlen("unix:"), &master);
-    else if (has_prefix(url, "rediss://"))
-        why = read_tls_url(url + strlen("rediss://"), &master);
     else
         why = "is not a URL of a Redis master";
     if (why == NULL)

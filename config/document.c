@@ -162,19 +162,6 @@ static struct config_node *config_node_new(struct config_arena *arena, enum conf
     return node;
 }
 
-static const char *scalar_fault(const char *text, size_t len)
-{
-    for (size_t i = 0, size; i < len; i += size) {
-        uint32_t code = 0;
-        size = utf8_decode(text + i, len - i, &code);
-        if (size == 0)
-            return "is not UTF-8";
-        if (utf8_is_control(code))
-            return "holds a control character or a line break";
-    }
-    return NULL;
-}
-
 struct config_node *config_node_scalar(struct config_report *report, struct config_arena *arena,
                                        struct config_place place, const char *key, const char *text,
                                        size_t len)
@@ -185,7 +172,15 @@ struct config_node *config_node_scalar(struct config_report *report, struct conf
         return NULL;
     memcpy(copy, text, len);
     node->text = copy;
-    const char *fault = scalar_fault(text, len);
+    const char *fault = NULL;
+    for (size_t i = 0, size; fault == NULL && i < len; i += size) {
+        uint32_t code = 0;
+        size = utf8_decode(text + i, len - i, &code);
+        if (size == 0)
+            fault = "is not UTF-8";
+        else if (utf8_is_control(code))
+            fault = "holds a control character or a line break";
+    }
     if (fault != NULL) {
         config_report_add(report, place, key, "the value %s; allowed: one line of text", fault);
         node->kind = NODE_BROKEN;
@@ -400,48 +395,32 @@ static struct config_node *properties(struct builder *builder, struct config_nod
     return node;
 }
 
-static bool add_scalar(struct builder *builder, const yaml_event_t *event)
-{
-    char path[PATH];
-    struct config_node *node = config_node_scalar(
-        builder->report, builder->arena, place_of_mark(event->start_mark), path_here(builder, path),
-        (const char *)event->data.scalar.value, event->data.scalar.length);
-    if (node != NULL)
-        node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    return add_node(builder,
-                    properties(builder, node, event->data.scalar.anchor, event->data.scalar.tag));
-}
-
-static bool add_alias(struct builder *builder, const yaml_event_t *event)
-{
-    char path[PATH];
-    config_report_add(builder->report, place_of_mark(event->start_mark), path_here(builder, path),
-                      "anchors and aliases are not supported; write the value out (or quote a text "
-                      "that begins with `*`)");
-    return add_node(builder,
-                    config_node_new(builder->arena, NODE_BROKEN, place_of_mark(event->start_mark)));
-}
-
-static bool begin_document(struct builder *builder, const yaml_event_t *event)
-{
-    if (++builder->documents == 1)
-        return true;
-    config_report_add(builder->report, place_of_mark(event->start_mark), NULL,
-                      "a second document begins here; allowed: one");
-    return false;
-}
-
 /* False: there is no sense in reading on. */
 static bool take_event(struct builder *builder, const yaml_event_t *event)
 {
     struct config_place place = place_of_mark(event->start_mark);
+    struct config_node *node;
+    char path[PATH];
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
-        return begin_document(builder, event);
+        if (++builder->documents == 1)
+            return true;
+        config_report_add(builder->report, place, NULL,
+                          "a second document begins here; allowed: one");
+        return false;
     case YAML_ALIAS_EVENT:
-        return add_alias(builder, event);
+        config_report_add(builder->report, place, path_here(builder, path),
+                          "anchors and aliases are not supported; write the value out (or quote a "
+                          "text that begins with `*`)");
+        return add_node(builder, config_node_new(builder->arena, NODE_BROKEN, place));
     case YAML_SCALAR_EVENT:
-        return add_scalar(builder, event);
+        node =
+            config_node_scalar(builder->report, builder->arena, place, path_here(builder, path),
+                               (const char *)event->data.scalar.value, event->data.scalar.length);
+        if (node != NULL)
+            node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+        return add_node(
+            builder, properties(builder, node, event->data.scalar.anchor, event->data.scalar.tag));
     case YAML_SEQUENCE_START_EVENT:
         return open_node(
             builder, properties(builder, config_node_new(builder->arena, NODE_LIST, place),

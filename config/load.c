@@ -18,32 +18,26 @@ struct comparison {
     struct config_loading *loading; /* Belongs to `next`. */
 };
 
-/* Cuts `policies[].retry.min` to `policies[].retry`, `policies[]`, `policies`; then returns false.
- * */
-static bool go_outwards(char *path)
-{
-    char *end = strrchr(path, '.');
-    if (end == NULL)
-        end = strrchr(path, '[');
-    if (end != NULL)
-        *end = '\0';
-    return end != NULL;
-}
-
 /* Returns the place of the key; if it is not written, that of the nearest section around it. */
 static struct config_place place_around(const struct comparison *comparison, const char *path,
                                         size_t index)
 {
-    char around[CONFIG_PATH];
+    char around[CONFIG_PATH], *end = around;
     snprintf(around, sizeof(around), "%s", path);
-    do {
+    while (end != NULL) {
         const struct config_key *key = config_key_find(around);
         size_t here = config_key_scope(key) == SCOPE_AGENT ? 0 : index;
         const struct config_setting *setting =
             config_setting_find(comparison->loading, around, here);
         if (setting != NULL)
             return setting->place;
-    } while (go_outwards(around));
+        /* Cuts `policies[].retry.min` to `policies[].retry`, `policies[]` and `policies`. */
+        end = strrchr(around, '.');
+        if (end == NULL)
+            end = strrchr(around, '[');
+        if (end != NULL)
+            *end = '\0';
+    }
     return comparison->loading->root_place;
 }
 

@@ -147,19 +147,16 @@ static int64_t number_of(const struct check *check, const char *path)
     return config_key_number(config_key_find(path), field_of(check, path));
 }
 
-static bool masters_are(const struct config_group *group, const char *value)
-{
-    bool tls = false;
-    for (size_t i = 0; i < group->master_count; i++)
-        tls = tls || group->masters[i].tls;
-    return strcmp(value, "one") == 0 ? group->master_count <= 1 : tls;
-}
-
 static bool is_in(const struct check *check, struct state state)
 {
     const struct config_key *key = config_key_find(state.key);
-    if (key->type == TYPE_MASTERS)
-        return masters_are(&check->loading->config->groups[check->group], state.value);
+    if (key->type == TYPE_MASTERS) {
+        const struct config_group *group = &check->loading->config->groups[check->group];
+        bool tls = false;
+        for (size_t i = 0; i < group->master_count; i++)
+            tls = tls || group->masters[i].tls;
+        return strcmp(state.value, "one") == 0 ? group->master_count <= 1 : tls;
+    }
     if (state.value == NULL)
         return was_set(check, state.key) &&
                (key->type != TYPE_TEXT || *(const char *)field_of(check, state.key));
@@ -322,15 +319,6 @@ static bool keeps_limit(const struct check *check)
     return check->row->op == AT_LEAST ? number >= limit : number <= limit;
 }
 
-/* Returns the first key whose default may give way and that is not written; NULL if none. */
-static const char *yielding_key(const struct check *check)
-{
-    for (int i = 0; i < 2 && check->row->yields[i] != NULL; i++)
-        if (!was_set(check, check->row->yields[i]))
-            return check->row->yields[i];
-    return NULL;
-}
-
 static bool concerns(const struct check *check, size_t group)
 {
     const struct core_policy *policy = &check->loading->config->policies[check->policy].core;
@@ -430,7 +418,11 @@ static void check_limit(const struct check *check)
 {
     if (keeps_limit(check))
         return;
-    const char *path = yielding_key(check);
+    /* The first key whose default may give way and that is not written. */
+    const char *path = NULL;
+    for (int i = 0; i < 2 && path == NULL && check->row->yields[i] != NULL; i++)
+        if (!was_set(check, check->row->yields[i]))
+            path = check->row->yields[i];
     int64_t before = path != NULL ? number_of(check, path) : 0;
     if (path != NULL)
         yield_default(check, path);

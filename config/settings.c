@@ -18,10 +18,12 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Returns the edit distance; two swapped neighbours count once. Keeps three rows of the table. */
-static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
+/* Keeps three rows of the table. Two swapped neighbours count once. */
+size_t config_distance(const char *a, const char *b)
 {
-    size_t rows[3][WORD + 1];
+    size_t rows[3][WORD + 1], a_len = strlen(a), b_len = strlen(b);
+    if (a_len > WORD || b_len > WORD)
+        return WORD;
     for (size_t j = 0; j <= b_len; j++)
         rows[0][j] = j;
     for (size_t i = 1; i <= a_len; i++) {
@@ -34,15 +36,7 @@ static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b
                 row[j] = least(row[j], before[j - 2] + 1);
         }
     }
-    return rows[a_len % 3][b_len];
-}
-
-size_t config_distance(const char *a, const char *b)
-{
-    size_t a_len = strlen(a), b_len = strlen(b);
-    if (a_len > WORD || b_len > WORD)
-        return WORD;
-    size_t distance = edit_distance(a, a_len, b, b_len);
+    size_t distance = rows[a_len % 3][b_len];
     if (distance > 1 && least(a_len, b_len) >= 4 && (strstr(a, b) != NULL || strstr(b, a) != NULL))
         return 1;
     return distance;
@@ -67,16 +61,6 @@ static bool same_letters(const char *a, const char *b)
     }
 }
 
-/* Returns a key of this name in another section: `ttl` at the top level. */
-static const struct config_key *same_name_elsewhere(const char *name)
-{
-    for (size_t i = 0; i < config_key_count; i++)
-        if (same_letters(config_keys[i].path, name) ||
-            same_letters(config_key_name(&config_keys[i]), name))
-            return &config_keys[i];
-    return NULL;
-}
-
 const struct config_key *config_key_nearest(const struct config_key *parent, const char *name)
 {
     const struct config_key *nearest = NULL;
@@ -92,7 +76,12 @@ const struct config_key *config_key_nearest(const struct config_key *parent, con
     }
     if (nearest != NULL && config_is_near(name, distance))
         return nearest;
-    return same_name_elsewhere(name);
+    /* A key of this name in another section: `ttl` at the top level. */
+    for (size_t i = 0; i < config_key_count; i++)
+        if (same_letters(config_keys[i].path, name) ||
+            same_letters(config_key_name(&config_keys[i]), name))
+            return &config_keys[i];
+    return NULL;
 }
 
 const char *config_group_nearest(const struct config *config, const char *name)
@@ -213,21 +202,16 @@ int config_group_find(const struct config *config, const char *name)
     return -1;
 }
 
-/* Allows small letters only, so the environment can name every group in one way. In YAML, null is
- * nothing. */
-static bool is_group_name(const char *name)
-{
-    size_t len = strlen(name);
-    bool known = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == len;
-    return known && len > 0 && len < sizeof(((struct config_group *)0)->name) && name[0] != '-' &&
-           name[0] != '_' && strcmp(name, "null") != 0;
-}
-
 int config_group_add(struct config_loading *loading, const char *name, struct config_place place)
 {
     char quoted[CONFIG_QUOTED];
     struct config *config = loading->config;
-    if (!is_group_name(name)) {
+    /* Only small letters, so the environment can name every group in one way. In YAML, null is
+     * nothing. */
+    size_t len = strlen(name);
+    bool known = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == len;
+    if (!known || len == 0 || len >= sizeof(config->groups[0].name) || name[0] == '-' ||
+        name[0] == '_' || strcmp(name, "null") == 0) {
         config_report_add(&loading->report, place, "redis.groups",
                           "%s is not a name for a group; allowed: 1 to 63 of a-z, 0-9, - and _, a "
                           "letter or digit first",

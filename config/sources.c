@@ -163,29 +163,25 @@ static bool is_foreign(const char *name, size_t len, const char *value)
     return port != NULL && isdigit((unsigned char)port[strlen("_PORT_")]);
 }
 
-static void consider(const char *wanted, const char *path, char nearest[NAME], size_t *distance)
-{
-    char here[NAME];
-    /* The common prefix would make any two names similar. */
-    size_t far = config_distance(wanted + strlen(PREFIX), variable_of(path, here) + strlen(PREFIX));
-    if (far < *distance) {
-        *distance = far;
-        memcpy(nearest, here, NAME);
-    }
-}
-
 static void report_unknown_variable(struct config_loading *loading, struct config_place place,
                                     const char *name)
 {
-    char nearest[NAME] = "", path[CONFIG_PATH];
+    char nearest[NAME] = "", here[NAME], path[CONFIG_PATH];
     size_t distance = SIZE_MAX;
     for (size_t i = 0; i < config_key_count; i++) {
         const struct config_key *key = &config_keys[i];
         if (config_key_is_section(key) || config_key_scope(key) == SCOPE_POLICY)
             continue;
         size_t groups = config_key_scope(key) == SCOPE_GROUP ? loading->config->group_count : 1;
-        for (size_t j = 0; j < groups; j++)
-            consider(name, config_key_path(key, loading->config, j, path), nearest, &distance);
+        for (size_t j = 0; j < groups; j++) {
+            variable_of(config_key_path(key, loading->config, j, path), here);
+            /* The common prefix would make any two names similar. */
+            size_t far = config_distance(name + strlen(PREFIX), here + strlen(PREFIX));
+            if (far < distance) {
+                distance = far;
+                memcpy(nearest, here, NAME);
+            }
+        }
     }
     if (strncmp(name, "LOCKAGENT_POLICIES", strlen("LOCKAGENT_POLICIES")) == 0)
         config_report_add(&loading->report, place, NULL, "policies can only be set in the file");
@@ -307,32 +303,15 @@ struct level {
 static void read_map(struct config_loading *loading, struct level level,
                      const struct config_node *map);
 
-/* Writes `section.name` as users write it. */
-static const char *path_below(const struct config_loading *loading, struct level level,
-                              const char *name, char *path)
-{
-    char above[CONFIG_PATH] = "";
-    if (level.section != NULL)
-        config_key_path(level.section, loading->config, level.index, above);
-    snprintf(path, CONFIG_PATH, "%.110s%s%.64s", above, level.section != NULL ? "." : "", name);
-    return path;
-}
-
-static void list_names(const struct config_key *section, char *names, size_t size)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < config_key_count && used < size; i++)
-        if (config_key_is_child(section, &config_keys[i]))
-            used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "",
-                                     config_key_name(&config_keys[i]));
-}
-
 static void report_unknown(struct config_loading *loading, struct level level,
                            const struct config_node *name)
 {
-    char path[CONFIG_PATH], meant[CONFIG_PATH], names[NAMES] = "";
+    char above[CONFIG_PATH] = "", path[CONFIG_PATH], meant[CONFIG_PATH], names[NAMES] = "";
     const struct config_key *nearest = config_key_nearest(level.section, name->text);
-    path_below(loading, level, name->text, path);
+    if (level.section != NULL)
+        config_key_path(level.section, loading->config, level.index, above);
+    snprintf(path, sizeof(path), "%.110s%s%.64s", above, level.section != NULL ? "." : "",
+             name->text);
     if (strchr(name->text, '.') != NULL) {
         config_report_add(&loading->report, name->place, path,
                           "unknown key; keys are nested, not joined by dots: `log: {level: info}`, "
@@ -340,7 +319,10 @@ static void report_unknown(struct config_loading *loading, struct level level,
         return;
     }
     if (nearest == NULL) {
-        list_names(level.section, names, sizeof(names));
+        for (size_t i = 0, used = 0; i < config_key_count && used < sizeof(names); i++)
+            if (config_key_is_child(level.section, &config_keys[i]))
+                used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+                                         used ? ", " : "", config_key_name(&config_keys[i]));
         config_report_add(&loading->report, name->place, path, "unknown key; allowed here: %s",
                           names);
         return;

@@ -106,14 +106,6 @@ static const char *parse_mode(struct text text, int64_t *ret)
     return NULL;
 }
 
-static const char *parse_count(struct text text, int64_t *ret)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (!is_digit(text, i))
-            return "is not a whole number";
-    return parse_with_units(text, counts, "is not a whole number", ret);
-}
-
 const char *config_number_parse(enum config_type type, struct text text, int64_t *ret_number)
 {
     switch ((int)type) {
@@ -127,7 +119,10 @@ const char *config_number_parse(enum config_type type, struct text text, int64_t
         return parse_mode(text, ret_number);
     default:
         CORE_ASSERT(type == TYPE_COUNT);
-        return parse_count(text, ret_number);
+        for (size_t i = 0; i < text.len; i++)
+            if (!is_digit(text, i))
+                return "is not a whole number";
+        return parse_with_units(text, counts, "is not a whole number", ret_number);
     }
 }
 

@@ -18,15 +18,6 @@ static void allowed_range(const struct config_key *key, const char *behind, char
              config_number_print(key->type, key->max, max, sizeof(max)), behind);
 }
 
-static void allowed_words(const struct config_key *key, char *allowed)
-{
-    size_t used = 0;
-    allowed[0] = '\0';
-    for (int i = 0; key->words[i] != NULL && used < CONFIG_ALLOWED; i++)
-        used += (size_t)snprintf(allowed + used, CONFIG_ALLOWED - used, "%s%s", i ? ", " : "",
-                                 key->words[i]);
-}
-
 static void allowed_items(const struct config_key *key, const char *what, char *allowed)
 {
     if (key->type == TYPE_ADDRESSES)
@@ -40,6 +31,7 @@ static void allowed_items(const struct config_key *key, const char *what, char *
 
 const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG_ALLOWED])
 {
+    size_t used = 0;
     switch (key->type) {
     case TYPE_DURATION:
         allowed_range(key, " (with ms, s, m or h)", allowed);
@@ -61,7 +53,10 @@ const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG
         snprintf(allowed, CONFIG_ALLOWED, "on, off, true, false");
         break;
     case TYPE_CHOICE:
-        allowed_words(key, allowed);
+        allowed[0] = '\0';
+        for (int i = 0; key->words[i] != NULL && used < CONFIG_ALLOWED; i++)
+            used += (size_t)snprintf(allowed + used, CONFIG_ALLOWED - used, "%s%s", i ? ", " : "",
+                                     key->words[i]);
         break;
     case TYPE_TEXT:
     case TYPE_PATTERN:
@@ -161,18 +156,13 @@ static bool set_flag(const struct setter *setter, const struct config_node *node
     return true;
 }
 
-/* Returns the word of a choice; one that begins with off and on may be spelled as a switch. */
-static const char *choice_word(const struct config_key *key, const char *text)
-{
-    bool is_switch = strcmp(key->words[0], "off") == 0;
-    return is_switch && strcmp(text, "false") == 0  ? "off"
-           : is_switch && strcmp(text, "true") == 0 ? "on"
-                                                    : text;
-}
-
 static bool set_choice(const struct setter *setter, const struct config_node *node)
 {
-    const char *word = choice_word(setter->key, node->text);
+    /* A choice that begins with off and on may be spelled as a switch. */
+    bool is_switch = strcmp(setter->key->words[0], "off") == 0;
+    const char *word = is_switch && strcmp(node->text, "false") == 0  ? "off"
+                       : is_switch && strcmp(node->text, "true") == 0 ? "on"
+                                                                      : node->text;
     for (int i = 0; setter->key->words[i] != NULL; i++) {
         if (strcmp(setter->key->words[i], word) == 0) {
             config_key_set_number(setter->key, setter->field, setter->key->min + i);
@@ -257,26 +247,6 @@ static bool set_host(const struct setter *setter, const struct config_node *node
     return true;
 }
 
-static bool set_group_name(const struct setter *setter, const struct config_node *node)
-{
-    return node->text[0] ? true : refuse_value(setter, node, "is empty");
-}
-
-static bool set_item(const struct setter *setter, const struct config_node *node)
-{
-    switch ((int)setter->key->type) {
-    case TYPE_ADDRESSES:
-        return set_address(setter, node);
-    case TYPE_MASTERS:
-        return set_master(setter, node);
-    case TYPE_HOSTS:
-        return set_host(setter, node);
-    default:
-        CORE_ASSERT(setter->key->type == TYPE_GROUPS);
-        return set_group_name(setter, node);
-    }
-}
-
 /* Empties a list: it replaces the list of another source and never adds to it. */
 static void empty_list(const struct setter *setter)
 {
@@ -304,7 +274,17 @@ static bool set_one(const struct setter *setter, const struct config_node *node)
                  config_node_kind_name(node));
         return refuse_kind(setter, node, what);
     }
-    return set_item(setter, node);
+    switch ((int)setter->key->type) {
+    case TYPE_ADDRESSES:
+        return set_address(setter, node);
+    case TYPE_MASTERS:
+        return set_master(setter, node);
+    case TYPE_HOSTS:
+        return set_host(setter, node);
+    default:
+        CORE_ASSERT(setter->key->type == TYPE_GROUPS);
+        return node->text[0] ? true : refuse_value(setter, node, "is empty");
+    }
 }
 
 static bool set_list(const struct setter *setter, const struct config_node *node)
@@ -332,23 +312,6 @@ static bool set_list(const struct setter *setter, const struct config_node *node
 
 /* ---- all of them ---- */
 
-static bool set_scalar(const struct setter *setter, const struct config_node *node)
-{
-    switch ((int)setter->key->type) {
-    case TYPE_FLAG:
-    case TYPE_SWITCH:
-        return set_flag(setter, node);
-    case TYPE_CHOICE:
-        return set_choice(setter, node);
-    case TYPE_TEXT:
-        return set_text(setter, node);
-    case TYPE_PATTERN:
-        return set_pattern(setter, node);
-    default:
-        return set_number(setter, node);
-    }
-}
-
 static bool is_list_type(enum config_type type)
 {
     return type == TYPE_ADDRESSES || type == TYPE_MASTERS || type == TYPE_HOSTS ||
@@ -367,10 +330,24 @@ bool config_value_set(struct config_report *report, const struct config_key *key
         return set_list(&setter, node);
     if (config_node_is_null(node))
         return refuse_kind(&setter, node, "has no value");
-    if (node->kind == NODE_SCALAR)
-        return set_scalar(&setter, node);
-    snprintf(what, sizeof(what), "%s where a single value belongs", config_node_kind_name(node));
-    return refuse_kind(&setter, node, what);
+    if (node->kind != NODE_SCALAR) {
+        snprintf(what, sizeof(what), "%s where a single value belongs",
+                 config_node_kind_name(node));
+        return refuse_kind(&setter, node, what);
+    }
+    switch ((int)key->type) {
+    case TYPE_FLAG:
+    case TYPE_SWITCH:
+        return set_flag(&setter, node);
+    case TYPE_CHOICE:
+        return set_choice(&setter, node);
+    case TYPE_TEXT:
+        return set_text(&setter, node);
+    case TYPE_PATTERN:
+        return set_pattern(&setter, node);
+    default:
+        return set_number(&setter, node);
+    }
 }
 
 /* Splits a list of the table into its items, some of them quoted. Changes `text`. */
@@ -378,7 +355,7 @@ static void split_preset(char *text, struct config_node *list, struct config_nod
                          size_t items_max)
 {
     size_t count = 0;
-    CORE_ASSERT(text[0] == '[');
+    CORE_ASSERT(text[0] == '[' && text[1] != '\0');
     for (char *at = text + 1; *at != '\0'; at += strspn(at, ", ")) {
         const char *end = *at == '"' ? "\"" : ",]";
         at += *at == '"';
