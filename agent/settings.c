@@ -24,8 +24,6 @@ struct config *settings_load(const struct settings_source *source)
         if (errors->count > kept)
             fprintf(stderr, "and %zu more\n", errors->count - kept);
     }
-    if (config == NULL || errors == NULL)
-        fprintf(stderr, "lockagent: out of memory\n");
     free(errors);
     if (ok)
         return config;
