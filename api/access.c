@@ -107,21 +107,6 @@ bool access_knows_host(const struct config *config, const char *host)
     return false;
 }
 
-/* Returns the problem of the Host header. HTTP/1.0 has none, and no browser uses HTTP/1.0, so there
- * it may be absent. */
-static enum problem host_problem(const struct connection *connection, const struct headers *headers,
-                                 const char *version)
-{
-    if (headers->host == NULL)
-        return strcmp(version, "HTTP/1.0") == 0 ? PROBLEM_NONE : PROBLEM_BAD_REQUEST;
-    if (headers->host_doubled)
-        return PROBLEM_BAD_REQUEST;
-    if (connection->listener->checks_host &&
-        !access_knows_host(connection->api->config, headers->host))
-        return PROBLEM_MISDIRECTED;
-    return PROBLEM_NONE;
-}
-
 /* ---- all of them ---- */
 
 static void turn_away(struct refusal *refusal, enum problem problem, const char *detail)
@@ -140,13 +125,15 @@ bool access_refuses(struct connection *connection, const struct headers *headers
         turn_away(refusal, PROBLEM_ORIGIN_REFUSED, "");
         return true;
     }
-    enum problem problem = host_problem(connection, headers, version);
-    if (problem != PROBLEM_NONE) {
-        turn_away(
-            refusal, problem,
-            problem == PROBLEM_BAD_REQUEST
-                ? "exactly one Host header is needed"
-                : "Host is not allowed; allowed: localhost, 127.0.0.1, [::1], api.allowed_hosts");
+    /* HTTP/1.0 has no Host header, and no browser uses HTTP/1.0, so there it may be absent. */
+    if (headers->host == NULL ? strcmp(version, "HTTP/1.0") != 0 : headers->host_doubled) {
+        turn_away(refusal, PROBLEM_BAD_REQUEST, "exactly one Host header is needed");
+        return true;
+    }
+    if (headers->host != NULL && connection->listener->checks_host &&
+        !access_knows_host(api->config, headers->host)) {
+        turn_away(refusal, PROBLEM_MISDIRECTED,
+                  "Host is not allowed; allowed: localhost, 127.0.0.1, [::1], api.allowed_hosts");
         return true;
     }
     if (!open && api->config->token_file[0] != '\0' && !is_authorized(api, headers)) {

@@ -48,28 +48,7 @@ unsigned answer_status(enum answer answer)
     return table[answer].status;
 }
 
-/* ---- keeping ---- */
-
-static void keep_text(struct text *text, char *copy, size_t size)
-{
-    CORE_ASSERT(text->len <= size);
-    if (text->len > 0)
-        memcpy(copy, text->at, text->len);
-    text->at = copy;
-}
-
-/* Keeps an answer until it is written. */
-static void answer_keep(struct kept_answer *kept, const struct effect_answer *answer)
-{
-    kept->answer = *answer;
-    keep_text(&kept->answer.holder, kept->holder, sizeof(kept->holder));
-    keep_text(&kept->answer.hold.label, kept->label, sizeof(kept->label));
-    kept->answer.hold.key = (struct text){NULL, 0}; /* The request has the key. */
-    if (answer->masters != NULL && answer->tally.total <= LIMIT_MASTERS) {
-        memcpy(kept->masters, answer->masters, answer->tally.total * sizeof(kept->masters[0]));
-        kept->answer.masters = kept->masters;
-    }
-}
+/* ---- giving back ---- */
 
 static bool hands_out(enum answer answer)
 {
@@ -167,18 +146,6 @@ static unsigned permits_of(const struct connection *connection)
     return connection->api->config->policies[connection->request->kept.answer.policy].core.permits;
 }
 
-/* Returns the number of slots of a semaphore that are taken on one master (R20); null if it did not
- * report them. */
-static json_t *taken_json(const struct master_state *state)
-{
-    json_int_t taken = 0;
-    if (state->vote != VOTE_YES && state->vote != VOTE_FOREIGN && state->vote != VOTE_ABSENT)
-        return json_null();
-    for (slot_set left = state->taken; left != 0; left &= left - 1)
-        taken++;
-    return json_integer(taken);
-}
-
 static json_t *masters_json(const struct connection *connection)
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
@@ -194,8 +161,13 @@ static json_t *masters_json(const struct connection *connection)
         json_t *entry =
             json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state", says,
                       "remaining_ttl_ms", has_ttl ? json_integer(state->pttl_ms) : json_null());
-        if (permits_of(connection) > 1)
-            json_object_set_new(entry, "taken", taken_json(state));
+        if (permits_of(connection) > 1) { /* Null if it did not report its slots (R20). */
+            bool reports = state->vote == VOTE_YES || state->vote == VOTE_FOREIGN ||
+                           state->vote == VOTE_ABSENT;
+            json_object_set_new(entry, "taken",
+                                reports ? json_integer(__builtin_popcountll(state->taken))
+                                        : json_null());
+        }
         json_array_append_new(list, entry);
     }
     return list;
@@ -217,13 +189,6 @@ static void add_mode(json_t *object, const struct effect_answer *answer, bool is
     json_object_set_new(object, "mode",
                         is_held ? json_string(mode_name(answer->mode)) : json_null());
     json_object_set_new(object, "readers", json_integer(answer->readers));
-}
-
-/* Adds the number of permits of a semaphore that are taken (R20). */
-static void add_permits(const struct connection *connection, json_t *body)
-{
-    json_object_set_new(body, "permits", json_integer(permits_of(connection)));
-    json_object_set_new(body, "taken", json_integer(connection->request->kept.answer.taken));
 }
 
 /* Returns this agent's holds of the key, without those that the masters have just denied. */
@@ -270,25 +235,16 @@ static enum MHD_Result write_state(struct connection *connection)
         json_object_set_new(body, "hold", hold);
     if (body != NULL && is_shared)
         add_mode(body, answer, answer->state == KEY_HELD);
-    if (body != NULL && has_slots)
-        add_permits(connection, body);
+    if (body != NULL && has_slots) {
+        json_object_set_new(body, "permits", json_integer(permits_of(connection)));
+        json_object_set_new(body, "taken", json_integer(answer->taken)); /* R20 */
+    }
     if (body != NULL && (is_shared || has_slots))
         json_object_set_new(body, "holds", holds_json(api, request, is_shared, now));
     return response_json(connection, 200, body);
 }
 
 /* ---- refusals ---- */
-
-static void say_limits(struct connection *connection, char *detail, size_t size)
-{
-    const struct effect_answer *answer = &connection->request->kept.answer;
-    char came[32] = "the policy's ttl", min[32], max[32];
-    if (connection->request->params.ttl_ms != 0)
-        config_print_duration(connection->request->params.ttl_came_ms, came, sizeof(came));
-    snprintf(detail, size, "parameter ttl: %s came; allowed: %s to %s", came,
-             config_print_duration(answer->ttl_ms_min, min, sizeof(min)),
-             config_print_duration(answer->ttl_ms_max, max, sizeof(max)));
-}
 
 /* Returns the masters that have no vote, why, and for how long (D5.3, D5.4). */
 static json_t *guarded_json(const struct connection *connection)
@@ -368,24 +324,18 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
         report.detail = detail;
     }
     if (says & LIMITS) {
-        say_limits(connection, detail, sizeof(detail));
+        char came[32] = "the policy's ttl", min[32], max[32];
+        if (connection->request->params.ttl_ms != 0)
+            config_print_duration(connection->request->params.ttl_came_ms, came, sizeof(came));
+        snprintf(detail, sizeof(detail), "parameter ttl: %s came; allowed: %s to %s", came,
+                 config_print_duration(answer->ttl_ms_min, min, sizeof(min)),
+                 config_print_duration(answer->ttl_ms_max, max, sizeof(max)));
         report.detail = detail;
     }
     report.members = members_json(connection, says, valid_ms);
     /* Connections are scarce then. */
     connection->request->closes |= answer->answer == ANSWER_TOO_MANY_WAITERS;
     return response_problem(connection, &report);
-}
-
-static enum MHD_Result write_pending(struct connection *connection)
-{
-    const struct effect_answer *answer = &connection->request->kept.answer;
-    if (connection->request->media == MEDIA_TEXT)
-        return response_text(connection, 202, "release_pending\n");
-    return response_json(connection, 202,
-                         json_pack("{s:s, s:s, s:o}", "code", answer_code(answer->answer), "detail",
-                                   answer_text(answer->answer), "nodes",
-                                   view_nodes(&answer->tally)));
 }
 
 /* ---- all of them ---- */
@@ -444,7 +394,12 @@ enum MHD_Result answer_write(struct connection *connection)
     case ANSWER_RELEASED:
         return response_shared(connection, 204, api->no_content);
     case ANSWER_RELEASE_PENDING:
-        return write_pending(connection);
+        if (connection->request->media == MEDIA_TEXT)
+            return response_text(connection, 202, "release_pending\n");
+        return response_json(connection, 202,
+                             json_pack("{s:s, s:s, s:o}", "code", answer_code(answer->answer),
+                                       "detail", answer_text(answer->answer), "nodes",
+                                       view_nodes(&answer->tally)));
     case ANSWER_STATE:
         return write_state(connection);
     default:
@@ -544,6 +499,14 @@ enum MHD_Result exchange_submit(struct connection *connection, struct event *eve
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
+static void keep_text(struct text *text, char *copy, size_t size)
+{
+    CORE_ASSERT(text->len <= size);
+    if (text->len > 0)
+        memcpy(copy, text->at, text->len);
+    text->at = copy;
+}
+
 static void resume(struct connection *connection)
 {
     if (!connection->request->suspended)
@@ -564,7 +527,16 @@ void api_answer(struct api *api, const struct effect_answer *answer)
         return;
     }
     CORE_ASSERT(connection->phase == PHASE_WORKING);
-    answer_keep(&connection->request->kept, answer);
+    /* Keep the answer until it is written. */
+    struct kept_answer *kept = &connection->request->kept;
+    kept->answer = *answer;
+    keep_text(&kept->answer.holder, kept->holder, sizeof(kept->holder));
+    keep_text(&kept->answer.hold.label, kept->label, sizeof(kept->label));
+    kept->answer.hold.key = (struct text){NULL, 0}; /* The request has the key. */
+    if (answer->masters != NULL && answer->tally.total <= LIMIT_MASTERS) {
+        memcpy(kept->masters, answer->masters, answer->tally.total * sizeof(kept->masters[0]));
+        kept->answer.masters = kept->masters;
+    }
     give_number_back(api, answer->request);
     connection->phase = PHASE_ANSWERED;
     resume(connection);

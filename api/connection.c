@@ -52,17 +52,6 @@ static int open_socket(int family)
 
 /* ---- unix ------------------------------------------------------------------------------------ */
 
-static bool somebody_listens(const struct sockaddr_un *address)
-{
-    int fd = open_socket(AF_UNIX);
-    bool listens =
-        fd >= 0 &&
-        (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN);
-    if (fd >= 0)
-        close(fd);
-    return listens;
-}
-
 /* Removes a socket file without a server. Any other file is not ours. Returns the fault, or
  * NULL. */
 static const char *clear_the_way(const struct sockaddr_un *address)
@@ -72,23 +61,15 @@ static const char *clear_the_way(const struct sockaddr_un *address)
         return errno == ENOENT ? NULL : strerror(errno);
     if (!S_ISSOCK(found.st_mode))
         return "the path is a file, not a socket";
-    if (somebody_listens(address))
+    int fd = open_socket(AF_UNIX);
+    bool has_server =
+        fd >= 0 &&
+        (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN);
+    if (fd >= 0)
+        close(fd);
+    if (has_server)
         return "another process listens there";
     return unlink(address->sun_path) == 0 ? NULL : strerror(errno);
-}
-
-/* Binds the socket and sets its mode. No client can connect before listen(), so the
- * mode is in time. */
-static const char *bind_unix(struct listener *listener, const struct sockaddr_un *address,
-                             unsigned mode)
-{
-    struct stat made;
-    if (bind(listener->fd, (const struct sockaddr *)address, sizeof(*address)) != 0 ||
-        chmod(address->sun_path, mode) != 0 || lstat(address->sun_path, &made) != 0)
-        return strerror(errno);
-    listener->device = made.st_dev;
-    listener->inode = made.st_ino;
-    return listen(listener->fd, BACKLOG) == 0 ? NULL : strerror(errno);
 }
 
 static bool open_unix(struct listener *listener, unsigned mode, char *error, size_t error_size)
@@ -102,9 +83,16 @@ static bool open_unix(struct listener *listener, unsigned mode, char *error, siz
     if (fault != NULL)
         return explain(listener, fault, error, error_size);
     listener->fd = open_socket(AF_UNIX);
-    fault = listener->fd < 0 ? strerror(errno) : bind_unix(listener, &address, mode);
-    if (fault != NULL)
-        return explain(listener, fault, error, error_size);
+    /* No client can connect before listen(), so the mode is set in time. */
+    struct stat made;
+    if (listener->fd < 0 ||
+        bind(listener->fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
+        chmod(address.sun_path, mode) != 0 || lstat(address.sun_path, &made) != 0)
+        return explain(listener, strerror(errno), error, error_size);
+    listener->device = made.st_dev;
+    listener->inode = made.st_ino;
+    if (listen(listener->fd, BACKLOG) != 0)
+        return explain(listener, strerror(errno), error, error_size);
     snprintf(listener->bound, sizeof(listener->bound), "unix:%s", address.sun_path);
     return true;
 }
@@ -136,21 +124,6 @@ static int bind_tcp(const struct addrinfo *at)
     return -1;
 }
 
-static void name_bound(struct listener *listener)
-{
-    struct sockaddr_storage address;
-    socklen_t len = sizeof(address);
-    char host[128] = "?", port[8] = "0";
-    getsockname(listener->fd, (struct sockaddr *)&address, &len);
-    getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
-                NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(listener->bound, sizeof(listener->bound),
-             strchr(host, ':') == NULL ? "%s:%s" : "[%s]:%s", host, port);
-    unsigned number = 0;
-    sscanf(port, "%u", &number);
-    listener->port = (uint16_t)number;
-}
-
 static bool open_tcp(struct listener *listener, char *error, size_t error_size)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
@@ -166,7 +139,17 @@ static bool open_tcp(struct listener *listener, char *error, size_t error_size)
     listener->is_absent = listener->fd < 0 && (saved == EADDRNOTAVAIL || saved == EAFNOSUPPORT);
     if (listener->fd < 0)
         return explain(listener, strerror(saved), error, error_size);
-    name_bound(listener);
+    struct sockaddr_storage address;
+    socklen_t len = sizeof(address);
+    char bound_host[128] = "?", bound_port[8] = "0";
+    getsockname(listener->fd, (struct sockaddr *)&address, &len);
+    getnameinfo((struct sockaddr *)&address, len, bound_host, sizeof(bound_host), bound_port,
+                sizeof(bound_port), NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(listener->bound, sizeof(listener->bound),
+             strchr(bound_host, ':') == NULL ? "%s:%s" : "[%s]:%s", bound_host, bound_port);
+    unsigned number = 0;
+    sscanf(bound_port, "%u", &number);
+    listener->port = (uint16_t)number;
     return true;
 }
 
@@ -263,14 +246,6 @@ static void give_way(struct connection *connection)
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* Returns true if no byte of a request has come. If the loop is behind, one may have come that is
- * not read yet. */
-static bool has_said_nothing(const struct connection *connection)
-{
-    int unread = 0;
-    return ioctl(connection->fd, FIONREAD, &unread) != 0 || unread == 0;
-}
-
 /* Returns the oldest connection of a kind that has taken at least `taken_ms`; NULL if there is
  * none. */
 static struct connection *oldest(struct listener *listener, enum slack slack, uint64_t taken_ms)
@@ -282,7 +257,9 @@ static struct connection *oldest(struct listener *listener, enum slack slack, ui
         struct connection *connection = CONTAINER_OF(at, struct connection, timed);
         if (connection->deadline_ms > uv_now(api->loop) + left_ms)
             break;
-        if (slack == SLACK_WRITING || has_said_nothing(connection))
+        /* No byte of a request may have come. If the loop is behind, one may not be read yet. */
+        int unread = 0;
+        if (slack == SLACK_WRITING || ioctl(connection->fd, FIONREAD, &unread) != 0 || unread == 0)
             return connection;
     }
     return NULL;
@@ -319,23 +296,19 @@ static struct connection *first_late(struct listener *listener)
     return connection;
 }
 
-/* Closes idle connections, the longest idle first, and holders' last. */
-static void close_idle(struct listener *listener)
+static void keep_places_free(struct listener *listener)
 {
     const size_t kept_free = KEPT_FREE + listener->connections_max / 4;
     struct connection *connection;
-    for (enum slack slack = SLACK_IDLE; slack <= SLACK_HOLDER; slack++)
-        while (is_scarce(listener, kept_free) && (connection = oldest(listener, slack, 0)) != NULL)
-            give_way(connection);
-}
-
-static void keep_places_free(struct listener *listener)
-{
-    struct connection *connection;
     while (is_scarce(listener, KEPT_FREE) && (connection = first_late(listener)) != NULL)
         give_way(connection);
-    if (is_scarce(listener, KEPT_FREE) && all_stay(listener))
-        close_idle(listener);
+    if (is_scarce(listener, KEPT_FREE) && all_stay(listener)) {
+        /* Idle connections, the longest idle first, and holders' last. */
+        for (enum slack slack = SLACK_IDLE; slack <= SLACK_HOLDER; slack++)
+            while (is_scarce(listener, kept_free) &&
+                   (connection = oldest(listener, slack, 0)) != NULL)
+                give_way(connection);
+    }
     if (is_scarce(listener, KEPT_FREE))
         sweep_within(listener->api, SCARCE_ASK_MS);
     else

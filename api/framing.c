@@ -108,17 +108,6 @@ static enum MHD_Result walk_field(void *arg, enum MHD_ValueKind kind, const char
     return walk->fault == NULL ? MHD_YES : MHD_NO;
 }
 
-static const char *body_fault(const struct walk *walk, const char *version)
-{
-    if (walk->coding == NULL)
-        return NULL;
-    if (walk->length != NULL)
-        return "Content-Length and Transfer-Encoding came together";
-    if (strcasecmp(walk->coding, "chunked") != 0)
-        return "Transfer-Encoding is not chunked";
-    return strcmp(version, "HTTP/1.0") == 0 ? "HTTP/1.0 has no Transfer-Encoding" : NULL;
-}
-
 const char *framing_fault_of_target(const char *target)
 {
     for (const char *at = target; *at != '\0'; at++)
@@ -138,7 +127,13 @@ const char *framing_fault(const struct connection *connection, const char *metho
         return walk.fault;
     if (!header_ends(&walk, method + size))
         return "a header field has a NUL byte";
-    return body_fault(&walk, version);
+    if (walk.coding == NULL)
+        return NULL;
+    if (walk.length != NULL)
+        return "Content-Length and Transfer-Encoding came together";
+    if (strcasecmp(walk.coding, "chunked") != 0)
+        return "Transfer-Encoding is not chunked";
+    return strcmp(version, "HTTP/1.0") == 0 ? "HTTP/1.0 has no Transfer-Encoding" : NULL;
 }
 
 /* ---- chunks ---- */
@@ -177,18 +172,13 @@ static bool is_name(char byte)
            (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
 }
 
-/* Adds a digit to the size. A size that is too large to count stays larger than the limit. */
-static void take_digit(struct chunks *chunks, int digit)
-{
-    chunks->left =
-        chunks->left > UINT64_MAX >> 4 ? UINT64_MAX : chunks->left << 4 | (uint64_t)digit;
-}
-
 static enum chunks_state behind_size(struct chunks *chunks, char byte)
 {
     int digit = digit_of(byte);
     if (digit >= 0) {
-        take_digit(chunks, digit);
+        /* A size that is too large to count stays larger than the limit. */
+        chunks->left =
+            chunks->left > UINT64_MAX >> 4 ? UINT64_MAX : chunks->left << 4 | (uint64_t)digit;
         return CHUNKS_DIGITS;
     }
     return chunks->state == CHUNKS_SIZE ? CHUNKS_BROKEN
@@ -234,16 +224,6 @@ static enum chunks_state next_state(struct chunks *chunks, char byte)
     }
 }
 
-static size_t take_data(struct chunks *chunks, size_t len)
-{
-    size_t taken = len < chunks->left ? len : (size_t)chunks->left;
-    chunks->left -= taken;
-    chunks->data += taken;
-    if (chunks->left == 0)
-        chunks->state = CHUNKS_DATA_CR;
-    return taken;
-}
-
 void chunks_begin(struct chunks *chunks)
 {
     *chunks = (struct chunks){.state = CHUNKS_SIZE};
@@ -253,10 +233,16 @@ void chunks_take(struct chunks *chunks, const char *bytes, size_t len)
 {
     size_t at = 0;
     while (at < len && chunks->state != CHUNKS_NONE && chunks->state < CHUNKS_DONE) {
-        if (chunks->state == CHUNKS_DATA)
-            at += take_data(chunks, len - at);
-        else
+        if (chunks->state != CHUNKS_DATA) {
             chunks->state = next_state(chunks, bytes[at++]);
+            continue;
+        }
+        size_t taken = len - at < chunks->left ? len - at : (size_t)chunks->left;
+        at += taken;
+        chunks->left -= taken;
+        chunks->data += taken;
+        if (chunks->left == 0)
+            chunks->state = CHUNKS_DATA_CR;
     }
 }
 

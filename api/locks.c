@@ -11,41 +11,26 @@
 
 /* GET ?watch: a stream of the events of a hold, for any caller. */
 
-static bool is_meant(const struct params *params, const struct hold_view *hold)
-{
-    bool names_token = (params->given & 1U << PARAM_TOKEN) != 0;
-    return !names_token || token_same(&params->token, &hold->token);
-}
-
 /* Finds the hold to watch among those of this agent: by its token, or the only one of the key.
  * Returns the number of candidates. A semaphore (R20) or readers (R17) may have several. */
 static unsigned find_hold(const struct api *api, const struct request *request, struct instant now,
                           struct hold_view *ret_hold, struct lock_ref *ret_lock)
 {
+    const struct params *params = &request->params;
+    bool names_token = (params->given & 1U << PARAM_TOKEN) != 0;
     struct text key = {request->key, request->key_len};
     struct hold_view hold;
     struct lock_ref lock;
     uint32_t cursor = 0;
     unsigned found = 0;
     while (core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
-        if (!is_meant(&request->params, &hold))
+        if (names_token && !token_same(&params->token, &hold.token))
             continue;
         found++;
         *ret_hold = hold;
         *ret_lock = lock;
     }
     return found;
-}
-
-static enum MHD_Result refuse_many(struct connection *connection, unsigned found)
-{
-    struct refusal *refusal = &connection->request->refusal;
-    refusal->problem = PROBLEM_TOKEN_REQUIRED;
-    snprintf(refusal->detail, sizeof(refusal->detail),
-             "%u callers of this agent hold the key: give the token of the hold to be watched, as "
-             "the Lock-Token header or as the parameter token",
-             found);
-    return response_refusal(connection, refusal);
 }
 
 enum MHD_Result watch_begin(struct connection *connection)
@@ -58,8 +43,15 @@ enum MHD_Result watch_begin(struct connection *connection)
     if (api->stopping)
         return answer_here(connection, ANSWER_DRAINING);
     unsigned found = find_hold(api, request, now, &hold, &terms.lock);
-    if (found > 1)
-        return refuse_many(connection, found);
+    if (found > 1) {
+        struct refusal *refusal = &connection->request->refusal;
+        refusal->problem = PROBLEM_TOKEN_REQUIRED;
+        snprintf(refusal->detail, sizeof(refusal->detail),
+                 "%u callers of this agent hold the key: give the token of the hold to be watched, "
+                 "as the Lock-Token header or as the parameter token",
+                 found);
+        return response_refusal(connection, refusal);
+    }
     json_t *view = found == 1 ? view_hold(api, &hold, now) : NULL;
     if (view == NULL)
         return answer_here(connection, ANSWER_NOT_HELD);

@@ -351,18 +351,6 @@ void params_take_form(struct params *params, const struct config *config, struct
     }
 }
 
-/* jansson reports a doubled member only by its text: duplicate object key near '"ttl"'. */
-static bool take_json_error(struct params *params, const json_error_t *error)
-{
-    const char *quote = strchr(error->text, '"'),
-               *end = quote == NULL ? NULL : strchr(quote + 1, '"');
-    if (json_error_code(error) != json_error_duplicate_key || end == NULL)
-        return false;
-    note_fault(params, PARAM_DOUBLED, (struct text){quote + 1, (size_t)(end - quote) - 1},
-               (struct text){"", 0});
-    return true;
-}
-
 static void take_member(struct params *params, const struct config *config, const char *name,
                         const json_t *value)
 {
@@ -387,8 +375,14 @@ const char *params_take_json(struct params *params, const struct config *config,
     json_error_t what;
     json_t *root = json_loadb(body.at, body.len, JSON_REJECT_DUPLICATES, &what);
     if (root == NULL) {
-        if (take_json_error(params, &what))
+        /* jansson reports a doubled member only by its text: duplicate object key near '"ttl"'. */
+        const char *quote = strchr(what.text, '"'),
+                   *end = quote == NULL ? NULL : strchr(quote + 1, '"');
+        if (json_error_code(&what) == json_error_duplicate_key && end != NULL) {
+            note_fault(params, PARAM_DOUBLED, (struct text){quote + 1, (size_t)(end - quote) - 1},
+                       (struct text){"", 0});
             return NULL;
+        }
         snprintf(error, size, "the body is not JSON: line %d, column %d: %s", what.line,
                  what.column, what.text);
         return error;
@@ -420,16 +414,6 @@ bool params_take_token_header(struct params *params, const char *header)
 
 /* ---- texts of faults ------------------------------------------------------------------------- */
 
-static size_t list_allowed(unsigned allowed, char *out, size_t size)
-{
-    size_t len = (size_t)snprintf(out, size, "%s", allowed == 0 ? "no parameter" : "");
-    for (int i = 0; i < PARAM_COUNT; i++)
-        if (allowed & 1U << i)
-            len += (size_t)snprintf(out + len, size - len, "%s%s", len == 0 ? "" : ", ",
-                                    table[i].name);
-    return len;
-}
-
 static const char *nearest(const char *name, unsigned allowed)
 {
     const char *best = NULL;
@@ -454,17 +438,14 @@ static void say_not_allowed(const char *name, unsigned allowed, char *detail, si
 {
     char list[128];
     const char *meant = nearest(name, allowed);
-    list_allowed(allowed, list, sizeof(list));
+    size_t len = (size_t)snprintf(list, sizeof(list), "%s", allowed == 0 ? "no parameter" : "");
+    for (int i = 0; i < PARAM_COUNT; i++)
+        if (allowed & 1U << i)
+            len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
+                                    table[i].name);
     snprintf(detail, size, "parameter %s is not known here; allowed: %s%s%s%s", readable(name),
              list, meant == NULL ? "" : "; did you mean ", meant == NULL ? "" : meant,
              meant == NULL ? "" : "?");
-}
-
-/* Returns true if the value is a number without a unit. It was most likely meant in seconds. */
-static bool lacks_unit(enum param param, const char *came)
-{
-    bool is_duration = param == PARAM_TTL || param == PARAM_WAIT || param == PARAM_MAX_HOLD;
-    return is_duration && came[0] != '\0' && came[strspn(came, "0123456789")] == '\0';
 }
 
 static void say_bad_value(const struct params *params, const struct config *config, char *detail,
@@ -476,7 +457,10 @@ static void say_bad_value(const struct params *params, const struct config *conf
     const char *allowed = table[param].allowed;
     if (param == PARAM_WAIT)
         config_print_duration(config->wait_ms_max, max, sizeof(max));
-    bool bare = lacks_unit(param, params->came);
+    /* A number without a unit was most likely meant in seconds. */
+    bool is_duration = param == PARAM_TTL || param == PARAM_WAIT || param == PARAM_MAX_HOLD,
+         bare = is_duration && params->came[0] != '\0' &&
+                params->came[strspn(params->came, "0123456789")] == '\0';
     snprintf(detail, size, "parameter %s: %s%s%s; allowed: %s%s%s%s%s%s", params->name,
              params->came[0] == '\0' ? "nothing or something unreadable came" : params->came,
              params->came[0] == '\0' ? "" : " came",

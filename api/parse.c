@@ -31,15 +31,6 @@ static const struct {
     {"*/*", 1U << MEDIA_JSON | 1U << MEDIA_TEXT, 1},
 };
 
-static struct text trimmed(struct text text)
-{
-    while (text.len > 0 && (text.at[0] == ' ' || text.at[0] == '\t'))
-        text.at++, text.len--;
-    while (text.len > 0 && (text.at[text.len - 1] == ' ' || text.at[text.len - 1] == '\t'))
-        text.len--;
-    return text;
-}
-
 /* Cuts `*rest` at the first `mark`. Returns the part before it, without outer blanks. */
 static struct text next_part(struct text *rest, char mark)
 {
@@ -48,7 +39,11 @@ static struct text next_part(struct text *rest, char mark)
     size_t taken = part.len + (end != NULL);
     rest->at += taken;
     rest->len -= taken;
-    return trimmed(part);
+    while (part.len > 0 && (part.at[0] == ' ' || part.at[0] == '\t'))
+        part.at++, part.len--;
+    while (part.len > 0 && (part.at[part.len - 1] == ' ' || part.at[part.len - 1] == '\t'))
+        part.len--;
+    return part;
 }
 
 /* Returns the weight of `0`, `0.5`, `1.000` in thousandths. Any other text counts as 1, so that a
@@ -153,13 +148,6 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
     return MHD_YES;
 }
 
-/* Reads all header fields. */
-static void headers_read(struct MHD_Connection *http, struct headers *ret_headers)
-{
-    *ret_headers = (struct headers){0};
-    MHD_get_connection_values(http, MHD_HEADER_KIND, take_header, ret_headers);
-}
-
 static bool is_hex(const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -214,20 +202,14 @@ static void refuse_framing(struct request *request, const char *fault)
 
 /* ---- the target ------------------------------------------------------------------------------ */
 
-/* Returns true if the key would be one of the agent's own keys, because the policy has no prefix
- * (D3.1). */
-static bool is_reserved(const struct api *api, struct text key)
-{
-    return key_is_agents_own(key) &&
-           api->config->policies[core_policy_of(api->backend.core, key)].prefix[0] == '\0';
-}
-
 static void read_target_key(struct connection *connection, struct text raw)
 {
+    const struct api *api = connection->api;
     struct request *request = connection->request;
     const char *fault = key_decode(raw, request->key, &request->key_len);
-    if (fault == NULL &&
-        is_reserved(connection->api, (struct text){request->key, request->key_len}))
+    const struct text key = {request->key, request->key_len};
+    if (fault == NULL && key_is_agents_own(key) &&
+        api->config->policies[core_policy_of(api->backend.core, key)].prefix[0] == '\0') /* D3.1 */
         fault = "begins with lockagent:, which only the agent may use if no prefix is configured";
     if (fault == NULL)
         return;
@@ -288,17 +270,6 @@ static void read_target(struct connection *connection, struct text target)
                          (struct text){question + 1, target.len - path.len - 1});
 }
 
-/* Hides the arguments from libmicrohttpd. It would keep each in the connection's memory, and many
- * would leave no memory for an answer. They are read here already, so it finds nothing after the
- * `?`. */
-static void drop_arguments(const char *target)
-{
-    const char *question = strchr(target, '?');
-    /* The buffer is libmicrohttpd's, which changes it itself right after this. */
-    if (question != NULL)
-        ((char *)(uintptr_t)question)[1] = '\0';
-}
-
 void parse_target(struct connection *connection, const char *target)
 {
     struct request *request = connection->request;
@@ -306,7 +277,12 @@ void parse_target(struct connection *connection, const char *target)
     request->behind_target = request->target_at + strlen(target) + 1;
     request->target_fault = framing_fault_of_target(target);
     read_target(connection, text_of(target));
-    drop_arguments(target);
+    /* Hide the arguments from libmicrohttpd. It would keep each in the connection's memory, and
+     * many would leave no memory for an answer. They are read already. The buffer is
+     * libmicrohttpd's, which changes it itself right after this. */
+    const char *question = strchr(target, '?');
+    if (question != NULL)
+        ((char *)(uintptr_t)question)[1] = '\0';
 }
 
 /* ---- the header ------------------------------------------------------------------------------ */
@@ -339,14 +315,6 @@ static void judge_body(struct connection *connection, const struct headers *head
             request, PROBLEM_UNSUPPORTED_MEDIA_TYPE,
             "Content-Type: %.100s; allowed: application/x-www-form-urlencoded, application/json",
             text_fault(text_of(type)) == NULL && type[0] != '\0' ? type : "none");
-}
-
-/* Returns true if a NUL byte cut the target for libmicrohttpd: the key would be shorter than the
- * caller named. Then the version is not right after the target. */
-static bool target_was_cut(const struct request *request, const char *version)
-{
-    uintptr_t skipped = (uintptr_t)version - request->behind_target;
-    return skipped != 0 && skipped < POOL_BYTES;
 }
 
 #if MHD_VERSION < 0x01000000
@@ -403,23 +371,16 @@ static void judge_header(struct connection *connection, const struct headers *he
     judge_body(connection, headers);
 }
 
-/* Begins the check of a chunked body, which follows the header. Returns the fault, or NULL. */
-static const char *fault_of_chunks(struct connection *connection, const char *method)
-{
-    size_t size = MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
-                      ->header_size;
-    if (!intake_begin_chunks(connection, method + size))
-        return "a chunked request came together with the request before it";
-    return intake_fault(connection);
-}
-
 static const char *fault_of_framing(const struct connection *connection, const char *method,
                                     const char *version)
 {
     const struct request *request = connection->request;
     if (request->target_fault != NULL)
         return request->target_fault;
-    if (target_was_cut(request, version) || method_was_cut(request, method))
+    /* If a NUL byte cut the target for libmicrohttpd, the key would be shorter than the caller
+     * named. Then the version is not right after the target. */
+    uintptr_t skipped = (uintptr_t)version - request->behind_target;
+    if ((skipped != 0 && skipped < POOL_BYTES) || method_was_cut(request, method))
         return "the request line is not well formed";
     return framing_fault(connection, method, version);
 }
@@ -427,15 +388,22 @@ static const char *fault_of_framing(const struct connection *connection, const c
 bool parse_header(struct connection *connection, const char *method, const char *version)
 {
     struct request *request = connection->request;
-    struct headers headers;
-    headers_read(connection->http, &headers);
+    struct headers headers = {0};
+    MHD_get_connection_values(connection->http, MHD_HEADER_KIND, take_header, &headers);
     request->method = method_find(method, &request->is_head);
     request->operation =
         request->route == NULL ? NULL : route_operation(request->route, request->method);
     headers_trace_id(&headers, request->trace_id);
     const char *fault = fault_of_framing(connection, method, version);
-    if (fault == NULL && headers.transfer_encoding != NULL)
-        fault = fault_of_chunks(connection, method);
+    if (fault == NULL && headers.transfer_encoding != NULL) {
+        /* The chunked body follows the header. Its check begins here. */
+        size_t size =
+            MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+                ->header_size;
+        fault = intake_begin_chunks(connection, method + size)
+                    ? intake_fault(connection)
+                    : "a chunked request came together with the request before it";
+    }
     if (fault != NULL) {
         refuse_framing(request, fault);
         return false;
@@ -481,21 +449,6 @@ void parse_end(struct connection *connection)
         return;
     request->closes = true;
     refuse_framing(request, fault);
-}
-
-static void read_body(struct connection *connection)
-{
-    struct request *request = connection->request;
-    const struct config *config = connection->api->config;
-    struct text body = {request->body, request->body_len};
-    char error[256];
-    const char *fault = NULL;
-    if (body.len > 0 && request->body_kind == BODY_FORM)
-        params_take_form(&request->params, config, body);
-    if (body.len > 0 && request->body_kind == BODY_JSON)
-        fault = params_take_json(&request->params, config, body, error, sizeof(error));
-    if (fault != NULL)
-        refuse_saying(request, PROBLEM_BAD_REQUEST, "%s", fault);
 }
 
 /* ---- parameters, and checks of several together ---------------------------------------------- */
@@ -571,7 +524,16 @@ void parse_whole(struct connection *connection)
     struct request *request = connection->request;
     if (request->refusal.problem != PROBLEM_NONE || !request->route->is_lock_call)
         return;
-    read_body(connection);
+    const struct config *config = connection->api->config;
+    struct text body = {request->body, request->body_len};
+    char error[256];
+    const char *fault = NULL;
+    if (body.len > 0 && request->body_kind == BODY_FORM)
+        params_take_form(&request->params, config, body);
+    if (body.len > 0 && request->body_kind == BODY_JSON)
+        fault = params_take_json(&request->params, config, body, error, sizeof(error));
+    if (fault != NULL)
+        refuse_saying(request, PROBLEM_BAD_REQUEST, "%s", fault);
     if (request->refusal.problem == PROBLEM_NONE)
         judge_params(connection);
 }

@@ -29,13 +29,6 @@ enum {
     RENDERED_BYTES_MAX = 16 * 1048576, /* Bytes of all pages that are still being read. */
 };
 
-/* Sends a page of some megabytes to the kernel in pieces, over many iterations of the loop. */
-static void send_by_pieces(const struct connection *connection)
-{
-    const int bytes = 65536;
-    setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-}
-
 /* ---- the bytes ------------------------------------------------------------------------------- */
 
 struct rendered {
@@ -162,25 +155,17 @@ static enum MHD_Result wait_for(struct connection *connection, uint64_t ms)
     return MHD_YES;
 }
 
-static struct MHD_Response *render_timed(struct connection *connection, rendering_fn *render)
-{
-    struct api *api = connection->api;
-    uint64_t before_ns = uv_hrtime();
-    struct MHD_Response *response = render(connection);
-    uint64_t now_ns = uv_hrtime();
-    api->rests_until_ns = now_ns + RESTS * (now_ns - before_ns);
-    return response;
-}
-
 enum MHD_Result rendering_answer(struct connection *connection, const char *what, bool may_be_old,
                                  rendering_fn *render)
 {
     struct api *api = connection->api;
+    const int bytes = 65536;
     CORE_ASSERT(strlen(what) < sizeof(api->renderings[0].what));
     enum turn turn = strangers_turn_of(connection, SHARE_STRANGERS);
     if (turn != TURN_NOW)
         return strangers_later(connection, turn);
-    send_by_pieces(connection);
+    /* The kernel takes a page of some megabytes in pieces, over many iterations of the loop. */
+    setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     uint64_t now_ns = uv_hrtime();
     bool rests = now_ns < api->rests_until_ns;
     const struct rendering *shared = rests || may_be_old ? shared_page(api, what) : NULL;
@@ -190,7 +175,10 @@ enum MHD_Result rendering_answer(struct connection *connection, const char *what
         return wait_for(connection, (api->rests_until_ns - now_ns) / 1000000 + 1);
     if (is_full(api) && !api->stopping)
         return wait_for(connection, FULL_MS);
-    struct MHD_Response *response = render_timed(connection, render);
+    uint64_t before_ns = uv_hrtime();
+    struct MHD_Response *response = render(connection);
+    uint64_t after_ns = uv_hrtime();
+    api->rests_until_ns = after_ns + RESTS * (after_ns - before_ns);
     if (response == NULL)
         return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
     share_page(api, what, response);
@@ -261,19 +249,6 @@ enum MHD_Result page_openapi_3_0(struct connection *connection)
     return constant(connection, connection->api->openapi_3_0);
 }
 
-static json_t *master_json(const struct api *api, size_t group, size_t master)
-{
-    struct redis_master_view view =
-        redis_master(api->backend.redis, (uint8_t)group, (uint8_t)master);
-    json_t *json =
-        json_pack("{s:s, s:s, s:s}", "master", api->config->groups[group].masters[master].url,
-                  "state", redis_state_name(view.state), "reason", view.reason);
-    if (view.guarded_ms != 0)
-        json_object_set_new(json, "guarded_ms",
-                            view.guarded_ms < 0 ? json_null() : json_integer(view.guarded_ms));
-    return json;
-}
-
 static json_t *group_json(const struct api *api, size_t g)
 {
     const struct config_group *group = &api->config->groups[g];
@@ -281,8 +256,15 @@ static json_t *group_json(const struct api *api, size_t g)
     json_t *not_up = json_array(), *guessed = json_array();
     for (size_t m = 0; m < group->master_count; m++) {
         struct redis_master_view master = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
-        if (master.state != REDIS_UP)
-            json_array_append_new(not_up, master_json(api, g, m));
+        if (master.state != REDIS_UP) {
+            json_t *entry = json_pack("{s:s, s:s, s:s}", "master", group->masters[m].url, "state",
+                                      redis_state_name(master.state), "reason", master.reason);
+            if (master.guarded_ms != 0)
+                json_object_set_new(entry, "guarded_ms",
+                                    master.guarded_ms < 0 ? json_null()
+                                                          : json_integer(master.guarded_ms));
+            json_array_append_new(not_up, entry);
+        }
         if (master.guessed)
             json_array_append_new(guessed, json_string(group->masters[m].url));
     }

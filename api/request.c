@@ -1,6 +1,6 @@
 /* The life of a request, from its first line to the last byte of its response.
  *
- *   IDLE --request_line_came--> HEADER --parse_header--> BODY --all_came--> ARRIVED
+ *   IDLE --request_line_came--> HEADER --parse_header--> BODY --its end--> ARRIVED
  *                                 |
  *                                 '--body too large--> WRITING
  *
@@ -69,14 +69,6 @@ MUST_CHECK static bool request_begin(struct connection *connection)
     return true;
 }
 
-/* Ends the request of the connection. */
-static void request_end(struct connection *connection)
-{
-    CORE_ASSERT(connection->request != NULL);
-    list_append(&connection->api->spare_requests, &connection->request->spare);
-    connection->request = NULL;
-}
-
 /* ---- the life of a request ---- */
 
 /* ---- arrival --------------------------------------------------------------------------------- */
@@ -97,19 +89,16 @@ void *request_line_came(void *arg, const char *target, struct MHD_Connection *ht
     return connection;
 }
 
-/* Answers before the rest of the request has come, and closes the connection. */
-static enum MHD_Result refuse_at_once(struct connection *connection)
-{
-    connection_has_arrived(connection);
-    connection->request->closes = true;
-    return response_refusal(connection, &connection->request->refusal);
-}
-
 static enum MHD_Result header_came(struct connection *connection, const char *method,
                                    const char *version)
 {
     connection->phase = PHASE_BODY;
-    return parse_header(connection, method, version) ? MHD_YES : refuse_at_once(connection);
+    if (parse_header(connection, method, version))
+        return MHD_YES;
+    /* Answer before the rest of the request has come, and close the connection. */
+    connection_has_arrived(connection);
+    connection->request->closes = true;
+    return response_refusal(connection, &connection->request->refusal);
 }
 
 /* Returns true if the request names a hold that this agent knows. */
@@ -124,19 +113,13 @@ static bool is_a_holders(const struct connection *connection)
     return has_token && core_knows(core, key, &request->params.token);
 }
 
-/* Waits for a turn before a refusal, because it takes as long to write as any answer. */
-static enum MHD_Result refuse_in_turn(struct connection *connection)
-{
-    return strangers_turn_of(connection, SHARE_STRANGERS) == TURN_LATER
-               ? MHD_YES
-               : response_refusal(connection, &connection->request->refusal);
-}
-
 static enum MHD_Result run(struct connection *connection)
 {
     struct request *request = connection->request;
-    if (request->refusal.problem != PROBLEM_NONE)
-        return refuse_in_turn(connection);
+    if (request->refusal.problem != PROBLEM_NONE) /* It takes as long to write as any answer. */
+        return strangers_turn_of(connection, SHARE_STRANGERS) == TURN_LATER
+                   ? MHD_YES
+                   : response_refusal(connection, &request->refusal);
     const struct operation *operation = request->operation;
     request->is_a_holders = operation->uses_core && is_a_holders(connection);
     enum turn turn = !operation->uses_core || request->is_a_holders
@@ -157,21 +140,6 @@ static enum MHD_Result check(struct connection *connection)
     parse_whole(connection);
     connection->phase = PHASE_CHECKED;
     return run(connection);
-}
-
-static enum MHD_Result all_came(struct connection *connection)
-{
-    connection_has_arrived(connection);
-    connection->phase = PHASE_ARRIVED;
-    return MHD_YES;
-}
-
-static enum MHD_Result write_answer(struct connection *connection)
-{
-    enum turn turn = connection->request->method == METHOD_GET
-                         ? strangers_turn_of(connection, SHARE_STRANGERS)
-                         : TURN_NOW;
-    return turn == TURN_LATER ? MHD_YES : answer_write(connection);
 }
 
 bool request_is_for_nobody(const struct connection *connection)
@@ -195,8 +163,11 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
     case PHASE_HEADER:
         return header_came(connection, method, version);
     case PHASE_BODY:
-        if (*upload_len == 0)
-            return all_came(connection);
+        if (*upload_len == 0) {
+            connection_has_arrived(connection);
+            connection->phase = PHASE_ARRIVED;
+            return MHD_YES;
+        }
         parse_piece(connection, upload, *upload_len);
         *upload_len = 0;
         return MHD_YES;
@@ -205,7 +176,10 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
     case PHASE_CHECKED:
         return run(connection);
     case PHASE_ANSWERED:
-        return write_answer(connection);
+        return connection->request->method == METHOD_GET &&
+                       strangers_turn_of(connection, SHARE_STRANGERS) == TURN_LATER
+                   ? MHD_YES
+                   : answer_write(connection);
     case PHASE_IDLE:
     case PHASE_WORKING:
     case PHASE_WRITING:
@@ -218,26 +192,21 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Returns true if the kernel took the last byte. If the caller had closed its socket before, its
- * reset has come back by now, and the kernel reports EPIPE: the caller's end of the stream came
- * before the reset. (A reset alone may come from a caller that has read the whole response and
- * closed at once: it keeps its lock.) */
-static bool was_delivered(const struct connection *connection, enum MHD_RequestTerminationCode code)
-{
-    int error = 0;
-    socklen_t len = sizeof(error);
-    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
-        return false;
-    return getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != EPIPE;
-}
-
-/* Gives back a grant that was not delivered. A delivered one is marked in the journal. */
+/* Gives back a grant that was not delivered. A delivered one is marked in the journal.
+ *
+ * A grant was delivered if the kernel took the last byte. If the caller had closed its socket
+ * before, its reset has come back by now, and the kernel reports EPIPE: the caller's end of the
+ * stream came before the reset. (A reset alone may come from a caller that has read the whole
+ * response and closed at once: it keeps its lock.) */
 static void grant_is_written(const struct connection *connection,
                              enum MHD_RequestTerminationCode code)
 {
     struct api *api = connection->api;
     struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = connection->request->lock};
-    if (was_delivered(connection, code))
+    int error = 0;
+    socklen_t len = sizeof(error);
+    if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK &&
+        (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != EPIPE))
         event =
             (struct event){.kind = EVENT_DELIVERED, .delivered.lock = connection->request->lock};
     if (event.kind == EVENT_UNDELIVERED || api->config->journal_file[0] != '\0')
@@ -282,5 +251,6 @@ void request_completed(void *arg, struct MHD_Connection *http, void **context,
     intake_end(connection);
     connection->phase = PHASE_IDLE;
     connection_is_idle(connection);
-    request_end(connection);
+    list_append(&connection->api->spare_requests, &request->spare);
+    connection->request = NULL;
 }

@@ -157,20 +157,17 @@ static struct MHD_Response *problem_as_json(const struct problem_report *report)
     return response_owned(text, text == NULL ? 0 : strlen(text), PROBLEM);
 }
 
-static void add_retry_after(struct MHD_Response *response, int64_t ms)
-{
-    char seconds[24];
-    snprintf(seconds, sizeof(seconds), "%lld", (long long)(ms <= 1000 ? 1 : (ms + 999) / 1000));
-    MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
-}
-
 enum MHD_Result response_problem(struct connection *connection, const struct problem_report *report)
 {
     struct MHD_Response *response = connection->request->media == MEDIA_TEXT
                                         ? problem_as_text(report)
                                         : problem_as_json(report);
-    if (response != NULL && report->retry_after_ms >= 0)
-        add_retry_after(response, report->retry_after_ms);
+    if (response != NULL && report->retry_after_ms >= 0) {
+        char seconds[24];
+        long long ms = (long long)report->retry_after_ms;
+        snprintf(seconds, sizeof(seconds), "%lld", ms <= 1000 ? 1 : (ms + 999) / 1000);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    }
     if (response != NULL && report->status == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
                                 "Bearer realm=\"lockagent\"");

@@ -33,29 +33,6 @@
 
 enum { EVENTS = 64 };
 
-/* Creates the epoll instance. Returns false if there is no descriptor left. */
-static bool hangup_start(struct api *api)
-{
-    list_init(&api->half_closed);
-    api->gone_fd = epoll_create1(EPOLL_CLOEXEC);
-    return api->gone_fd >= 0;
-}
-
-static void hangup_free(struct api *api)
-{
-    if (api->gone_fd >= 0)
-        close(api->gone_fd);
-}
-
-/* Reports when the connection's caller hangs up, until its descriptor is closed. */
-static void hangup_watch(struct connection *connection)
-{
-    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = connection};
-    /* A waiter that could leave unnoticed is worse than no connection. */
-    if (epoll_ctl(connection->api->gone_fd, EPOLL_CTL_ADD, connection->fd, &event) != 0)
-        shutdown(connection->fd, SHUT_RDWR);
-}
-
 static void hung_up(struct connection *connection, uint32_t events)
 {
     connection->peer_closed = true;
@@ -100,20 +77,14 @@ static void hangup_close_ended(struct api *api)
 
 /* The pool of connections, from accept to close. A closed connection is kept for the next one. */
 
-static struct connection *take_spare(struct api *api)
-{
-    struct link *spare = list_first(&api->spare);
-    if (spare == NULL)
-        return calloc(1, sizeof(struct connection));
-    list_remove(spare);
-    return CONTAINER_OF(spare, struct connection, all);
-}
-
 static void connection_opened(struct listener *listener, struct MHD_Connection *http,
                               void **context)
 {
     struct api *api = listener->api;
-    struct connection *connection = take_spare(api);
+    struct link *spare = list_first(&api->spare);
+    struct connection *connection = spare != NULL ? CONTAINER_OF(spare, struct connection, all)
+                                                  : calloc(1, sizeof(struct connection));
+    struct epoll_event hangup = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = connection};
     if (connection == NULL)
         return; /* Without a context the request line is refused. */
     *context = connection;
@@ -127,7 +98,9 @@ static void connection_opened(struct listener *listener, struct MHD_Connection *
     list_move(&api->open, &connection->all);
     listener->connections++;
     connection_is_silent(connection);
-    hangup_watch(connection);
+    /* A waiter that could leave unnoticed is worse than no connection. */
+    if (epoll_ctl(api->gone_fd, EPOLL_CTL_ADD, connection->fd, &hangup) != 0)
+        shutdown(connection->fd, SHUT_RDWR);
     intake_watch(connection);
     api->connections++;
     metrics_http_connections(api->backend.metrics, (int64_t)api->connections);
@@ -163,42 +136,6 @@ static void pool_notified(void *arg, struct MHD_Connection *http, void **context
         connection_opened(arg, http, context);
     else if (*context != NULL)
         connection_closed(arg, *context);
-}
-
-/* Answers the requests in the core with `draining`, ends the streams, and closes idle
- * connections. */
-static void pool_stop(struct api *api)
-{
-    for (struct link *at = api->open.head.next; at != &api->open.head; at = at->next) {
-        struct connection *connection = CONTAINER_OF(at, struct connection, all);
-        if (connection->phase == PHASE_WORKING)
-            exchange_drained(connection);
-        else if (connection->phase == PHASE_STREAMING)
-            stream_stop(connection);
-        else if (connection->phase == PHASE_IDLE)
-            list_move(&api->half_closed, &connection->ended);
-    }
-}
-
-static bool pool_start(struct api *api)
-{
-    list_init(&api->open);
-    list_init(&api->spare);
-    request_pool_start(api);
-    return hangup_start(api);
-}
-
-/* Frees the pool. All connections must be closed. */
-static void pool_free(struct api *api)
-{
-    CORE_ASSERT(list_is_empty(&api->open));
-    struct link *spare;
-    while ((spare = list_first(&api->spare)) != NULL) {
-        list_remove(spare);
-        free(CONTAINER_OF(spare, struct connection, all));
-    }
-    request_pool_free(api);
-    hangup_free(api);
 }
 
 /* ---- the server ---- */
@@ -455,15 +392,6 @@ static bool make_constants(struct api *api)
            api->openapi_3_0 != NULL;
 }
 
-static void tell_routes(struct metrics *metrics)
-{
-    const char *paths[16];
-    CORE_ASSERT(route_count <= sizeof(paths) / sizeof(paths[0]));
-    for (size_t i = 0; i < route_count; i++)
-        paths[i] = routes[i].path;
-    metrics_http_routes(metrics, paths, route_count);
-}
-
 static void give_up(struct api *api)
 {
     for (size_t i = 0; i < api->listener_count; i++) {
@@ -488,12 +416,21 @@ struct api *api_start(uv_loop_t *loop, const struct config *config,
     api->config = config;
     api->backend = *backend;
     api->started_at = backend->now(backend->arg);
-    if (!pool_start(api) || !exchange_start(api) || !streams_start(api) || !make_constants(api) ||
+    list_init(&api->open);
+    list_init(&api->spare);
+    list_init(&api->half_closed);
+    request_pool_start(api);
+    api->gone_fd = epoll_create1(EPOLL_CLOEXEC); /* Fails if there is no descriptor left. */
+    if (api->gone_fd < 0 || !exchange_start(api) || !streams_start(api) || !make_constants(api) ||
         !access_load_secret(api, error, error_size) || !open_listeners(api, error, error_size)) {
         give_up(api);
         return NULL;
     }
-    tell_routes(backend->metrics);
+    const char *paths[16];
+    CORE_ASSERT(route_count <= sizeof(paths) / sizeof(paths[0]));
+    for (size_t i = 0; i < route_count; i++)
+        paths[i] = routes[i].path;
+    metrics_http_routes(backend->metrics, paths, route_count);
     start_handles(api);
     return api;
 }
@@ -583,7 +520,17 @@ void api_stop(struct api *api, int64_t grace_ms, void (*done)(void *arg), void *
     }
     strangers_stop(api);
     rendering_stop(api);
-    pool_stop(api);
+    /* Answer the requests in the core with `draining`, end the streams, and close idle
+     * connections. */
+    for (struct link *at = api->open.head.next; at != &api->open.head; at = at->next) {
+        struct connection *connection = CONTAINER_OF(at, struct connection, all);
+        if (connection->phase == PHASE_WORKING)
+            exchange_drained(connection);
+        else if (connection->phase == PHASE_STREAMING)
+            stream_stop(connection);
+        else if (connection->phase == PHASE_IDLE)
+            list_move(&api->half_closed, &connection->ended);
+    }
     uv_timer_start(&api->grace, on_grace, grace_ms < 0 ? 0 : (uint64_t)grace_ms, 0);
 }
 
@@ -591,7 +538,15 @@ void api_free(struct api *api)
 {
     if (api == NULL)
         return;
-    pool_free(api);
+    CORE_ASSERT(list_is_empty(&api->open));
+    struct link *spare;
+    while ((spare = list_first(&api->spare)) != NULL) {
+        list_remove(spare);
+        free(CONTAINER_OF(spare, struct connection, all));
+    }
+    request_pool_free(api);
+    if (api->gone_fd >= 0)
+        close(api->gone_fd);
     streams_free(api);
     exchange_free(api);
     if (api->no_content != NULL)

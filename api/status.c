@@ -189,23 +189,17 @@ static void end_rows(struct status *status, const struct table *table, uint32_t 
 
 /* ---- holds and waits ------------------------------------------------------------------------- */
 
-static void add_hold_mode(struct status *status, const struct hold_view *hold)
+static void add_hold_row(struct status *status, const struct hold_view *hold)
 {
     struct buffer *page = &status->page;
+    add_key_cell(page, hold->key);
+    add_label_cell(page, hold->label);
     if (hold->permits > 1)
         buffer_printf(page, "<td>slot %d of %u", hold->token.permit - 1, hold->permits);
     else
         add_text_cell(page,
                       text_of(view_is_shared(status->api, hold->policy) ? mode_name(hold->mode)
                                                                         : "exclusive"));
-}
-
-static void add_hold_row(struct status *status, const struct hold_view *hold)
-{
-    struct buffer *page = &status->page;
-    add_key_cell(page, hold->key);
-    add_label_cell(page, hold->label);
-    add_hold_mode(status, hold);
     add_span_cell(page, instant_us_between(hold->acquired_at, status->now) / 1000);
     add_span_cell(page, view_valid_for_ms(hold, status->now));
     add_text_cell(page, text_of(hold->bound                   ? "agent, while connected"
@@ -268,36 +262,6 @@ static void status_add_waits(struct status *status)
 
 /* ---- masters --------------------------------------------------------------------------------- */
 
-/* Adds the round trip and the clock offset. Neither is known of a master that does not answer. */
-static void add_lag_cells(struct buffer *page, const struct redis_master_view *view)
-{
-    bool answers = view->state != REDIS_DOWN && view->state != REDIS_CONNECTING;
-    if (answers && view->round_trip_us >= 0)
-        buffer_printf(page, "<td>%.1f ms<td>%" PRId64 " ms", (double)view->round_trip_us / 1000,
-                      view->clock_offset_us / 1000);
-    else
-        buffer_add_text(page, "<td>&ndash;<td>&ndash;");
-}
-
-static void add_vote_cell(struct buffer *page, const struct redis_master_view *view)
-{
-    buffer_printf(page, "<td>%s", view->votes ? "yes" : "no");
-    if (view->guarded_ms <= 0)
-        return;
-    buffer_add_text(page, ", in ");
-    html_add_span(page, view->guarded_ms);
-}
-
-static void add_last_error(struct buffer *page, const struct redis_master_view *view)
-{
-    add_text_cell(page, text_of(view->last_error));
-    if (view->last_error[0] == '\0')
-        return;
-    buffer_add_text(page, " <span class=\"aside\">");
-    html_add_span(page, view->last_error_ago_ms);
-    buffer_add_text(page, " ago</span>");
-}
-
 static void add_master_row(struct status *status, size_t group, size_t master)
 {
     struct buffer *page = &status->page;
@@ -308,11 +272,25 @@ static void add_master_row(struct status *status, size_t group, size_t master)
     buffer_printf(page, "<td><span class=\"state %s\">%s</span> ", state, state);
     if (strcmp(view.reason, view.last_error) != 0) /* The reason is in the same row. */
         html_add_word(page, view.reason);
-    add_vote_cell(page, &view);
-    add_lag_cells(page, &view);
+    buffer_printf(page, "<td>%s", view.votes ? "yes" : "no");
+    if (view.guarded_ms > 0) {
+        buffer_add_text(page, ", in ");
+        html_add_span(page, view.guarded_ms);
+    }
+    /* The round trip and the clock offset are not known of a master that does not answer. */
+    if (view.round_trip_us >= 0 && view.state != REDIS_DOWN && view.state != REDIS_CONNECTING)
+        buffer_printf(page, "<td>%.1f ms<td>%" PRId64 " ms", (double)view.round_trip_us / 1000,
+                      view.clock_offset_us / 1000);
+    else
+        buffer_add_text(page, "<td>&ndash;<td>&ndash;");
     add_text_cell(page, text_of(view.version));
     buffer_printf(page, "<td>%" PRIu64, view.reconnects);
-    add_last_error(page, &view);
+    add_text_cell(page, text_of(view.last_error));
+    if (view.last_error[0] != '\0') {
+        buffer_add_text(page, " <span class=\"aside\">");
+        html_add_span(page, view.last_error_ago_ms);
+        buffer_add_text(page, " ago</span>");
+    }
     buffer_add_text(page, "\n");
 }
 

@@ -23,15 +23,6 @@ static bool has_time(const struct share *share)
     return !share->served || uv_hrtime() < share->until_ns;
 }
 
-static void wait_in(struct list *list, struct connection *connection)
-{
-    struct request *request = connection->request;
-    request->suspended = true;
-    request->connection = connection;
-    list_append(list, &request->in_line);
-    MHD_suspend_connection(connection->http);
-}
-
 static bool is_empty(const struct share *share, enum rank rank)
 {
     return list_is_empty(&share->waiting[rank]);
@@ -85,39 +76,24 @@ void strangers_begin(struct api *api)
     }
 }
 
-/* Sets the number of requests that are resumed at once. libmicrohttpd does not keep their order. So
- * there are fewer if the time of a turn is not enough for all of them. */
-static void reckon_at_once(struct share *share)
-{
-    if (!is_empty(share, RANK_RESUMED))
-        share->at_once = (share->at_once + 1) / 2;
-    else if (share->at_once < AT_ONCE_MAX)
-        share->at_once++;
-}
-
 bool strangers_next(struct api *api)
 {
     bool more = false;
     for (size_t s = 0; s < SHARES; s++) {
         struct share *share = &api->shares[s];
         struct link *next;
-        reckon_at_once(share);
+        /* libmicrohttpd does not keep the order of those that are resumed at once. So there are
+         * fewer if the time of a turn is not enough for all of them. */
+        if (!is_empty(share, RANK_RESUMED))
+            share->at_once = (share->at_once + 1) / 2;
+        else if (share->at_once < AT_ONCE_MAX)
+            share->at_once++;
         for (unsigned i = 0; i < share->at_once && has_time(share); i++)
             if ((next = pick(share)) != NULL)
                 let_go_on(next);
         more = more || !is_empty_up_to(share, RANK_CROWD);
     }
     return more;
-}
-
-/* Counts the request among those that wait. Returns false if there are too many. */
-static bool is_let_wait(struct connection *connection)
-{
-    const struct request *request = connection->request;
-    /* Its token may be that of a hold at another agent. A connection is kept free for it (D9). */
-    bool has_token = request->method == METHOD_PUT || request->method == METHOD_DELETE;
-    bool is_counted = has_token || request->asks || request->parked;
-    return is_counted || connection_park(connection, /* lasts= */ false);
 }
 
 enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
@@ -136,9 +112,16 @@ enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
         share->served = true;
         return TURN_NOW;
     }
-    if (!is_let_wait(connection))
+    /* The token of a PUT or DELETE may be that of a hold at another agent. A connection is kept
+     * free for it (D9). */
+    bool has_token = request->method == METHOD_PUT || request->method == METHOD_DELETE,
+         is_counted = has_token || request->asks || request->parked;
+    if (!is_counted && !connection_park(connection, /* lasts= */ false))
         return kind == SHARE_CHECKS ? TURN_NOW : TURN_NEVER;
-    wait_in(&share->waiting[rank], connection);
+    request->suspended = true;
+    request->connection = connection;
+    list_append(&share->waiting[rank], &request->in_line);
+    MHD_suspend_connection(connection->http);
     return TURN_LATER;
 }
 

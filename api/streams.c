@@ -58,11 +58,6 @@ static struct list *streams_of(struct api *api, struct lock_ref lock)
     return &api->streams[lock.slot & (api->stream_buckets - 1)];
 }
 
-static struct connection *connection_of_stream(struct link *link)
-{
-    return CONTAINER_OF(link, struct connection, stream.of_lock);
-}
-
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 static void event_line(struct stream *stream, const char *event, const char *reason,
@@ -76,22 +71,6 @@ static void event_line(struct stream *stream, const char *event, const char *rea
                   valid_ms, stream->valid_until.us / 1000);
 }
 
-/* Writes `renewed`, unless the validity is over by now; then only the loss is reported (R14). */
-static void word_renewed(struct stream *stream, int64_t valid_ms)
-{
-    stream->renewed = false;
-    if (valid_ms > 0)
-        event_line(stream, "renewed", NULL, valid_ms);
-}
-
-static void word_end(struct stream *stream, int64_t valid_ms)
-{
-    bool lost = stream->end == STREAM_LOST;
-    event_line(stream, lost ? "lost" : "released", lost ? reason_name(stream->reason) : NULL,
-               valid_ms > 0 ? valid_ms : 0);
-    stream->end = STREAM_OVER;
-}
-
 /* Writes the next line. Returns false if there is nothing to report. */
 static bool next_line(struct connection *connection)
 {
@@ -102,10 +81,16 @@ static bool next_line(struct connection *connection)
     buffer_free(&stream->line);
     stream->line = (struct buffer){0};
     stream->written = 0;
-    if (stream->end == STREAM_LOST || stream->end == STREAM_RELEASED)
-        word_end(stream, valid_ms);
-    else if (stream->renewed)
-        word_renewed(stream, valid_ms);
+    if (stream->end == STREAM_LOST || stream->end == STREAM_RELEASED) {
+        bool lost = stream->end == STREAM_LOST;
+        event_line(stream, lost ? "lost" : "released", lost ? reason_name(stream->reason) : NULL,
+                   valid_ms > 0 ? valid_ms : 0);
+        stream->end = STREAM_OVER;
+    } else if (stream->renewed) {
+        stream->renewed = false;
+        if (valid_ms > 0) /* Otherwise only the loss is reported (R14). */
+            event_line(stream, "renewed", NULL, valid_ms);
+    }
     return stream->line.len > 0;
 }
 
@@ -233,21 +218,6 @@ static void is_stuck(struct connection *connection, bool *said)
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-static void told_renewed(struct connection *connection, const struct effect_trace *trace,
-                         struct instant now, bool *said_stuck)
-{
-    struct stream *stream = &connection->stream;
-    stream->valid_until = trace->valid_until;
-    bool waits = stream->renewed || stream->written < stream->line.len;
-    if (waits && instant_us_between(stream->waits_since, now) >= (int64_t)STUCK_MS * 1000) {
-        is_stuck(connection, said_stuck);
-        return;
-    }
-    if (!waits)
-        stream->waits_since = now;
-    stream->renewed = true;
-}
-
 static void told(struct connection *connection, const struct effect_trace *trace,
                  struct instant now, bool *said_stuck)
 {
@@ -255,7 +225,14 @@ static void told(struct connection *connection, const struct effect_trace *trace
     if (stream->end != STREAM_OPEN)
         return;
     if (trace->kind == TRACE_RENEWED) {
-        told_renewed(connection, trace, now, said_stuck);
+        bool waits = stream->renewed || stream->written < stream->line.len;
+        stream->valid_until = trace->valid_until;
+        if (!waits)
+            stream->waits_since = now;
+        if (instant_us_between(stream->waits_since, now) >= (int64_t)STUCK_MS * 1000)
+            is_stuck(connection, said_stuck);
+        else
+            stream->renewed = true;
     } else if (trace->kind == TRACE_LOST) {
         stream->end = STREAM_LOST;
         stream->reason = trace->reason;
@@ -279,7 +256,7 @@ void api_notify(struct api *api, const struct effect_trace *trace)
     bool said_stuck = false;
     for (struct link *at = bucket->head.next; at != &bucket->head; at = next) {
         next = at->next;
-        struct connection *connection = connection_of_stream(at);
+        struct connection *connection = CONTAINER_OF(at, struct connection, stream.of_lock);
         const struct lock_ref *lock = &connection->stream.lock;
         if (lock->slot == trace->lock.slot && lock->generation == trace->lock.generation)
             told(connection, trace, now, &said_stuck);
