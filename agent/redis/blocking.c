@@ -87,22 +87,6 @@ static void tell_why(const struct blocking *blocking, ssize_t count, char *why, 
                                                           : strerror(errno));
 }
 
-/* Returns a connection that owns the descriptor, or NULL if there is not enough memory. */
-static struct blocking *blocking_on(int fd)
-{
-    struct blocking *blocking = calloc(1, sizeof(*blocking));
-    redisReader *reader = redisReaderCreate();
-    if (blocking == NULL || reader == NULL) {
-        free(blocking);
-        if (reader != NULL)
-            redisReaderFree(reader);
-        close(fd);
-        return NULL;
-    }
-    *blocking = (struct blocking){.fd = fd, .reader = reader};
-    return blocking;
-}
-
 /* Does the handshake. Returns false, with `why`, if it fails. */
 static bool begin_tls(struct blocking *blocking, const struct config_tls *config, const char *host,
                       char *why, size_t why_size)
@@ -126,11 +110,17 @@ struct blocking *blocking_open(const struct config_group *group, const struct co
                               : connect_name(address, why, why_size);
     if (fd < 0)
         return NULL;
-    struct blocking *blocking = blocking_on(fd);
-    if (blocking == NULL) {
+    struct blocking *blocking = calloc(1, sizeof(*blocking));
+    redisReader *reader = redisReaderCreate();
+    if (blocking == NULL || reader == NULL) {
+        free(blocking);
+        if (reader != NULL)
+            redisReaderFree(reader);
+        close(fd);
         snprintf(why, why_size, "out of memory");
         return NULL;
     }
+    *blocking = (struct blocking){.fd = fd, .reader = reader};
     if (master->tls && !begin_tls(blocking, &group->tls, address->host, why, why_size)) {
         blocking_close(blocking);
         return NULL;
@@ -156,12 +146,6 @@ static int64_t uptime_s(void)
     return now.tv_sec;
 }
 
-static ssize_t write_some(const struct blocking *blocking, struct text bytes)
-{
-    return blocking->tls != NULL ? tls_write(blocking->tls, bytes.at, bytes.len)
-                                 : send(blocking->fd, bytes.at, bytes.len, MSG_NOSIGNAL);
-}
-
 /* Reads bytes. A TLS record without data, such as a session ticket, ends tls_read() like a timeout.
  * So it is called again. */
 static ssize_t read_bytes(const struct blocking *blocking, char *into, size_t size)
@@ -182,7 +166,8 @@ redisReply *blocking_ask(struct blocking *blocking, struct text command, char *w
     void *reply = NULL;
     ssize_t count = 1;
     while (command.len > 0 && count > 0) {
-        count = write_some(blocking, command);
+        count = blocking->tls != NULL ? tls_write(blocking->tls, command.at, command.len)
+                                      : send(blocking->fd, command.at, command.len, MSG_NOSIGNAL);
         command.at += count > 0 ? count : 0;
         command.len -= count > 0 ? (size_t)count : 0;
     }

@@ -128,11 +128,6 @@ static bool take_client_id(struct master *master, const struct command *command,
     return reply->type == REDIS_REPLY_INTEGER;
 }
 
-static bool take_time(struct master *master, const struct command *command, const redisReply *reply)
-{
-    return health_take_time(master, command, reply);
-}
-
 /* Asks for the marker (D5.3). It comes after CLIENT KILL, so that no command of an earlier
  * connection runs between the marker and the locks. */
 static int ask_marker(struct master *master, char *why, size_t why_size)
@@ -173,7 +168,7 @@ static const struct step steps[] = {
     {"CLIENT KILL", .ask = ask_kill, .take = take_kill, .optional = true},
     {"marker", .ask = ask_marker, .take = take_marker, .waits = marker_waits},
     {"CLIENT ID", .words = {"CLIENT", "ID"}, .take = take_client_id, .optional = true},
-    {"TIME", .words = {"TIME"}, .take = take_time, .optional = true},
+    {"TIME", .words = {"TIME"}, .take = health_take_time, .optional = true},
     {"CLIENT SETNAME", .words = {"CLIENT", "SETNAME", "lockagent"}, .optional = true},
 };
 enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
@@ -244,14 +239,6 @@ static void step_refused(struct master *master, const struct step *step, const c
     end_greeting(master, passes_by_itself(outcome) ? GREETED_LATER : GREETED_ILL, why);
 }
 
-static void step_makes_no_sense(struct master *master, const struct step *step)
-{
-    char why[160];
-    snprintf(why, sizeof(why), "%s: not a possible reply", step->name);
-    master_makes_no_sense(master, step->name);
-    end_greeting(master, GREETED_ILL, why);
-}
-
 static void heard_step(struct master *master, const struct command *command,
                        const redisReply *reply, bool sent)
 {
@@ -267,7 +254,10 @@ static void heard_step(struct master *master, const struct command *command,
         return;
     }
     if (!is_error && step->take != NULL && !step->take(master, command, reply)) {
-        step_makes_no_sense(master, step);
+        char why[160];
+        snprintf(why, sizeof(why), "%s: not a possible reply", step->name);
+        master_makes_no_sense(master, step->name);
+        end_greeting(master, GREETED_ILL, why);
         return;
     }
     if (master->health.cluster) {

@@ -122,16 +122,6 @@ static int64_t agreed_offset(const struct redis *redis, uint8_t group)
     return 0;
 }
 
-/* Reports a change of the agreed offset. A small change is not reported. */
-static void look_at_agent(struct redis *redis, uint8_t group)
-{
-    int64_t off_us = agreed_offset(redis, group), said_us = redis->clock_off_us[group];
-    if (off_us == said_us || (off_us != 0 && said_us != 0 && is_near(off_us, said_us)))
-        return;
-    redis->clock_off_us[group] = off_us;
-    redis->sink.clock(redis->sink.arg, group, off_us);
-}
-
 /* ---- one master ---- */
 
 static const struct master *twin_of(const struct redis *redis, const struct master *master)
@@ -142,12 +132,6 @@ static const struct master *twin_of(const struct redis *redis, const struct mast
             strcmp(masters[i].view.run_id, master->view.run_id) == 0)
             return &masters[i];
     return NULL;
-}
-
-static bool lacks_replicas(const struct master *master)
-{
-    return master->health.replicas >= 0 &&
-           (uint32_t)master->health.replicas < master->group_config->replicas_ack;
 }
 
 /* Returns true if the master may evict keys. With maxmemory 0 no policy evicts anything. A limit
@@ -174,7 +158,8 @@ static bool find_fault(const struct redis *redis, const struct master *master, c
         snprintf(fault, size, "a replica, not a master (role:%s)", master->health.role);
     } else if (twin != NULL) {
         snprintf(fault, size, "the same server as %.70s", twin->config->url);
-    } else if (lacks_replicas(master)) {
+    } else if (master->health.replicas >= 0 &&
+               (uint32_t)master->health.replicas < master->group_config->replicas_ack) {
         snprintf(fault, size, "%d replicas keep up, and replicas.ack asks for %u",
                  master->health.replicas, (unsigned)master->group_config->replicas_ack);
         return false;
@@ -187,7 +172,12 @@ static bool find_fault(const struct redis *redis, const struct master *master, c
 
 void health_look(struct redis *redis, uint8_t group)
 {
-    look_at_agent(redis, group);
+    int64_t off_us = agreed_offset(redis, group), said_us = redis->clock_off_us[group];
+    bool changes_little = off_us != 0 && said_us != 0 && is_near(off_us, said_us);
+    if (off_us != said_us && !changes_little) {
+        redis->clock_off_us[group] = off_us;
+        redis->sink.clock(redis->sink.arg, group, off_us);
+    }
     for (size_t i = 0; i < redis->config->groups[group].master_count; i++) {
         struct master *master = &redis->by_group[group][i];
         if (master->phase == PHASE_READY) {

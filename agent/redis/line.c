@@ -63,27 +63,6 @@ static void end_as(struct line *line, enum resp_found found)
                  "broke the protocol: it sent something else than a reply");
 }
 
-/* Ends the line because the reader failed. */
-static void reader_failed(struct line *line)
-{
-    if (line->reader->err == REDIS_ERR_OOM)
-        end_with(line, REDIS_FAULT_NONE, "out of memory");
-    else
-        end_as(line, RESP_MALFORMED);
-}
-
-/* Passes on one reply. The scanner has found its end, and the reader has all of its bytes. */
-static void hear_one(struct line *line)
-{
-    void *reply = NULL;
-    if (redisReaderGetReply(line->reader, &reply) != REDIS_OK || reply == NULL) {
-        reader_failed(line);
-        return;
-    }
-    line->calls->heard(line->owner, reply);
-    reply_memory_reset(&line->memory);
-}
-
 /* Passes on the replies that were read, at most LINE_REPLIES_A_TURN, so that the other lines get
  * their turn. */
 static void hear_what_came(struct line *line)
@@ -105,13 +84,21 @@ static void hear_what_came(struct line *line)
             return;
         }
         line->in_at += taken;
-        if (redisReaderFeed(line->reader, bytes, taken) != REDIS_OK) {
-            reader_failed(line);
+        /* If the scanner has found the end of a reply, the reader has all of its bytes. */
+        void *reply = NULL;
+        if (redisReaderFeed(line->reader, bytes, taken) != REDIS_OK ||
+            (found == RESP_REPLY &&
+             (redisReaderGetReply(line->reader, &reply) != REDIS_OK || reply == NULL))) {
+            if (line->reader->err == REDIS_ERR_OOM)
+                end_with(line, REDIS_FAULT_NONE, "out of memory");
+            else
+                end_as(line, RESP_MALFORMED);
             return;
         }
         if (found == RESP_REPLY) {
             replies++;
-            hear_one(line);
+            line->calls->heard(line->owner, reply);
+            reply_memory_reset(&line->memory);
         }
     }
     if (!line->halted) {
@@ -120,31 +107,22 @@ static void hear_what_came(struct line *line)
     }
 }
 
-static ssize_t receive(struct line *line)
-{
-    return line->tls != NULL ? tls_read(line->tls, line->in, sizeof(line->in))
-                             : recv(line->fd, line->in, sizeof(line->in), 0);
-}
-
-static void peer_ended(struct line *line, const char *said)
-{
-    char why[160];
-    bool was_mute = line->tls == NULL && line->in_len == 0;
-    snprintf(why, sizeof(why), "%s%s", said,
-             was_mute ? " before its first reply: a port for TLS (rediss://)?" : "");
-    end_with(line, REDIS_FAULT_NONE, why);
-}
-
 static void read_some(struct line *line)
 {
-    ssize_t count = receive(line);
+    ssize_t count = line->tls != NULL ? tls_read(line->tls, line->in, sizeof(line->in))
+                                      : recv(line->fd, line->in, sizeof(line->in), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (line->tls != NULL && tls_waits_to_write(line->tls))
             poll_for(line, line->polled | UV_WRITABLE);
         return;
     }
     if (count <= 0) {
-        peer_ended(line, count < 0 ? fault_of(line, errno) : "the master closed the connection");
+        char why[160];
+        bool was_mute = line->tls == NULL && line->in_len == 0;
+        snprintf(why, sizeof(why), "%s%s",
+                 count < 0 ? fault_of(line, errno) : "the master closed the connection",
+                 was_mute ? " before its first reply: a port for TLS (rediss://)?" : "");
+        end_with(line, REDIS_FAULT_NONE, why);
         return;
     }
     line->in_at = 0;
@@ -154,30 +132,15 @@ static void read_some(struct line *line)
 
 /* ---- writing ---- */
 
-/* Empties the output buffer. It overwrites the bytes, because passwords are sent as well. */
-static void empty(struct line *line)
-{
-    explicit_bzero(line->out, line->out_len);
-    line->out_at = line->out_len = 0;
-    if (line->out_size > LINE_KEPT_BYTES) {
-        free(line->out);
-        line->out = NULL;
-        line->out_size = 0;
-    }
-}
-
-/* Writes bytes to the socket or TLS. A TLS record of which the socket has taken a part counts as
- * not written, because no master can read it. */
-static ssize_t transmit(struct line *line, const char *bytes, size_t len)
-{
-    return line->tls != NULL ? tls_write(line->tls, bytes, len)
-                             : send(line->fd, bytes, len, MSG_NOSIGNAL);
-}
-
 static void flush(struct line *line)
 {
     while (line->out_at < line->out_len) {
-        ssize_t count = transmit(line, line->out + line->out_at, line->out_len - line->out_at);
+        const char *bytes = line->out + line->out_at;
+        size_t len = line->out_len - line->out_at;
+        /* A TLS record of which the socket has taken a part counts as not written, because no
+         * master can read it. */
+        ssize_t count = line->tls != NULL ? tls_write(line->tls, bytes, len)
+                                          : send(line->fd, bytes, len, MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0 && errno == EAGAIN) {
@@ -192,8 +155,16 @@ static void flush(struct line *line)
         line->written += (uint64_t)count;
     }
     poll_for(line, line->polled & ~UV_WRITABLE);
-    if (line->out_len > 0)
-        empty(line);
+    if (line->out_len == 0)
+        return;
+    /* Overwrite the bytes, because passwords are sent as well. */
+    explicit_bzero(line->out, line->out_len);
+    line->out_at = line->out_len = 0;
+    if (line->out_size > LINE_KEPT_BYTES) {
+        free(line->out);
+        line->out = NULL;
+        line->out_size = 0;
+    }
 }
 
 static bool make_out_room(struct line *line, size_t len)
@@ -321,16 +292,6 @@ static void on_line_polled(uv_poll_t *poll, int status, int events)
         poll_for(line, line->polled | watched);
 }
 
-static void tune(int fd)
-{
-    static const int on = 1, idle_s = 15, interval_s = 5, probes = 3;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-}
-
 union address {
     struct sockaddr any;
     struct sockaddr_un path;
@@ -362,8 +323,14 @@ static int begin_to_connect(const union address *to, socklen_t size)
     int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    if (to->any.sa_family != AF_UNIX)
-        tune(fd);
+    if (to->any.sa_family != AF_UNIX) {
+        static const int on = 1, idle_s = 15, interval_s = 5, probes = 3;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    }
     if (connect(fd, &to->any, size) != 0 && errno != EINPROGRESS) {
         int fault = errno;
         close(fd);

@@ -19,13 +19,6 @@ static int64_t agreed_wall_us(const struct redis *redis, uint8_t group)
     return (int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000 + redis->clock_off_us[group];
 }
 
-static void report_floor(struct redis *redis, uint8_t group)
-{
-    struct event event = {.kind = EVENT_FENCE_FLOOR,
-                          .master = {.group = group, .floor = guard_floor(&redis->guards[group])}};
-    redis->sink.event(redis->sink.arg, &event);
-}
-
 /* Carries out the guard's decisions. New epochs go to the core first, because later votes belong to
  * them. */
 static void carry_out(struct redis *redis, uint8_t group, const struct guard_effects *effects,
@@ -35,8 +28,12 @@ static void carry_out(struct redis *redis, uint8_t group, const struct guard_eff
     for (unsigned i = 0; effects->epochs >> i; i++)
         if (effects->epochs >> i & 1)
             master_new_epoch(&masters[i]);
-    if (effects->floors)
-        report_floor(redis, group);
+    if (effects->floors) {
+        struct event event = {
+            .kind = EVENT_FENCE_FLOOR,
+            .master = {.group = group, .floor = guard_floor(&redis->guards[group])}};
+        redis->sink.event(redis->sink.arg, &event);
+    }
     for (unsigned i = 0; effects->shown >> i; i++)
         if (effects->shown >> i & 1)
             master_show(&masters[i]);

@@ -68,31 +68,13 @@ static enum redis_state state_now(const struct master *master, char *reason, siz
     return guarded ? REDIS_GUARDED : *fault ? REDIS_DEGRADED : REDIS_UP;
 }
 
-static bool is_served(const struct master *master)
-{
-    return !(master->health.grave && master->group_config->on_degraded == ON_DEGRADED_DOWN);
-}
-
-/* Reports once that the master votes by a guess (A6). */
-static void show_guess(struct master *master)
-{
-    const struct guard *guard = &master->redis->guards[master->group];
-    bool guessed = is_guarded(master) && guard_told(guard, master->index) == GUARD_GUESSED;
-    if (guessed == master->view.guessed)
-        return;
-    master->view.guessed = guessed;
-    if (guessed)
-        tell_people(master, "votes by a guess: too few other masters remembered the numbers that "
-                            "it had forgotten");
-}
-
 void master_show(struct master *master)
 {
     char reason[sizeof(master->view.reason)];
     if (master->phase != PHASE_READY)
         return;
     enum redis_state state = state_now(master, reason, sizeof(reason));
-    bool serves = is_served(master);
+    bool serves = !master->health.grave || master->group_config->on_degraded != ON_DEGRADED_DOWN;
     master->view.has_voted |= serves && state != REDIS_GUARDED && !master_is_unfit(master);
     if (!serves)
         state = REDIS_DEGRADED;
@@ -101,7 +83,13 @@ void master_show(struct master *master)
         memcpy(master->view.reason, reason, sizeof(reason));
         tell_people(master, master->view.reason);
     }
-    show_guess(master);
+    const struct guard *guard = &master->redis->guards[master->group];
+    bool guessed = is_guarded(master) && guard_told(guard, master->index) == GUARD_GUESSED;
+    bool guessed_before = master->view.guessed;
+    master->view.guessed = guessed;
+    if (guessed && !guessed_before) /* A6 */
+        tell_people(master, "votes by a guess: too few other masters remembered the numbers that "
+                            "it had forgotten");
     if (serves != master->told_up) {
         master->told_up = serves;
         master_tell_core(master, serves ? EVENT_MASTER_UP : EVENT_MASTER_DOWN);
@@ -209,17 +197,6 @@ int64_t master_guarded_ms(const struct master *master)
 
 /* ---- the timer ---- */
 
-static uint64_t backoff_ms(struct master *master)
-{
-    uint64_t ms = BACKOFF_MS_MIN;
-    for (uint32_t i = 0; i < master->failures && ms < BACKOFF_MS_MAX; i++)
-        ms *= 2;
-    if (ms > BACKOFF_MS_MAX)
-        ms = BACKOFF_MS_MAX;
-    master->failures++;
-    return ms / 2 + redis_random(master->redis) % (ms / 2 + 1);
-}
-
 void master_start_timer(struct master *master, uint64_t ms)
 {
     if (!master->redis->stopping)
@@ -228,7 +205,13 @@ void master_start_timer(struct master *master, uint64_t ms)
 
 void master_start_backoff(struct master *master)
 {
-    master_start_timer(master, backoff_ms(master));
+    uint64_t ms = BACKOFF_MS_MIN;
+    for (uint32_t i = 0; i < master->failures && ms < BACKOFF_MS_MAX; i++)
+        ms *= 2;
+    if (ms > BACKOFF_MS_MAX)
+        ms = BACKOFF_MS_MAX;
+    master->failures++;
+    master_start_timer(master, ms / 2 + redis_random(master->redis) % (ms / 2 + 1));
 }
 
 void master_answered_well(struct master *master)

@@ -6,35 +6,30 @@
 
 /* ---- reports ---- */
 
-static struct event_reply report_of(const struct master *master, const struct command *command,
-                                    unsigned i)
-{
-    const struct item_reply *reply = &master->redis->items[i];
-    return (struct event_reply){
-        .group = master->group,
-        .master = master->index,
-        .op = command->op,
-        .ref = command->refs[i],
-        .vote = reply->vote,
-        .fence = reply->fence,
-        .pttl_ms = reply->pttl_ms,
-        .agents = reply->agents,
-        .ticket = reply->ticket,
-        .taken = reply->taken,
-        .holder = reply->holder,
-        .mode = reply->mode,
-        .readers = reply->readers,
-        .is_own = reply->is_own,
-        .tickets = reply->tickets,
-    };
-}
-
 /* Reports redis->items in one event. */
 static void report_items(struct master *master, const struct command *command)
 {
     struct redis *redis = master->redis;
-    for (unsigned i = 0; i < command->count; i++)
-        redis->replies[i] = report_of(master, command, i);
+    for (unsigned i = 0; i < command->count; i++) {
+        const struct item_reply *reply = &redis->items[i];
+        redis->replies[i] = (struct event_reply){
+            .group = master->group,
+            .master = master->index,
+            .op = command->op,
+            .ref = command->refs[i],
+            .vote = reply->vote,
+            .fence = reply->fence,
+            .pttl_ms = reply->pttl_ms,
+            .agents = reply->agents,
+            .ticket = reply->ticket,
+            .taken = reply->taken,
+            .holder = reply->holder,
+            .mode = reply->mode,
+            .readers = reply->readers,
+            .is_own = reply->is_own,
+            .tickets = reply->tickets,
+        };
+    }
     struct event event = {.kind = EVENT_REPLIES, .replies = {redis->replies, command->count}};
     redis->sink.event(redis->sink.arg, &event);
 }
@@ -102,13 +97,6 @@ static enum redis_outcome judge(struct master *master, const struct item_reply *
     return worst;
 }
 
-/* Makes the item unknown, because too few replicas have it (R21). */
-static void discount(struct master *master, enum op op, struct item_reply *item)
-{
-    item->vote = replicas_vote(op, item->vote);
-    master->view.unreplicated += item->vote == VOTE_UNREPLICATED;
-}
-
 /* After a reply that is not a possible one, no later reply can be assigned to its command. */
 void operations_heard(struct master *master, const struct command *command, const redisReply *reply,
                       bool sent)
@@ -130,8 +118,10 @@ void operations_heard(struct master *master, const struct command *command, cons
         bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
         if (item->vote == VOTE_GUARDED && takes_lock)
             marker_heard_guarded(master, item->pttl_ms);
-        if (command->unreplicated)
-            discount(master, command->op, item);
+        if (command->unreplicated) { /* Too few replicas have it (R21). */
+            item->vote = replicas_vote(command->op, item->vote);
+            master->view.unreplicated += item->vote == VOTE_UNREPLICATED;
+        }
     }
     report_items(master, command);
 }
@@ -147,20 +137,14 @@ static void queue_unsent(struct redis *redis, struct command *command)
     redis_wake(redis);
 }
 
-static bool can_take(const struct master *master, enum op op)
-{
-    bool takes_lock = op == OP_ACQUIRE || op == OP_HANDOVER;
-    return master->phase == PHASE_READY &&
-           !(takes_lock && master_guard_state(master) == GUARD_UNSURE);
-}
-
 /* Sends to one master: the bytes that all masters get, and the arguments of this one. */
 static bool send_to(struct master *master, struct command *command, struct text bytes,
                     int64_t clock_ms, const struct proposals *proposals)
 {
     char vote_bytes[ASKING_VOTE_BYTES], own_bytes[ASKING_OWN_BYTES];
     struct text own = nothing_own(), vote = {"", 0};
-    if (!can_take(master, command->op))
+    bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
+    if (master->phase != PHASE_READY || (takes_lock && master_guard_state(master) == GUARD_UNSURE))
         return false;
     if (proposals != NULL)
         vote = asking_vote(vote_bytes, &master->redis->guards[master->group], master->index,

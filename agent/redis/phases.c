@@ -11,12 +11,6 @@ enum {
     REPLICAS_TICKS = 2,    /* Its replicas are counted twice a second (R21). */
 };
 
-static uint64_t silence_limit_ms(const struct config_group *group)
-{
-    uint64_t ms = 4ull * group->node_timeout_ms;
-    return ms > SILENCE_MS_MIN ? ms : SILENCE_MS_MIN;
-}
-
 static void wait_and_retry(struct master *master)
 {
     master->phase = PHASE_WAITING;
@@ -229,7 +223,8 @@ void phases_start(struct master *master)
     master->view.state = REDIS_CONNECTING;
     master->view.round_trip_us = -1;
     snprintf(master->view.reason, sizeof(master->view.reason), "connecting");
-    master->silence_ms = (uint32_t)silence_limit_ms(master->group_config);
+    uint64_t silence_ms = 4ull * master->group_config->node_timeout_ms;
+    master->silence_ms = (uint32_t)(silence_ms > SILENCE_MS_MIN ? silence_ms : SILENCE_MS_MIN);
     master->probe_ticks = (uint32_t)(redis_random(master->redis) % PROBE_TICKS);
     master->on_greeted = when_greeted;
     master->on_timer = on_phase_timer;

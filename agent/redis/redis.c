@@ -74,17 +74,6 @@ static void on_tick(uv_timer_t *timer)
     }
 }
 
-static void turn_start(struct redis *redis)
-{
-    uv_prepare_init(redis->loop, &redis->prepare);
-    uv_idle_init(redis->loop, &redis->idle);
-    uv_timer_init(redis->loop, &redis->tick);
-    redis->open_turn = 3;
-    redis->prepare.data = redis->idle.data = redis->tick.data = redis;
-    uv_prepare_start(&redis->prepare, on_redis_turn);
-    uv_timer_start(&redis->tick, on_tick, TICK_MS, TICK_MS);
-}
-
 /* ---- the room ---- */
 
 enum { COMMAND_BYTES = 128 << 10 }; /* Size of the largest command. */
@@ -103,15 +92,6 @@ static bool allocate(struct redis *redis, const struct config *config)
     redis->masters = calloc(redis->master_count, sizeof(*redis->masters));
     redis->resp = (struct resp){.bytes = malloc(COMMAND_BYTES), .size = COMMAND_BYTES};
     return redis->masters != NULL && redis->resp.bytes != NULL && command_pool_fill(&redis->pool);
-}
-
-static void draw_random(struct redis *redis)
-{
-    uint64_t drawn[3];
-    ssize_t len = getrandom(drawn, sizeof(drawn), 0);
-    CORE_ASSERT(len == sizeof(drawn));
-    redis->random = drawn[0];
-    channels_init(&redis->channels, &drawn[1]);
 }
 
 static void start_masters(struct redis *redis)
@@ -162,8 +142,18 @@ struct redis *redis_start(uv_loop_t *loop, const struct config *config,
     redis->config = config;
     redis->sink = *sink;
     redis->unsent_end = &redis->unsent;
-    draw_random(redis);
-    turn_start(redis);
+    uint64_t drawn[3];
+    ssize_t len = getrandom(drawn, sizeof(drawn), 0);
+    CORE_ASSERT(len == sizeof(drawn));
+    redis->random = drawn[0];
+    channels_init(&redis->channels, &drawn[1]);
+    uv_prepare_init(redis->loop, &redis->prepare);
+    uv_idle_init(redis->loop, &redis->idle);
+    uv_timer_init(redis->loop, &redis->tick);
+    redis->open_turn = 3;
+    redis->prepare.data = redis->idle.data = redis->tick.data = redis;
+    uv_prepare_start(&redis->prepare, on_redis_turn);
+    uv_timer_start(&redis->tick, on_tick, TICK_MS, TICK_MS);
     start_masters(redis);
     return redis;
 }

@@ -78,23 +78,18 @@ static enum resp_found string_began(struct resp_scan *scan, int64_t len)
     return RESP_MORE;
 }
 
-static enum resp_found number_ended(struct resp_scan *scan)
-{
-    int64_t number;
-    if (!scanned_number(scan, &number) || (scan->type != ':' && number < -1))
-        return RESP_MALFORMED;
-    return scan->type == '*'   ? list_began(scan, number)
-           : scan->type == '$' ? string_began(scan, number)
-                               : element_ended(scan);
-}
-
 static enum resp_found line_ended(struct resp_scan *scan)
 {
     if (scan->digits == 0) /* The line of a text, or the end of a string. */
         return element_ended(scan);
-    enum resp_found found = number_ended(scan);
+    int64_t number;
+    bool is_number = scanned_number(scan, &number);
     scan->digits = 0;
-    return found;
+    if (!is_number || (scan->type != ':' && number < -1))
+        return RESP_MALFORMED;
+    return scan->type == '*'   ? list_began(scan, number)
+           : scan->type == '$' ? string_began(scan, number)
+                               : element_ended(scan);
 }
 
 static enum resp_found type_came(struct resp_scan *scan, char byte)

@@ -68,11 +68,6 @@ static void write_name(const struct name_parts *parts, char *into)
         into[parts->len - 1] = '}';
 }
 
-static struct text channel_name(const struct channel *channel)
-{
-    return (struct text){channel->name, channel->len};
-}
-
 struct text channel_key(const struct channel *channel)
 {
     return (struct text){channel->name + channel->prefix_len, channel->key_len};
@@ -91,8 +86,8 @@ const struct channel *channels_add(struct channels *channels, uint8_t group, enu
     channel->prefix_len = (uint16_t)parts.prefix_len;
     channel->len = (uint16_t)parts.len;
     write_name(&parts, channel->name);
-    struct channel **bucket =
-        &channels->buckets[bucket_index(channels, group, channel_name(channel))];
+    struct text name = {channel->name, channel->len};
+    struct channel **bucket = &channels->buckets[bucket_index(channels, group, name)];
     channel->next = *bucket;
     *bucket = channel;
     channels->watched[group]++;
@@ -203,12 +198,6 @@ static void join(struct subscription *subscription, const struct channel *channe
     write_command(subscription, "SUBSCRIBE", channel);
 }
 
-static void leave(struct subscription *subscription, const struct channel *channel)
-{
-    subscription->leaves++;
-    write_command(subscription, "UNSUBSCRIBE", channel);
-}
-
 /* ---- reports to the core ---- */
 
 /* Reports an event of a channel to the core. `said` is the content of a message, otherwise empty.
@@ -281,14 +270,6 @@ static bool is_word(const redisReply *reply, size_t i, const char *word)
            strcmp(reply->element[i]->str, word) == 0;
 }
 
-static const struct channel *channel_named(const struct master *master, const redisReply *name)
-{
-    if (name->type != REDIS_REPLY_STRING)
-        return NULL;
-    return channels_find(&master->redis->channels, master->group,
-                         (struct text){name->str, name->len});
-}
-
 /* Counts one outstanding reply as received. Returns false if there was none. */
 static bool pays(uint32_t *owed)
 {
@@ -313,7 +294,10 @@ static bool hear_of_channel(struct subscription *subscription, const redisReply 
 {
     struct master *master = subscription->master;
     const redisReply *name = reply->element[1], *last = reply->element[2];
-    const struct channel *channel = channel_named(master, name);
+    const struct channel *channel = name->type != REDIS_REPLY_STRING
+                                        ? NULL
+                                        : channels_find(&master->redis->channels, master->group,
+                                                        (struct text){name->str, name->len});
     if (is_word(reply, 0, "unsubscribe"))
         return pays(&subscription->leaves);
     if (is_word(reply, 0, "subscribe")) {
@@ -418,11 +402,16 @@ static void subscription_stands(void *owner)
     channels_walk(&master->redis->channels, master->group, join_on_line, master);
 }
 
-static void open_subscription(struct master *master)
+void subscriber_wanted(struct master *master)
 {
     static const struct line_calls calls = {subscription_stands, subscription_awaits,
                                             subscription_heard,  subscription_ended,
                                             subscription_busy,   subscription_closed};
+    bool wanted =
+        master->redis->channels.watched[master->group] > 0 && master->phase == PHASE_READY;
+    if (!wanted || master->subscriber.line != NULL || master->subscriber.retry_ticks > 0 ||
+        master->redis->stopping)
+        return;
     struct subscription *subscription = calloc(1, sizeof(*subscription));
     char why[160];
     if (subscription == NULL) {
@@ -443,19 +432,16 @@ static void open_subscription(struct master *master)
     master->redis->open++;
 }
 
-void subscriber_wanted(struct master *master)
-{
-    bool wanted =
-        master->redis->channels.watched[master->group] > 0 && master->phase == PHASE_READY;
-    if (wanted && master->subscriber.line == NULL && master->subscriber.retry_ticks == 0 &&
-        !master->redis->stopping)
-        open_subscription(master);
-}
-
 /* ---- the room's tick ---- */
 
-static void tick_subscription(struct master *master, struct subscription *subscription)
+void subscriber_tick(struct master *master)
 {
+    struct subscription *subscription = master->subscriber.line;
+    if (subscription == NULL) {
+        master->subscriber.retry_ticks -= master->subscriber.retry_ticks > 0;
+        subscriber_wanted(master);
+        return;
+    }
     bool idle = master->redis->channels.watched[master->group] == 0;
     master->subscriber.idle_ticks = idle ? master->subscriber.idle_ticks + 1 : 0;
     subscription->silent_ticks++;
@@ -468,16 +454,6 @@ static void tick_subscription(struct master *master, struct subscription *subscr
         subscription->pongs++;
         write_command(subscription, "PING", NULL);
     }
-}
-
-void subscriber_tick(struct master *master)
-{
-    if (master->subscriber.line != NULL) {
-        tick_subscription(master, master->subscriber.line);
-        return;
-    }
-    master->subscriber.retry_ticks -= master->subscriber.retry_ticks > 0;
-    subscriber_wanted(master);
 }
 
 /* ---- the public face ---- */
@@ -515,8 +491,10 @@ void redis_unwatch(struct redis *redis, const struct effect_watch *watch)
         return;
     for (size_t i = 0; i < redis->config->groups[watch->group].master_count; i++) {
         struct subscription *subscription = redis->by_group[watch->group][i].subscriber.line;
-        if (subscription != NULL && subscription->line.connected)
-            leave(subscription, channel);
+        if (subscription != NULL && subscription->line.connected) {
+            subscription->leaves++;
+            write_command(subscription, "UNSUBSCRIBE", channel);
+        }
     }
     free(channel);
 }

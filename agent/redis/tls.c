@@ -236,18 +236,6 @@ static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
     tls->fault = fault;
 }
 
-static bool take_files(struct tls *tls, const struct config_tls *config)
-{
-    char why[WHY_BYTES] = "cannot be used";
-    for (unsigned i = 0; i < OUR_FILES; i++) {
-        if (!take_file(tls->context, &our_files[i], config, why)) {
-            fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Sets the name or address that the certificate must be for. An address is compared with the
  * certificate's addresses, a name with its names. Only a name is sent to the master (SNI). Returns
  * false if there is not enough memory. */
@@ -276,8 +264,13 @@ static bool begin_session(struct tls *tls, const struct config_tls *config, cons
         fail(tls, TLS_FAULT_OTHER, "%s", unusable);
         return false;
     }
-    if (!take_files(tls, config))
-        return false;
+    char why[WHY_BYTES] = "cannot be used";
+    for (unsigned i = 0; i < OUR_FILES; i++) {
+        if (!take_file(tls->context, &our_files[i], config, why)) {
+            fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);
+            return false;
+        }
+    }
     const char *name = config->server_name[0] != '\0' ? config->server_name : host;
     tls->ssl = SSL_new(tls->context);
     if (tls->ssl != NULL && SSL_set_fd(tls->ssl, fd) == 1 && expect_name(tls->ssl, name))

@@ -118,19 +118,6 @@ static bool visit_open(struct visit *visit, size_t master)
     return well;
 }
 
-/* Returns false, with the error in `says`, if the run of the server has changed since
- * visit_open(). */
-static bool visit_same_run(struct visit *visit, size_t master)
-{
-    char run_id[sizeof(visit->masters[master].run_id)];
-    if (!ask_run_id(visit, master, run_id, sizeof(run_id)))
-        return false;
-    bool same = strcmp(run_id, visit->masters[master].run_id) == 0;
-    if (!same)
-        snprintf(visit->says, sizeof(visit->says), "the server process has changed");
-    return same;
-}
-
 /* Closes all connections. */
 static void visit_close(struct visit *visit)
 {
@@ -267,28 +254,22 @@ static bool tell_master(struct trusting *group, size_t master, trust_say *say)
     return votes(to);
 }
 
-static void count_witnesses(struct trusting *group)
-{
-    size_t remembering = 0, count = group->visit.group->master_count;
-    for (size_t m = 0; m < count; m++)
-        remembering += is_witness(&group->masters[m]);
-    for (size_t m = 0; m < count; m++)
-        group->masters[m].witnesses = remembering - is_witness(&group->masters[m]);
-}
-
 /* Returns the number of masters of the group that still do not vote. */
 static size_t trust_group(struct trusting *group, trust_say *say)
 {
     const struct config_group *config = group->visit.group;
     struct guard_ask keep = {.question = GUARD_ASK_KEEP, .max_ttl_ms = group->config->max_ttl_ms};
-    size_t failed = 0;
+    size_t failed = 0, remembering = 0;
     for (size_t m = 0; m < config->master_count; m++)
         if (!settle_epoch(group, m))
             say(config->name, config->masters[m].url, group->visit.says);
     for (size_t m = 0; m < config->master_count; m++)
         if (group->masters[m].known && !ask_marker_by_hand(group, m, keep))
             say(config->name, config->masters[m].url, group->visit.says);
-    count_witnesses(group);
+    for (size_t m = 0; m < config->master_count; m++)
+        remembering += is_witness(&group->masters[m]);
+    for (size_t m = 0; m < config->master_count; m++)
+        group->masters[m].witnesses = remembering - is_witness(&group->masters[m]);
     for (size_t m = 0; m < config->master_count; m++)
         failed += !(group->masters[m].known && tell_master(group, m, say));
     return failed;
@@ -397,8 +378,13 @@ static bool call_master(struct newcomers *group, size_t master, const char *call
 {
     struct visit *visit = &group->visit;
     group->found[master] = FOUND_NOTHING;
-    if (!visit_same_run(visit, master))
+    char run_id[sizeof(visit->masters[master].run_id)];
+    if (!ask_run_id(visit, master, run_id, sizeof(run_id)))
         return false;
+    if (strcmp(run_id, visit->masters[master].run_id) != 0) { /* Since visit_open(). */
+        snprintf(visit->says, sizeof(visit->says), "the server process has changed");
+        return false;
+    }
     redisReply *reply = visit_ask(visit, master, new_command(group, master, call, max_ttl_ms));
     if (reply == NULL)
         return false;
@@ -537,13 +523,6 @@ static bool third_pass(struct newcomers *group, const struct config *config, tru
     return voting == count;
 }
 
-static void wait_for_objections(void)
-{
-    struct timespec left = {.tv_sec = OBJECTION_S};
-    while (nanosleep(&left, &left) != 0) {
-    }
-}
-
 size_t redis_trust_new(const struct config *config, trust_say *say)
 {
     static struct newcomers groups[LIMIT_GROUPS];
@@ -558,8 +537,9 @@ size_t redis_trust_new(const struct config *config, trust_say *say)
             well[g] = first_pass(&groups[g], config, g, say);
         going_on += !groups[g].stopped;
     }
-    if (going_on > 0)
-        wait_for_objections();
+    struct timespec left = {.tv_sec = OBJECTION_S};
+    while (going_on > 0 && nanosleep(&left, &left) != 0) {
+    }
     for (size_t g = 0; g < config->group_count; g++)
         if (!groups[g].stopped)
             second_pass(&groups[g], config, g, say);

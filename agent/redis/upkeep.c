@@ -95,21 +95,16 @@ static void heard_nudge(struct master *master, const struct command *command,
     (void)master, (void)command, (void)reply, (void)sent;
 }
 
-/* Sends a command that makes the server check the timeout of its WAIT. It checks timeouts only ten
- * times a second, or when a command arrives. Otherwise it would keep all commands after the WAIT
- * for longer. */
-static void nudge(struct master *master)
-{
-    ASK(master, heard_nudge, "PING");
-}
-
 /* The loop's clock may be behind, so the timer may be early. */
 void replication_time(struct master *master)
 {
     struct replicas *replicas = &master->pipeline->replicas;
     struct instant now = redis_now();
     if (replicas_give_up(replicas, now)) {
-        nudge(master);
+        /* Make the server check the timeout of its WAIT. It checks timeouts only ten times a
+         * second, or when a command arrives. Otherwise it would keep all commands after the WAIT
+         * for longer. */
+        ASK(master, heard_nudge, "PING");
         pipeline_hear_kept(master->pipeline, /* enough= */ false);
     } else if (replicas->under_way) {
         int64_t left_us = instant_us_between(now, replicas->until);
