@@ -156,16 +156,16 @@ static json_t *masters_json(const struct connection *connection)
         const char *says = state->vote == VOTE_YES      ? "held"
                            : state->vote == VOTE_ABSENT ? "free"
                                                         : vote_name(state->vote);
-        bool has_ttl =
-            (state->vote == VOTE_YES || state->vote == VOTE_FOREIGN) && state->pttl_ms >= 0;
-        json_t *entry =
-            json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state", says,
-                      "remaining_ttl_ms", has_ttl ? json_integer(state->pttl_ms) : json_null());
+        bool has_ttl = (state->vote == VOTE_YES || state->vote == VOTE_FOREIGN) &&
+                       state->occupant.left_ms >= 0;
+        json_t *entry = json_pack("{s:s, s:s, s:o}", "master", group->masters[m].url, "state", says,
+                                  "remaining_ttl_ms",
+                                  has_ttl ? json_integer(state->occupant.left_ms) : json_null());
         if (permits_of(connection) > 1) { /* Null if it did not report its slots (R20). */
             bool reports = state->vote == VOTE_YES || state->vote == VOTE_FOREIGN ||
                            state->vote == VOTE_ABSENT;
             json_object_set_new(entry, "taken",
-                                reports ? json_integer(__builtin_popcountll(state->taken))
+                                reports ? json_integer(__builtin_popcountll(state->occupant.taken))
                                         : json_null());
         }
         json_array_append_new(list, entry);
@@ -178,8 +178,8 @@ static json_t *remaining_json(const struct effect_answer *answer)
 {
     int64_t longest = -1;
     for (size_t m = 0; m < answer->tally.total && answer->masters != NULL; m++)
-        if (answer->masters[m].vote == VOTE_YES && answer->masters[m].pttl_ms > longest)
-            longest = answer->masters[m].pttl_ms;
+        if (answer->masters[m].vote == VOTE_YES && answer->masters[m].occupant.left_ms > longest)
+            longest = answer->masters[m].occupant.left_ms;
     return answer->state == KEY_HELD && longest >= 0 ? json_integer(longest) : json_null();
 }
 
@@ -187,8 +187,8 @@ static json_t *remaining_json(const struct effect_answer *answer)
 static void add_mode(json_t *object, const struct effect_answer *answer, bool is_held)
 {
     json_object_set_new(object, "mode",
-                        is_held ? json_string(mode_name(answer->mode)) : json_null());
-    json_object_set_new(object, "readers", json_integer(answer->readers));
+                        is_held ? json_string(mode_name(answer->occupant.mode)) : json_null());
+    json_object_set_new(object, "readers", json_integer(answer->occupant.readers));
 }
 
 /* Returns this agent's holds of the key, without those that the masters have just denied. */
@@ -224,10 +224,10 @@ static enum MHD_Result write_state(struct connection *connection)
         snprintf(line, sizeof(line), "%s\n", state);
         return response_text(connection, 200, line);
     }
-    json_t *body = json_pack("{s:s%, s:s, s:o, s:o, s:o, s:o}", "key", request->key,
-                             request->key_len, "state", state, "holder", view_label(answer->holder),
-                             "remaining_ttl_ms", remaining_json(answer), "nodes",
-                             view_nodes(&answer->tally), "masters", masters_json(connection));
+    json_t *body = json_pack(
+        "{s:s%, s:s, s:o, s:o, s:o, s:o}", "key", request->key, request->key_len, "state", state,
+        "holder", view_label(answer->occupant.label), "remaining_ttl_ms", remaining_json(answer),
+        "nodes", view_nodes(&answer->tally), "masters", masters_json(connection));
     struct instant now = api->backend.now(api->backend.arg);
     bool is_shared = view_is_shared(api, answer->policy), has_slots = permits_of(connection) > 1;
     json_t *hold = answer->local && !has_slots ? view_hold(api, &answer->hold, now) : NULL;
@@ -275,11 +275,11 @@ static json_t *members_json(const struct connection *connection, unsigned says, 
     if (says & NODES)
         json_object_set_new(members, "nodes", view_nodes(&answer->tally));
     if (says & HOLDER)
-        json_object_set_new(members, "holder", view_label(answer->holder));
+        json_object_set_new(members, "holder", view_label(answer->occupant.label));
     if (says & HOLDER && view_is_shared(connection->api, answer->policy))
         add_mode(members, answer, /* is_held= */ true);
-    if (says & RETRY && answer->retry_after_ms >= 0)
-        json_object_set_new(members, "retry_after_ms", json_integer(answer->retry_after_ms));
+    if (says & RETRY && answer->occupant.left_ms >= 0)
+        json_object_set_new(members, "retry_after_ms", json_integer(answer->occupant.left_ms));
     if (says & VALID_FOR)
         json_object_set_new(members, "valid_for_ms", json_integer(valid_ms));
     if (says & REASON)
@@ -318,7 +318,7 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
                                     .status = table[answer->answer].status,
                                     .retry_after_ms = -1};
     if (says & RETRY)
-        report.retry_after_ms = answer->retry_after_ms > 0 ? answer->retry_after_ms : 0;
+        report.retry_after_ms = answer->occupant.left_ms > 0 ? answer->occupant.left_ms : 0;
     if (says & GUARD && answer->guarded != 0) {
         say_guard(connection, detail, sizeof(detail));
         report.detail = detail;
@@ -413,7 +413,7 @@ enum MHD_Result answer_here(struct connection *connection, enum answer answer)
     uint16_t policy = core_policy_of(connection->api->backend.core,
                                      (struct text){request->key, request->key_len});
     request->kept.answer =
-        (struct effect_answer){.answer = answer, .policy = policy, .retry_after_ms = 1000};
+        (struct effect_answer){.answer = answer, .policy = policy, .occupant.left_ms = 1000};
     return answer_write(connection);
 }
 
@@ -530,7 +530,7 @@ void api_answer(struct api *api, const struct effect_answer *answer)
     /* Keep the answer until it is written. */
     struct kept_answer *kept = &connection->request->kept;
     kept->answer = *answer;
-    keep_text(&kept->answer.holder, kept->holder, sizeof(kept->holder));
+    keep_text(&kept->answer.occupant.label, kept->holder, sizeof(kept->holder));
     keep_text(&kept->answer.hold.label, kept->label, sizeof(kept->label));
     kept->answer.hold.key = (struct text){NULL, 0}; /* The request has the key. */
     if (answer->masters != NULL && answer->tally.total <= LIMIT_MASTERS) {
@@ -569,7 +569,7 @@ void exchange_drained(struct connection *connection)
 {
     exchange_cancel(connection);
     connection->request->kept.answer =
-        (struct effect_answer){.answer = ANSWER_DRAINING, .retry_after_ms = 1000};
+        (struct effect_answer){.answer = ANSWER_DRAINING, .occupant.left_ms = 1000};
     connection->phase = PHASE_ANSWERED;
     resume(connection);
 }

@@ -151,28 +151,25 @@ struct effect_answer queue_refusal_of_hold(const struct core *core, const struct
     struct instant until = instant_max(holder->valid_until, core->now);
     return (struct effect_answer){
         .answer = answer,
-        .retry_after_ms = instant_us_between(core->now, until) / 1000,
-        .holder = metadata_label(lock_metadata(holder)),
-        .mode = holder->terms.mode,
-        .readers = holder->terms.mode == MODE_READ ? readers_here(holder->key) : 0,
+        .occupant = {.label = metadata_label(lock_metadata(holder)),
+                     .left_ms = instant_us_between(core->now, until) / 1000,
+                     .mode = holder->terms.mode,
+                     .readers = holder->terms.mode == MODE_READ ? readers_here(holder->key) : 0},
     };
 }
 
 struct effect_answer queue_refusal_of_attempt(const struct core *core, const struct key *key,
                                               enum answer answer)
 {
-    CORE_ASSERT(key->contention->last_holder_len <= LIMIT_LABEL_BYTES);
+    CORE_ASSERT(key->contention->last_occupant.label.len <= LIMIT_LABEL_BYTES);
     struct effect_answer refusal = {
         .answer = answer,
         .tally = key->contention->last_tally,
-        .retry_after_ms = key->contention->last_retry_ms,
         .guarded = answer == ANSWER_QUORUM_UNAVAILABLE ? key->contention->last_guarded : 0,
-        .holder = {key->contention->last_holder, key->contention->last_holder_len},
-        .mode = key->contention->last_mode,
-        .readers = key->contention->last_readers,
+        .occupant = key->contention->last_occupant,
     };
-    if (refusal.retry_after_ms < 0 && core->stats.rounds[key->group].waiting > 0)
-        refusal.retry_after_ms = admission_wait_ms(core, key->group);
+    if (refusal.occupant.left_ms < 0 && core->stats.rounds[key->group].waiting > 0)
+        refusal.occupant.left_ms = admission_wait_ms(core, key->group);
     for (uint8_t m = 0; m < LIMIT_MASTERS; m++) {
         struct instant until = core->groups[key->group].masters[m].guarded_until;
         if (!set_has(refusal.guarded, m))
@@ -188,7 +185,7 @@ struct effect_answer queue_refusal_of_attempt(const struct core *core, const str
 struct effect_answer queue_refusal_of_overload(const struct core *core, const struct key *key)
 {
     return (struct effect_answer){.answer = ANSWER_OVERLOADED,
-                                  .retry_after_ms = admission_wait_ms(core, key->group)};
+                                  .occupant.left_ms = admission_wait_ms(core, key->group)};
 }
 
 static void answer_once(struct core *core, struct key *key, const struct lock *holder)
@@ -377,15 +374,16 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     struct core_request *contender = contender_of(core, lock);
     key->contention->last_answer = answer;
     key->contention->last_failed_at = core->now;
-    key->contention->last_retry_ms = answer == ANSWER_LOCK_HELD ? free_in_ms(lock, lock->round.no)
-                                     : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
-                                                                           : -1;
     key->contention->last_refused_by = lock->round.no;
     key->contention->last_guarded = lock->round.guarded;
-    key->contention->last_mode = lock->pending->others_mode;
-    key->contention->last_readers = lock->pending->others;
+    struct occupant *last = &key->contention->last_occupant;
+    last->left_ms = answer == ANSWER_LOCK_HELD            ? free_in_ms(lock, lock->round.no)
+                    : answer == ANSWER_QUORUM_UNAVAILABLE ? guard_ends_in_ms(lock)
+                                                          : -1;
+    last->mode = lock->pending->others_mode;
+    last->readers = lock->pending->others;
     if (answer != ANSWER_LOCK_HELD)
-        key->contention->last_holder_len = 0;
+        last->label.len = 0;
     ticket_attempt_failed(core, lock, answer);
     bool has_more = answer == ANSWER_LOCK_HELD && slot_refused(lock);
     bool goes_on = has_more && !core->draining;
@@ -598,27 +596,29 @@ static void heard_guard(struct core *core, struct lock *lock, const struct event
 {
     CORE_ASSERT(reply->vote == VOTE_GUARDED);
     struct core_master *master = &lock_group(core, lock)->masters[reply->master];
-    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
-    master->guarded_until =
-        reply->pttl_ms < 0 ? INSTANT_NEVER : instant_after_ms(core->now, reply->pttl_ms);
+    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->occupant.left_ms);
+    master->guarded_until = reply->occupant.left_ms < 0
+                                ? INSTANT_NEVER
+                                : instant_after_ms(core->now, reply->occupant.left_ms);
 }
 
 static void heard_holder(struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN);
-    struct key *key = lock->key;
-    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->pttl_ms);
-    slot_heard(lock, reply->master, reply->taken);
+    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->occupant.left_ms);
+    slot_heard(lock, reply->master, reply->occupant.taken);
     bool is_least =
-        lock->pending->others_mode == MODE_WRITE || reply->readers < lock->pending->others;
-    if (reply->mode == MODE_READ && is_least) {
+        lock->pending->others_mode == MODE_WRITE || reply->occupant.readers < lock->pending->others;
+    if (reply->occupant.mode == MODE_READ && is_least) {
         lock->pending->others_mode = MODE_READ;
-        lock->pending->others = reply->readers;
+        lock->pending->others = reply->occupant.readers;
     }
-    key->contention->last_holder_len =
-        (uint8_t)(reply->holder.len <= LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES);
-    if (key->contention->last_holder_len > 0)
-        memcpy(key->contention->last_holder, reply->holder.at, key->contention->last_holder_len);
+    struct contention *contention = lock->key->contention;
+    struct text label = reply->occupant.label;
+    CORE_ASSERT(label.len <= LIMIT_LABEL_BYTES);
+    if (label.len > 0)
+        memcpy(contention->last_label, label.at, label.len);
+    contention->last_occupant.label = (struct text){contention->last_label, label.len};
 }
 
 /* Notes the other contents of a reply of the first phase: the time of a round trip, the number that

@@ -276,10 +276,10 @@ static void take_from_entry(struct core *core, struct lock *lock, const struct e
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING && reply->op == OP_ADOPT);
     struct metadata metadata = {0};
-    lock->terms.mode = reply->mode;
-    if (reply->mode == MODE_READ)
+    lock->terms.mode = reply->occupant.mode;
+    if (reply->occupant.mode == MODE_READ)
         lock->lock_delay_ms = 0;
-    metadata_set_label(&metadata, reply->holder);
+    metadata_set_label(&metadata, reply->occupant.label);
     if (lock->metadata == NULL)
         lock_keep_metadata(core, lock, &metadata);
 }

@@ -152,7 +152,7 @@ static void answer_from_lock(struct core *core, struct lock *lock, struct core_r
 static void answer_superseded(struct core *core, struct core_request *request)
 {
     request_answer(core, request,
-                   (struct effect_answer){.answer = ANSWER_SUPERSEDED, .retry_after_ms = -1});
+                   (struct effect_answer){.answer = ANSWER_SUPERSEDED, .occupant.left_ms = -1});
 }
 
 /* Puts the newer request in the place of the older one, in the queue and in its attempt. */

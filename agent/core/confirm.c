@@ -41,7 +41,7 @@ void confirm_answered(struct core *core, struct lock *lock, struct core_request 
     CORE_ASSERT(lock->state == LOCK_HELD);
     struct effect_answer answer = {.answer = ANSWER_QUORUM_UNAVAILABLE,
                                    .tally = round_tally(&lock->round),
-                                   .retry_after_ms = -1};
+                                   .occupant.left_ms = -1};
     if (is_good && request->again == ANSWER_REENTERED && !request->counted) {
         answer = (struct effect_answer){.answer = ANSWER_TOO_MANY_LOCKS};
     } else if (is_good) {
@@ -66,7 +66,7 @@ bool confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeat
             lock->answers--;
             request_answer(core, request,
                            (struct effect_answer){
-                               .answer = repeats, .reason = lock->reason, .retry_after_ms = -1});
+                               .answer = repeats, .reason = lock->reason, .occupant.left_ms = -1});
             continue;
         }
         list_remove(&request->link);

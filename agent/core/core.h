@@ -185,20 +185,13 @@ struct event_reply {
     enum vote vote;
     /* YES, REPAIRED: the number that the master stores now (0: none). MISNUMBERED: the token's. */
     uint64_t fence;
-    int64_t pttl_ms;    /* HELD, MOVED, FOREIGN, and YES of READ: remaining time to live there; -1:
-                         * none. GUARDED, and YES of HANDOVER: time without a vote; -1: not known,
-                         * or none. */
-    struct text holder; /* HELD, MOVED, and YES of READ: label of the holder. YES of ADOPT: label of
-                         * the adopted entry. */
-    enum mode mode;     /* HELD, and YES of READ: mode of the current holders. YES of ADOPT: mode of
-                         * the adopted entry. */
-    uint32_t readers;   /* HELD, and YES of READ: number of readers that have the key. */
-    uint64_t ticket;    /* HELD: number of this agent's ticket there; 0: none. */
-    slot_set taken;     /* HELD, FOREIGN, and YES of READ, for a semaphore: its slots that are
-                         * taken. */
-    bool is_own;        /* YES of READ: the key has the token of the hold that was named. */
-    bool tickets;       /* SPOILED: the key of the tickets has another type. False: the fence key is
-                         * spoiled. */
+    /* HELD, MOVED, FOREIGN, and YES of READ: of the key there. YES of ADOPT: label and mode of the
+     * adopted entry. GUARDED, and YES of HANDOVER: the time without a vote. */
+    struct occupant occupant;
+    uint64_t ticket; /* HELD: number of this agent's ticket there; 0: none. */
+    bool is_own;     /* YES of READ: the key has the token of the hold that was named. */
+    bool tickets;    /* SPOILED: the key of the tickets has another type. False: the fence key is
+                      * spoiled. */
     /* YES of HANDOVER: agents subscribed to the key there, with this one. HELD: the same for
      * FORM_REDISSON, whose messages do not contain it. 0: not reported. */
     uint32_t agents;
@@ -329,14 +322,11 @@ struct effect_watch {
 
 /* The reply of one master about a key. */
 struct master_state {
-    enum vote vote;   /* YES: held; ABSENT; FOREIGN; REFUSED; UNKNOWN; NOT_SENT: the master is known
-                       * to be down. */
-    int64_t pttl_ms;  /* YES, FOREIGN: remaining time to live; -1: none. For a semaphore the least
-                       * of its slots. */
-    slot_set taken;   /* YES, FOREIGN: slots of a semaphore that are taken; for a mutex the
-                       * first. */
-    enum mode mode;   /* YES: mode of the holders. */
-    uint32_t readers; /* YES: number of readers among them. */
+    /* YES: held; ABSENT; FOREIGN; REFUSED; UNKNOWN; NOT_SENT: the master is known to be down. */
+    enum vote vote;
+    /* YES, FOREIGN. Without the label. A mutex counts as taken in its first slot. The time of a
+     * semaphore is the least of its slots. */
+    struct occupant occupant;
 };
 enum key_state { KEY_FREE, KEY_HELD, KEY_UNKNOWN };
 
@@ -390,16 +380,13 @@ struct effect_answer {
     /* GRANTED, REENTERED and REPEATED (as far as known), RENEWED, RENEW_FAILED, LOCK_HELD,
      * WAIT_TIMEOUT, QUORUM_UNAVAILABLE, VALIDITY_EXPIRED, STATE, RELEASED, RELEASE_PENDING. */
     struct tally tally;
-    int64_t waited_us; /* Time since the request came. */
-    /* LOCK_HELD, WAIT_TIMEOUT: time until the lock may be free. Others: a hint. -1: not known. */
-    int64_t retry_after_ms;
+    int64_t waited_us;  /* Time since the request came. */
     master_set guarded; /* QUORUM_UNAVAILABLE: the masters of tally.guarded. */
     /* For each master in `guarded`: its time without a vote; UINT32_MAX: not known. */
     uint32_t guarded_ms[LIMIT_MASTERS];
-    struct text holder; /* LOCK_HELD, WAIT_TIMEOUT, STATE: the holder's label; may be empty. */
-    enum mode mode;     /* LOCK_HELD, WAIT_TIMEOUT, STATE: mode of the holders. */
-    uint32_t readers;   /* LOCK_HELD, WAIT_TIMEOUT, STATE: number of readers that a quorum reports
-                         * at least. */
+    /* LOCK_HELD, WAIT_TIMEOUT, STATE. A quorum reports so many readers at least. The time of other
+     * refusals is a hint when to try again. STATE has no time. */
+    struct occupant occupant;
     enum reason reason; /* LOCK_LOST. */
     bool adopted;       /* RENEWED: the token was not known at this agent. */
     /* RENEWED and adopted: the fencing number proves that no other caller held the lock in
@@ -411,7 +398,6 @@ struct effect_answer {
      * mode. */
     slot_set denied;
     enum key_state state;               /* STATE: held only if all permits are taken. */
-    uint8_t taken;                      /* STATE: number of permits that are taken. */
     const struct master_state *masters; /* STATE: tally.total of them. */
 };
 

@@ -220,7 +220,7 @@ static struct contention *new_contention(struct core *core, struct key *key)
     *contention = (struct contention){
         .key = key,
         .last_answer = ANSWER_LOCK_HELD,
-        .last_retry_ms = -1,
+        .last_occupant.left_ms = -1,
     };
     list_init(&contention->waiters);
     list_init(&contention->once);

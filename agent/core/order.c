@@ -386,8 +386,9 @@ static void try_after_back_off(struct core *core, struct key *key)
     if (ticket_is_wanted(key) && delay_us > TICKET_MS * 1000 / 3)
         delay_us = TICKET_MS * 1000 / 3; /* Each attempt shows the ticket again. */
     enum cause cause = CAUSE_BACK_OFF;
-    if (key->contention->last_retry_ms >= 0 && key->contention->last_retry_ms * 1000 < delay_us) {
-        delay_us = key->contention->last_retry_ms * 1000 + 1000;
+    int64_t left_ms = key->contention->last_occupant.left_ms;
+    if (left_ms >= 0 && left_ms * 1000 < delay_us) {
+        delay_us = left_ms * 1000 + 1000;
         cause = CAUSE_TTL;
     }
     try_in(core, key, delay_us, cause);

@@ -16,7 +16,7 @@ static enum key_state state_of(const struct core_request *request, uint8_t slot)
     for (uint8_t m = 0; m < total; m++) {
         const struct master_state *state = &request->states[m];
         bool has_key = state->vote == VOTE_YES || state->vote == VOTE_FOREIGN,
-             is_taken = has_key && (state->taken >> slot & 1) != 0;
+             is_taken = has_key && (state->occupant.taken >> slot & 1) != 0;
         present = (uint8_t)(present + is_taken);
         absent = (uint8_t)(absent + (state->vote == VOTE_ABSENT || (has_key && !is_taken)));
     }
@@ -26,13 +26,13 @@ static enum key_state state_of(const struct core_request *request, uint8_t slot)
 }
 
 /* Returns the state of a semaphore: free if a slot is free, held if all are held (R20). */
-static enum key_state states_of(const struct core_request *request, uint8_t *ret_taken)
+static enum key_state states_of(const struct core_request *request, slot_set *ret_taken)
 {
-    uint8_t counts[] = {[KEY_FREE] = 0, [KEY_HELD] = 0, [KEY_UNKNOWN] = 0};
+    slot_set slots[] = {[KEY_FREE] = 0, [KEY_HELD] = 0, [KEY_UNKNOWN] = 0};
     for (uint8_t slot = 0; slot < request->key->permits; slot++)
-        counts[state_of(request, slot)]++;
-    *ret_taken = counts[KEY_HELD];
-    return counts[KEY_FREE] > 0 ? KEY_FREE : counts[KEY_UNKNOWN] > 0 ? KEY_UNKNOWN : KEY_HELD;
+        slots[state_of(request, slot)] |= (slot_set)1 << slot;
+    *ret_taken = slots[KEY_HELD];
+    return slots[KEY_FREE] != 0 ? KEY_FREE : slots[KEY_UNKNOWN] != 0 ? KEY_UNKNOWN : KEY_HELD;
 }
 
 /* Returns the least number of readers that a quorum reports. */
@@ -40,8 +40,9 @@ static uint32_t readers_of(const struct core_request *request)
 {
     uint32_t sorted[LIMIT_MASTERS];
     for (uint8_t m = 0; m < request->round.total; m++) {
-        bool reads = request->states[m].vote == VOTE_YES && request->states[m].mode == MODE_READ;
-        uint32_t readers = reads ? request->states[m].readers : 0;
+        const struct master_state *state = &request->states[m];
+        bool reads = state->vote == VOTE_YES && state->occupant.mode == MODE_READ;
+        uint32_t readers = reads ? state->occupant.readers : 0;
         uint8_t at = m;
         for (; at > 0 && sorted[at - 1] < readers; at--)
             sorted[at] = sorted[at - 1];
@@ -81,9 +82,10 @@ static bool is_denied(const struct core_request *request, const struct lock *loc
     for (uint8_t m = 0; m < total; m++) {
         const struct master_state *state = &request->states[m];
         bool has_key = state->vote == VOTE_YES || state->vote == VOTE_FOREIGN,
-             is_slot_free = has_key && (state->taken >> slot & 1) == 0,
-             is_other_mode = request->key->form == FORM_SHARED && has_key &&
-                             (state->vote == VOTE_FOREIGN || state->mode != lock->terms.mode);
+             is_slot_free = has_key && (state->occupant.taken >> slot & 1) == 0,
+             is_other_mode =
+                 request->key->form == FORM_SHARED && has_key &&
+                 (state->vote == VOTE_FOREIGN || state->occupant.mode != lock->terms.mode);
         denials =
             (uint8_t)(denials + (state->vote == VOTE_ABSENT || is_slot_free || is_other_mode));
     }
@@ -118,13 +120,13 @@ static void read_decided(struct core *core, struct core_request *request)
     struct effect_answer answer = {
         .answer = ANSWER_STATE,
         .tally = tally_of(request),
-        .retry_after_ms = -1,
-        .holder = metadata_label(&request->metadata),
+        .occupant = {.label = metadata_label(&request->metadata),
+                     .left_ms = -1,
+                     .mode = readers > 0 ? MODE_READ : MODE_WRITE,
+                     .readers = readers},
         .masters = request->states,
-        .readers = readers,
-        .mode = readers > 0 ? MODE_READ : MODE_WRITE,
     };
-    answer.state = states_of(request, &answer.taken);
+    answer.state = states_of(request, &answer.occupant.taken);
     answer.denied = denied_of(core, request);
     uint8_t has_key = set_size(request->own_at);
     if (own != NULL && lock_is_held(core, own) &&
@@ -163,7 +165,7 @@ void read_begun(struct core *core, struct key *key, struct core_request *request
                 group->config.node_timeout_ms);
     for (uint8_t m = 0; m < total; m++)
         request->states[m] = (struct master_state){
-            .vote = set_has(group->up, m) ? VOTE_UNKNOWN : VOTE_NOT_SENT, .pttl_ms = -1};
+            .vote = set_has(group->up, m) ? VOTE_UNKNOWN : VOTE_NOT_SENT, .occupant.left_ms = -1};
     timers_set(&core->timers, timer_of_request(core, request), request->round.deadline);
     if (group->up != 0)
         outbox_read(core, request, group->up);
@@ -180,18 +182,15 @@ void read_reply(struct core *core, struct core_request *request, const struct ev
         outbox_read(core, request, set_of(reply->master));
     if (taken != TAKEN_VOTE)
         return;
-    request->states[reply->master] =
-        (struct master_state){.vote = reply->vote,
-                              .pttl_ms = reply->pttl_ms,
-                              .taken = request->key->form != FORM_SLOTS ? 1 : reply->taken,
-                              .mode = reply->mode,
-                              .readers = reply->readers};
+    struct master_state *state = &request->states[reply->master];
+    *state = (struct master_state){.vote = reply->vote, .occupant = reply->occupant};
+    state->occupant.label = (struct text){NULL, 0}; /* Its bytes are gone after this step. */
+    if (request->key->form != FORM_SLOTS)
+        state->occupant.taken = 1;
     if (reply->vote == VOTE_YES && reply->is_own)
         request->own_at |= set_of(reply->master);
-    if (reply->vote == VOTE_YES && request->metadata.label_len == 0) {
-        size_t len = reply->holder.len < LIMIT_LABEL_BYTES ? reply->holder.len : LIMIT_LABEL_BYTES;
-        metadata_set_label(&request->metadata, (struct text){reply->holder.at, len});
-    }
+    if (reply->vote == VOTE_YES && request->metadata.label_len == 0)
+        metadata_set_label(&request->metadata, reply->occupant.label);
     if (round_pending(&request->round) == 0)
         read_decided(core, request);
 }

@@ -146,7 +146,7 @@ void release_inherited(struct core *core, const struct lock *next_holder,
     if (reply->vote == VOTE_GUARDED && !lock->given_back) /* The master has looked for the token
                                                            * first. */
         released.vote = VOTE_ABSENT;
-    if (reply->vote == VOTE_YES && reply->pttl_ms > 0 && lock->given_back)
+    if (reply->vote == VOTE_YES && reply->occupant.left_ms > 0 && lock->given_back)
         released.vote = VOTE_GUARDED;     /* Another agent may still have the token (D3.4). */
     if (reply->vote == VOTE_UNREPLICATED) /* The token is gone, even if replicas have it (R21). */
         released.vote = VOTE_YES;

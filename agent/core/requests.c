@@ -72,14 +72,14 @@ void request_answer(struct core *core, struct core_request *request, struct effe
     }
     /* The answer borrows texts from a lock that may be gone when it is sent: keep copies of
      * them. */
-    struct text label = answer.hold.label.len > 0 ? answer.hold.label : answer.holder;
+    struct text label = answer.hold.label.len > 0 ? answer.hold.label : answer.occupant.label;
     CORE_ASSERT(label.len <= sizeof(request->metadata.label));
     if (label.len > 0)
         memmove(request->metadata.label, label.at, label.len);
     if (answer.hold.label.len > 0)
         answer.hold.label.at = request->metadata.label;
-    if (answer.holder.len > 0)
-        answer.holder.at = request->metadata.label;
+    if (answer.occupant.label.len > 0)
+        answer.occupant.label.at = request->metadata.label;
     if (answer.hold.key.len > 0)
         answer.hold.key = key_text(request->key);
     leave_queue(core, request);
@@ -110,7 +110,7 @@ void requests_answer_round(struct core *core, struct lock *lock, enum answer ans
                        (struct effect_answer){.answer = answer,
                                               .tally = round_tally(&lock->round),
                                               .reason = lock->reason,
-                                              .retry_after_ms = -1});
+                                              .occupant.left_ms = -1});
     }
 }
 
@@ -132,7 +132,7 @@ struct effect_answer answer_for_lock(enum answer answer, const struct lock *lock
         .lock = lock_ref(lock),
         .hold = lock_view(lock),
         .tally = round_tally(&lock->round),
-        .retry_after_ms = -1,
+        .occupant.left_ms = -1,
         .reason = lock->reason,
     };
 }
@@ -172,8 +172,9 @@ bool reentry_is_upgrade(const struct lock *lock, const struct core_request *requ
 
 void reentry_refuses_upgrade(struct core *core, struct core_request *request)
 {
-    request_answer(core, request,
-                   (struct effect_answer){.answer = ANSWER_UPGRADE_REFUSED, .retry_after_ms = -1});
+    request_answer(
+        core, request,
+        (struct effect_answer){.answer = ANSWER_UPGRADE_REFUSED, .occupant.left_ms = -1});
 }
 
 struct lock *reentry_hold(const struct core *core, const struct core_request *request)

@@ -126,12 +126,9 @@ struct contention {
     struct instant last_failed_at;
     enum answer last_answer;
     struct tally last_tally;
-    int64_t last_retry_ms;
     master_set last_refused_by, last_guarded;
-    enum mode last_mode;   /* Mode of the holders then. */
-    uint32_t last_readers; /* Number of readers among them. */
-    uint8_t last_holder_len;
-    char last_holder[LIMIT_LABEL_BYTES];
+    struct occupant last_occupant; /* Its label is in `last_label`. */
+    char last_label[LIMIT_LABEL_BYTES];
 };
 
 struct key {

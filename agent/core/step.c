@@ -38,7 +38,7 @@ static void replied(struct core *core, const struct event_reply *reply)
     if (grants && (is_none || fence_is_wild(core, lock->group, reply->fence)))
         judged.vote = VOTE_SPOILED;
     if (MUTANT(SLOTS_COUNTED) && reply->vote == VOTE_TAKEN &&
-        set_size((master_set)reply->taken) < lock->key->permits)
+        set_size((master_set)reply->occupant.taken) < lock->key->permits)
         judged.vote = VOTE_YES, judged.fence = fence_proposal(core, lock->group);
     reply = &judged;
     lease_heard(core, lock, reply);

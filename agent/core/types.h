@@ -120,6 +120,16 @@ enum form {
 enum fencing { FENCING_OFF, FENCING_ON, FENCING_REDISSON };
 enum mode { MODE_WRITE, MODE_READ }; /* A mutex has MODE_WRITE. */
 
+/* The holders of a key. In a refusal also a key of another type, the guard of a master, or an agent
+ * that is overloaded or drains. */
+struct occupant {
+    struct text label; /* Label of a holder, at most LIMIT_LABEL_BYTES; empty: not known. */
+    slot_set taken;    /* Slots of a semaphore that are taken; 0: none, or not known. */
+    int64_t left_ms;   /* Time until the key may be free; 0: at once; -1: not known, or never. */
+    uint32_t readers;  /* Number of readers among them; 0: none, or not known. */
+    enum mode mode;    /* Mode of the holders; MODE_WRITE, which is 0, also if it is not known. */
+};
+
 /* Returns true if tickets decide which of the waiting agents is next (R9). */
 static inline bool form_is_fair(enum form form)
 {

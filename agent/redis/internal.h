@@ -48,10 +48,8 @@ struct redis {
     bool work;
     struct command *unsent, **unsent_end;
     struct command_pool pool;
-    struct resp resp; /* Every command is built here. */
-    /* The items of the reply that is being read, and the same as the core gets them. */
-    struct item_reply items[LIMIT_BATCH];
-    struct event_reply replies[LIMIT_BATCH];
+    struct resp resp;                        /* Every command is built here. */
+    struct event_reply replies[LIMIT_BATCH]; /* The items of the reply that is being read. */
     uint64_t random;
     uint32_t open;          /* Number of masters' handles and requests that libuv still uses. */
     uint32_t open_turn;     /* Number of the turn's own handles, which are closed last. */

@@ -6,29 +6,16 @@
 
 /* ---- reports ---- */
 
-/* Reports redis->items in one event. */
-static void report_items(struct master *master, const struct command *command)
+/* Reports redis->replies in one event. */
+static void report_replies(struct master *master, const struct command *command)
 {
     struct redis *redis = master->redis;
     for (unsigned i = 0; i < command->count; i++) {
-        const struct item_reply *reply = &redis->items[i];
-        redis->replies[i] = (struct event_reply){
-            .group = master->group,
-            .master = master->index,
-            .op = command->op,
-            .ref = command->refs[i],
-            .vote = reply->vote,
-            .fence = reply->fence,
-            .pttl_ms = reply->pttl_ms,
-            .agents = reply->agents,
-            .ticket = reply->ticket,
-            .taken = reply->taken,
-            .holder = reply->holder,
-            .mode = reply->mode,
-            .readers = reply->readers,
-            .is_own = reply->is_own,
-            .tickets = reply->tickets,
-        };
+        struct event_reply *reply = &redis->replies[i];
+        reply->group = master->group;
+        reply->master = master->index;
+        reply->op = command->op;
+        reply->ref = command->refs[i];
     }
     struct event event = {.kind = EVENT_REPLIES, .replies = {redis->replies, command->count}};
     redis->sink.event(redis->sink.arg, &event);
@@ -50,9 +37,8 @@ static void report_same(struct master *master, const struct command *command,
 {
     report_outcome(master, command, outcome);
     for (unsigned i = 0; i < command->count; i++)
-        master->redis->items[i] =
-            (struct item_reply){.outcome = outcome, .vote = vote, .pttl_ms = -1};
-    report_items(master, command);
+        master->redis->replies[i] = (struct event_reply){.vote = vote, .occupant.left_ms = -1};
+    report_replies(master, command);
 }
 
 static void report_none(struct master *master, const struct command *command,
@@ -63,38 +49,17 @@ static void report_none(struct master *master, const struct command *command,
 
 /* ---- replies ---- */
 
-/* Returns the worst outcome of a reply's items. WRONGTYPE does not count, because it concerns one
- * key only. */
-static enum redis_outcome worst_of(const struct item_reply *items, unsigned count,
-                                   const char **ret_error)
-{
-    enum redis_outcome worst = REDIS_OUTCOME_OK;
-    for (unsigned i = 0; i < count; i++) {
-        const struct item_reply *item = &items[i];
-        if (item->outcome != REDIS_OUTCOME_OK &&
-            (worst == REDIS_OUTCOME_OK || worst == REDIS_OUTCOME_WRONGTYPE)) {
-            worst = item->outcome;
-            *ret_error = item->error != NULL ? item->error : "a reply of an unknown shape";
-        }
-    }
-    return worst;
-}
-
 /* Acts on the meaning of the reply for the master, before its items are reported. So the core does
  * not ask for an item again on a master that cannot serve. After a NOSCRIPT the scripts are sent
  * before that as well. */
-static enum redis_outcome judge(struct master *master, const struct item_reply *items,
-                                unsigned count)
+static void judge(struct master *master, enum redis_outcome worst, const char *error)
 {
-    const char *error = NULL;
-    enum redis_outcome worst = worst_of(items, count, &error);
     if (worst == REDIS_OUTCOME_OK)
         master_answered_well(master);
     else if (worst == REDIS_OUTCOME_NOSCRIPT)
         upkeep_reload_scripts(master);
     else
         service_refused(master, worst, error);
-    return worst;
 }
 
 /* After a reply that is not a possible one, no later reply can be assigned to its command. */
@@ -107,23 +72,24 @@ void operations_heard(struct master *master, const struct command *command, cons
     }
     if (!reply_is_possible(command->op, command->count, reply))
         master_makes_no_sense(master, op_name(command->op));
-    struct item_reply *items = master->redis->items;
-    reply_read(command->op, command->count, reply, items);
-    report_outcome(master, command, judge(master, items, command->count));
+    struct event_reply *replies = master->redis->replies;
+    const char *error = NULL;
+    enum redis_outcome worst = reply_read(command->op, command->count, reply, replies, &error);
+    judge(master, worst, error);
+    report_outcome(master, command, worst);
     const char *epoch = reply_epoch(command->op, reply);
     if (epoch != NULL)
         marker_heard_epoch(master, epoch); /* Before the votes, which belong to that epoch (R7). */
     for (unsigned i = 0; i < command->count; i++) {
-        struct item_reply *item = &items[i];
         bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
-        if (item->vote == VOTE_GUARDED && takes_lock)
-            marker_heard_guarded(master, item->pttl_ms);
+        if (replies[i].vote == VOTE_GUARDED && takes_lock)
+            marker_heard_guarded(master, replies[i].occupant.left_ms);
         if (command->unreplicated) { /* Too few replicas have it (R21). */
-            item->vote = replicas_vote(command->op, item->vote);
-            master->view.unreplicated += item->vote == VOTE_UNREPLICATED;
+            replies[i].vote = replicas_vote(command->op, replies[i].vote);
+            master->view.unreplicated += replies[i].vote == VOTE_UNREPLICATED;
         }
     }
-    report_items(master, command);
+    report_replies(master, command);
 }
 
 /* ---- sending ---- */

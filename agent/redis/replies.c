@@ -264,12 +264,12 @@ static uint32_t read_agents(const redisReply *list, size_t i)
 }
 
 /* Reads ['handed', number, agents, ms left of a guard]. */
-static bool read_handed(const redisReply *list, struct item_reply *reply)
+static bool read_handed(const redisReply *list, struct event_reply *reply)
 {
     reply->vote = VOTE_YES;
     reply->agents = read_agents(list, HANDED_AGENTS);
     const redisReply *left = element(list, HANDED_MS, REDIS_REPLY_INTEGER);
-    reply->pttl_ms = left != NULL && left->integer > 0 ? bounded_ms(left->integer) : -1;
+    reply->occupant.left_ms = left != NULL && left->integer > 0 ? bounded_ms(left->integer) : -1;
     return list->elements > NUMBER && read_fence(list->element[NUMBER], &reply->fence);
 }
 
@@ -285,31 +285,32 @@ static slot_set read_slots(const redisReply *list)
 
 /* Reads the label. If readers share the key (R17), reads mode and readers; of format redisson, how
  * many wait (R22). Returns false if there is no label. */
-static bool read_holders(const redisReply *list, struct item_reply *reply)
+static bool read_holders(const redisReply *list, struct event_reply *reply)
 {
     const redisReply *label = element(list, LABEL, REDIS_REPLY_STRING),
                      *mode = element(list, MODE, REDIS_REPLY_STRING),
                      *readers = element(list, READERS, REDIS_REPLY_INTEGER);
     if (label == NULL)
         return false;
-    reply->holder = (struct text){
+    struct occupant *occupant = &reply->occupant;
+    occupant->label = (struct text){
         label->str, is_label(label->str, (size_t)label->len) ? (size_t)label->len : 0};
-    reply->mode = mode != NULL && strcmp(mode->str, "r") == 0 ? MODE_READ : MODE_WRITE;
+    occupant->mode = mode != NULL && strcmp(mode->str, "r") == 0 ? MODE_READ : MODE_WRITE;
     reply->agents = read_agents(list, AGENTS);
-    if (reply->mode == MODE_READ && readers != NULL && readers->integer > 0)
-        reply->readers = readers->integer > READERS_MAX ? READERS_MAX : (uint32_t)readers->integer;
+    if (occupant->mode == MODE_READ && readers != NULL && readers->integer > 0)
+        occupant->readers =
+            readers->integer > READERS_MAX ? READERS_MAX : (uint32_t)readers->integer;
     return true;
 }
 
 /* Reads the refusal of an operation that creates a key or raises a number. */
 static bool read_refusal(enum op op, const char *word, const redisReply *list,
-                         struct item_reply *reply)
+                         struct event_reply *reply)
 {
     bool is_spoiled = strcmp(word, "spoiled") == 0 && (op_creates(op) || op == OP_RAISE),
          is_late = strcmp(word, "late") == 0 && op_creates(op);
     if (is_spoiled) {
         const redisReply *which = element(list, LABEL, REDIS_REPLY_STRING);
-        reply->outcome = REDIS_OUTCOME_WRONGTYPE;
         reply->tickets = which != NULL && strcmp(which->str, "tickets") == 0;
     }
     if (is_spoiled || is_late)
@@ -322,7 +323,7 @@ static bool read_refusal(enum op op, const char *word, const redisReply *list,
  * label], ['foreign', pttl] and perhaps an empty label and the slots, ['spoiled', pttl] and perhaps
  * 'tickets', ['late', 0], ['repaired', number], ['misnumbered', number], ['adopted', number, label]
  * and perhaps the mode. */
-static bool read_list(enum op op, const redisReply *list, struct item_reply *reply)
+static bool read_list(enum op op, const redisReply *list, struct event_reply *reply)
 {
     const redisReply *word = element(list, WORD, REDIS_REPLY_STRING),
                      *number = element(list, MS, REDIS_REPLY_INTEGER);
@@ -332,9 +333,8 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         return false;
     if (strcmp(word->str, "foreign") == 0) {
         reply->vote = VOTE_FOREIGN;
-        reply->outcome = REDIS_OUTCOME_WRONGTYPE;
-        reply->pttl_ms = bounded_ms(number->integer);
-        reply->taken = read_slots(list);
+        reply->occupant.left_ms = bounded_ms(number->integer);
+        reply->occupant.taken = read_slots(list);
         return true;
     }
     if (read_refusal(op, word->str, list, reply))
@@ -343,7 +343,7 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
         op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_ADOPT || op == OP_RELEASE;
     if (may_be_guarded && strcmp(word->str, "guarded") == 0) {
         reply->vote = VOTE_GUARDED;
-        reply->pttl_ms = bounded_ms(number->integer);
+        reply->occupant.left_ms = bounded_ms(number->integer);
         return number->integer >= -1;
     }
     bool moved = (op == OP_RENEW || op == OP_REPAIR || op == OP_RAISE || op == OP_RELEASE) &&
@@ -355,11 +355,11 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
             return false;
         reply->vote = held ? VOTE_TAKEN : moved ? VOTE_MOVED : VOTE_YES;
         reply->is_own = own;
-        reply->pttl_ms = bounded_ms(number->integer);
+        reply->occupant.left_ms = bounded_ms(number->integer);
         const redisReply *ticket = element(list, TICKET, REDIS_REPLY_INTEGER);
         reply->ticket =
             held && ticket != NULL && ticket->integer > 0 ? (uint64_t)ticket->integer : 0;
-        reply->taken = read_slots(list);
+        reply->occupant.taken = read_slots(list);
         return true;
     }
     if (op == OP_ADOPT && strcmp(word->str, "adopted") == 0) {
@@ -377,7 +377,7 @@ static bool read_list(enum op op, const redisReply *list, struct item_reply *rep
     return true;
 }
 
-static bool read_entry(enum op op, const redisReply *entry, struct item_reply *reply)
+static bool read_entry(enum op op, const redisReply *entry, struct event_reply *reply)
 {
     switch (entry->type) {
     case REDIS_REPLY_INTEGER:
@@ -393,25 +393,23 @@ static bool read_entry(enum op op, const redisReply *entry, struct item_reply *r
         return op == OP_ACQUIRE && read_fence(entry, &reply->fence);
     case REDIS_REPLY_ARRAY:
         return read_list(op, entry, reply);
-    case REDIS_REPLY_ERROR:
-        reply->outcome = outcome_of_error(entry->str);
-        reply->vote = vote_of_outcome(reply->outcome);
-        reply->error = entry->str;
-        return true;
     default:
         return false;
     }
 }
 
-void item_reply_read(enum op op, const redisReply *entry, struct item_reply *ret_reply)
+enum redis_outcome item_reply_read(enum op op, const redisReply *entry,
+                                   struct event_reply *ret_reply)
 {
-    static const struct item_reply blank = {.outcome = REDIS_OUTCOME_OK, .pttl_ms = -1};
-    *ret_reply = blank;
-    if (!read_entry(op, entry, ret_reply)) {
-        *ret_reply = blank;
-        ret_reply->outcome = REDIS_OUTCOME_OTHER;
-        ret_reply->vote = VOTE_UNKNOWN;
-    }
+    *ret_reply = (struct event_reply){.occupant.left_ms = -1};
+    enum redis_outcome outcome = entry->type == REDIS_REPLY_ERROR   ? outcome_of_error(entry->str)
+                                 : read_entry(op, entry, ret_reply) ? REDIS_OUTCOME_OK
+                                                                    : REDIS_OUTCOME_OTHER;
+    if (outcome != REDIS_OUTCOME_OK)
+        *ret_reply = (struct event_reply){.vote = vote_of_outcome(outcome), .occupant.left_ms = -1};
+    else if (ret_reply->vote == VOTE_FOREIGN || ret_reply->vote == VOTE_SPOILED)
+        return REDIS_OUTCOME_WRONGTYPE;
+    return outcome;
 }
 
 /* Returns the epoch after the entries of a list; NULL: there is none. */
@@ -440,19 +438,28 @@ const redisReply *reply_entry(enum op op, unsigned count, const redisReply *repl
     return fits ? reply->element[i] : NULL;
 }
 
-void reply_read(enum op op, unsigned count, const redisReply *reply, struct item_reply *ret_items)
+enum redis_outcome reply_read(enum op op, unsigned count, const redisReply *reply,
+                              struct event_reply *ret_replies, const char **ret_error)
 {
-    static const struct item_reply unread = {
-        .outcome = REDIS_OUTCOME_OTHER, .vote = VOTE_UNKNOWN, .pttl_ms = -1};
+    enum redis_outcome worst = REDIS_OUTCOME_OK;
     for (unsigned i = 0; i < count; i++) {
         const redisReply *entry = reply_entry(op, count, reply, i);
-        ret_items[i] = unread;
+        enum redis_outcome outcome = REDIS_OUTCOME_OTHER;
+        ret_replies[i] = (struct event_reply){.vote = VOTE_UNKNOWN, .occupant.left_ms = -1};
         if (entry != NULL)
-            item_reply_read(op, entry, &ret_items[i]);
+            outcome = item_reply_read(op, entry, &ret_replies[i]);
         /* An ACL refuses a whole call for one of its keys. So the others are sent again. */
-        if (count > 1 && entry == reply && ret_items[i].outcome == REDIS_OUTCOME_NOPERM)
-            ret_items[i].vote = VOTE_NOT_RUN;
+        if (count > 1 && entry == reply && outcome == REDIS_OUTCOME_NOPERM)
+            ret_replies[i].vote = VOTE_NOT_RUN;
+        bool is_worse = worst == REDIS_OUTCOME_OK || worst == REDIS_OUTCOME_WRONGTYPE;
+        if (outcome == REDIS_OUTCOME_OK || !is_worse)
+            continue;
+        worst = outcome;
+        *ret_error = entry != NULL && entry->type == REDIS_REPLY_ERROR
+                         ? entry->str
+                         : "a reply of an unknown shape";
     }
+    return worst;
 }
 
 bool reply_is_possible(enum op op, unsigned count, const redisReply *reply)

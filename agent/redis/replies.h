@@ -17,22 +17,6 @@ enum {
 /* 31 years: a longer time in a reply counts as this, so that no sum of times overflows. */
 #define REPLY_MS_MAX ((int64_t)1000000000000)
 
-/* The reply on one item. */
-struct item_reply {
-    enum redis_outcome outcome;
-    enum vote vote;
-    uint32_t agents;
-    uint64_t fence, ticket;
-    slot_set taken;
-    bool is_own;  /* YES of READ: the key has the token of the hold that the agent named. */
-    bool tickets; /* SPOILED: the key of the tickets has another type. */
-    int64_t pttl_ms;
-    struct text holder; /* In the reply's memory. */
-    enum mode mode;
-    uint32_t readers;
-    const char *error; /* Text of an error, in the reply's memory; NULL: no error. */
-};
-
 /* Returns the vote that an outcome means. An error of a known class comes before the master does
  * anything: refused. After any other the command may have been executed: unknown. */
 enum vote vote_of_outcome(enum redis_outcome outcome);
@@ -40,9 +24,12 @@ enum vote vote_of_outcome(enum redis_outcome outcome);
 /* Returns true if one command of the operation may have many items. */
 bool op_is_gathered(enum op op);
 
-/* Reads the reply to a command of `count` items into `ret_items`. If its shape is not the script's,
- * every item is OTHER and UNKNOWN, without the text of an error. */
-void reply_read(enum op op, unsigned count, const redisReply *reply, struct item_reply *ret_items);
+/* Reads the reply to a command of `count` items, without group, master, op and ref. Labels are in
+ * the reply's memory. If the shape is not the script's, every item is UNKNOWN. Returns the worst
+ * outcome of the items. WRONGTYPE counts only without another one, because it concerns one key.
+ * Unless the outcome is OK, `*ret_error` is its text, which may be in the reply's memory. */
+enum redis_outcome reply_read(enum op op, unsigned count, const redisReply *reply,
+                              struct event_reply *ret_replies, const char **ret_error);
 
 /* Returns false if no script could have replied this to any question: a word, a status, nothing, or
  * a list without some of the items. */
@@ -51,7 +38,8 @@ bool reply_is_possible(enum op op, unsigned count, const redisReply *reply);
 /* Returns the part of the reply that is about item `i`, or NULL if the reply has another shape. The
  * functions from here on are parts of reply_read(). */
 const redisReply *reply_entry(enum op op, unsigned count, const redisReply *reply, unsigned i);
-void item_reply_read(enum op op, const redisReply *entry, struct item_reply *ret_reply);
+enum redis_outcome item_reply_read(enum op op, const redisReply *entry,
+                                   struct event_reply *ret_reply);
 
 /* Returns the marker's epoch that comes with a reply that a key is missing ("": no marker), or NULL
  * if the reply has none (D5.3). */

@@ -91,8 +91,8 @@ static void on_answer(void *arg, const struct effect_answer *answer)
     (void)arg;
     session.answered = true;
     session.answer = *answer;
-    snprintf(session.holder, sizeof(session.holder), "%.*s", (int)answer->holder.len,
-             answer->holder.at);
+    snprintf(session.holder, sizeof(session.holder), "%.*s", (int)answer->occupant.label.len,
+             answer->occupant.label.at);
 }
 
 static void on_trace(void *arg, const struct effect_trace *trace)

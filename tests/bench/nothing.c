@@ -136,14 +136,14 @@ static void ask_masters(struct exchange *exchange, const char *url)
 static void on_reply(uint16_t number, uint32_t operation, const redisReply *reply, int64_t now)
 {
     struct exchange *exchange = &exchanges[number];
-    struct item_reply read;
+    struct event_reply read;
+    const char *error = NULL;
 
     (void)now;
     if (exchange->state != ASKED || exchange->operation != operation)
         return;
-    reply_read(exchange->op, 1, reply, &read);
-    if (read.error)
-        die("nothing: %s", read.error);
+    if (reply_read(exchange->op, 1, reply, &read, &error) != REDIS_OUTCOME_OK)
+        die("nothing: %s", error);
     exchange->yes += read.vote == VOTE_YES;
     exchange->no += read.vote != VOTE_YES;
     if (exchange->yes < quorum && exchange->no <= master_count() - quorum)

@@ -54,15 +54,15 @@ static struct send_item new_read(uint32_t ttl_ms)
 /* Returns the number that the first of them got. */
 static uint64_t must_be_yes(enum op op, const redisReply *reply, unsigned count)
 {
-    struct item_reply read[BATCH];
+    struct event_reply read[BATCH];
+    const char *error = "";
 
     if (!reply)
         die("readers: port %d: %s", port, redis->errstr);
-    reply_read(op, count, reply, read);
+    enum redis_outcome outcome = reply_read(op, count, reply, read, &error);
     for (unsigned i = 0; i < count; i++)
         if (read[i].vote != VOTE_YES)
-            die("readers: the master refuses: %s",
-                read[i].error ? read[i].error : redis_outcome_name(read[i].outcome));
+            die("readers: the master refuses: %s %s", redis_outcome_name(outcome), error);
     return read[0].fence;
 }
 

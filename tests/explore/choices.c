@@ -519,7 +519,7 @@ static void tell_delivery(const struct choice *choice)
     case CHOICE_DOUBLE:
         printf("Agent %u hears master %u's answer to its %s%s: %s", a, m,
                op_name(path->parcels[0].message->op), choice->kind == CHOICE_DOUBLE ? " twice" : "",
-               vote_name(path->parcels[0].verdicts[0].vote));
+               vote_name(path->parcels[0].verdicts[0].reply.vote));
         break;
     case CHOICE_STRAY:
         printf("Master %u runs agent %u's %s, which its dead connection had left behind",

@@ -74,8 +74,8 @@ void exercised_ran(const struct message *message, const struct verdict *verdicts
         exercised_count(DEED_SHARED);
     bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
     for (uint16_t i = 0; i < message->count && takes && world.options.rw; i++)
-        if (verdicts[i].vote == VOTE_TAKEN && message->orders[i].mode == MODE_READ &&
-            verdicts[i].readers > 0)
+        if (verdicts[i].reply.vote == VOTE_TAKEN && message->orders[i].mode == MODE_READ &&
+            verdicts[i].reply.occupant.readers > 0)
             exercised_count(DEED_READER_WITHHELD);
 }
 

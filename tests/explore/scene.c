@@ -296,8 +296,9 @@ static void wait_for_replica(const struct message *message, struct verdict *verd
     if (world.options.replicas == 0 || is_followed())
         return;
     for (unsigned i = 0; i < message->count; i++) {
-        verdicts[i].vote = replicas_vote(message->op, verdicts[i].vote);
-        world.figures.unreplicated += verdicts[i].vote == VOTE_UNREPLICATED;
+        enum vote *vote = &verdicts[i].reply.vote;
+        *vote = replicas_vote(message->op, *vote);
+        world.figures.unreplicated += *vote == VOTE_UNREPLICATED;
     }
     connection_of(message->agent, 0)->cut_back_until = world.now + WAIT_US;
 }
@@ -443,7 +444,7 @@ void scene_reply(uint8_t agent, uint8_t master, bool twice)
     memmove(path->parcels, path->parcels + 1, path->parcel_count * sizeof parcel);
     hear_epoch(agent, master, parcel.epoch);
     for (unsigned i = 0; i < parcel.message->count; i++)
-        if (parcel.verdicts[i].vote == VOTE_GUARDED && path->marker_at == INT64_MAX)
+        if (parcel.verdicts[i].reply.vote == VOTE_GUARDED && path->marker_at == INT64_MAX)
             path->marker_at = world.now + MARKER_SOON_US;
     for (unsigned i = 0; i <= twice; i++)
         flight_report(&world, &flight, parcel.verdicts, VOTE_YES);

@@ -6,10 +6,10 @@
 
 enum { REPLIES_MAX = 64 };
 
-static void check_description(const struct item_reply *item, const char *text)
+static void check_description(enum redis_outcome outcome, const char *text)
 {
     char said[120];
-    outcome_describe(item->outcome, text, said, sizeof(said));
+    outcome_describe(outcome, text, said, sizeof(said));
     size_t len = strlen(said);
     FUZZ_CHECK(len > 0 && len < sizeof(said), "%zu bytes", len);
     for (size_t i = 0; i < len; i++)
@@ -31,10 +31,11 @@ static bool is_number_text(enum op op, const redisReply *entry)
 }
 
 /* Checks that the reply supports the vote (replies.h, types.h). */
-static void check_vote(enum op op, const redisReply *entry, const struct item_reply *item)
+static void check_vote(enum op op, const redisReply *entry, enum vote vote,
+                       enum redis_outcome outcome)
 {
     bool number = entry->type == REDIS_REPLY_INTEGER, list = entry->type == REDIS_REPLY_ARRAY;
-    switch (item->vote) {
+    switch (vote) {
     case VOTE_YES:
         FUZZ_CHECK((op == OP_ADOPT && list) || op == OP_READ || op == OP_HANDOVER ? list
                    : number ? entry->integer >= 0
@@ -61,39 +62,42 @@ static void check_vote(enum op op, const redisReply *entry, const struct item_re
         FUZZ_CHECK(list, "%s said held", op_name(op));
         break;
     case VOTE_FOREIGN:
-        FUZZ_CHECK(item->outcome == REDIS_OUTCOME_WRONGTYPE, "foreign, but %s",
-                   redis_outcome_name(item->outcome));
+        FUZZ_CHECK(outcome == REDIS_OUTCOME_WRONGTYPE, "foreign, but %s",
+                   redis_outcome_name(outcome));
         break;
     default:
-        FUZZ_CHECK(item->vote != VOTE_NOT_SENT && item->outcome != REDIS_OUTCOME_OK, "%s, but %s",
-                   vote_name(item->vote), redis_outcome_name(item->outcome));
+        FUZZ_CHECK(vote != VOTE_NOT_SENT && outcome != REDIS_OUTCOME_OK, "%s, but %s",
+                   vote_name(vote), redis_outcome_name(outcome));
     }
 }
 
 static void check_entry(enum op op, const redisReply *entry)
 {
-    struct item_reply item;
+    struct event_reply item;
     memset(&item, 0xff, sizeof(item));
-    item_reply_read(op, entry, &item);
-    FUZZ_CHECK((unsigned)item.outcome < REDIS_OUTCOME_COUNT && (unsigned)item.vote < VOTE_COUNT,
+    enum redis_outcome outcome = item_reply_read(op, entry, &item);
+    const struct occupant *occupant = &item.occupant;
+    FUZZ_CHECK((unsigned)outcome < REDIS_OUTCOME_COUNT && (unsigned)item.vote < VOTE_COUNT,
                "out of the tables");
-    FUZZ_CHECK(item.outcome != REDIS_OUTCOME_LOST && item.outcome != REDIS_OUTCOME_NOT_SENT,
+    FUZZ_CHECK(outcome != REDIS_OUTCOME_LOST && outcome != REDIS_OUTCOME_NOT_SENT,
                "but there is a reply");
-    FUZZ_CHECK(item.holder.len <= LIMIT_LABEL_BYTES, "a label of %zu bytes", item.holder.len);
+    FUZZ_CHECK(occupant->label.len <= LIMIT_LABEL_BYTES, "a label of %zu bytes",
+               occupant->label.len);
     FUZZ_CHECK(item.fence <= INT64_MAX, "no script can store %llu", (unsigned long long)item.fence);
-    FUZZ_CHECK(item.pttl_ms >= -1 && item.pttl_ms <= REPLY_MS_MAX, "%lld ms are left",
-               (long long)item.pttl_ms);
+    FUZZ_CHECK(occupant->left_ms >= -1 && occupant->left_ms <= REPLY_MS_MAX, "%lld ms are left",
+               (long long)occupant->left_ms);
     FUZZ_CHECK(item.agents <= AGENTS_MAX && item.ticket <= INT64_MAX, "%u agents", item.agents);
-    FUZZ_CHECK(item.readers <= READERS_MAX && (item.mode == MODE_READ || item.readers == 0),
-               "%u readers", item.readers);
-    FUZZ_CHECK(item.taken == 0 || entry->type == REDIS_REPLY_ARRAY, "slots in no list");
-    check_vote(op, entry, &item);
+    FUZZ_CHECK(occupant->readers <= READERS_MAX &&
+                   (occupant->mode == MODE_READ || occupant->readers == 0),
+               "%u readers", occupant->readers);
+    FUZZ_CHECK(occupant->taken == 0 || entry->type == REDIS_REPLY_ARRAY, "slots in no list");
+    check_vote(op, entry, item.vote, outcome);
     if (entry->type == REDIS_REPLY_ERROR) {
-        FUZZ_CHECK(item.outcome != REDIS_OUTCOME_OK && item.vote == vote_of_outcome(item.outcome),
+        FUZZ_CHECK(outcome != REDIS_OUTCOME_OK && item.vote == vote_of_outcome(outcome),
                    "an error");
-        check_description(&item, entry->str);
+        check_description(outcome, entry->str);
     }
-    check_description(&item, NULL);
+    check_description(outcome, NULL);
 }
 
 /* Checks that a reply which the scanner accepts is within its bounds. */

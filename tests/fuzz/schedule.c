@@ -386,9 +386,9 @@ static void change_reply(uint8_t agent, uint8_t master, int64_t longer_ms)
     memcpy(verdicts, parcel->verdicts, count * sizeof verdicts[0]);
     for (unsigned i = 0; i < count; i++)
         if (longer_ms == 0)
-            verdicts[i] = (struct verdict){.vote = VOTE_UNKNOWN, .pttl_ms = -1};
-        else if (verdicts[i].vote == VOTE_TAKEN && verdicts[i].pttl_ms >= 0)
-            verdicts[i].pttl_ms += longer_ms;
+            verdicts[i] = (struct verdict){.reply = {.vote = VOTE_UNKNOWN, .occupant.left_ms = -1}};
+        else if (verdicts[i].reply.vote == VOTE_TAKEN && verdicts[i].reply.occupant.left_ms >= 0)
+            verdicts[i].reply.occupant.left_ms += longer_ms;
     parcel->verdicts = state_intern(verdicts, count * sizeof verdicts[0]);
 }
 

@@ -319,35 +319,12 @@ void solo_submit(struct event *event)
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-static void report(unsigned master, const struct parcel *parcel, const struct verdict *verdicts)
-{
-    struct event_reply replies[LIMIT_BATCH];
-    for (size_t i = 0; i < parcel->message->count; i++) {
-        const struct verdict *verdict = &verdicts[i];
-        replies[i] = (struct event_reply){
-            .master = (uint8_t)master,
-            .op = parcel->message->op,
-            .ref = parcel->message->orders[i].ref,
-            .vote = verdict->vote,
-            .fence = verdict->fence,
-            .agents = verdict->agents,
-            .ticket = verdict->ticket,
-            .taken = verdict->taken,
-            .mode = verdict->mode,
-            .readers = verdict->readers,
-            .pttl_ms = verdict->pttl_ms,
-            .holder = {verdict->label, verdict->label_len},
-        };
-    }
-    solo_submit(&(struct event){.kind = EVENT_REPLIES,
-                                .replies = {replies, (uint16_t)parcel->message->count}});
-}
-
 /* Answers the first command that waits there. With YES or UNKNOWN it runs; unless it is YES, `vote`
  * is the answer. Returns false if none waits. */
 static bool answer_next(unsigned master, enum vote vote)
 {
     struct verdict verdicts[LIMIT_BATCH];
+    struct event_reply replies[LIMIT_BATCH];
     struct link *link = &solo.links[master];
     struct parcel *parcel = link->first;
     if (parcel == NULL)
@@ -361,9 +338,9 @@ static bool answer_next(unsigned master, enum vote vote)
     if (is_sent && fits && (vote == VOTE_YES || vote == VOTE_UNKNOWN))
         master_execute(&solo.world, &flight, MISHAP_NONE, verdicts);
     vote = !is_sent ? VOTE_NOT_SENT : !fits ? VOTE_REFUSED : vote;
-    for (size_t i = 0; i < parcel->message->count && vote != VOTE_YES; i++)
-        verdicts[i] = (struct verdict){.vote = vote, .pttl_ms = -1};
-    report(master, parcel, verdicts);
+    master_replies(&flight, vote == VOTE_YES ? verdicts : NULL, vote, replies);
+    solo_submit(
+        &(struct event){.kind = EVENT_REPLIES, .replies = {replies, parcel->message->count}});
     free_parcel(parcel);
     return true;
 }

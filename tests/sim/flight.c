@@ -117,43 +117,24 @@ void flight_execute(struct world *w, struct flight *flight, enum mishap mishap)
                       op_name(message->op), order->key, order->token.random[0],
                       order->token.random[1], message->agent,
                       flight_is_connected(w, flight) ? "" : " (dead connection)",
-                      vote_name(verdict->vote));
+                      vote_name(verdict->reply.vote));
         bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
-        if (verdict->vote == VOTE_YES && takes && !inherits[i])
+        if (verdict->reply.vote == VOTE_YES && takes && !inherits[i])
             checker_voted(w, order);
-        if (verdict->vote == VOTE_YES && takes && !flight_is_connected(w, flight))
+        if (verdict->reply.vote == VOTE_YES && takes && !flight_is_connected(w, flight))
             w->intruded_at = w->now;
-        w->figures.repairs += verdict->vote == VOTE_REPAIRED;
-        w->figures.handovers += message->op == OP_HANDOVER && verdict->vote == VOTE_YES;
-        w->figures.second_phases += message->op == OP_RAISE && verdict->vote == VOTE_YES;
+        w->figures.repairs += verdict->reply.vote == VOTE_REPAIRED;
+        w->figures.handovers += message->op == OP_HANDOVER && verdict->reply.vote == VOTE_YES;
+        w->figures.second_phases += message->op == OP_RAISE && verdict->reply.vote == VOTE_YES;
     }
 }
 
 void flight_report(struct world *w, const struct flight *flight, const struct verdict *verdicts,
                    enum vote vote)
 {
-    static const struct verdict none = {.pttl_ms = -1};
     const struct message *message = flight->message;
     struct event_reply replies[LIMIT_BATCH];
-    for (size_t i = 0; i < message->count; i++) {
-        const struct verdict *verdict = verdicts == NULL ? &none : &verdicts[i];
-        replies[i] = (struct event_reply){
-            .group = message->group,
-            .master = flight->master,
-            .op = message->op,
-            .ref = message->orders[i].ref,
-            .vote = verdicts == NULL ? vote : verdict->vote,
-            .pttl_ms = verdict->pttl_ms,
-            .fence = verdict->fence,
-            .ticket = verdict->ticket,
-            .taken = verdict->taken,
-            .agents = verdict->agents,
-            .mode = verdict->mode,
-            .readers = verdict->readers,
-            .is_own = verdict->is_own,
-            .holder = {verdict->label, verdict->label_len},
-        };
-    }
+    master_replies(flight, verdicts, vote, replies);
     struct event event = {.kind = EVENT_REPLIES, .replies = {replies, (uint16_t)message->count}};
     agent_step(w, message->agent, &event);
 }

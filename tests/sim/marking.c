@@ -114,8 +114,8 @@ void marking_overhear(struct world *w, const struct flight *flight)
     }
     event.kind = GUARD_SEES_GUARDED;
     for (unsigned i = 0; i < flight->message->count; i++) {
-        event.answer.left_ms = flight->verdicts[i].pttl_ms;
-        if (flight->verdicts[i].vote == VOTE_GUARDED)
+        event.answer.left_ms = flight->verdicts[i].reply.occupant.left_ms;
+        if (flight->verdicts[i].reply.vote == VOTE_GUARDED)
             step(w, agent, &event, SIM_MASTERS, &effects);
     }
 }

@@ -495,22 +495,14 @@ static redisReply *run_with(struct world *w, const struct flight *flight, enum m
 
 static struct verdict verdict_of(enum op op, const redisReply *entry)
 {
-    struct item_reply item = {.vote = VOTE_UNKNOWN, .pttl_ms = -1};
+    struct verdict verdict = {.reply = {.vote = VOTE_UNKNOWN, .occupant.left_ms = -1}};
     if (entry != NULL)
-        item_reply_read(op, entry, &item);
-    struct verdict verdict = {
-        .vote = item.vote,
-        .fence = item.fence,
-        .pttl_ms = item.pttl_ms,
-        .ticket = item.ticket,
-        .taken = item.taken,
-        .agents = item.agents,
-        .mode = item.mode,
-        .readers = item.readers,
-        .is_own = item.is_own,
-        .label_len = (uint8_t)(item.holder.len < SIM_LABEL ? item.holder.len : SIM_LABEL)};
-    if (verdict.label_len != 0)
-        memcpy(verdict.label, item.holder.at, verdict.label_len);
+        item_reply_read(op, entry, &verdict.reply);
+    struct text *label = &verdict.reply.occupant.label;
+    label->len = label->len < SIM_LABEL ? label->len : SIM_LABEL;
+    if (label->len != 0)
+        memcpy(verdict.label, label->at, label->len);
+    label->at = NULL; /* The explorer compares verdicts by their bytes. */
     return verdict;
 }
 
@@ -547,15 +539,15 @@ static void note_deeds(struct world *w, uint8_t index, const struct message *mes
     if (message->op == OP_REPAIR && !has_random(before, order->token.random) &&
         has_random(&after, order->token.random))
         checker_repaired(w, index, message, order);
-    w->figures.guarded += verdict->vote == VOTE_GUARDED;
-    w->figures.spoiled += verdict->vote == VOTE_SPOILED;
+    w->figures.guarded += verdict->reply.vote == VOTE_GUARDED;
+    w->figures.spoiled += verdict->reply.vote == VOTE_SPOILED;
     w->figures.withdrawn += message->op == OP_WITHDRAW;
     if (order->ticket.agent == 0)
         return;
     note_tickets(w, index, message, order);
     const struct kept_ticket *first =
         first_ticket(&w->masters[index].keys[name], order->ticket.agent, order->mode);
-    bool is_taken = takes && verdict->vote == VOTE_TAKEN;
+    bool is_taken = takes && verdict->reply.vote == VOTE_TAKEN;
     if (is_taken && has_room(before, message, order) && first != NULL) {
         w->figures.queued++;
         turns_withheld(w, index, order->key, first);
@@ -629,6 +621,23 @@ void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
     }
     read_epoch(w, flight, reply);
     freeReplyObject(reply);
+}
+
+void master_replies(const struct flight *flight, const struct verdict *verdicts, enum vote vote,
+                    struct event_reply *ret_replies)
+{
+    const struct message *message = flight->message;
+    for (size_t i = 0; i < message->count; i++) {
+        struct event_reply *reply = &ret_replies[i];
+        *reply = verdicts == NULL ? (struct event_reply){.vote = vote, .occupant.left_ms = -1}
+                                  : verdicts[i].reply;
+        reply->group = message->group;
+        reply->master = flight->master;
+        reply->op = message->op;
+        reply->ref = message->orders[i].ref;
+        if (verdicts != NULL)
+            reply->occupant.label.at = verdicts[i].label;
+    }
 }
 
 /* ---- scripts of other users (R22) ---- */

@@ -49,15 +49,7 @@ struct message {
 enum mishap { MISHAP_NONE, MISHAP_REFUSED, MISHAP_NOT_RUN };
 /* A master's reply to one order. */
 struct verdict {
-    enum vote vote;
-    uint64_t fence;
-    int64_t pttl_ms;
-    uint64_t ticket;
-    slot_set taken;
-    uint32_t agents, readers;
-    enum mode mode;
-    bool is_own;
-    uint8_t label_len;
+    struct event_reply reply; /* Only master_replies() gives it its addresses and its label. */
     char label[SIM_LABEL];
 };
 /* One message on its way to one master and back. */
@@ -274,6 +266,10 @@ struct bytes master_command(struct world *w, uint8_t agent, enum op op,
  * them. */
 void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
                     struct verdict *ret_verdicts);
+/* Makes the replies to a flight's orders as the core gets them: the verdicts, or `vote` for all if
+ * `verdicts` is NULL. They borrow the labels. */
+void master_replies(const struct flight *flight, const struct verdict *verdicts, enum vote vote,
+                    struct event_reply *ret_replies);
 /* Gives the master's data another origin: another replication id. The previous id becomes its
  * second one. */
 void master_begin_history(struct master *master);

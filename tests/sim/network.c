@@ -332,9 +332,9 @@ static void hear_kept(struct world *w, uint8_t agent, uint8_t master, bool enoug
     while (flight != NULL && w->violation[0] == '\0') {
         struct flight *next = flight->next;
         for (size_t i = 0; i < flight->message->count && !enough; i++) {
-            struct verdict *verdict = &flight->verdicts[i];
-            verdict->vote = replicas_vote(flight->message->op, verdict->vote);
-            w->figures.unreplicated += verdict->vote == VOTE_UNREPLICATED;
+            enum vote *vote = &flight->verdicts[i].reply.vote;
+            *vote = replicas_vote(flight->message->op, *vote);
+            w->figures.unreplicated += *vote == VOTE_UNREPLICATED;
         }
         hear(w, flight, /* copy= */ false);
         flight = next;

@@ -15,7 +15,7 @@ static void say_reply(struct world *w, uint8_t agent, const struct event_reply *
     world_say(w, "a%u <- m%u %s %u/%u/%u: %s fence %llu pttl %lld ticket %llu", agent,
               reply->master, op_name(reply->op), reply->ref.slot, reply->ref.generation,
               reply->ref.round, vote_name(reply->vote), (unsigned long long)reply->fence,
-              (long long)reply->pttl_ms, (unsigned long long)reply->ticket);
+              (long long)reply->occupant.left_ms, (unsigned long long)reply->ticket);
 }
 
 void timeline_event(struct world *w, uint8_t agent, const struct event *e)

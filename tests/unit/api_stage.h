@@ -184,7 +184,7 @@ static struct effect_answer a_hold(enum answer answer)
                  .confirmed = 2},
         .tally = {.granted = 2, .taken = 0, .failed = 1, .total = 3, .quorum = 2},
         .waited_us = 1234567,
-        .retry_after_ms = -1};
+        .occupant.left_ms = -1};
 }
 
 #define A_TOKEN "abcd000000000000000000000000000000000000.1795226400000001"
@@ -224,7 +224,7 @@ static struct effect_answer a_real_hold(const char *key)
                                   .ref = item.ref,
                                   .vote = VOTE_YES,
                                   .fence = item.token.fence,
-                                  .pttl_ms = -1};
+                                  .occupant.left_ms = -1};
     event = (struct event){.kind = EVENT_REPLIES, .replies = {&granted, 1}};
     core_takes(event);
     return core_said(EFFECT_ANSWER)->answer;

@@ -45,9 +45,9 @@ static void record(const struct effect *effect)
     struct record *r = &rig.records[rig.count++];
     r->effect = *effect;
     r->expected = false;
-    if (effect->kind == EFFECT_ANSWER && effect->answer.holder.len != 0) {
-        memcpy(r->holder, effect->answer.holder.at, effect->answer.holder.len);
-        r->effect.answer.holder.at = r->holder;
+    if (effect->kind == EFFECT_ANSWER && effect->answer.occupant.label.len != 0) {
+        memcpy(r->holder, effect->answer.occupant.label.at, effect->answer.occupant.label.len);
+        r->effect.answer.occupant.label.at = r->holder;
     }
     for (size_t i = 0; effect->kind == EFFECT_SEND && i < effect->send.count && i < ITEMS; i++)
         r->items[i] = rig.effects->items[effect->send.first + i];
@@ -252,18 +252,24 @@ static void reply_with(enum op op, master_set masters, struct event_reply with)
     }
 }
 
+/* Returns the refusal of a master on which another holder has the key for so long. */
+static inline struct event_reply held_for(int64_t left_ms)
+{
+    return (struct event_reply){.vote = VOTE_TAKEN, .occupant.left_ms = left_ms};
+}
+
 /* Replies with the usual content of `vote`: the number that was asked for, or another holder's
  * label and 700 ms left. */
 static void reply(enum op op, master_set masters, enum vote vote)
 {
     bool numbered = vote == VOTE_YES || vote == VOTE_REPAIRED;
-    struct event_reply with = {.vote = vote, .pttl_ms = -1};
+    struct event_reply with = {.vote = vote, .occupant.left_ms = -1};
     with.is_own = op == OP_READ && vote == VOTE_YES && rig.sent[op].asked;
     if (numbered)
         with.fence = rig.sent[op].token.fence;
     if (vote == VOTE_TAKEN) {
-        with.pttl_ms = 700;
-        with.holder = text("other");
+        with.occupant.left_ms = 700;
+        with.occupant.label = text("other");
     }
     reply_with(op, masters, with);
 }

@@ -202,15 +202,15 @@ static inline void take_reply(const struct event_reply *reply)
     record->vote = reply->vote;
     record->fence = reply->fence;
     record->ticket = reply->ticket;
-    record->pttl_ms = reply->pttl_ms;
-    record->mode = reply->mode;
-    record->readers = reply->readers;
+    record->pttl_ms = reply->occupant.left_ms;
+    record->mode = reply->occupant.mode;
+    record->readers = reply->occupant.readers;
     record->agents = reply->agents;
-    record->taken = reply->taken;
+    record->taken = reply->occupant.taken;
     record->tickets = reply->tickets;
-    cr_assert_leq(reply->holder.len, LIMIT_LABEL_BYTES);
-    if (reply->holder.len)
-        memcpy(record->holder, reply->holder.at, reply->holder.len);
+    cr_assert_leq(reply->occupant.label.len, LIMIT_LABEL_BYTES);
+    if (reply->occupant.label.len)
+        memcpy(record->holder, reply->occupant.label.at, reply->occupant.label.len);
     if (rig.resend > 0) {
         rig.resend--;
         struct send_item item = {.key = {"again", 5}, .ttl_ms = 1000, .policy = POLICY_PLAIN};

@@ -96,10 +96,10 @@ Test(acquire, held_by_another_with_its_label_and_the_time_that_it_has)
     at_ms(2), reply(OP_ACQUIRE, 0x04, VOTE_TAKEN); /* a quorum is not possible any more */
     expect_answer(1, ANSWER_LOCK_HELD);
     cr_assert_eq(rig.answer.tally.taken, 3);
-    cr_assert_eq(rig.answer.holder.len, 5);
-    cr_assert(memcmp(rig.answer.holder.at, "other", 5) == 0);
-    cr_assert_geq(rig.answer.retry_after_ms, 690);
-    cr_assert_leq(rig.answer.retry_after_ms, 700);
+    cr_assert_eq(rig.answer.occupant.label.len, 5);
+    cr_assert(memcmp(rig.answer.occupant.label.at, "other", 5) == 0);
+    cr_assert_geq(rig.answer.occupant.left_ms, 690);
+    cr_assert_leq(rig.answer.occupant.left_ms, 700);
     expect_send(OP_RELEASE, 0x18); /* R5: all masters that have not refused */
 }
 
@@ -111,11 +111,13 @@ Test(acquire, guarded_masters_have_no_vote)
     at_ms(0), acquire(1, "k");
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, 0x03, VOTE_YES);
-    reply_with(OP_ACQUIRE, 0x04, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = 900});
-    reply_with(OP_ACQUIRE, 0x08, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = 400});
+    reply_with(OP_ACQUIRE, 0x04,
+               (struct event_reply){.vote = VOTE_GUARDED, .occupant.left_ms = 900});
+    reply_with(OP_ACQUIRE, 0x08,
+               (struct event_reply){.vote = VOTE_GUARDED, .occupant.left_ms = 400});
     expect_nothing();
-    at_ms(1),
-        reply_with(OP_ACQUIRE, 0x10, (struct event_reply){.vote = VOTE_GUARDED, .pttl_ms = -1});
+    at_ms(1), reply_with(OP_ACQUIRE, 0x10,
+                         (struct event_reply){.vote = VOTE_GUARDED, .occupant.left_ms = -1});
     expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
     cr_assert_eq(rig.answer.tally.granted, 2);
     cr_assert_eq(rig.answer.tally.guarded, 3);
@@ -124,7 +126,7 @@ Test(acquire, guarded_masters_have_no_vote)
     cr_assert_eq(rig.answer.guarded_ms[2], 899);
     cr_assert_eq(rig.answer.guarded_ms[3], 399);
     cr_assert_eq(rig.answer.guarded_ms[4], UINT32_MAX);
-    cr_assert_eq(rig.answer.retry_after_ms, 400,
+    cr_assert_eq(rig.answer.occupant.left_ms, 400,
                  "one more vote is needed, and that is when it comes");
     expect_send(OP_RELEASE, ALL);
 }

@@ -148,7 +148,7 @@ Test(admission, r16_a_wait_ends_exactly_also_in_the_line)
     at_us(32999), expect_nothing();
     at_ms(33);
     expect_answer(2, ANSWER_OVERLOADED);
-    cr_assert_geq(rig.answer.retry_after_ms, 0);
+    cr_assert_geq(rig.answer.occupant.left_ms, 0);
     expect_rounds(1, 0);
     answer_round(a, ALL, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
@@ -173,7 +173,7 @@ Test(admission, r16_who_was_refused_before_is_told_of_the_holder)
     at_ms(53), answer_round(expect_round_of("b"), ALL, VOTE_TAKEN);
     at_ms(100);
     expect_answer(1, ANSWER_WAIT_TIMEOUT);
-    cr_assert_eq(rig.answer.holder.len, 5);
+    cr_assert_eq(rig.answer.occupant.label.len, 5);
 }
 
 /* Begins with a round that takes as long as a caller may wait to be sent. */
@@ -568,8 +568,8 @@ Test(admission, r16_retry_after_tells_how_long_the_line_is)
     }
     at_ms(rig.now_us / 1000 + 1);
     expect_answer(11, ANSWER_OVERLOADED);
-    cr_assert_geq(rig.answer.retry_after_ms, 180);
-    cr_assert_leq(rig.answer.retry_after_ms, 240);
+    cr_assert_geq(rig.answer.occupant.left_ms, 180);
+    cr_assert_leq(rig.answer.occupant.left_ms, 240);
 }
 
 /* ---- readers side by side -------------------------------------------------------------------- */

@@ -446,7 +446,8 @@ static void look(master_set own, master_set others, master_set absent)
     read_key(1, "k");
     expect_send(OP_READ, ALL);
     reply(OP_READ, own, VOTE_YES);
-    reply_with(OP_READ, others, (struct event_reply){.vote = VOTE_YES, .holder = text("other")});
+    reply_with(OP_READ, others,
+               (struct event_reply){.vote = VOTE_YES, .occupant.label = text("other")});
     reply(OP_READ, absent, VOTE_ABSENT);
     reply(OP_READ, (master_set)(ALL & ~(own | others | absent)), VOTE_UNKNOWN);
     expect_answer(1, ANSWER_STATE);
@@ -467,8 +468,8 @@ Test(look, c5_masters_that_deny)
     cr_assert_not(rig.answer.local);
     look(0, 0x1f, 0);
     cr_assert_not(rig.answer.local);
-    cr_assert_eq(rig.answer.holder.len, 5);
-    cr_assert_eq(memcmp(rig.answer.holder.at, "other", 5), 0);
+    cr_assert_eq(rig.answer.occupant.label.len, 5);
+    cr_assert_eq(memcmp(rig.answer.occupant.label.at, "other", 5), 0);
 }
 
 /* The agent knows nothing more, but no master is called as a witness. */

@@ -95,7 +95,7 @@ Test(api, granted, .init = stage_play, .fini = stage_close)
 
 Test(api, plain_text, .init = stage_play, .fini = stage_close)
 {
-    static const struct effect_answer held = {.answer = ANSWER_LOCK_HELD, .retry_after_ms = 100};
+    static const struct effect_answer held = {.answer = ANSWER_LOCK_HELD, .occupant.left_ms = 100};
     stage.answer = a_hold(ANSWER_GRANTED);
     ask("POST /locks/k", "Accept: text/plain\r\n", "");
     cr_assert_eq(reply.status, 201);
@@ -205,8 +205,8 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         seen |= 1U << cases[i].answer;
         stage.answer = a_hold(cases[i].answer);
-        stage.answer.holder = text_of("night\"shift");
-        stage.answer.retry_after_ms = 2001;
+        stage.answer.occupant.label = text_of("night\"shift");
+        stage.answer.occupant.left_ms = 2001;
         stage.answer.reason = REASON_TAKEN;
         stage.answer.ttl_ms_min = 200;
         stage.answer.ttl_ms_max = 60000;
@@ -232,13 +232,13 @@ Test(api, every_answer_of_the_core, .init = stage_play, .fini = stage_close)
 
 Test(api, details_of_answers, .init = stage_play, .fini = stage_close)
 {
-    stage.answer = (struct effect_answer){
-        .answer = ANSWER_LOCK_HELD, .holder = text_of("rival"), .retry_after_ms = -1};
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD,
+                                          .occupant = {.label = text_of("rival"), .left_ms = -1}};
     ask("POST /locks/k", "", "");
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "holder")), "rival");
     cr_assert_str_eq(header("Retry-After"), "1");
     cr_assert_null(json_object_get(reply.json, "retry_after_ms"));
-    stage.answer.holder = text_of("\xff\xfe"); /* any client may have written it */
+    stage.answer.occupant.label = text_of("\xff\xfe"); /* any client may have written it */
     ask("POST /locks/k", "", "");
     expect(409, "lock_held");
     cr_assert(json_is_null(json_object_get(reply.json, "holder")));
@@ -254,14 +254,14 @@ Test(api, details_of_answers, .init = stage_play, .fini = stage_close)
 
 Test(api, state_of_a_key, .init = stage_play, .fini = stage_close)
 {
-    struct master_state masters[3] = {{.vote = VOTE_YES, .pttl_ms = 7000, .taken = 1},
-                                      {.vote = VOTE_FOREIGN, .pttl_ms = -1},
-                                      {.vote = VOTE_UNKNOWN, .pttl_ms = -1}};
+    struct master_state masters[3] = {{.vote = VOTE_YES, .occupant = {.left_ms = 7000, .taken = 1}},
+                                      {.vote = VOTE_FOREIGN, .occupant.left_ms = -1},
+                                      {.vote = VOTE_UNKNOWN, .occupant.left_ms = -1}};
     stage.config->groups[0].master_count = 1;
     stage.answer = a_hold(ANSWER_STATE);
     stage.answer.state = KEY_HELD;
     stage.answer.masters = masters;
-    stage.answer.holder = text_of("me");
+    stage.answer.occupant.label = text_of("me");
     stage.answer.local = true;
     ask("GET /locks/k", "", "");
     expect(200, "");
@@ -514,8 +514,11 @@ static void hold_in_core(uint32_t request, const char *key, int64_t wait_ms)
     struct lock_ref ref =
         stage.effects.item_count > 0 ? stage.effects.items[0].ref : (struct lock_ref){0, 0, 0};
     bool sent = stage.effects.item_count > 0;
-    struct event_reply granted = {
-        .op = OP_ACQUIRE, .ref = ref, .vote = VOTE_YES, .fence = 1795226400000000, .pttl_ms = -1};
+    struct event_reply granted = {.op = OP_ACQUIRE,
+                                  .ref = ref,
+                                  .vote = VOTE_YES,
+                                  .fence = 1795226400000000,
+                                  .occupant.left_ms = -1};
     struct event yes = {.kind = EVENT_REPLIES, .replies = {&granted, 1}};
     if (sent)
         step(&yes);

@@ -27,7 +27,7 @@ static void says(const struct record *call, size_t item, enum vote vote)
     batch[batched++] = (struct event_reply){.op = call->effect.send.op,
                                             .ref = call->items[item].ref,
                                             .vote = vote,
-                                            .pttl_ms = vote == VOTE_TAKEN ? 700 : -1};
+                                            .occupant.left_ms = vote == VOTE_TAKEN ? 700 : -1};
 }
 
 static struct event batch_of(uint8_t master)

@@ -162,7 +162,7 @@ Test(adoption, another_number_means_that_somebody_held_it_in_between)
     reply(OP_ADOPT, 0x03, VOTE_YES);
     reply_with(OP_ADOPT, 0x1c,
                (struct event_reply){
-                   .vote = VOTE_MISNUMBERED, .fence = old_token.fence + 9, .pttl_ms = -1});
+                   .vote = VOTE_MISNUMBERED, .fence = old_token.fence + 9, .occupant.left_ms = -1});
     expect_answer(1, ANSWER_TOKEN_MISMATCH);
     cr_assert_not(is_listed("k"));
 }
@@ -366,13 +366,14 @@ Test(read, says_held_free_or_unknown_per_master)
     at_ms(0), read_key(1, "k");
     expect_send(OP_READ, ALL);
     reply_with(OP_READ, 0x07,
-               (struct event_reply){.vote = VOTE_YES, .pttl_ms = 500, .holder = text("other")});
+               (struct event_reply){.vote = VOTE_YES,
+                                    .occupant = {.left_ms = 500, .label = text("other")}});
     reply(OP_READ, 0x08, VOTE_ABSENT);
     reply(OP_READ, 0x10, VOTE_REFUSED);
     expect_answer(1, ANSWER_STATE);
     cr_assert_eq(rig.answer.state, KEY_HELD);
     cr_assert_not(rig.answer.local);
-    cr_assert_eq(rig.answer.holder.len, 5);
+    cr_assert_eq(rig.answer.occupant.label.len, 5);
 
     read_key(2, "l");
     expect_send(OP_READ, ALL);

@@ -21,8 +21,9 @@ static void begin_fair(void)
  * latest. */
 static void refuse(enum op op, master_set masters, uint64_t ticket)
 {
-    reply_with(op, masters,
-               (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 2900, .ticket = ticket});
+    reply_with(
+        op, masters,
+        (struct event_reply){.vote = VOTE_TAKEN, .occupant.left_ms = 2900, .ticket = ticket});
 }
 
 static struct ticket *shown(enum op op)

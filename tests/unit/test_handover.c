@@ -76,7 +76,7 @@ Test(handover, r9_what_another_holder_has_is_not_handed_over)
     struct token token = begin_handing(16, 1);
     at_ms(10), release(63, "k", token);
     expect_send(OP_HANDOVER, ALL);
-    reply_with(OP_HANDOVER, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_HANDOVER, 0x07, held_for(50000));
     expect_answer(63, ANSWER_RELEASED); /* the token is not there any more */
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
@@ -261,7 +261,7 @@ static void come_second(void)
 {
     expect_send(OP_ACQUIRE, ALL);
     at_us(rig.now_us + 16000);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
     expect_send(OP_RELEASE, 0x18);
 }
 

@@ -416,8 +416,9 @@ Test(owner, d3_a_hand_over_by_masters_without_a_vote_tells_a_delete_nothing)
 {
     hand_over();
     reply_with(OP_HANDOVER, QUORUM,
-               (struct event_reply){
-                   .vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence, .pttl_ms = 1});
+               (struct event_reply){.vote = VOTE_YES,
+                                    .fence = rig.sent[OP_HANDOVER].token.fence,
+                                    .occupant.left_ms = 1});
     reply(OP_HANDOVER, REST, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
     expect_answer(2, ANSWER_RELEASE_PENDING);
@@ -778,7 +779,7 @@ Test(owner, r9_unwatch_watch_and_confirm_leads_to_an_attempt)
     for (uint32_t request = 1; request <= 2; request++) {
         acquire_as(request, "k", .wait_ms = 300000);
         expect_send(OP_ACQUIRE, ALL);
-        reply_with(OP_ACQUIRE, ALL, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        reply_with(OP_ACQUIRE, ALL, held_for(50000));
         expect_channel(EFFECT_WATCH);
         rig.count = 0;
         channel("k", EVENT_SUBSCRIBED, 0x03, 0);
@@ -787,7 +788,7 @@ Test(owner, r9_unwatch_watch_and_confirm_leads_to_an_attempt)
         channel("k", EVENT_SUBSCRIBED, 0x04, 0);
         let_time_pass_until(OP_ACQUIRE, 10);
         expect_send(OP_ACQUIRE, ALL);
-        reply_with(OP_ACQUIRE, ALL, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        reply_with(OP_ACQUIRE, ALL, held_for(50000));
         cancel(request);
         expect_channel(EFFECT_UNWATCH);
         rig.count = 0;

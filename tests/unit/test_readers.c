@@ -45,11 +45,11 @@ static void refuse(enum mode mode, uint32_t readers)
 {
     reply_with(OP_ACQUIRE, FIRST,
                (struct event_reply){.vote = VOTE_TAKEN,
-                                    .pttl_ms = 30000,
-                                    .mode = mode,
-                                    .readers = readers,
-                                    .ticket = rig.sent[OP_ACQUIRE].ticket.number,
-                                    .holder = text("other")});
+                                    .occupant = {.left_ms = 30000,
+                                                 .mode = mode,
+                                                 .readers = readers,
+                                                 .label = text("other")},
+                                    .ticket = rig.sent[OP_ACQUIRE].ticket.number});
     expect_send(OP_RELEASE, LATE);
     reply(OP_RELEASE, LATE, VOTE_ABSENT);
 }
@@ -114,7 +114,7 @@ Test(readers, r18_one_of_them_is_refused_at_once_whatever_becomes_of_the_others)
     rig.sent[OP_ACQUIRE] = first;
     refuse(MODE_WRITE, 0);
     expect_answer(1, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.mode, MODE_WRITE);
+    cr_assert_eq(rig.answer.occupant.mode, MODE_WRITE);
     expect_nothing();
     rig.sent[OP_ACQUIRE] = second;
     grant(2, PROPOSAL);
@@ -128,11 +128,10 @@ Test(readers, r18_who_reads_leaves_no_ticket_where_it_was_refused)
     ask(1, MODE_READ, 60000);
     expect_send(OP_ACQUIRE, ALL);
     reply_with(OP_ACQUIRE, LATE,
-               (struct event_reply){.vote = VOTE_TAKEN,
-                                    .pttl_ms = 30000,
-                                    .mode = MODE_WRITE,
-                                    .ticket = rig.sent[OP_ACQUIRE].ticket.number,
-                                    .holder = text("other")});
+               (struct event_reply){
+                   .vote = VOTE_TAKEN,
+                   .occupant = {.left_ms = 30000, .mode = MODE_WRITE, .label = text("other")},
+                   .ticket = rig.sent[OP_ACQUIRE].ticket.number});
     reply_with(OP_ACQUIRE, FIRST, (struct event_reply){.vote = VOTE_YES, .fence = PROPOSAL});
     expect_answer(1, ANSWER_GRANTED);
     expect_send(OP_WITHDRAW, LATE);
@@ -242,8 +241,8 @@ Test(readers, r18_a_writer_that_does_not_wait_is_refused_by_the_read_that_was_un
     expect_nothing();
     grant(1, PROPOSAL);
     expect_answer(2, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.mode, MODE_READ);
-    cr_assert_eq(rig.answer.readers, 1);
+    cr_assert_eq(rig.answer.occupant.mode, MODE_READ);
+    cr_assert_eq(rig.answer.occupant.readers, 1);
     expect_nothing();
 }
 
@@ -269,12 +268,12 @@ Test(readers, r17_a_refusal_tells_the_least_count_of_readers)
     for (unsigned m = 0; m < 3; m++)
         reply_with(OP_ACQUIRE, (master_set)(1u << m),
                    (struct event_reply){.vote = VOTE_TAKEN,
-                                        .pttl_ms = 30000,
-                                        .mode = MODE_READ,
-                                        .readers = counts[m],
-                                        .holder = text("other")});
+                                        .occupant = {.left_ms = 30000,
+                                                     .mode = MODE_READ,
+                                                     .readers = counts[m],
+                                                     .label = text("other")}});
     expect_answer(1, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.readers, 2);
+    cr_assert_eq(rig.answer.occupant.readers, 2);
 }
 
 Test(readers, r18_a_reader_is_beside_the_one_whose_grant_it_waited_for)
@@ -286,7 +285,7 @@ Test(readers, r18_a_reader_is_beside_the_one_whose_grant_it_waited_for)
     expect_nothing(); /* a writer contends alone */
     refuse(MODE_READ, 3);
     expect_answer(1, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.readers, 3);
+    cr_assert_eq(rig.answer.occupant.readers, 3);
     expect_send(OP_ACQUIRE, ALL); /* masters that refuse a writer may accept a reader */
     cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_READ);
     grant(2, PROPOSAL);
@@ -393,7 +392,7 @@ Test(readers, r17_a_writer_here_refuses_all_without_a_question)
     grant(1, PROPOSAL);
     ask(2, MODE_READ, 0);
     expect_answer(2, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.mode, MODE_WRITE);
+    cr_assert_eq(rig.answer.occupant.mode, MODE_WRITE);
     expect_nothing();
 }
 
@@ -416,7 +415,8 @@ Test(readers, r19_a_read_carries_what_is_stored_and_the_largest_is_raised)
  * write's. */
 static void adopt(enum mode mode, uint64_t fence)
 {
-    reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = fence, .mode = mode});
+    reply_with(OP_ADOPT, ALL,
+               (struct event_reply){.vote = VOTE_YES, .fence = fence, .occupant.mode = mode});
 }
 
 Test(readers, r19_a_read_granted_here_shows_that_the_write_before_it_is_over)
@@ -457,8 +457,9 @@ Test(readers, r17_a_read_that_a_write_has_outlived_is_lost)
 /* C5: it may have been released at another agent. */
 Test(readers, c5_a_hold_is_not_shown_where_a_quorum_has_the_key_in_the_other_mode)
 {
-    static const struct event_reply reads = {.vote = VOTE_YES, .mode = MODE_READ, .readers = 1},
-                                    writes = {.vote = VOTE_YES, .mode = MODE_WRITE};
+    static const struct event_reply reads = {.vote = VOTE_YES,
+                                             .occupant = {.mode = MODE_READ, .readers = 1}},
+                                    writes = {.vote = VOTE_YES, .occupant.mode = MODE_WRITE};
     begin_shared();
     read_now(1);
     at_ms(2000);

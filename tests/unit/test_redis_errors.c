@@ -297,11 +297,10 @@ Test(errors, a_reply_of_an_unknown_shape_is_unknown)
     redisReply *shapes[] = {&minus, &nil, &status,     &word,
                             &empty, &cut, &unlabelled, &beyond_expiry};
     for (unsigned o = 0; o < 3; o++) {
-        struct item_reply got;
+        struct event_reply got;
         for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-            item_reply_read(ops[o], shapes[i], &got);
-            cr_assert(got.vote == VOTE_UNKNOWN && got.outcome == REDIS_OUTCOME_OTHER, "%u %u", o,
-                      i);
+            enum redis_outcome outcome = item_reply_read(ops[o], shapes[i], &got);
+            cr_assert(got.vote == VOTE_UNKNOWN && outcome == REDIS_OUTCOME_OTHER, "%u %u", o, i);
         }
         item_reply_read(ops[o], ops[o] == OP_ACQUIRE ? &absent : &word, &got);
         cr_assert_eq(got.vote, VOTE_UNKNOWN);

@@ -18,15 +18,15 @@ static redisReply number_of(long long number)
 }
 
 /* Returns the meaning of a list of a word, a number and up to two more elements. */
-static struct item_reply read_list_of(enum op op, const char *word, long long number,
-                                      redisReply *third, redisReply *fourth)
+static struct event_reply read_list_of(enum op op, const char *word, long long number,
+                                       redisReply *third, redisReply *fourth)
 {
     redisReply first = text_of(REDIS_REPLY_STRING, word), second = number_of(number);
     redisReply *elements[] = {&first, &second, third, fourth};
     redisReply list = {.type = REDIS_REPLY_ARRAY,
                        .elements = 2u + (third != NULL) + (fourth != NULL),
                        .element = elements};
-    struct item_reply item;
+    struct event_reply item;
     item_reply_read(op, &list, &item);
     return item;
 }
@@ -53,11 +53,10 @@ Test(replies, an_unknown_error_is_unknown_to_every_command)
     for (unsigned i = 0; i < UNKNOWN_ERRORS; i++) {
         for (enum op op = 0; op < OP_COUNT; op++) {
             redisReply error = text_of(REDIS_REPLY_ERROR, unknown_errors[i]);
-            struct item_reply item;
-            item_reply_read(op, &error, &item);
+            struct event_reply item;
+            cr_assert_eq(item_reply_read(op, &error, &item), REDIS_OUTCOME_OTHER);
             cr_assert_eq(item.vote, VOTE_UNKNOWN, "%s: %s is %s", op_name(op), unknown_errors[i],
                          vote_name(item.vote));
-            cr_assert_eq(item.outcome, REDIS_OUTCOME_OTHER);
         }
     }
     cr_assert_eq(vote_of_outcome(REDIS_OUTCOME_OTHER), VOTE_UNKNOWN);
@@ -110,12 +109,12 @@ Test(replies, r12_the_number_of_a_grant_may_come_as_text)
         "",   "x",   "17600000000000x",     "-1",
         " 1", "1.5", "9223372036854775808", "99999999999999999999"};
     for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        struct item_reply item;
+        struct event_reply item;
         redisReply other = text_of(REDIS_REPLY_STRING, others[i]);
         item_reply_read(OP_ACQUIRE, &other, &item);
         cr_assert_eq(item.vote, VOTE_UNKNOWN, "%s", others[i]);
     }
-    struct item_reply item;
+    struct event_reply item;
     char cut[] = "1760000000000001\0 and more";
     redisReply longer = {.type = REDIS_REPLY_STRING, .str = cut, .len = sizeof(cut) - 1};
     item_reply_read(OP_ACQUIRE, &longer, &item);
@@ -230,13 +229,15 @@ Test(replies, a_refusal_of_one_item_is_its_own)
                                                   "at least one of the keys mentioned");
     redisReply *elements[] = {&well, &error};
     redisReply list = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = elements};
-    struct item_reply items[2];
-    reply_read(OP_RELEASE, 2, &list, items);
+    struct event_reply items[2];
+    const char *text = NULL;
+    cr_assert_eq(reply_read(OP_RELEASE, 2, &list, items, &text), REDIS_OUTCOME_NOPERM);
+    cr_assert_str_eq(text, error.str);
     cr_assert_eq(items[0].vote, VOTE_YES);
     cr_assert_eq(items[1].vote, VOTE_REFUSED, "%s", vote_name(items[1].vote));
-    reply_read(OP_RELEASE, 2, &error, items);
+    cr_assert_eq(reply_read(OP_RELEASE, 2, &error, items, &text), REDIS_OUTCOME_NOPERM);
     cr_assert(items[0].vote == VOTE_NOT_RUN && items[1].vote == VOTE_NOT_RUN);
-    reply_read(OP_RELEASE, 1, &error, items);
+    cr_assert_eq(reply_read(OP_RELEASE, 1, &error, items, &text), REDIS_OUTCOME_NOPERM);
     cr_assert_eq(items[0].vote, VOTE_REFUSED, "%s", vote_name(items[0].vote));
 }
 
@@ -265,10 +266,10 @@ Test(replies, negative_numbers_are_told_apart)
     for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         for (enum op op = 0; op < OP_COUNT; op++) {
             redisReply number = number_of(numbers[i]);
-            struct item_reply item;
+            struct event_reply item;
             item_reply_read(op, &number, &item);
             cr_assert_eq(item.vote, VOTE_UNKNOWN, "%s %lld", op_name(op), numbers[i]);
-            cr_assert(item.fence == 0 && item.pttl_ms == -1);
+            cr_assert(item.fence == 0 && item.occupant.left_ms == -1);
             cr_assert_eq(read_list_of(op, "held", numbers[i], &label, NULL).vote, VOTE_UNKNOWN);
             cr_assert_eq(read_list_of(op, "foreign", numbers[i], NULL, NULL).vote, VOTE_UNKNOWN);
             cr_assert_eq(read_list_of(op, "guarded", numbers[i], NULL, NULL).vote, VOTE_UNKNOWN);
@@ -281,7 +282,7 @@ Test(replies, negative_numbers_are_told_apart)
     cr_assert_eq(read_list_of(OP_HANDOVER, "handed", -1, NULL, NULL).vote, VOTE_UNKNOWN);
     cr_assert_eq(read_list_of(OP_REPAIR, "repaired", -1, NULL, NULL).vote, VOTE_UNKNOWN);
     cr_assert_eq(read_list_of(OP_ADOPT, "misnumbered", -1, NULL, NULL).vote, VOTE_UNKNOWN);
-    cr_assert_eq(read_list_of(OP_ACQUIRE, "held", -1, &label, NULL).pttl_ms, -1);
+    cr_assert_eq(read_list_of(OP_ACQUIRE, "held", -1, &label, NULL).occupant.left_ms, -1);
     cr_assert_eq(read_list_of(OP_ACQUIRE, "guarded", -1, NULL, NULL).vote, VOTE_GUARDED);
     redisReply ticket = number_of(INT64_MIN);
     cr_assert_eq(read_list_of(OP_ACQUIRE, "held", 5, &label, &ticket).ticket, 0);
@@ -291,16 +292,17 @@ Test(replies, giant_numbers_neither_wrap_nor_overflow_a_time)
 {
     redisReply label = text_of(REDIS_REPLY_STRING, "me"), giant = number_of(INT64_MAX),
                wraps = number_of(1LL << 32 | 7), number = number_of(INT64_MAX);
-    struct item_reply item = read_list_of(OP_ACQUIRE, "held", INT64_MAX, &label, &giant);
-    cr_assert(item.vote == VOTE_TAKEN && item.pttl_ms == REPLY_MS_MAX && item.ticket == INT64_MAX);
+    struct event_reply item = read_list_of(OP_ACQUIRE, "held", INT64_MAX, &label, &giant);
+    cr_assert(item.vote == VOTE_TAKEN && item.occupant.left_ms == REPLY_MS_MAX &&
+              item.ticket == INT64_MAX);
     item = read_list_of(OP_ACQUIRE, "held", REPLY_MS_MAX, &label, NULL);
-    cr_assert_eq(item.pttl_ms, REPLY_MS_MAX);
+    cr_assert_eq(item.occupant.left_ms, REPLY_MS_MAX);
     item = read_list_of(OP_ACQUIRE, "held", REPLY_MS_MAX - 1, &label, NULL);
-    cr_assert_eq(item.pttl_ms, REPLY_MS_MAX - 1);
+    cr_assert_eq(item.occupant.left_ms, REPLY_MS_MAX - 1);
     item = read_list_of(OP_ACQUIRE, "guarded", INT64_MAX, NULL, NULL);
-    cr_assert(item.vote == VOTE_GUARDED && item.pttl_ms == REPLY_MS_MAX);
+    cr_assert(item.vote == VOTE_GUARDED && item.occupant.left_ms == REPLY_MS_MAX);
     item = read_list_of(OP_READ, "foreign", INT64_MAX, NULL, NULL);
-    cr_assert(item.vote == VOTE_FOREIGN && item.pttl_ms == REPLY_MS_MAX);
+    cr_assert(item.vote == VOTE_FOREIGN && item.occupant.left_ms == REPLY_MS_MAX);
     item = read_list_of(OP_HANDOVER, "handed", 5, &wraps, NULL);
     cr_assert(item.vote == VOTE_YES && item.fence == 5 && item.agents == AGENTS_MAX);
     redisReply few = number_of(3);

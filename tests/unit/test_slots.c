@@ -21,10 +21,10 @@ static unsigned slot_sent(enum op op)
 static void refuse(slot_set taken, int64_t pttl_ms)
 {
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(
-        OP_ACQUIRE, FIRST,
-        (struct event_reply){
-            .vote = VOTE_TAKEN, .pttl_ms = pttl_ms, .taken = taken, .holder = text("other")});
+    reply_with(OP_ACQUIRE, FIRST,
+               (struct event_reply){
+                   .vote = VOTE_TAKEN,
+                   .occupant = {.left_ms = pttl_ms, .taken = taken, .label = text("other")}});
 }
 
 /* Lets these masters publish that a slot of "k" is free. */
@@ -73,7 +73,7 @@ Test(slots, r20_all_permits_are_had_here_at_once_and_no_more)
     cr_assert_eq(slots, 7, "each has a slot of its own");
     acquire(1, "k");
     expect_answer(1, ANSWER_LOCK_HELD); /* no master is asked */
-    cr_assert_gt(rig.answer.retry_after_ms, 0);
+    cr_assert_gt(rig.answer.occupant.left_ms, 0);
     release(2, "k", tokens[1]);
     expect_send(OP_RELEASE, ALL);
     cr_assert_eq(rig.sent[OP_RELEASE].token.permit, tokens[1].permit);
@@ -96,8 +96,9 @@ Test(slots, r20_retry_after_is_that_of_the_first_hold_to_end)
     expect_answer(1, ANSWER_LOCK_HELD);
     const int64_t left_ms =
         instant_us_between((struct instant){rig.epoch_us + rig.now_us}, first_end) / 1000;
-    cr_assert(rig.answer.retry_after_ms >= left_ms && rig.answer.retry_after_ms < left_ms + 1500,
-              "%lld, and the first one ends in %lld", (long long)rig.answer.retry_after_ms,
+    cr_assert(rig.answer.occupant.left_ms >= left_ms &&
+                  rig.answer.occupant.left_ms < left_ms + 1500,
+              "%lld, and the first one ends in %lld", (long long)rig.answer.occupant.left_ms,
               (long long)left_ms);
 }
 
@@ -123,14 +124,15 @@ Test(slots, r20_what_fewer_than_a_quorum_call_taken_is_tried_all_the_same)
     acquire(1, "k");
     expect_send(OP_ACQUIRE, ALL);
     unsigned asked = slot_sent(OP_ACQUIRE);
-    reply_with(OP_ACQUIRE, 0x03,
-               (struct event_reply){
-                   .vote = VOTE_TAKEN, .pttl_ms = 700, .taken = 0x3, .holder = text("other")});
-    reply_with(OP_ACQUIRE, 0x04,
-               (struct event_reply){.vote = VOTE_TAKEN,
-                                    .pttl_ms = 700,
-                                    .taken = (slot_set)1 << asked,
-                                    .holder = text("other")});
+    reply_with(
+        OP_ACQUIRE, 0x03,
+        (struct event_reply){.vote = VOTE_TAKEN,
+                             .occupant = {.left_ms = 700, .taken = 0x3, .label = text("other")}});
+    reply_with(
+        OP_ACQUIRE, 0x04,
+        (struct event_reply){
+            .vote = VOTE_TAKEN,
+            .occupant = {.left_ms = 700, .taken = (slot_set)1 << asked, .label = text("other")}});
     expect_send(OP_RELEASE, 0x18);
     expect_send(OP_ACQUIRE, ALL);
     cr_assert_eq(slot_sent(OP_ACQUIRE), 1 - asked);
@@ -146,13 +148,14 @@ Test(slots, r20_what_masters_say_last_of_the_slots_counts)
     acquire(1, "k");
     expect_send(OP_ACQUIRE, ALL);
     unsigned first = slot_sent(OP_ACQUIRE), second = (first + 1) % 3, third = (first + 2) % 3;
-    struct event_reply held = {.vote = VOTE_TAKEN, .pttl_ms = 700, .holder = text("other")};
-    held.taken = 0x7 & ~((slot_set)1 << second);
+    struct event_reply held = {.vote = VOTE_TAKEN,
+                               .occupant = {.left_ms = 700, .label = text("other")}};
+    held.occupant.taken = 0x7 & ~((slot_set)1 << second);
     reply_with(OP_ACQUIRE, FIRST, held);
     expect_send(OP_RELEASE, 0x18);
     expect_send(OP_ACQUIRE, ALL);
     cr_assert_eq(slot_sent(OP_ACQUIRE), second);
-    held.taken = 0x7 & ~((slot_set)1 << third);
+    held.occupant.taken = 0x7 & ~((slot_set)1 << third);
     reply_with(OP_ACQUIRE, FIRST, held);
     expect_send(OP_RELEASE, 0x18);
     expect_send(OP_ACQUIRE, ALL);
@@ -166,7 +169,7 @@ Test(slots, r20_where_none_can_be_free_one_refusal_is_enough)
     refuse(0xff, 450);
     expect_send(OP_RELEASE, 0x18);
     expect_answer(1, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.retry_after_ms, 450, "the least that is left of any slot");
+    cr_assert_eq(rig.answer.occupant.left_ms, 450, "the least that is left of any slot");
     expect_nothing();
 }
 
@@ -245,7 +248,7 @@ Test(slots, r20_a_message_during_a_search_is_not_forgotten)
     expect_send(OP_ACQUIRE, ALL); /* the second attempt of that search */
     hear_released(0, FIRST, 1);
     reply_with(OP_ACQUIRE, FIRST,
-               (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000, .taken = 3});
+               (struct event_reply){.vote = VOTE_TAKEN, .occupant = {.left_ms = 5000, .taken = 3}});
     expect_send(OP_RELEASE, 0x18);
     at_ms(2);
     expect_send(OP_ACQUIRE, ALL); /* one of them was released meanwhile */
@@ -262,7 +265,7 @@ Test(slots, r9_what_a_search_undoes_wakes_it_as_little_as_an_attempt)
     expect_send(OP_RELEASE, 0x18);
     expect_send(OP_ACQUIRE, ALL);
     reply_with(OP_ACQUIRE, 0x1c,
-               (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000, .taken = 3});
+               (struct event_reply){.vote = VOTE_TAKEN, .occupant = {.left_ms = 5000, .taken = 3}});
     expect_send(OP_RELEASE, 0x03);
     expect_channel(EFFECT_WATCH);
     hear_released(first, 0x18, 1);
@@ -392,8 +395,8 @@ Test(slots, c5_a_hold_whose_slot_a_quorum_calls_free_is_not_shown)
     at_ms(2000);
     read_key(2, "k");
     expect_send(OP_READ, ALL);
-    struct event_reply other = {.vote = VOTE_YES, .pttl_ms = 9, .taken = others},
-                       both = {.vote = VOTE_YES, .pttl_ms = 9, .taken = 3};
+    struct event_reply other = {.vote = VOTE_YES, .occupant = {.left_ms = 9, .taken = others}},
+                       both = {.vote = VOTE_YES, .occupant = {.left_ms = 9, .taken = 3}};
     reply_with(OP_READ, 0x03, other);
     reply_with(OP_READ, 0x1c, both);
     expect_answer(2, ANSWER_STATE);
@@ -427,17 +430,20 @@ Test(slots, r20_a_key_is_held_where_all_its_slots_are)
     begin_with(2);
     read_key(1, "k");
     expect_send(OP_READ, ALL);
-    reply_with(OP_READ, FIRST, (struct event_reply){.vote = VOTE_YES, .pttl_ms = 9, .taken = 2});
-    reply_with(OP_READ, 0x18, (struct event_reply){.vote = VOTE_YES, .pttl_ms = 9, .taken = 3});
+    reply_with(OP_READ, FIRST,
+               (struct event_reply){.vote = VOTE_YES, .occupant = {.left_ms = 9, .taken = 2}});
+    reply_with(OP_READ, 0x18,
+               (struct event_reply){.vote = VOTE_YES, .occupant = {.left_ms = 9, .taken = 3}});
     expect_answer(1, ANSWER_STATE);
     cr_assert_eq(rig.answer.state, KEY_FREE);
-    cr_assert_eq(rig.answer.taken, 1);
+    cr_assert_eq(rig.answer.occupant.taken, 2);
     read_key(1, "k");
     expect_send(OP_READ, ALL);
-    reply_with(OP_READ, ALL, (struct event_reply){.vote = VOTE_YES, .pttl_ms = 9, .taken = 3});
+    reply_with(OP_READ, ALL,
+               (struct event_reply){.vote = VOTE_YES, .occupant = {.left_ms = 9, .taken = 3}});
     expect_answer(1, ANSWER_STATE);
     cr_assert_eq(rig.answer.state, KEY_HELD);
-    cr_assert_eq(rig.answer.taken, 2);
+    cr_assert_eq(rig.answer.occupant.taken, 3);
 }
 
 Test(slots, r20_who_does_not_wait_is_asked_for_at_once_also_where_a_retry_is_planned)

@@ -212,7 +212,7 @@ static void begin_waiting(void)
     begin();
     acquire_as(1, "k", .wait_ms = 300000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
     expect_nothing();
@@ -221,7 +221,7 @@ static void begin_waiting(void)
 static void refuse_again(void)
 {
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
     expect_send(OP_RELEASE, 0x18);
     expect_nothing();
 }
@@ -247,14 +247,14 @@ Test(messages, r9_a_subscription_that_is_confirmed_during_an_attempt_counts_afte
     begin();
     acquire_as(1, "k", .wait_ms = 300000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
     expect_channel(EFFECT_WATCH);
     expect_send(OP_RELEASE, 0x18);
     let_time_pass_until(OP_ACQUIRE, 200);
     expect_send(OP_ACQUIRE, ALL);
     channel("k", EVENT_SUBSCRIBED, ALL, 0);
     expect_nothing();
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
     expect_send(OP_RELEASE, 0x18);
     at_us(rig.now_us + 1);
     expect_send(OP_ACQUIRE, ALL);
@@ -283,7 +283,7 @@ Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
     channel("k", EVENT_MESSAGE, 0x07, 1); /* it had asked a moment before the release */
     channel("k", EVENT_MESSAGE, 0x18, 1); /* the other masters report it as well */
     expect_nothing();
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
     expect_send(OP_RELEASE, 0x18);
     at_us(rig.now_us + 1);
     expect_send(OP_ACQUIRE, ALL);
@@ -294,7 +294,8 @@ Test(messages, r9_those_that_come_during_an_attempt_count_after_it)
 static void expect_spread(uint32_t by_message, uint32_t by_refusal)
 {
     int64_t longest_us = 0, shortest_us = INT64_MAX;
-    struct event_reply refusal = {.vote = VOTE_TAKEN, .pttl_ms = 50000, .agents = by_refusal};
+    struct event_reply refusal = {
+        .vote = VOTE_TAKEN, .occupant.left_ms = 50000, .agents = by_refusal};
     begin_waiting();
     for (int i = 0; i < 40; i++) {
         channel("k", EVENT_MESSAGE, 0x07, by_message);
@@ -332,7 +333,7 @@ Test(messages, r9_nobody_pauses_after_a_message_for_longer_than_two_seconds)
     for (int i = 0; i < 20; i++) {
         expect_send(OP_ACQUIRE, ALL);
         channel("k", EVENT_MESSAGE, 0x07, UINT16_MAX);
-        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        reply_with(OP_ACQUIRE, 0x07, held_for(50000));
         expect_send(OP_RELEASE, 0x18);
         let_time_pass_until(OP_ACQUIRE, 2001);
     }
@@ -351,7 +352,7 @@ Test(messages, r9_who_loses_again_and_again_pauses_less)
                   (long long)(rig.now_us - heard_us));
         expect_send(OP_ACQUIRE, ALL);
         at_us(rig.now_us + 4000);
-        reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+        reply_with(OP_ACQUIRE, 0x07, held_for(50000));
         expect_send(OP_RELEASE, 0x18);
     }
 }
@@ -363,7 +364,7 @@ Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
     begin_waiting();
     at_ms(1), channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(2);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 700});
+    reply_with(OP_ACQUIRE, 0x07, held_for(700));
     expect_send(OP_RELEASE, 0x18);
     at_ms(701);
     expect_nothing();
@@ -378,8 +379,8 @@ Test(messages, r9_the_key_of_another_contender_is_not_waited_for)
     begin_five();
     at_ms(0), acquire_as(1, "k", .wait_ms = 60000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x03, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 10});
-    reply_with(OP_ACQUIRE, 0x04, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000});
+    reply_with(OP_ACQUIRE, 0x03, held_for(10));
+    reply_with(OP_ACQUIRE, 0x04, held_for(5000));
     expect_send(OP_RELEASE, 0x18); /* two do not reply; one more makes a quorum */
     expect_channel(EFFECT_WATCH);
     at_us(10999);
@@ -400,14 +401,14 @@ Test(messages, r9_a_contender_that_was_undone_is_not_waited_for_where_all_must_a
     begin();
     acquire_as(1, "k", .wait_ms = 60000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000});
+    reply_with(OP_ACQUIRE, 0x01, held_for(5000));
     expect_send(OP_RELEASE, 0x1e);
     expect_channel(EFFECT_WATCH);
     channel("k", EVENT_SUBSCRIBED, ALL, 0);
     for (unsigned i = 0; i < 8; i++) { /* its back-off grows */
         let_time_pass_until(OP_ACQUIRE, 4000);
         expect_send(OP_ACQUIRE, ALL);
-        reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 5000});
+        reply_with(OP_ACQUIRE, 0x01, held_for(5000));
         expect_send(OP_RELEASE, 0x1e);
     }
     channel("k", EVENT_MESSAGE, 0x01, 2);
@@ -420,21 +421,21 @@ Test(messages, r9_who_has_not_answered_may_be_free)
     begin_five();
     at_ms(0), acquire(1, "k");
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 900});
+    reply_with(OP_ACQUIRE, 0x01, held_for(900));
     reply(OP_ACQUIRE, 0x02, VOTE_YES);
     reply(OP_ACQUIRE, 0x04, VOTE_SPOILED);
-    reply_with(OP_ACQUIRE, 0x08, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 400});
+    reply_with(OP_ACQUIRE, 0x08, held_for(400));
     expect_answer(1, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.retry_after_ms, 400);
+    cr_assert_eq(rig.answer.occupant.left_ms, 400);
 
     at_ms(100), acquire(2, "l"); /* a master that has not answered in time does not count */
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, 0x02, VOTE_YES);
-    reply_with(OP_ACQUIRE, 0x01, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 900});
-    reply_with(OP_ACQUIRE, 0x08, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 400});
+    reply_with(OP_ACQUIRE, 0x01, held_for(900));
+    reply_with(OP_ACQUIRE, 0x08, held_for(400));
     at_ms(150);
     expect_answer(2, ANSWER_LOCK_HELD);
-    cr_assert_eq(rig.answer.retry_after_ms, 900);
+    cr_assert_eq(rig.answer.occupant.left_ms, 900);
 }
 
 /* Many waiters that listen do not poll the masters constantly. A release without a message is still
@@ -447,7 +448,7 @@ Test(messages, r9_who_listens_pauses_ever_longer)
     begin();
     acquire_as(1, "k", .wait_ms = 300000);
     expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_TAKEN, .pttl_ms = 50000});
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
     expect_send(OP_RELEASE, 0x18);
     expect_channel(EFFECT_WATCH);
     channel("k", EVENT_SUBSCRIBED, ALL, 0), at_us(rig.now_us + 1);

@@ -27,7 +27,8 @@ static void fill(redisReply *reply, char *text)
 int main(void)
 {
     redisReply reply = {.elements = (size_t)ANY(0, ELEMENTS), .element = elements};
-    struct item_reply items[2];
+    struct event_reply items[2];
+    const char *error;
     fill(&reply, texts[ELEMENTS]);
     for (int i = 0; i < ELEMENTS; i++) {
         fill(&parts[i], texts[i]);
@@ -36,7 +37,7 @@ int main(void)
     enum op op = (enum op)ANY(0, OP_COUNT - 1);
     unsigned count = (unsigned)ANY(1, 2);
     item_reply_read(op, &reply, items);
-    reply_read(op, count, &reply, items);
+    reply_read(op, count, &reply, items, &error);
     reply_is_possible(op, count, &reply);
     reply_epoch(op, &reply);
     message_read(texts[0]);

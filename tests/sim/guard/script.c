@@ -161,7 +161,7 @@ enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
 {
     char bytes[COMMAND_BYTES];
     struct send_item item = item_of(lock);
-    struct item_reply heard;
+    struct event_reply heard;
     struct text command = asking_op(begin(), &config, 0, OP_ACQUIRE, &item, 1);
     char own_bytes[ASKING_OWN_BYTES];
     struct text own = asking_own(own_bytes, /* clock_ms= */ 0, (struct text){vote, strlen(vote)});
@@ -184,7 +184,7 @@ enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
 bool script_raise(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock)
 {
     struct send_item item = item_of(lock);
-    struct item_reply heard;
+    struct event_reply heard;
     redisReply *reply = run(keys, wall_ms, asking_op(begin(), &config, 0, OP_RAISE, &item, 1));
     item_reply_read(OP_RAISE, reply, &heard);
     if (reply->type == REDIS_REPLY_ERROR)
