@@ -158,11 +158,11 @@ void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect
                   effect->hold.hold.ended ? " ended" : "");
         break;
     case EFFECT_TRACE:
-        world_say(w, "  a%u -> %s %.*s %s %s elapsed %lld margin %lld", agent,
+        world_say(w, "  a%u -> %s %.*s %s %s elapsed %lld margin %lld cause %s", agent,
                   kinds[effect->trace.kind], (int)effect->trace.key.len, effect->trace.key.at,
                   effect->trace.kind == TRACE_ATTEMPT ? answer_code(effect->trace.answer) : "",
                   reason_name(effect->trace.reason), (long long)effect->trace.elapsed_us,
-                  (long long)effect->trace.margin_us);
+                  (long long)effect->trace.margin_us, cause_name(effect->trace.cause));
         break;
     }
 }
