@@ -56,13 +56,6 @@ static slot_set candidates(const struct key *key)
     return (left & search->open) != 0 ? left & search->open : left;
 }
 
-void slot_search_begun(struct core *core, struct key *key, enum cause cause)
-{
-    if (key->contention->admission.link.next == NULL)
-        key->contention->search = (struct search){0};
-    admission_awaited(core, key, cause);
-}
-
 /* Returns true if the next attempt is the first one of a search. */
 static bool slot_search_is_new(const struct key *key)
 {
@@ -188,7 +181,7 @@ struct effect_answer queue_refusal_of_overload(const struct core *core, const st
                                   .occupant.left_ms = admission_wait_ms(core, key->group)};
 }
 
-static void answer_once(struct core *core, struct key *key, const struct lock *holder)
+void queue_refuse_once(struct core *core, struct key *key, const struct lock *holder)
 {
     struct link *next;
     struct list *once = &key->contention->once;
@@ -230,32 +223,6 @@ static void refuse_while_draining(struct core *core, struct key *key)
     }
 }
 
-/* Begins the next attempts of a key with readers (R18): those of the other mode, or of readers
- * behind those that contended. */
-static void let_others_contend(struct core *core, struct key *key)
-{
-    if (core->draining || !key_admits(key) || readers_next(key) == NULL)
-        return;
-    timers_clear(&core->timers, timer_of_key(core, key));
-    admission_awaited(core, key, CAUSE_ARRIVAL);
-}
-
-/* Begins no more attempts (R18), because a reader that waits was refused. The key leaves the
- * admission queue. */
-static void let_none_contend(struct core *core, struct key *key)
-{
-    key->contention->is_refused = key->contention->attempts > 0;
-    admission_left(core, key);
-}
-
-/* Takes the key out of the admission queue if no reader is left that may begin: it may have been
- * answered with the others. */
-static void leave_line(struct core *core, struct key *key)
-{
-    if (key->form == FORM_SHARED && (!key_admits(key) || readers_next(key) == NULL))
-        admission_left(core, key);
-}
-
 /* Answers or delays the requests after an attempt of this mode for `contender` has failed. */
 static void queue_attempt_failed(struct core *core, struct key *key, struct core_request *contender,
                                  enum mode mode)
@@ -271,25 +238,15 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
         refuse_while_draining(core, key);
     const struct core_request *first = request_first(&key->contention->waiters);
     bool is_refused = first != NULL && first->terms.mode == mode;
-    if (key->form == FORM_SHARED && is_refused && waits)
-        let_none_contend(core, key);
+    if (key->form == FORM_SHARED && is_refused && waits) { /* No other begins (R18). */
+        key->contention->is_refused = key->contention->attempts > 0;
+        admission_left(core, key);
+    }
     bool is_decided =
         key->form != FORM_SHARED || (key->contention->attempts == 0 && key_admits(key));
-    if (is_refused && is_decided && !MUTANT(WAITER_FORGOTTEN))
+    if (is_refused && is_decided)
         wake_after_failure(core, key);
-    else if (key->form == FORM_SHARED && key->contention->attempts == 0 && !is_refused)
-        let_others_contend(core, key);
-    leave_line(core, key);
     key_release(core, key);
-}
-
-/* Returns true if a request wants the key, and no attempt is in flight or planned. */
-static bool is_neglected(const struct core *core, const struct key *key)
-{
-    const struct contention *contention = key->contention;
-    bool is_wanted = key_next_waiter(key) != NULL || !list_is_empty(&contention->once);
-    bool is_planned = list_is_empty(&contention->once) && key_has_retry(core, key);
-    return is_wanted && key_admits(key) && !is_planned && !core->draining;
 }
 
 void queue_attempt_won(struct core *core, struct key *key, const struct lock *lock)
@@ -297,14 +254,10 @@ void queue_attempt_won(struct core *core, struct key *key, const struct lock *lo
     CORE_ASSERT(lock->key == key && lock->state == LOCK_HELD);
     key->contention->back_off_ms = 0;
     key->contention->channel.losses = 0;
-    const struct lock *holder = key->form == FORM_SHARED ? lock : key_exhausted(key);
-    if (holder != NULL)
-        answer_once(core, key, holder);
-    else if (is_neglected(core, key))
-        slot_search_begun(core, key, CAUSE_ARRIVAL); /* Another slot may be free (R20). */
-    if (key->form == FORM_SHARED)
-        let_others_contend(core, key);
-    leave_line(core, key);
+    if (lock->terms.mode == MODE_READ) {
+        queue_refuse_once(core, key, lock);
+        key_retry_dropped(core, key); /* Other readers may have it. */
+    }
 }
 
 /* ---- the attempt ---- */
@@ -392,10 +345,12 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     enum cause cause = lock->cause;
     enum mode mode = lock->terms.mode;
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
-    if (goes_on)
-        admission_awaited(core, key, cause);
-    else if (key->form != FORM_SLOTS || !key_is_contended(key))
+    if (goes_on) {
+        key->contention->search.goes_on = true;
+        key->contention->cause = cause;
+    } else if (key->form != FORM_SLOTS || !key_is_contended(key)) {
         queue_attempt_failed(core, key, contender, mode);
+    }
 }
 
 static void attempt_granted(struct core *core, struct lock *lock, struct instant from)
@@ -556,15 +511,15 @@ static void ask_masters(struct core *core, struct lock *lock, enum op op)
     }
 }
 
-void attempt_begun(struct core *core, struct key *key, struct core_request *request,
-                   enum cause cause)
+void attempt_begun(struct core *core, struct key *key, struct core_request *request)
 {
     CORE_ASSERT(request->key == key && key_admits(key));
+    CORE_ASSERT(key->contention->cause != CAUSE_HANDOVER);
     key->contention->handovers = 0;
     uint8_t permit = slot_draw(core, key);
     if (slot_search_is_new(key))
         wake_begin_attempt(key);
-    struct lock *lock = lock_for(core, key, request, permit, cause);
+    struct lock *lock = lock_for(core, key, request, permit, key->contention->cause);
     admission_begun(core, lock);
     ask_masters(core, lock, OP_ACQUIRE);
 }
@@ -691,9 +646,12 @@ void attempt_timer(struct core *core, struct lock *lock)
 void attempt_voided(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock_is_attempt(lock) && lock->is_void);
+    struct core_request *contender = contender_of(core, lock);
     /* It keeps its position among the waiters. */
     ticket_attempt_failed(core, lock, ANSWER_LOCK_HELD);
     debt_begun(core, lock, /* except= */ lock->round.op == OP_RAISE ? 0 : lock->round.no);
+    if (core->draining && contender != NULL)
+        request_answer(core, contender, (struct effect_answer){.answer = ANSWER_DRAINING});
 }
 
 void attempt_abandoned(struct core *core, struct lock *lock)

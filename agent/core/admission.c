@@ -41,13 +41,10 @@ static bool has_room(const struct core *core, uint8_t group)
     return core->stats.rounds[group].in_flight < core->stats.rounds[group].limit;
 }
 
-void admission_awaited(struct core *core, struct key *key, enum cause cause)
+void admission_awaited(struct core *core, struct key *key)
 {
-    CORE_ASSERT(key->references > 0 && cause < CAUSE_COUNT);
+    CORE_ASSERT(key->references > 0 && !key_awaits_round(key));
     struct list *queue = &core->groups[key->group].admission.queue;
-    if (key->contention->admission.link.next != NULL)
-        return;
-    key->contention->admission.cause = cause;
     key->contention->admission.since = core->now;
     if (MUTANT(ADMISSION_OUT_OF_ORDER) && !list_is_empty(queue))
         list_insert(list_first(queue), &key->contention->admission.link);
@@ -59,7 +56,7 @@ void admission_awaited(struct core *core, struct key *key, enum cause cause)
 
 void admission_left(struct core *core, struct key *key)
 {
-    if (key->contention->admission.link.next == NULL)
+    if (!key_awaits_round(key))
         return;
     CORE_ASSERT(rounds_of(core, key->group)->waiting > 0);
     list_remove(&key->contention->admission.link);
@@ -68,8 +65,7 @@ void admission_left(struct core *core, struct key *key)
 
 bool admission_was_refused(const struct core *core, const struct key *key)
 {
-    return key->contention->admission.link.next != NULL &&
-           core->groups[key->group].admission.is_full &&
+    return key_awaits_round(key) && core->groups[key->group].admission.is_full &&
            instant_before(key->contention->admission.since, core->now);
 }
 

@@ -124,8 +124,6 @@ static void adoption_won(struct core *core, struct lock *lock)
     lock->adopted = lock->delivered = true; /* Its caller has the token already. */
     lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
     hold_begun(core, lock, from);
-    if (!key_admits(key))
-        admission_left(core, key);
     outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED},
                  lock);
     struct core_request *request;

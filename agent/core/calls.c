@@ -458,12 +458,10 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
 /* Ends a request that waits or asks the masters, and its attempt. */
 static void supersede(struct core *core, struct core_request *request)
 {
-    struct key *key = request->key;
     struct lock *attempt = request_attempt(request);
     answer_superseded(core, request);
     if (attempt != NULL)
         attempt_abandoned(core, attempt);
-    contend_left(core, key);
 }
 
 static void release_by_idempotency(struct core *core, struct core_request *request,
@@ -550,7 +548,6 @@ void call_cancel(struct core *core, uint32_t number)
     struct core_request *request = &core->requests[number];
     if (request->state == REQUEST_FREE)
         return;
-    struct key *key = request->key;
     bool queued = request->state == REQUEST_WAITING || request->state == REQUEST_ONCE;
     struct lock *attempt = queued ? request_attempt(request) : NULL;
     if (attempt != NULL && MUTANT(GRANT_AFTER_CANCEL))
@@ -559,13 +556,9 @@ void call_cancel(struct core *core, uint32_t number)
         again_left(core, request);
         return;
     }
-    key_refer(core, key);
     request_forget(core, request);
     if (attempt != NULL)
         attempt_abandoned(core, attempt);
-    if (queued)
-        contend_left(core, key);
-    key_release(core, key);
 }
 
 void call_undelivered(struct core *core, struct lock_ref ref)
@@ -607,11 +600,7 @@ void drain_refuses(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(core->draining);
     CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
-    struct key *key = request->key;
-    key_refer(core, key);
     request_answer(core, request, (struct effect_answer){.answer = ANSWER_DRAINING});
-    contend_left(core, key);
-    key_release(core, key);
 }
 
 /* Answers the requests that wait. Each may be the last one of its key, and then the agent leaves

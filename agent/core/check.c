@@ -175,7 +175,7 @@ static void check_cared_for(const struct core *core, const struct key *key)
     bool is_taken = key->form == FORM_SHARED
                         ? key_obstacle(key, MODE_READ, 0) != NULL || contention->attempts > 0
                         : !key_admits(key);
-    bool is_idle = !is_taken && contention->admission.link.next == NULL;
+    bool is_idle = !is_taken && !key_awaits_round(key);
     bool waits = key_next_waiter(key) != NULL;
     CORE_ASSERT(!is_idle || list_is_empty(&contention->once) || core->draining);
     CORE_ASSERT(!is_idle || !waits || key_has_retry(core, key) || core->draining);
@@ -190,8 +190,8 @@ static void check_contention(const struct core *core, const struct key *key, str
     check_queue(key, &contention->waiters, REQUEST_WAITING);
     check_queue(key, &contention->once, REQUEST_ONCE);
     CORE_ASSERT(!contention->is_refused || contention->attempts > 0);
-    bool is_in_line = contention->admission.link.next != NULL;
-    CORE_ASSERT(!is_in_line || key_admits(key));
+    bool is_in_line = key_awaits_round(key);
+    CORE_ASSERT(!is_in_line || (key_admits(key) && !key_has_retry(core, key)));
     CORE_ASSERT(!is_in_line || !list_is_empty(&contention->waiters) ||
                 !list_is_empty(&contention->once));
     check_cared_for(core, key);
@@ -243,7 +243,7 @@ static void check_heap(const struct timers *timers)
 static void check_slots(const struct core *core, uint32_t keys, const struct found *found)
 {
     uint32_t left = 0, metadata = found->metadata;
-    for (const struct key *key = core->keys_left; key != NULL; key = key->next)
+    for (const struct key *key = core->keys_touched; key != NULL; key = key->next)
         left += key->references == 0;
     const struct link *retired = &core->locks_retired.head;
     for (const struct link *at = retired->next; at != retired; at = at->next)

@@ -53,9 +53,8 @@ void confirm_answered(struct core *core, struct lock *lock, struct core_request 
     request_answer(core, request, answer);
 }
 
-bool confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeats)
+void confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeats)
 {
-    bool has_owners = false;
     struct link *next;
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
@@ -75,7 +74,5 @@ bool confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeat
         request->again = ANSWER_GRANTED;
         request->held = NULL;
         contend_queued(core, request);
-        has_owners = true;
     }
-    return has_owners;
 }

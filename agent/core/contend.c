@@ -1,6 +1,18 @@
-/* Chooses the contender for a key (R9): one request at a time asks the masters for all that wait
- * here. The choice is made again when a request comes or leaves, when a hold here ends, and when it
- * is time to try again (order.c). */
+/* Decides whether an attempt at a key begins, now or at a planned time (R9). One request at a time,
+ * the contender, asks the masters for all that wait here.
+ *
+ * An event changes a key and marks it (key_touched()). It need not know the consequences: at the
+ * end of the event the whole state of each marked key decides.
+ *
+ *   no request wants the key, or no attempt       the key leaves the admission queue (R16)
+ *     may begin (key_admits())
+ *   all that want it sit out (order.c)            an attempt is planned for the end of that
+ *   an attempt is planned (order.c), and no       nothing
+ *     request is urgent
+ *   otherwise                                     the key enters the admission queue
+ *
+ * The round of a key in that queue begins at EVENT_FLUSH. Its contender is chosen then. A hand-over
+ * is not decided here, because it is a part of a release (release.c). */
 #include "internal.h"
 
 #include "core_assert.h"
@@ -25,63 +37,60 @@ static struct core_request *next_with_room(struct core *core, const struct key *
     return next;
 }
 
-static void begin_round(struct core *core, struct key *key, enum cause cause)
+/* Returns true if a planned attempt is too late: a request wants one answer now, or masters have
+ * the ticket of a request that has left. */
+static bool is_urgent(const struct key *key)
 {
-    CORE_ASSERT(cause != CAUSE_HANDOVER); /* A hand-over begins without waiting. */
-    if (!key_admits(key))
-        return;
-    /* A message may have set it while the key waited for its round. */
-    timers_clear(&core->timers, timer_of_key(core, key));
-    key_refer(core, key); /* The last request may leave below. */
-    uint32_t under_way = key->contention->attempts;
-    struct core_request *next = next_with_room(core, key);
-    if (next != NULL)
-        attempt_begun(core, key, next, cause);
-    else if (wake_sits_out(core, key) && key_next_waiter(key) != NULL)
-        wake_after_sitting_out(core, key);
-    bool is_begun = key->contention->attempts > under_way;
-    if (key->form == FORM_SHARED && is_begun && key_admits(key) &&
-        next_contender(core, key) != NULL)
-        admission_awaited(core, key, cause); /* Readers contend side by side (R18). */
-    key_release(core, key);
+    bool is_asked_once = !list_is_empty(&key->contention->once) && !MUTANT(ONCE_WAITS_FOR_QUEUE);
+    return is_asked_once || ticket_is_stale(key);
 }
 
-static void contend(struct core *core, struct key *key, enum cause cause)
+/* Puts the key into the admission queue, takes it out, or plans an attempt. */
+static void next_round(struct core *core, struct key *key)
 {
-    CORE_ASSERT(key->references > 0);
-    if (core->draining && !MUTANT(DRAIN_GRANTS))
-        return;
-    timers_clear(&core->timers, timer_of_key(core, key));
-    if (!key_admits(key))
-        return;
-    if (next_contender(core, key) == NULL) {
-        if (wake_sits_out(core, key) && key_next_waiter(key) != NULL)
+    struct contention *contention = key->contention;
+    bool is_wanted = !list_is_empty(&contention->waiters) || !list_is_empty(&contention->once);
+    bool is_open = is_wanted && key_admits(key) && (!core->draining || MUTANT(DRAIN_GRANTS));
+    bool goes_on = contention->search.goes_on;
+    contention->search.goes_on = false;
+    if (!list_is_empty(&contention->once) && key_exhausted(key) != NULL)
+        queue_refuse_once(core, key, key_exhausted(key));
+    if (list_is_empty(&contention->waiters))
+        key_retry_dropped(core, key);
+    if (!is_open || next_contender(core, key) == NULL) {
+        if (!MUTANT(PLACE_IN_LINE_KEPT))
+            admission_left(core, key);
+        if (!key_has_retry(core, key))
+            contention->cause = CAUSE_ARRIVAL;
+        if (is_open)
             wake_after_sitting_out(core, key);
-        return;
+    } else if (!key_awaits_round(key) && (!key_has_retry(core, key) || is_urgent(key))) {
+        key_retry_dropped(core, key);
+        if (!goes_on)
+            contention->search = (struct search){0};
+        admission_awaited(core, key);
     }
-    slot_search_begun(core, key, cause);
+}
+
+void contend_decide(struct core *core)
+{
+    for (struct key *key = core->keys_touched; key != NULL; key = key->next)
+        if (key->references > 0 && key->contention != NULL)
+            next_round(core, key);
 }
 
 void contend_admitted(struct core *core)
 {
     struct key *key;
-    while (outbox_has_room(core) && (key = admission_next(core)) != NULL)
-        begin_round(core, key, key->contention->admission.cause);
-}
-
-/* Lets the next request of the queue contend, because the key seems to be free. */
-static void contend_next(struct core *core, struct key *key)
-{
-    contend(core, key, CAUSE_ARRIVAL);
-}
-
-void contend_freed(struct core *core, struct key *key, enum mode mode)
-{
-    CORE_ASSERT(key->references > 0);
-    bool waits_on =
-        mode == MODE_READ && readers_wait_on(core, key, request_first(&key->contention->waiters));
-    if (!waits_on)
-        contend_next(core, key);
+    while (outbox_has_room(core) && (key = admission_next(core)) != NULL) {
+        key_refer(core, key); /* The last request may leave below. */
+        struct core_request *next = next_with_room(core, key);
+        if (next != NULL)
+            attempt_begun(core, key, next);
+        if (key->form == FORM_SHARED)
+            next_round(core, key); /* Readers contend side by side (R18). */
+        key_release(core, key);
+    }
 }
 
 struct instant contend_deadline(const struct core_request *request)
@@ -138,6 +147,7 @@ static bool is_queued(struct core *core, struct core_request *request)
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOO_MANY_WAITERS});
         return false;
     }
+    key_touched(core, key);
     request->state = waits ? REQUEST_WAITING : REQUEST_ONCE;
     core->stats.waiters += waits;
     if (waits)
@@ -151,76 +161,13 @@ static bool is_queued(struct core *core, struct core_request *request)
 void contend_arrived(struct core *core, struct core_request *request)
 {
     struct key *key = request->key;
-    bool first = list_is_empty(&key->contention->waiters);
-    if (!is_queued(core, request))
-        return;
-    doubt_holds(core, key);
-    if (request->state == REQUEST_ONCE) {
-        const struct lock *holder = key_exhausted(key);
-        if (holder != NULL)
-            request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
-        else if (key_admits(key))
-            contend_next(core, key);
-        return;
-    }
-    /* A reader contends beside other readers, but not past one that was refused (R18). Of a
-     * semaphore another slot may be free. */
-    if ((first || !key_has_retry(core, key)) && key_admits(key))
-        contend_next(core, key);
+    if (is_queued(core, request))
+        doubt_holds(core, key);
 }
 
 void contend_queued(struct core *core, struct core_request *request)
 {
     (void)is_queued(core, request);
-}
-
-/* Refuses the requests that do not wait, if a hold takes the whole key, and lets others contend. */
-void contend_again(struct core *core, struct key *key)
-{
-    CORE_ASSERT(key->references > 0);
-    const struct lock *holder = key_exhausted(key);
-    struct link *next;
-    struct list *once = &key->contention->once;
-    for (struct link *at = once->head.next; at != &once->head && holder != NULL; at = next) {
-        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        next = at->next;
-        if (request->attempt == NULL)
-            request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_LOCK_HELD));
-    }
-    contend_left(core, key);
-    if (!list_is_empty(once) && key_admits(key) && !MUTANT(REENTRY_WAITS_FOR_QUEUE))
-        contend_next(core, key); /* At once, not only when those in the queue try again. */
-}
-
-void contend_anew(struct core *core, struct lock *attempt)
-{
-    CORE_ASSERT(lock_is_attempt(attempt));
-    struct key *key = attempt->key;
-    uint32_t contender = attempt->pending->contender;
-    key_refer(core, key);
-    attempt_voided(core, attempt);
-    if (core->draining && contender != NO_REQUEST)
-        request_answer(core, &core->requests[contender],
-                       (struct effect_answer){.answer = ANSWER_DRAINING});
-    contend_next(core, key);
-    key_release(core, key);
-}
-
-void contend_timer(struct core *core, struct key *key)
-{
-    CORE_ASSERT(key->references > 0);
-    contend(core, key, key->contention->cause);
-}
-
-void contend_left(struct core *core, struct key *key)
-{
-    CORE_ASSERT(key->references > 0);
-    if (list_is_empty(&key->contention->waiters))
-        timers_clear(&core->timers, timer_of_key(core, key));
-    if (next_contender(core, key) == NULL && !MUTANT(PLACE_IN_LINE_KEPT))
-        admission_left(core, key);
-    if (key_admits(key) && (!key_has_retry(core, key) || ticket_is_stale(key)))
-        contend_next(core, key);
 }
 
 /* Returns true if no round was begun, and nothing is known of the key since the request came
@@ -246,7 +193,6 @@ void contend_wait_over(struct core *core, struct core_request *request)
                    timers_at(&core->timers, timer_of_lock(under_way)));
         return;
     }
-    key_refer(core, key);
     const struct lock *holder = key_exhausted(key);
     if (holder != NULL) {
         request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_WAIT_TIMEOUT));
@@ -261,7 +207,5 @@ void contend_wait_over(struct core *core, struct core_request *request)
             request_answer(core, request, queue_refusal_of_attempt(core, key, answer));
         if (attempt != NULL)
             attempt_abandoned(core, attempt);
-        contend_left(core, key);
     }
-    key_release(core, key);
 }

@@ -20,7 +20,7 @@ void key_release(struct core *core, struct key *key)
         wake_unwatch(core, key);
         ticket_withdrawn(core, key);
     }
-    key_left(core, key);
+    key_touched(core, key);
     if (--key->references == 0)
         key_remove(core, key);
 }

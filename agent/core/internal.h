@@ -26,9 +26,8 @@ void fence_heard_other(struct lock *lock, uint8_t master, uint64_t number);
 
 /* ---- admission.c ---- */
 
-/* Puts the key at the end of its group's admission queue, unless it is in it. `cause` is the cause
- * of the round. */
-void admission_awaited(struct core *core, struct key *key, enum cause cause);
+/* Puts the key at the end of its group's admission queue. */
+void admission_awaited(struct core *core, struct key *key);
 /* Takes the key out of the admission queue, because no request needs a round any more; does nothing
  * if it is not in it. */
 void admission_left(struct core *core, struct key *key);
@@ -37,7 +36,7 @@ bool admission_was_refused(const struct core *core, const struct key *key);
 /* Returns true if a key or a guest waits although a round may begin. */
 bool admission_is_due(const struct core *core);
 /* Takes the first key whose round may begin out of its queue; NULL if there is none. Its
- * admission.cause and admission.waited_us stay until it waits again. */
+ * admission.waited_us stays until it waits again. */
 struct key *admission_next(struct core *core);
 
 /* Counts the lock's round as in flight. */
@@ -94,9 +93,14 @@ struct core_request *key_next_waiter(const struct key *key);
 /* Counts a reference: a lock, a request, or a step that is about to change the key. The key has a
  * contention from now on. key_release() ends the reference (debt.c). */
 void key_refer(struct core *core, struct key *key);
-/* Notes that a reference ended. After this step the contention ends if no other reference needs
- * it. */
-void key_left(struct core *core, struct key *key);
+/* Notes that the state of the key has changed: contend_decide() looks at it. After this step the
+ * contention ends if no reference needs it. */
+void key_touched(struct core *core, struct key *key);
+/* Drops the planned attempt, if there is one. */
+void key_retry_dropped(struct core *core, struct key *key);
+/* Notes that a hold of this mode ended here. A planned attempt is dropped, because the key seems to
+ * be free now. */
+void key_freed(struct core *core, struct key *key, enum mode mode);
 /* Removes the key without references, which was left. Effects of this step may still name it, so
  * its slot is used again only after the step. */
 void key_remove(struct core *core, struct key *key);
@@ -120,10 +124,6 @@ void policy_fit_lock_delay(const struct core *core, struct lock *lock);
 /* Returns the request that asks the masters next; NULL: there is none, or those that ask now must
  * be answered first. */
 struct core_request *readers_next(const struct key *key);
-/* Returns true if the first waiter gains nothing by an attempt when a hold of this agent ends: it
- * shows its ticket in time, and gets the message of the last holder in its way. */
-bool readers_wait_on(const struct core *core, const struct key *key,
-                     const struct core_request *first);
 /* Returns true if the request `once`, which wants one answer now, gets the answer of an attempt of
  * this mode that has failed. `waits`: the attempt was for a request that waits, or a writer waits
  * behind it. */
@@ -403,8 +403,7 @@ void read_timer(struct core *core, struct core_request *request);
 
 /* ---- acquire.c: one attempt at a lock ---- */
 
-void attempt_begun(struct core *core, struct key *key, struct core_request *request,
-                   enum cause cause);
+void attempt_begun(struct core *core, struct key *key, struct core_request *request);
 /* Like attempt_begun(), but takes the key from `predecessor`, whose holder releases it, in one
  * round trip (R9). */
 void attempt_inherited(struct core *core, struct key *key, struct core_request *request,
@@ -413,8 +412,7 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
 void attempt_timer(struct core *core, struct lock *lock);
 /* Undoes the attempt, because its votes do not count (R14). The next contender asks again. */
 void attempt_voided(struct core *core, struct lock *lock);
-/* Undoes the attempt, because its caller is gone or its time is over, and lets the next one
- * contend. */
+/* Undoes the attempt, because its caller is gone or its time is over. */
 void attempt_abandoned(struct core *core, struct lock *lock);
 
 /* ---- acquire.c: the queue of a key (R9) ---- */
@@ -428,41 +426,28 @@ struct effect_answer queue_refusal_of_attempt(const struct core *core, const str
                                               enum answer answer);
 /* Returns that answer if no round was begun for the request (R16). */
 struct effect_answer queue_refusal_of_overload(const struct core *core, const struct key *key);
+/* Refuses the requests that want one answer now and do not fit beside `holder`. */
+void queue_refuse_once(struct core *core, struct key *key, const struct lock *holder);
 /* Handles the queue after the key was granted to this lock. */
 void queue_attempt_won(struct core *core, struct key *key, const struct lock *lock);
 
-/* ---- acquire.c: the slots of a semaphore (R20) ---- */
-
-/* Puts the key into the admission queue, because a request needs a round (R16). Unless it is in it,
- * a search begins: no slot has been tried yet. */
-void slot_search_begun(struct core *core, struct key *key, enum cause cause);
-
-/* ---- contend.c: the contender for a key (R9) ---- */
+/* ---- contend.c: the next attempt at a key (R9) ---- */
 
 /* Takes a new request: it waits for the lock, or wants one answer now. It is refused if this agent
  * drains, or if the policy does not allow its ttl. */
 void contend_arrived(struct core *core, struct core_request *request);
-/* Like contend_arrived(), for a request whose hold is about to end here. It enters the queue or is
- * refused, and nothing else is done: the caller calls contend_again() after the hold has ended. */
+/* Like contend_arrived(), for a request whose hold is about to end here: that hold is not
+ * renewed. */
 void contend_queued(struct core *core, struct core_request *request);
-void contend_again(struct core *core, struct key *key);
 /* Returns when a request in the queue of a key is answered at the latest. A request without `wait`
  * waits only for its round to begin (R16). */
 struct instant contend_deadline(const struct core_request *request);
-/* Lets the next request contend after a hold of this mode has ended here. */
-void contend_freed(struct core *core, struct key *key, enum mode mode);
+/* Decides for each key that was touched in this step whether an attempt begins (R9). */
+void contend_decide(struct core *core);
 /* Begins rounds, in order, as many as the limit and the effects have room for (R16). */
 void contend_admitted(struct core *core);
-/* Undoes the attempt, because its votes do not count (R14), and lets the next contender ask
- * again. */
-void contend_anew(struct core *core, struct lock *attempt);
-/* Tries again, because the key's timer is due. */
-void contend_timer(struct core *core, struct key *key);
 /* Answers a request whose deadline has come. */
 void contend_wait_over(struct core *core, struct core_request *request);
-/* Handles that a request left the queue: unless an attempt is in flight or planned, the next one
- * contends. */
-void contend_left(struct core *core, struct key *key);
 
 /* ---- confirm.c: requests that have the lock already (D3.5, R11) ---- */
 
@@ -480,9 +465,8 @@ void confirm_counted(struct lock *lock);
 void confirm_answered(struct core *core, struct lock *lock, struct core_request *request,
                       bool is_good);
 /* Handles the end of the hold for such requests. Repeats get `repeats` with the lock's reason.
- * Owners enter the queue of the key and contend there like any other request. Returns true if there
- * are any; then the caller must call contend_again(). */
-MUST_CHECK bool confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeats);
+ * Owners enter the queue of the key and contend there like any other request. */
+void confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeats);
 
 /* ---- release.c: releases ---- */
 

@@ -163,15 +163,6 @@ struct core_request *readers_next(const struct key *key)
     return is_first && contention->attempts == 0 ? next : NULL;
 }
 
-bool readers_wait_on(const struct core *core, const struct key *key,
-                     const struct core_request *first)
-{
-    CORE_ASSERT(key->form == FORM_SHARED);
-    bool is_in_vain =
-        first == NULL || first->terms.mode == MODE_READ || !list_is_empty(&key->holds);
-    return is_in_vain && key_has_retry(core, key);
-}
-
 bool readers_share_failure(const struct core_request *once, enum mode mode, bool waits)
 {
     CORE_ASSERT(once->state == REQUEST_ONCE);
@@ -234,6 +225,41 @@ void key_refer(struct core *core, struct key *key)
         key->contention = new_contention(core, key);
 }
 
+void key_touched(struct core *core, struct key *key)
+{
+    if (key->is_touched)
+        return;
+    key->is_touched = true;
+    key->next = NULL;
+    if (core->keys_touched == NULL)
+        core->keys_touched = key;
+    else
+        core->keys_touched_last->next = key;
+    core->keys_touched_last = key;
+}
+
+void key_retry_dropped(struct core *core, struct key *key)
+{
+    if (!key_has_retry(core, key))
+        return;
+    timers_clear(&core->timers, timer_of_key(core, key));
+    key->contention->cause = CAUSE_ARRIVAL;
+}
+
+/* Returns true if the first waiter gains nothing by an attempt when a reader of this agent leaves:
+ * it shows its ticket in time, and gets the message of the last holder in its way. */
+static bool waits_for_others(const struct key *key)
+{
+    const struct core_request *first = request_first(&key->contention->waiters);
+    return first == NULL || first->terms.mode == MODE_READ || !list_is_empty(&key->holds);
+}
+
+void key_freed(struct core *core, struct key *key, enum mode mode)
+{
+    if (mode == MODE_WRITE || !waits_for_others(key))
+        key_retry_dropped(core, key);
+}
+
 /* Returns true if a new contention would have the same content. */
 static bool knows_nothing(const struct core *core, const struct contention *contention)
 {
@@ -259,18 +285,9 @@ static bool is_at_rest(const struct core *core, const struct key *key)
 static void end_contention(struct core *core, struct key *key)
 {
     CORE_ASSERT(list_is_empty(&key->contention->waiters) && list_is_empty(&key->contention->once));
-    CORE_ASSERT(!key_has_retry(core, key) && key->contention->admission.link.next == NULL);
+    CORE_ASSERT(!key_has_retry(core, key) && !key_awaits_round(key));
     slots_give(&core->contentions, key->contention);
     key->contention = NULL;
-}
-
-void key_left(struct core *core, struct key *key)
-{
-    if (key->is_left)
-        return;
-    key->is_left = true;
-    key->next = core->keys_left;
-    core->keys_left = key;
 }
 
 struct key *key_get(struct core *core, struct text name)
@@ -343,7 +360,7 @@ bool key_is_contended(const struct key *key)
         if (contends(CONTAINER_OF(at, struct lock, link)))
             return true;
     }
-    return key->contention->admission.link.next != NULL;
+    return key_awaits_round(key);
 }
 
 struct lock *key_holder(const struct key *key)
@@ -418,18 +435,19 @@ void key_remove(struct core *core, struct key *key)
 {
     CORE_ASSERT(key->references == 0 && list_is_empty(&key->holds));
     CORE_ASSERT(list_is_empty(&key->contention->waiters) && list_is_empty(&key->contention->once));
-    CORE_ASSERT(key->contention->admission.link.next == NULL);
+    if (!MUTANT(PLACE_IN_LINE_KEPT))
+        admission_left(core, key);
     timers_clear(&core->timers, timer_of_key(core, key));
     hash_remove(&core->keys_by_name, &key->by_name, key->hash);
-    CORE_ASSERT(key->is_left);
+    CORE_ASSERT(key->is_touched);
 }
 
 void key_table_recycle(struct core *core)
 {
     struct key *key;
-    while ((key = core->keys_left) != NULL) {
-        core->keys_left = key->next;
-        key->is_left = false;
+    while ((key = core->keys_touched) != NULL) {
+        core->keys_touched = key->next;
+        key->is_touched = false;
         if (key->contention != NULL && (key->references == 0 || is_at_rest(core, key)))
             end_contention(core, key);
         if (key->references > 0)

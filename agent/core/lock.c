@@ -279,6 +279,7 @@ static void attempt_ended(struct core *core, const struct lock *lock)
 void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
 {
     CORE_ASSERT(may_pass(lock->state, state));
+    key_touched(core, lock->key);
     if (lock->state == LOCK_HELD) {
         count_held(core, lock, -1);
         timers_clear(&core->renewals, timer_of_lock(lock));

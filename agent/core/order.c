@@ -285,6 +285,8 @@ static void try_in(struct core *core, struct key *key, int64_t us, enum cause ca
 {
     CORE_ASSERT(us >= 0);
     CORE_ASSERT(key_admits(key));
+    if (key_awaits_round(key))
+        return;
     struct instant at = instant_after_us(core->now, us);
     if (instant_before(at, key->contention->sits_out_until)) {
         at = key->contention->sits_out_until;
@@ -299,8 +301,8 @@ static void try_in(struct core *core, struct key *key, int64_t us, enum cause ca
 
 void wake_after_sitting_out(struct core *core, struct key *key)
 {
-    CORE_ASSERT(wake_sits_out(core, key));
-    try_in(core, key, 0, CAUSE_SAT_OUT);
+    if (wake_sits_out(core, key) && !key_has_retry(core, key) && key_next_waiter(key) != NULL)
+        try_in(core, key, 0, CAUSE_SAT_OUT);
 }
 
 /* Returns the largest random delay (R9). Without it ten agents split the votes two times in three.

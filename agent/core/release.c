@@ -102,7 +102,7 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
                                   .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
             lock);
     }
-    bool has_owners = confirm_hold_ended(core, lock, asked ? ANSWER_SUPERSEDED : ANSWER_DRAINING);
+    confirm_hold_ended(core, lock, asked ? ANSWER_SUPERSEDED : ANSWER_DRAINING);
     requests_answer(core, &lock->requests, ANSWER_NOT_HELD, REASON_NONE);
     struct core_request *next_holder =
         lock_is_held(core, lock) ? wake_next_holder(core, key) : NULL;
@@ -124,12 +124,7 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
     }
     decide_release(core, lock);
     if (next_holder == NULL)
-        contend_freed(core, key, mode);
-    else
-        contend_left(core, key); /* Another slot may be searched, or is not wanted any more
-                                  * (R20). */
-    if (has_owners)
-        contend_again(core, key);
+        key_freed(core, key, mode);
     key_release(core, key);
 }
 

@@ -36,6 +36,7 @@ static void leave_queue(struct core *core, struct core_request *request)
     if (request->state == REQUEST_WAITING)
         core->stats.waiters--;
     admission_guest_left(core, request);
+    key_touched(core, request->key);
     list_remove(&request->link);
     timers_clear(&core->timers, timer_of_request(core, request));
 }

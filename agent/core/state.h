@@ -47,7 +47,8 @@
  *      pending operation unless it is HELD, LOST or free.
  *  10. No request that wants a key is forgotten: the key has a lock that occupies it, is in the
  *      admission queue, or has a time for its next attempt. While the agent drains, none of these
- *      is required. Holds of readers do not occupy it: a waiter beside them shows its ticket. */
+ *      is required. Holds of readers do not occupy it: a waiter beside them shows its ticket. A key
+ *      in the admission queue has no such time. */
 #ifndef LOCKAGENT_CORE_STATE_H
 #define LOCKAGENT_CORE_STATE_H
 
@@ -76,6 +77,7 @@ struct search {
     slot_set tried;  /* Slots lost to other holders since the search began. */
     slot_set open;   /* Slots that a quorum called free when it refused the last attempt. */
     slot_set closed; /* Slots that so many masters called taken then that no quorum is left. */
+    bool goes_on;    /* Another slot may be free: the next attempt belongs to this search. */
 };
 
 /* The part of a key that is needed while a request wants it, and the knowledge of other agents that
@@ -85,7 +87,8 @@ struct contention {
     struct list waiters; /* struct core_request in order of arrival: they wait for the lock. */
     /* struct core_request: they want the result of the attempt in flight. */
     struct list once;
-    enum cause cause; /* Cause of the contender's next attempt, at the key's timer. */
+    /* Cause of the next attempt, which is planned or waits in the admission queue. */
+    enum cause cause;
     uint32_t back_off_ms;
     uint32_t attempts; /* Number of attempts in flight. */
     bool is_refused;   /* One of several attempts was refused, so no other begins before all are
@@ -94,7 +97,6 @@ struct contention {
     struct {
         struct link link; /* Link in the admission queue of its group (R16). */
         struct instant since;
-        enum cause cause;  /* Cause of the round that it waits for. */
         int64_t waited_us; /* Time that the last round has waited to begin. */
     } admission;
     struct {
@@ -138,14 +140,14 @@ struct key {
     struct contention
         *contention;  /* NULL: the key is held, and no other request wants it (invariant
                               * 9). */
-    struct key *next; /* Next of the free keys, or of those that were left in this step. */
+    struct key *next; /* Next of the free keys, or of those that were touched in this step. */
     struct hash_link by_name;
     uint32_t references; /* Number of locks and requests. */
     uint64_t batch;      /* Number of the last batch that names it (outbox.c). */
     uint16_t len, policy;
     uint8_t group, permits;
     enum form form : 8; /* The form of its policy. */
-    bool is_left;       /* It is among those that were left. */
+    bool is_touched;    /* It is among those that were touched. */
 };
 
 enum lock_state {
@@ -402,8 +404,9 @@ struct core {
     struct key *keys;
     uint32_t keys_used, keys_size;
     struct key *keys_free;
-    /* Keys that were left in this step. Effects may still name those without references. */
-    struct key *keys_left;
+    /* Keys that were touched in this step, in that order. Effects may still name those without
+     * references. */
+    struct key *keys_touched, *keys_touched_last;
     struct slots contentions;
 
     struct hash_table locks_by_token, locks_by_secret;
@@ -452,6 +455,11 @@ static inline int64_t chance_below(struct core *core, enum chance chance, int64_
 static inline bool key_has_retry(const struct core *core, const struct key *key)
 {
     return timers_is_armed(&core->timers, timer_of_key(core, key));
+}
+/* Returns true if the key is in the admission queue. */
+static inline bool key_awaits_round(const struct key *key)
+{
+    return key->contention->admission.link.next != NULL;
 }
 static inline const struct core_policy *lock_policy(const struct core *core,
                                                     const struct lock *lock)

@@ -194,7 +194,7 @@ static void lock_is_due(struct core *core, struct lock *lock)
     case LOCK_ACQUIRING:
     case LOCK_RAISING:
         if (lock->is_void)
-            contend_anew(core, lock);
+            attempt_voided(core, lock);
         else
             attempt_timer(core, lock);
         break;
@@ -230,12 +230,19 @@ static void request_is_due(struct core *core, struct core_request *request)
         contend_wait_over(core, request);
 }
 
+/* Handles the time of the next attempt: no attempt is planned any more. */
+static void key_is_due(struct core *core, struct key *key)
+{
+    if (!MUTANT(WAITER_FORGOTTEN))
+        key_touched(core, key);
+}
+
 static void timer_is_due(struct core *core, uint32_t timer)
 {
     if (timer < core->locks_size)
         lock_is_due(core, lock_at(core, timer));
     else if (timer < core->locks_size + core->keys_size)
-        contend_timer(core, &core->keys[timer - core->locks_size]);
+        key_is_due(core, &core->keys[timer - core->locks_size]);
     else
         request_is_due(core, &core->requests[timer - core->locks_size - core->keys_size]);
 }
@@ -253,6 +260,8 @@ static bool observe_expired(struct core *core)
         timers_clear(&core->timers, timer);
         timer_is_due(core, timer);
     }
+    if (core->keys_touched != NULL)
+        contend_decide(core);
     return outbox_has_room(core);
 }
 
@@ -296,6 +305,8 @@ bool core_step(struct core *core, const struct event *event, struct effects *eff
         taken = observe_expired(core);
     if (MUTANT(LATE_CLOCK_ACTS))
         observe_expired(core);
+    if (core->keys_touched != NULL)
+        contend_decide(core);
     if (!taken || event->kind == EVENT_FLUSH)
         outbox_flush(core);
     core->effects = NULL;

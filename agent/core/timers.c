@@ -96,12 +96,6 @@ struct instant timers_due(const struct timers *timers)
     return timers->count == 0 ? INSTANT_NEVER : timers->heap[1].at;
 }
 
-bool timers_is_armed(const struct timers *timers, uint32_t timer)
-{
-    CORE_ASSERT(timer < timers->size);
-    return timers->places[timer] != 0;
-}
-
 struct instant timers_at(const struct timers *timers, uint32_t timer)
 {
     CORE_ASSERT(timer < timers->size);

@@ -4,6 +4,7 @@
 #ifndef LOCKAGENT_CORE_TIMERS_H
 #define LOCKAGENT_CORE_TIMERS_H
 
+#include "core_assert.h"
 #include "types.h"
 
 struct timer_entry {
@@ -28,7 +29,11 @@ void timers_clear(struct timers *timers, uint32_t timer);
 uint32_t timers_first(const struct timers *timers);
 /* Returns the time of the earliest timer; INSTANT_NEVER if none is armed. */
 struct instant timers_due(const struct timers *timers);
-bool timers_is_armed(const struct timers *timers, uint32_t timer);
+static inline bool timers_is_armed(const struct timers *timers, uint32_t timer)
+{
+    CORE_ASSERT(timer < timers->size);
+    return timers->places[timer] != 0;
+}
 /* Returns the time of that timer; INSTANT_NEVER if it is not armed. */
 struct instant timers_at(const struct timers *timers, uint32_t timer);
 /* Returns true if the timer is not armed, or if `places` has its right index. */

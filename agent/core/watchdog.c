@@ -16,7 +16,7 @@ void hold_runs_out(struct core *core, struct lock *lock)
     enum mode mode = lock->terms.mode;
     key_refer(core, key);
     debt_left_to_lease(core, lock);
-    contend_freed(core, key, mode);
+    key_freed(core, key, mode);
     key_release(core, key);
 }
 
@@ -45,7 +45,7 @@ void hold_over(struct core *core, struct lock *lock)
     enum mode mode = lock->terms.mode;
     key_refer(core, key);
     debt_begun(core, lock, /* except= */ 0);
-    contend_freed(core, key, mode);
+    key_freed(core, key, mode);
     key_release(core, key);
 }
 
@@ -65,9 +65,7 @@ static enum answer answer_to_puts(const struct core *core, const struct lock *lo
     return is_unknown && !MUTANT(SILENCE_IS_LOSS) ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_LOCK_LOST;
 }
 
-/* Reports the loss. Returns true if requests have entered the key's queue; then the caller calls
- * contend_again(). */
-static bool say_hold_lost(struct core *core, struct lock *lock, enum reason reason)
+static void say_hold_lost(struct core *core, struct lock *lock, enum reason reason)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     CORE_ASSERT(reason != REASON_NONE);
@@ -81,23 +79,17 @@ static bool say_hold_lost(struct core *core, struct lock *lock, enum reason reas
                               .elapsed_us = instant_us_between(lock->acquired_at, core->now)},
         lock);
     outbox_hold(core, lock);
-    bool has_owners = confirm_hold_ended(core, lock, ANSWER_LOCK_LOST);
+    confirm_hold_ended(core, lock, ANSWER_LOCK_LOST);
     requests_answer(core, &lock->requests, answer_to_puts(core, lock, reason), reason);
-    return has_owners;
 }
 
 void hold_lost(struct core *core, struct lock *lock, enum reason reason)
 {
-    struct key *key = lock->key;
-    key_refer(core, key);
-    bool has_owners = say_hold_lost(core, lock, reason);
+    say_hold_lost(core, lock, reason);
     if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
         timers_set(&core->timers, timer_of_lock(lock), lock->valid_until);
     else
         hold_over(core, lock);
-    if (has_owners)
-        contend_again(core, key);
-    key_release(core, key);
 }
 
 /* Ends a hold that masters deny, for TAKEN, MOVED or GONE. Requests that wait here contend at
@@ -105,16 +97,11 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
 static void hold_taken(struct core *core, struct lock *lock, enum reason reason)
 {
     CORE_ASSERT(reason_is_denial(reason));
-    struct key *key = lock->key;
-    key_refer(core, key);
-    bool has_owners = say_hold_lost(core, lock, reason);
+    say_hold_lost(core, lock, reason);
     if (instant_before(core->now, lock->valid_until) && !MUTANT(LOSS_RELEASES_AT_ONCE))
         hold_runs_out(core, lock);
     else
         hold_over(core, lock);
-    if (has_owners)
-        contend_again(core, key);
-    key_release(core, key);
 }
 
 /* Ends the readers that a granted write has outlived. They may be many, so each is ended by its
