@@ -68,7 +68,7 @@ sim-long: ## The same with five million new seeds (RUNS=...)
 coverage: ## What the simulator's schedules reach of the core, against the goals
 	@deploy/install-deps.sh coverage
 	@$(call configure,build-coverage,-Db_coverage=true --buildtype=debug -Dwerror=false)
-	@ninja -C build-coverage --quiet tests/sim/sim tests/sim/sim_tight tests/sim/guard/sim_guard
+	@ninja -C build-coverage --quiet tests/sim/sim tests/sim/sim_tight tests/guard/guard_world
 	@tests/coverage/run.py build-coverage
 
 prove: ## No undefined behaviour, for every input: Frama-C's Eva on small C (ONLY=round, BUGS=0)
@@ -78,7 +78,7 @@ prove: ## No undefined behaviour, for every input: Frama-C's Eva on small C (ONL
 explore: ## Every schedule of small worlds, up to their bounds (SHORT=1: as in CI; SCRIPTS=...)
 	@deploy/install-deps.sh test
 	@$(call configure,build-explore,--buildtype=release -Db_ndebug=false)
-	@ninja -C build-explore --quiet tests/explore/explore tests/explore/explore_guard
+	@ninja -C build-explore --quiet tests/explore/explore tests/guard/guard_world
 	@tests/explore/run.py build-explore $(if $(SHORT),--short) \
 	  $(if $(WRITE),--write docs/testing.md) $(SCRIPTS)
 

@@ -33,11 +33,11 @@ SCHEDULES = [  # those of tests/sim/meson.build
     ("sim", ["--redisson", "--runs", "500"]),
     ("sim", ["--clocks", "--runs", "300"]),
     ("sim", ["--mixed", "--runs", "300"]),
-    ("guard/sim_guard", ["--fresh", "--runs", "100"]),
-    ("guard/sim_guard", ["--in-turn", "--runs", "100"]),
-    ("guard/sim_guard", ["--forgetful", "--runs", "100"]),
-    ("guard/sim_guard", ["--copies", "--runs", "100"]),
-    ("guard/sim_guard", ["--leases", "--runs", "100"]),
+    ("../guard/guard_world", ["--fresh", "--runs", "100"]),
+    ("../guard/guard_world", ["--in-turn", "--runs", "100"]),
+    ("../guard/guard_world", ["--forgetful", "--runs", "100"]),
+    ("../guard/guard_world", ["--copies", "--runs", "100"]),
+    ("../guard/guard_world", ["--leases", "--runs", "100"]),
     ("sim_tight", ["--runs", "1000"]),
 ]
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Finds the scripts that catch broken rules: tests/explore/find.py BUILD_DIR [NAME...].
 
-Each mutant of tests/sim, tests/sim/guard and script_mutants.txt is given to every script: first
+Each mutant of tests/sim, tests/guard and script_mutants.txt is given to every script: first
 without a fault, then also in `each` order of delivery, then with one fault. The first violation is
 written to caught.txt. It is a violation of the property that the simulator names if that comes
 first in any script of the bound, otherwise of another one. SECONDS of the processor's time are the
 limit of each script with one fault (20); BOUNDS and SCRIPTS narrow it.
-The mutants are built by `ninja -C BUILD_DIR explore_mutants`.
+The mutants are built by `ninja -C BUILD_DIR explore_mutants guard_mutants`.
 """
 import os
 import pathlib
@@ -29,6 +29,7 @@ def rows(name):
 
 def mutants(build):
     """(name, command, property) of each."""
+    guard = build.parent / "guard"
     for name, files, options, _, prop, _ in rows("mutants.txt"):
         if files == "-":
             yield name, [build / "explore", "--long-story", *options.split()], prop
@@ -38,16 +39,17 @@ def mutants(build):
         yield name, [build / "explore", "--long-story", "--replace", file, text, by], prop
     for name, file, text, by, _ in rows("../explore/script_mutants.txt"):
         yield name, [build / "explore", "--long-story", "--replace", file, text, by], "?"
-    for name, _, _, prop, _ in rows("guard/mutants.txt"):
-        yield f"GUARD_{name}", [build / f"explore_guard_{name.lower()}"], prop
-    for name, file, _, text, by, prop, _ in rows("guard/scripts.txt"):
-        yield f"guard: {name}", [build / "explore_guard", "--break", file, text, by], prop
+    for name, _, _, prop, _ in rows("../guard/mutants.txt"):
+        yield f"GUARD_{name}", [guard / f"guard_world_{name.lower()}", "--search"], prop
+    for name, file, _, text, by, prop, _ in rows("../guard/scripts.txt"):
+        broken = ["--break", file, text, by]
+        yield f"guard: {name}", [guard / "guard_world", "--search", *broken], prop
 
 
 def search(command, prop):
     """What catches it: script, bound and property; None: nothing did."""
     for bound in BOUNDS:
-        if bound == "each" and "explore_guard" in command[0].name:
+        if bound == "each" and "guard_world" in command[0].name:
             continue
         limit = ["--seconds", SECONDS if bound == "1" else "60"]
         how = ["--orders"] if bound == "each" else ["--bound", bound]

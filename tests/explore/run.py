@@ -18,22 +18,22 @@ RESULT = re.compile(r"^\S+ +bound (\d), [^:]+: +(\d+) states +\d+ ends, .*?([\d.
 SECONDS_MAX = "400"
 
 
-def jobs(explore, short):
-    """(program, script, subject, options) of each search."""
-    listed = subprocess.run([explore, "--list"], stdout=subprocess.PIPE, text=True, check=True)
+def jobs(program, mode, short):
+    """(command, script, subject, options) of each search."""
+    listed = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True)
     for line in listed.stdout.splitlines():
         name, what, bound, slow, orders = (column.strip() for column in line.split("|"))
         if short and slow == "slow":
             bound = "0"
-        yield explore, name, what, ["--bound", bound]
+        yield [program, *mode], name, what, ["--bound", bound]
         if orders != "-":
-            yield explore, name, what, ["--orders", "--bound", orders]
+            yield [program, *mode], name, what, ["--orders", "--bound", orders]
 
 
 def search(job):
-    explore, name, what, options = job
+    command, name, what, options = job
     ended = subprocess.run(
-        [explore, *options, "--seconds", SECONDS_MAX, name],
+        [*command, *options, "--seconds", SECONDS_MAX, name],
         stdout=subprocess.PIPE,
         text=True,
         errors="replace",
@@ -77,10 +77,10 @@ def main():
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("scripts", nargs="*")
     arguments = parser.parse_intermixed_args()
-    folder = arguments.build / "tests" / "explore"
+    folder = arguments.build / "tests"
     todo = [
-        *jobs(folder / "explore", arguments.short),
-        *jobs(folder / "explore_guard", arguments.short),
+        *jobs(folder / "explore" / "explore", [], arguments.short),
+        *jobs(folder / "guard" / "guard_world", ["--search"], arguments.short),
     ]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         wanted = [job for job in todo if not arguments.scripts or job[1] in arguments.scripts]

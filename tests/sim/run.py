@@ -90,7 +90,7 @@ def main():
         if sums[-1][1] > 0:
             print(f"FAILED {theme}: {' '.join(options)}")
     print(f"== the guard, new seeds from {start}")
-    guard = arguments.build / "tests" / "sim" / "guard" / "sim_guard"
+    guard = arguments.build / "tests" / "guard" / "guard_world"
     for theme, share in GUARD_THEMES.items():
         sums.append(run(guard, f"--{theme}", "--runs", arguments.runs // share, "--from", start))
     passed, failed = (sum(column) for column in zip(*sums))

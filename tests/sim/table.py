@@ -35,7 +35,7 @@ def render():
     lines += ["", "| broken assumption | violated | schedules it took |", "| --- | --- | --- |"]
     lines += [
         f"| {assumption}: {what} | {violated} | {int(seeds.split()[0]):,} |"
-        for name in ("assumptions.txt", "guard/assumptions.txt")
+        for name in ("assumptions.txt", "../guard/assumptions.txt")
         for assumption, _, what, violated, seeds in rows(name)
     ]
     return "\n".join(lines) + "\n"

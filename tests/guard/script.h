@@ -1,7 +1,7 @@
 /* The only way by which the guard's world runs scripts: the shipped Lua texts over the keys of one
  * master (tests/keyspace). The script's arguments and reply are those of the agent. */
-#ifndef LOCKAGENT_SIM_GUARD_SCRIPT_H
-#define LOCKAGENT_SIM_GUARD_SCRIPT_H
+#ifndef LOCKAGENT_TESTS_GUARD_SCRIPT_H
+#define LOCKAGENT_TESTS_GUARD_SCRIPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,19 +1,29 @@
 /* The world of the guard (D5.3). A few agents run the shipped step machine. The masters of one
  * group run the shipped scripts. Agents take the only lock, with numbers (R12). Virtual time is in
- * microseconds. A seed is a run.
+ * microseconds.
  *
- *   act.c     the actions of agents and masters; the guard's explorer uses them as well
+ * The world is a state and a list of happenings that wait for their time. A driver chooses the next
+ * one, and world_take() carries it out. There are two drivers:
+ *
+ *   chance.c  draws a run from its seed: its conditions, its faults, and the time of each happening
+ *   search.c  takes each possible choice in turn, within the bounds of a script (scripts.c)
+ *
+ * They share the rest:
+ *
+ *   world.c   the course of a run: happenings, connections, messages in flight
+ *   act.c     the actions of agents and masters
  *   check.c   the properties that every run must have
- *   draw.c    draws a run from its seed
- *   world.c   the course of a run, in time
+ *   script.c  the shipped Lua scripts over the keys of a master
  */
-#ifndef LOCKAGENT_SIM_GUARD_WORLD_H
-#define LOCKAGENT_SIM_GUARD_WORLD_H
+#ifndef LOCKAGENT_TESTS_GUARD_WORLD_H
+#define LOCKAGENT_TESTS_GUARD_WORLD_H
 
-#include "tests/sim/guard/script.h"
+#include <setjmp.h>
+
+#include "tests/guard/script.h"
 #include "tests/sim/prng.h"
 
-enum { AGENTS_MAX = 4, HAPPENINGS_MAX = 4096, VOID_EPOCHS = 3, NAMED_MAX = 8 };
+enum { AGENTS_MAX = 4, HAPPENINGS_MAX = 4096, VOID_EPOCHS = 3, NAMED_MAX = 8, MS = 1000 };
 
 /* The conditions of a run. */
 enum theme {
@@ -52,6 +62,8 @@ enum happening_kind {
     HAPPEN_FORGET,  /* a master forgets */
     HAPPEN_SPOIL,   /* a master's marker is spoiled */
     HAPPEN_FULL,    /* a master begins to refuse writes, or ends it */
+    HAPPEN_HOLD,    /* messages between an agent and a master are held up */
+    HAPPEN_LOCK,    /* an agent asks for the lock */
     HAPPEN_LOOK,    /* the checker looks */
 };
 
@@ -74,9 +86,16 @@ enum forgetting {
     FORGETTINGS,
 };
 
+/* What becomes of the requests in flight when their connection ends. */
+enum fate {
+    FATE_DRAWN, /* Each has drawn it (`late`). */
+    FATE_NEVER, /* They do not run. */
+    FATE_RUN,   /* They run before it ends. */
+    FATE_LATER, /* They run at any later time. */
+};
+
 struct happening {
-    int64_t at_us;
-    uint64_t order; /* equal times happen in the order in which they were planned */
+    int64_t at_us; /* Equal times happen in the order in which they were planned. */
     enum happening_kind kind;
     uint8_t agent, master;
     uint32_t connection; /* that it belongs to */
@@ -84,9 +103,10 @@ struct happening {
     enum request_kind request;
     bool late;     /* the request runs although its connection has ended meanwhile */
     bool refused;  /* the master could not write */
-    uint8_t how;   /* enum forgetting */
+    uint8_t how;   /* FORGET: enum forgetting. HOLD: 0 requests, 1 replies. */
     uint8_t from;  /* COPIED: whose data */
-    int64_t by_ms; /* CLOCK */
+    uint8_t fate;  /* DROP, CRASH: enum fate */
+    int64_t by_ms; /* a length, unless it is drawn */
     struct guard_ask ask;
     char run_id[24], fresh_epoch[24];
     int64_t agreed_us;
@@ -132,6 +152,7 @@ struct sim_agent {
 struct sim_master {
     struct keyspace *keys;
     uint32_t server; /* number of the process, which is its run */
+    uint32_t epochs; /* names that a search has used */
     int64_t skew_ms; /* skew of its clock */
     bool full;
     /* ---- facts for the checker ---- */
@@ -152,17 +173,22 @@ struct sim_master {
 };
 
 struct world {
-    uint64_t seed;
+    /* ---- conditions of the run ---- */
     struct prng prng;
+    bool is_searched; /* A search chooses. Nothing is drawn. */
     enum theme theme;
     enum a6 a6;
     bool durable, told;        /* told: prints what happens */
     bool hides_run;            /* INFO is not allowed */
     bool clocks_step, unequal; /* unequal: agents have unequal max_ttl */
     unsigned agent_count, master_count, quorum;
+    int64_t chaos_until_us, end_us;
+    /* Called before the keys of a master change; NULL: they may change. */
+    void (*before_change)(struct world *world, uint8_t master);
+    /* ---- state: masters, agents, from now_us to waiting, and the happenings that wait ---- */
     struct sim_agent agents[AGENTS_MAX];
     struct sim_master masters[LIMIT_MASTERS];
-    int64_t now_us, chaos_until_us, end_us;
+    int64_t now_us;
     /* answered: the largest number that was answered to a caller. hold_until_us: until when the
      * last holder counts on its lock. */
     uint64_t answered;
@@ -170,31 +196,68 @@ struct world {
     uint32_t holder, holder_attempt;
     int64_t jumped_us;        /* a master's clock was set forward last (A3) */
     int64_t unknown_until_us; /* a guess may have missed a longer max_ttl until then (A6) */
-    uint64_t planned;
     unsigned waiting;
-    struct happening happenings[HAPPENINGS_MAX];
-    struct keyspace *keys[LIMIT_MASTERS]; /* keyspaces of the masters, made once */
-    char violation[8];                    /* the property that was broken; "": none */
+    /* ---- results ---- */
+    char violation[16]; /* the property that was broken; "": none */
     char why[200];
     struct counts {
         unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen;
     } count;
+    /* The places of the happenings that wait, in the order of their times, and then the free
+     * places. */
+    uint16_t line[HAPPENINGS_MAX];
+    struct happening happenings[HAPPENINGS_MAX];
 };
 
-/* world.c, and the explorer's stage */
+/* ---- world.c ---- */
+
+/* Clears all but `told` and the counts. The group then has so many masters, without data, and a
+ * quorum; theirs are these keyspaces. */
+void world_clear(struct world *world, unsigned masters, unsigned quorum);
+/* Gives an old group's master its marker and a vote, in an epoch of this name. */
+void world_trust(struct world *world, uint8_t master, const char *epoch);
 void world_say(const struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void world_send(struct world *world, uint8_t agent, uint8_t master, struct happening request);
-
-/* world.c */
-void world_run(struct world *world, uint64_t seed, enum theme theme, enum a6 a6, bool told);
 void world_plan(struct world *world, int64_t at_us, struct happening happening);
+/* Returns the one of this place in the order of time. */
+struct happening *world_waiting(struct world *world, unsigned place);
+struct happening world_remove(struct world *world, unsigned place);
+/* Returns true if it would do nothing any more. */
+bool world_is_void(const struct world *world, const struct happening *happening);
+/* Carries it out, and checks the world. */
+void world_take(struct world *world, struct happening *happening);
+/* An assertion of the core that fails in this world jumps there. */
+extern jmp_buf world_asserted;
 
-/* draw.c */
-void world_draw(struct world *world);
-uint32_t world_draw_max_ttl(struct world *world, uint8_t agent);
+/* ---- the drivers ---- */
 
-/* act.c */
+struct options {
+    bool is_searched;
+    const char *caught_by; /* the property that must be broken; NULL: any, or none */
+    bool expects;          /* a violation */
+    /* ---- chance ---- */
+    enum theme theme;
+    enum a6 a6;
+    uint64_t runs, from;
+    bool told;
+    /* ---- search ---- */
+    int bound; /* -1: that of the script */
+    bool quick, all_orders, stops_at_first;
+    double seconds; /* of the processor's time, for each script; 0: no limit */
+    char **names;   /* of the scripts, and NULL behind them; none: all */
+};
+/* They return true if all ended as it should. */
+bool chance_runs(const struct options *options);
+bool search_runs(const struct options *options);
+void search_list(void);
+
+/* ---- chance.c ---- */
+
+uint32_t draw_max_ttl(struct world *world, uint8_t agent);
+
+/* ---- act.c ---- */
+
 enum { ROUND_MS = 300 };
 int64_t master_wall_ms(const struct world *world, const struct sim_master *master);
 /* Sets the clocks of all agents, to be off by so much. With A6 kept they are not
@@ -216,7 +279,7 @@ void act_set_clock(struct world *world, uint8_t master, int64_t by_ms);
 bool act_remembers(struct world *world, uint8_t master);
 unsigned act_witnesses(const struct world *world);
 
-/* check.c */
+/* ---- check.c ---- */
 void check_broken(struct world *world, const char *property, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void check_forgets(struct world *world, uint8_t master);

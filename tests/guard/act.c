@@ -1,6 +1,6 @@
 /* Actions of agents and masters of the guard's world. The agents' shell acts as agent/redis does,
  * and an attempt at the lock acts as the core does (R1, R12). */
-#include "tests/sim/guard/world.h"
+#include "tests/guard/world.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -239,6 +239,8 @@ void act_execute(struct world *world, struct happening *h)
     h->refused = h->refused || (master->full && h->request < REQUEST_RELEASE);
     if (h->refused)
         return;
+    if (world->before_change)
+        world->before_change(world, h->master);
     switch (h->request) {
     case REQUEST_MARKER:
     case REQUEST_GREETING:
@@ -315,6 +317,8 @@ void act_forget(struct world *world, uint8_t m, enum forgetting how, uint8_t fro
         master->forgot_us = world->now_us;
         master->spoiled = master->spoiled && (how == OLD_DATA || how == OLD_UNVOTED);
     }
+    if (world->before_change)
+        world->before_change(world, m);
     if (how == FLUSHED || how == EMPTIED)
         keyspace_clear(master->keys);
     if (how == OLD_DATA || how == OLD_UNVOTED)

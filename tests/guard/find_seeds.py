@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Finds the killing seeds of the guard's mutants and of its broken scripts again:
-tests/sim/guard/find_seeds.py BUILD_DIR [NAME...].
+tests/guard/find_seeds.py BUILD_DIR [NAME...].
 
 The last two columns of mutants.txt, scripts.txt and assumptions.txt are written anew, as
 tests/sim/find_seeds.py does with its own tables.
@@ -10,7 +10,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "sim"))
 import find_seeds  # noqa: E402
 
 find_seeds.RUNS = 5_000
@@ -34,19 +34,19 @@ def refresh(path, names, command):
 
 
 def main():
-    build, names = pathlib.Path(sys.argv[1]) / "tests" / "sim" / "guard", sys.argv[2:]
+    build, names = pathlib.Path(sys.argv[1]) / "tests" / "guard", sys.argv[2:]
     missed = refresh(
-        HERE / "mutants.txt", names, lambda c: (build / f"sim_guard_{c[0].lower()}", c[1].split())
+        HERE / "mutants.txt", names, lambda c: (build / f"guard_world_{c[0].lower()}", c[1].split())
     )
     missed += refresh(
         HERE / "scripts.txt",
         names,
-        lambda c: (build / "sim_guard", [*c[2].split(), "--break", c[1], *c[3:5]]),
+        lambda c: (build / "guard_world", [*c[2].split(), "--break", c[1], *c[3:5]]),
     )
     missed += refresh(
         HERE / "assumptions.txt",
         names,
-        lambda c: (build / "sim_guard", [*c[1].split(), "--break", c[0]]),
+        lambda c: (build / "guard_world", [*c[1].split(), "--break", c[0]]),
     )
     for name in missed:
         print(f"{name}: not caught", file=sys.stderr)

@@ -1,11 +1,12 @@
-/* Draws the conditions of a run of the guard's world from its seed. */
-#include "tests/sim/guard/world.h"
+/* Chance as the driver of the guard's world: draws the conditions and the faults of a run from its
+ * seed. */
+#include "tests/guard/world.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MS = 1000, SKEW_MS = 400, LONG_TTL_MS = 20000 };
+enum { LEAST_RUNS = 50, SKEW_MS = 400, LONG_TTL_MS = 20000 };
 
 static int64_t between(struct world *world, int64_t low, int64_t high)
 {
@@ -13,7 +14,7 @@ static int64_t between(struct world *world, int64_t low, int64_t high)
 }
 
 /* Draws the max_ttl of an agent's new life. Agents that live long name little. */
-uint32_t world_draw_max_ttl(struct world *world, uint8_t a)
+uint32_t draw_max_ttl(struct world *world, uint8_t a)
 {
     static const uint32_t ms[] = {1000, 2000, 5000, 5000};
     if (!world->unequal || world->a6 == A6_KEPT)
@@ -64,15 +65,9 @@ static void draw_agents(struct world *world)
 static void draw_past(struct world *world)
 {
     for (uint8_t m = 0; m < world->master_count; m++) {
-        struct sim_master *master = &world->masters[m];
-        struct guard_ask ask = {
-            .question = GUARD_ASK_TRUST, .max_ttl_ms = 1000, .top = 1, .told = GUARD_TOLD};
-        struct guard_answer answer;
-        char epoch[24], run[24] = "";
-        if (!world->hides_run)
-            snprintf(run, sizeof(run), "r%us%u", m, (unsigned)master->server);
+        char epoch[24];
         snprintf(epoch, sizeof(epoch), "%016" PRIx64, prng_next(&world->prng));
-        script_marker(master->keys, master_wall_ms(world, master), &ask, 0, run, epoch, &answer);
+        world_trust(world, m, epoch);
     }
 }
 
@@ -116,38 +111,36 @@ static void draw_forgetting(struct world *world)
     }
 }
 
-static void draw_group(struct world *world)
+static void draw_group(struct world *world, enum theme theme, enum a6 a6, uint64_t seed)
 {
+    static struct keyspace *keys[LIMIT_MASTERS];
     static const unsigned sizes[] = {1, 2, 3, 3, 4, 5, 5};
-    bool needs_witnesses = world->theme != THEME_FRESH && world->theme != THEME_FORGETFUL;
-    unsigned from = needs_witnesses ? 1 : 0;
-    world->durable = prng_percent(&world->prng, 50);
-    world->hides_run = prng_percent(&world->prng, 10);
-    world->unequal = world->theme == THEME_LEASES || world->a6 != A6_EXCUSES;
-    world->clocks_step = world->theme == THEME_IN_TURN || world->theme == THEME_FORGETFUL;
-    world->master_count = sizes[from + prng_below(&world->prng, 7 - from)];
-    bool all = world->master_count == 2 || prng_percent(&world->prng, 10); /* multilock */
-    world->quorum = all ? world->master_count : world->master_count / 2 + 1;
-    for (uint8_t m = 0; m < world->master_count; m++) {
-        if (!world->keys[m])
-            world->keys[m] = keyspace_new();
-        keyspace_clear(world->keys[m]);
-        world->masters[m] = (struct sim_master){.keys = world->keys[m],
-                                                .server = 1,
-                                                .skew_ms = between(world, -SKEW_MS, SKEW_MS),
-                                                .well_since_us = INT64_MAX,
-                                                .lease_end_us = INT64_MIN,
-                                                .owes_until_us = INT64_MIN,
-                                                .forgot_us = INT64_MIN / 2};
+    struct prng prng = {seed * 8 + theme};
+    bool needs_witnesses = theme != THEME_FRESH && theme != THEME_FORGETFUL;
+    bool durable = prng_percent(&prng, 50), hides_run = prng_percent(&prng, 10);
+    unsigned from = needs_witnesses ? 1 : 0, masters = sizes[from + prng_below(&prng, 7 - from)];
+    bool all = masters == 2 || prng_percent(&prng, 10); /* multilock */
+    world_clear(world, masters, all ? masters : masters / 2 + 1);
+    world->theme = theme;
+    world->a6 = a6;
+    world->durable = durable;
+    world->hides_run = hides_run;
+    world->unequal = theme == THEME_LEASES || a6 != A6_EXCUSES;
+    world->clocks_step = theme == THEME_IN_TURN || theme == THEME_FORGETFUL;
+    for (uint8_t m = 0; m < masters; m++) {
+        if (!keys[m])
+            keys[m] = keyspace_new();
+        keyspace_clear(keys[m]);
+        world->masters[m].keys = keys[m];
+        world->masters[m].skew_ms = prng_between(&prng, -SKEW_MS, SKEW_MS);
     }
+    world->prng = prng;
 }
 
-void world_draw(struct world *world)
+static void draw_run(struct world *world, const struct options *options, uint64_t seed)
 {
-    world->hold_until_us = world->hold_began_us = INT64_MIN;
-    world->jumped_us = world->unknown_until_us = INT64_MIN;
-    draw_group(world);
-    bool leases = world->theme == THEME_LEASES;
+    draw_group(world, options->theme, options->a6, seed);
+    bool leases = world->theme == THEME_LEASES, in_turn = world->theme == THEME_IN_TURN;
     world->agent_count = (unsigned)between(world, leases ? 2 : 1, AGENTS_MAX);
     world->chaos_until_us = (int64_t)(leases ? 70000 : 25000) * MS;
     /* The longest guard, a guess behind it, and a master that was out of reach before. */
@@ -155,7 +148,6 @@ void world_draw(struct world *world)
     draw_agents(world);
     if (world->theme != THEME_FRESH)
         draw_past(world);
-    bool in_turn = world->theme == THEME_IN_TURN;
     draw_happenings(world, HAPPEN_DROP, in_turn ? 60 : 30, 0);
     draw_happenings(world, HAPPEN_CRASH, leases ? 8 : 4, 0);
     draw_happenings(world, HAPPEN_PAUSE, 4, 0);
@@ -167,4 +159,76 @@ void world_draw(struct world *world)
         draw_happenings(world, HAPPEN_SPOIL, 2, 0);
     draw_forgetting(world);
     world_plan(world, 0, (struct happening){.kind = HAPPEN_LOOK});
+}
+
+/* ---- runs ---- */
+
+static void run_seed(struct world *world, const struct options *options, uint64_t seed)
+{
+    draw_run(world, options, seed);
+    world_say(world, "%s group of %u, quorum %u, %u agents",
+              world->durable ? "a durable" : "a not durable", world->master_count, world->quorum,
+              world->agent_count);
+    if (setjmp(world_asserted) != 0)
+        return;
+    while (world->waiting > 0 && !*world->violation) {
+        struct happening h = world_remove(world, 0);
+        if (h.at_us > world->end_us)
+            break;
+        world->now_us = h.at_us;
+        world_take(world, &h);
+    }
+    if (!*world->violation)
+        check_end(world);
+}
+
+/* Returns true if the theme's own events were too few. Such runs prove nothing. */
+static bool is_thin(const struct options *options, const struct counts *sum)
+{
+    uint64_t runs = options->runs;
+    if (runs < LEAST_RUNS)
+        return false;
+    switch (options->theme) {
+    case THEME_FRESH:
+        return sum->guessed < runs || sum->answered < 5 * runs;
+    case THEME_IN_TURN:
+        return sum->told < runs || sum->answered < 10 * runs || sum->raised < runs;
+    case THEME_FORGETFUL:
+        return sum->told < runs || sum->guessed < runs / 2;
+    case THEME_COPIES:
+        return sum->copies < runs || sum->told < runs;
+    default:
+        return sum->told < runs || sum->fallen < runs / 2;
+    }
+}
+
+bool chance_runs(const struct options *options)
+{
+    static struct world world;
+    const struct counts *sum = &world.count;
+    uint64_t passed = 0, failed = 0;
+    world.told = options->told;
+    for (uint64_t seed = options->from; seed < options->from + options->runs; seed++) {
+        run_seed(&world, options, seed);
+        if (!*world.violation) {
+            passed++;
+            continue;
+        }
+        failed++;
+        printf("seed %llu: at %.3f s: %s: %s\n", (unsigned long long)seed,
+               (double)world.now_us / 1e6, world.violation, world.why);
+        if (options->expects &&
+            (!options->caught_by || strcmp(options->caught_by, world.violation) == 0)) {
+            printf("caught by %s with seed %llu\n", world.violation, (unsigned long long)seed);
+            return true;
+        }
+    }
+    printf("%u times a master forgot (%u copies), %u were told, %u voted by a guess; %u numbers "
+           "were answered, %u of them raised; max_ttl fell %u times\n",
+           sum->forgets, sum->copies, sum->told, sum->guessed, sum->answered, sum->raised,
+           sum->fallen);
+    bool thin = !options->expects && is_thin(options, sum);
+    printf("%s%llu passed, %llu failed\n", thin ? "too little happened\n" : "",
+           (unsigned long long)passed, (unsigned long long)failed);
+    return !options->expects && !thin && failed == 0;
 }

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/guard/world.h"
+#include "tests/guard/world.h"
 
 #define SECOND_US ((int64_t)1000 * 1000)
 

@@ -1,5 +1,5 @@
-/* How a run of the guard's world comes about, in time. */
-#include "tests/sim/guard/world.h"
+/* The course of a run of the guard's world, in time. */
+#include "tests/guard/world.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/core/core_assert.h"
+
 enum {
-    MS = 1000,
     TICK_MS = 250,
     GREETING_TRIPS = 4, /* round trips of a greeting before the marker; behind it are */
     ENDING_TRIPS = 3,
@@ -16,6 +17,16 @@ enum {
     BACKOFF_MS_MAX = 500,
     SKEW_MS_MAX = 20 * 60 * 1000, /* two of them are less than fence keys are kept for */
 };
+
+jmp_buf world_asserted;
+static struct world *last_cleared;
+
+/* The core's assertions end here, in the world of this process. */
+_Noreturn void lockcore_assert_failed(const char *expression, const char *file, int line)
+{
+    check_broken(last_cleared, "assertion", "%s (%s:%d)", expression, file, line);
+    longjmp(world_asserted, 1);
+}
 
 void world_say(const struct world *world, const char *format, ...)
 {
@@ -29,54 +40,92 @@ void world_say(const struct world *world, const char *format, ...)
     va_end(args);
 }
 
-/* ---- planned events ---- */
+/* ---- the seam: chance draws, and a search has one value for each draw ---- */
 
-static bool is_before(const struct happening *a, const struct happening *b)
+static int64_t drawn(struct world *world, int64_t low, int64_t high, int64_t searched)
 {
-    return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order;
+    return world->is_searched ? searched : prng_between(&world->prng, low, high);
+}
+
+static bool drawn_percent(struct world *world, unsigned percent)
+{
+    return !world->is_searched && prng_percent(&world->prng, percent);
+}
+
+/* ---- the happenings that wait ---- */
+
+struct happening *world_waiting(struct world *world, unsigned place)
+{
+    return &world->happenings[world->line[place]];
 }
 
 void world_plan(struct world *world, int64_t at_us, struct happening happening)
 {
+    unsigned low = 0, high = world->waiting;
     if (world->waiting == HAPPENINGS_MAX)
         abort();
-    happening.at_us = at_us;
-    happening.order = world->planned++;
-    unsigned at = world->waiting++;
-    for (; at > 0 && is_before(&happening, &world->happenings[(at - 1) / 2]); at = (at - 1) / 2)
-        world->happenings[at] = world->happenings[(at - 1) / 2];
-    world->happenings[at] = happening;
-}
-
-static struct happening next(struct world *world)
-{
-    struct happening *heap = world->happenings, first = heap[0], last = heap[--world->waiting];
-    unsigned at = 0;
-    for (unsigned child; (child = 2 * at + 1) < world->waiting; at = child) {
-        if (child + 1 < world->waiting && is_before(&heap[child + 1], &heap[child]))
-            child++;
-        if (!is_before(&heap[child], &last))
-            break;
-        heap[at] = heap[child];
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (world_waiting(world, middle)->at_us <= at_us)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    heap[at] = last;
-    return first;
+    uint16_t free_place = world->line[world->waiting];
+    memmove(world->line + low + 1, world->line + low, (world->waiting++ - low) * sizeof(uint16_t));
+    world->line[low] = free_place;
+    world->happenings[free_place] = happening;
+    world->happenings[free_place].at_us = at_us;
 }
 
-static int64_t between(struct world *world, int64_t low, int64_t high)
+struct happening world_remove(struct world *world, unsigned place)
 {
-    return prng_between(&world->prng, low, high);
+    uint16_t at = world->line[place];
+    memmove(world->line + place, world->line + place + 1,
+            (--world->waiting - place) * sizeof(uint16_t));
+    world->line[world->waiting] = at;
+    return world->happenings[at];
 }
 
 static int64_t one_way_us(struct world *world, const struct link *link)
 {
-    return between(world, link->latency_us / 2, link->latency_us);
+    return drawn(world, link->latency_us / 2, link->latency_us, 0);
 }
 
 static bool is_current(const struct world *world, const struct happening *h)
 {
     const struct link *link = &world->agents[h->agent].links[h->master];
     return world->agents[h->agent].alive && link->open && link->connection == h->connection;
+}
+
+/* An event of an agent's life, not of one of its connections. */
+static bool lives(const struct world *world, const struct happening *h)
+{
+    return world->agents[h->agent].alive && world->agents[h->agent].life == h->connection;
+}
+
+bool world_is_void(const struct world *world, const struct happening *h)
+{
+    const struct link *link = &world->agents[h->agent].links[h->master];
+    switch (h->kind) {
+    case HAPPEN_REQUEST:
+        return h->server != world->masters[h->master].server || (!is_current(world, h) && !h->late);
+    case HAPPEN_GREET:
+    case HAPPEN_REPLY:
+    case HAPPEN_READY:
+        return !is_current(world, h);
+    case HAPPEN_CONNECT:
+        return !lives(world, h) || link->open;
+    case HAPPEN_TICK:
+    case HAPPEN_ROUND:
+    case HAPPEN_DECIDE:
+    case HAPPEN_RELEASE:
+        return !lives(world, h);
+    case HAPPEN_DROP: /* server: the master ended the connection, not the network */
+        return h->server != 0 && (!link->open || link->server != h->server);
+    default:
+        return false;
+    }
 }
 
 /* ---- an agent's connections ---- */
@@ -91,24 +140,56 @@ void world_send(struct world *world, uint8_t a, uint8_t m, struct happening requ
     request.master = m;
     request.connection = link->connection;
     request.server = link->server;
-    request.late = prng_percent(&world->prng, 50);
-    snprintf(request.fresh_epoch, sizeof(request.fresh_epoch), "%016" PRIx64,
-             prng_next(&world->prng));
+    request.late = drawn_percent(world, 50);
+    if (!world->is_searched)
+        snprintf(request.fresh_epoch, sizeof(request.fresh_epoch), "%016" PRIx64,
+                 prng_next(&world->prng));
     world_plan(world, link->last_request_us, request);
     /* A request in flight on a dead connection may run much later. */
-    if (prng_percent(&world->prng, 2)) {
+    if (drawn_percent(world, 2)) {
         request.late = true;
         request.connection = 0;
-        world_plan(world, link->last_request_us + between(world, 0, 12000 * MS), request);
+        world_plan(world, link->last_request_us + drawn(world, 0, 12000 * MS, 0), request);
+    }
+}
+
+/* Runs a request. In a search an epoch that begins has the next name of the master's own. */
+static void execute(struct world *world, struct happening *h)
+{
+    struct sim_master *master = &world->masters[h->master];
+    if (world->is_searched)
+        snprintf(h->fresh_epoch, sizeof(h->fresh_epoch), "%08x%08x", h->master + 1u,
+                 (unsigned)master->epochs + 1);
+    act_execute(world, h);
+    if (!world->is_searched)
+        return;
+    master->epochs += strcmp(h->answer.epoch, h->fresh_epoch) == 0;
+    memset(h->fresh_epoch, 0, sizeof(h->fresh_epoch));
+}
+
+/* Decides on the requests in flight of a connection that ends. */
+static void end_requests(struct world *world, uint8_t a, uint8_t m, enum fate fate)
+{
+    for (unsigned i = 0; fate != FATE_DRAWN && i < world->waiting; i++) {
+        struct happening *h = world_waiting(world, i);
+        if (h->kind != HAPPEN_REQUEST || h->agent != a || h->master != m || !is_current(world, h))
+            continue;
+        h->late = fate == FATE_LATER;
+        if (fate == FATE_RUN && !world_is_void(world, h))
+            execute(world, h);
     }
 }
 
 static void plan_connect(struct world *world, uint8_t a, uint8_t m, int64_t after_us)
 {
-    world_plan(
-        world, world->now_us + after_us,
-        (struct happening){
-            .kind = HAPPEN_CONNECT, .agent = a, .master = m, .connection = world->agents[a].life});
+    const struct sim_agent *agent = &world->agents[a];
+    int64_t at_us = world->now_us + after_us, blocked_us = agent->links[m].blocked_until_us;
+    if (world->is_searched && blocked_us > at_us)
+        at_us = blocked_us;
+    if (at_us < INT64_MAX)
+        world_plan(world, at_us,
+                   (struct happening){
+                       .kind = HAPPEN_CONNECT, .agent = a, .master = m, .connection = agent->life});
 }
 
 static int64_t backoff_us(struct world *world, struct link *link)
@@ -118,7 +199,7 @@ static int64_t backoff_us(struct world *world, struct link *link)
         ms *= 2;
     ms = ms > BACKOFF_MS_MAX ? BACKOFF_MS_MAX : ms;
     link->failures++;
-    return between(world, ms / 2, ms) * MS;
+    return drawn(world, ms / 2, ms, BACKOFF_MS_MIN) * MS;
 }
 
 static void plan_greeting(struct world *world, const struct happening *h)
@@ -155,19 +236,40 @@ static void on_connect(struct world *world, const struct happening *h)
 
 static void on_drop(struct world *world, const struct happening *h)
 {
-    struct sim_agent *agent = &world->agents[h->agent];
-    struct link *link = &agent->links[h->master];
-    bool by_master = h->server != 0; /* the master ended the connection, not the network */
-    if (!agent->alive || !link->open || (by_master && link->server != h->server))
+    struct link *link = &world->agents[h->agent].links[h->master];
+    bool by_network = h->server == 0;
+    if (world->is_searched && by_network)
+        link->blocked_until_us = world->now_us + h->by_ms * MS;
+    if (!world->agents[h->agent].alive || !link->open)
         return;
     world_say(world, "agent %u loses master %u", h->agent, h->master);
-    if (!by_master && prng_percent(&world->prng, world->theme == THEME_IN_TURN ? 60 : 30))
-        link->blocked_until_us = world->now_us + between(world, 0, 6000 * MS);
+    if (by_network && drawn_percent(world, world->theme == THEME_IN_TURN ? 60 : 30))
+        link->blocked_until_us = world->now_us + drawn(world, 0, 6000 * MS, 0);
     world->count.drops++;
+    end_requests(world, h->agent, h->master, (enum fate)h->fate);
     end_connection(world, h->agent, h->master);
     act_guard(world, h->agent, (struct guard_event){.kind = GUARD_AWAY, .master = h->master},
               REQUEST_MARKER);
     plan_connect(world, h->agent, h->master, backoff_us(world, link));
+}
+
+/* Holds up what is in flight, and all that follows it. */
+static void on_hold(struct world *world, const struct happening *h)
+{
+    struct link *link = &world->agents[h->agent].links[h->master];
+    enum happening_kind kind = h->how == 0 ? HAPPEN_REQUEST : HAPPEN_REPLY;
+    int64_t until_us = world->now_us + h->by_ms * MS;
+    *(h->how == 0 ? &link->last_request_us : &link->last_reply_us) = until_us;
+    world_say(world, "%s between agent %u and master %u are held up for %" PRId64 " ms",
+              h->how == 0 ? "requests" : "replies", h->agent, h->master, h->by_ms);
+    for (unsigned i = 0; i < world->waiting && world_waiting(world, i)->at_us < until_us;) {
+        const struct happening *held = world_waiting(world, i);
+        if (held->kind == kind && held->agent == h->agent && held->master == h->master &&
+            is_current(world, held))
+            world_plan(world, until_us, world_remove(world, i));
+        else
+            i++;
+    }
 }
 
 /* The master was LOADING for a moment, say: the greeting begins anew, on the same connection. */
@@ -217,39 +319,59 @@ static void plan_life(struct world *world, uint8_t a, enum happening_kind kind, 
 static void on_start(struct world *world, uint8_t a)
 {
     struct sim_agent *agent = &world->agents[a];
-    agent->max_ttl_ms = world_draw_max_ttl(world, a);
+    if (!world->is_searched)
+        agent->max_ttl_ms = draw_max_ttl(world, a);
     act_start(world, a);
     for (uint8_t m = 0; m < world->master_count; m++) {
         agent->links[m].failures = 0;
         plan_connect(world, a, m,
                      agent->life == 1 ? agent->links[m].first_connect_us
-                                      : between(world, 0, 20 * MS));
+                                      : drawn(world, 0, 20 * MS, 0));
     }
+    if (world->is_searched)
+        return;
     plan_life(world, a, HAPPEN_TICK, TICK_MS * MS);
-    plan_life(world, a, HAPPEN_ROUND, between(world, 1, 400 * MS));
+    plan_life(world, a, HAPPEN_ROUND, drawn(world, 1, 400 * MS, 0));
 }
 
-static void on_crash(struct world *world, uint8_t a)
+static void on_crash(struct world *world, const struct happening *h)
 {
-    struct sim_agent *agent = &world->agents[a];
-    bool is_steady = world->theme == THEME_LEASES && a == 0;
+    struct sim_agent *agent = &world->agents[h->agent];
+    bool is_steady = !world->is_searched && world->theme == THEME_LEASES && h->agent == 0;
     if (!agent->alive || world->now_us >= world->chaos_until_us || is_steady)
         return;
-    world_say(world, "agent %u is killed", a);
+    world_say(world, "agent %u is killed", h->agent);
     world->count.crashes++;
+    for (uint8_t m = 0; m < world->master_count; m++)
+        end_requests(world, h->agent, m, (enum fate)h->fate);
     agent->alive = false;
     agent->frozen_until_us = 0;
+    agent->attempt = (struct attempt){.open = false};
+    memset(&agent->guard, 0, sizeof(agent->guard));
     for (uint8_t m = 0; m < world->master_count; m++)
-        end_connection(world, a, m);
-    world_plan(world, world->now_us + between(world, 5 * MS, 4000 * MS),
-               (struct happening){.kind = HAPPEN_START, .agent = a});
+        end_connection(world, h->agent, m);
+    world_plan(world, world->now_us + drawn(world, 5 * MS, 4000 * MS, h->by_ms * MS),
+               (struct happening){.kind = HAPPEN_START, .agent = h->agent});
 }
 
 static void on_tick(struct world *world, uint8_t a)
 {
     if (!instant_before((struct instant){world->now_us}, guard_deadline(&world->agents[a].guard)))
         act_guard(world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
-    plan_life(world, a, HAPPEN_TICK, TICK_MS * MS);
+    if (!world->is_searched)
+        plan_life(world, a, HAPPEN_TICK, TICK_MS * MS);
+}
+
+static void on_lock(struct world *world, uint8_t a)
+{
+    act_lock(world, a);
+    plan_life(world, a, HAPPEN_DECIDE, ROUND_MS * MS);
+    /* Some are never released. */
+    int64_t until_us =
+        world->is_searched || prng_percent(&world->prng, 80)
+            ? drawn(world, (ROUND_MS + 1) * MS, 1000 * MS, ROUND_MS * MS)
+            : (int64_t)world->agents[a].max_ttl_ms * MS + drawn(world, 0, 500 * MS, 0);
+    plan_life(world, a, HAPPEN_RELEASE, until_us);
 }
 
 /* It asks for the lock, or meets a master with a renewal. */
@@ -257,24 +379,17 @@ static void on_round(struct world *world, uint8_t a)
 {
     struct sim_agent *agent = &world->agents[a];
     uint8_t m = (uint8_t)prng_below(&world->prng, world->master_count);
-    plan_life(world, a, HAPPEN_ROUND, between(world, 50 * MS, 700 * MS));
-    if (prng_percent(&world->prng, 20) && agent->links[m].ready)
+    plan_life(world, a, HAPPEN_ROUND, drawn(world, 50 * MS, 700 * MS, 0));
+    if (drawn_percent(world, 20) && agent->links[m].ready)
         act_renew(world, a, m);
-    if (agent->idle || agent->attempt.open || agent->attempt.holds)
-        return;
-    act_lock(world, a);
-    plan_life(world, a, HAPPEN_DECIDE, ROUND_MS * MS);
-    /* Some are never released. */
-    plan_life(world, a, HAPPEN_RELEASE,
-              prng_percent(&world->prng, 80)
-                  ? between(world, (ROUND_MS + 1) * MS, 1000 * MS)
-                  : (int64_t)agent->max_ttl_ms * MS + between(world, 0, 500 * MS));
+    if (!agent->idle && !agent->attempt.open && !agent->attempt.holds)
+        on_lock(world, a);
 }
 
 static void on_clock(struct world *world, const struct happening *h)
 {
-    int64_t skew_ms = between(world, -SKEW_MS_MAX, SKEW_MS_MAX);
-    if (prng_percent(&world->prng, 50))
+    int64_t skew_ms = drawn(world, -SKEW_MS_MAX, SKEW_MS_MAX, 0);
+    if (drawn_percent(world, 50))
         skew_ms /= 1000;
     if (h->how == 0 && world->a6 != A6_EXCUSES) {
         act_set_clocks(world, skew_ms);
@@ -289,20 +404,17 @@ static void on_clock(struct world *world, const struct happening *h)
 
 /* ---- a master ---- */
 
-static void on_request(struct world *world, struct happening h)
+static void on_request(struct world *world, struct happening *h)
 {
-    struct sim_master *master = &world->masters[h.master];
-    struct link *back = &world->agents[h.agent].links[h.master];
-    bool current = is_current(world, &h);
-    if (h.server != master->server || (!current && !h.late))
-        return;
-    act_execute(world, &h);
-    if (!current)
+    struct link *back = &world->agents[h->agent].links[h->master];
+    execute(world, h);
+    if (!is_current(world, h))
         return;
     int64_t at_us = world->now_us + one_way_us(world, back);
     back->last_reply_us = at_us > back->last_reply_us ? at_us : back->last_reply_us;
-    h.kind = HAPPEN_REPLY;
-    world_plan(world, back->last_reply_us, h);
+    struct happening reply = *h;
+    reply.kind = HAPPEN_REPLY;
+    world_plan(world, back->last_reply_us, reply);
 }
 
 /* Returns true if so many others remember that no agent needs to guess. */
@@ -338,9 +450,12 @@ static void on_forget(struct world *world, const struct happening *h)
         return;
     act_forget(world, h->master, (enum forgetting)h->how, h->from);
     for (uint8_t a = 0; master->server != server && a < world->agent_count; a++)
-        world_plan(world, world->now_us + between(world, 1, 50 * MS),
-                   (struct happening){
-                       .kind = HAPPEN_DROP, .agent = a, .master = h->master, .server = server});
+        world_plan(world, world->now_us + drawn(world, 1, 50 * MS, 0),
+                   (struct happening){.kind = HAPPEN_DROP,
+                                      .fate = world->is_searched ? FATE_NEVER : FATE_DRAWN,
+                                      .agent = a,
+                                      .master = h->master,
+                                      .server = server});
 }
 
 /* Writes a wrong value into a marker by hand. The first kinds of numbers last until the marker is
@@ -358,11 +473,13 @@ static void on_spoil(struct world *world, uint8_t m)
     if (!may_forget(world, m) || !act_remembers(world, m))
         return;
     world_say(world, "the %s of master %u becomes '%s'", what[i][0], m, what[i][1]);
+    if (world->before_change)
+        world->before_change(world, m);
     marker_set(world->masters[m].keys, what[i][0], what[i][1]);
     world->masters[m].spoiled = true;
     if (i < 2)
         world_plan(
-            world, world->now_us + between(world, 0, 4000 * MS),
+            world, world->now_us + drawn(world, 0, 4000 * MS, 0),
             (struct happening){.kind = HAPPEN_FORGET, .how = FLUSHED, .late = true, .master = m});
 }
 
@@ -372,36 +489,30 @@ static void on_full(struct world *world, uint8_t m)
     master->full = !master->full && world->now_us < world->chaos_until_us;
     world_say(world, "master %u %s", m, master->full ? "cannot write" : "can write again");
     if (master->full)
-        world_plan(world, world->now_us + between(world, 100 * MS, 3000 * MS),
+        world_plan(world, world->now_us + drawn(world, 100 * MS, 3000 * MS, 0),
                    (struct happening){.kind = HAPPEN_FULL, .master = m});
 }
 
 /* ---- a run ---- */
 
+/* A frozen agent does these later. */
 static void happen_to_agent(struct world *world, const struct happening *h)
 {
-    /* events that belong to an agent's life */
-    bool lives = world->agents[h->agent].alive && world->agents[h->agent].life == h->connection;
     switch (h->kind) {
     case HAPPEN_TICK:
-        if (lives)
-            on_tick(world, h->agent);
+        on_tick(world, h->agent);
         break;
     case HAPPEN_CONNECT:
-        if (lives && !world->agents[h->agent].links[h->master].open)
-            on_connect(world, h);
+        on_connect(world, h);
         break;
     case HAPPEN_GREET:
-        if (is_current(world, h))
-            on_greet(world, h);
+        on_greet(world, h);
         break;
     case HAPPEN_REPLY:
-        if (is_current(world, h))
-            on_reply(world, h);
+        on_reply(world, h);
         break;
     case HAPPEN_READY:
-        if (is_current(world, h))
-            act_ready(world, h->agent, h->master);
+        act_ready(world, h->agent, h->master);
         break;
     case HAPPEN_PAUSE:
         on_pause(world, h);
@@ -410,21 +521,21 @@ static void happen_to_agent(struct world *world, const struct happening *h)
         on_drop(world, h);
         break;
     case HAPPEN_ROUND:
-        if (lives)
-            on_round(world, h->agent);
+        on_round(world, h->agent);
+        break;
+    case HAPPEN_LOCK:
+        on_lock(world, h->agent);
         break;
     case HAPPEN_DECIDE:
-        if (lives)
-            act_decide(world, h->agent);
+        act_decide(world, h->agent);
         break;
     default: /* RELEASE */
-        if (lives)
-            act_release(world, h->agent);
+        act_release(world, h->agent);
         break;
     }
 }
 
-static void happen(struct world *world, const struct happening *h)
+static void happen(struct world *world, struct happening *h)
 {
     struct sim_agent *agent = &world->agents[h->agent];
     switch (h->kind) {
@@ -432,7 +543,7 @@ static void happen(struct world *world, const struct happening *h)
         on_start(world, h->agent);
         break;
     case HAPPEN_CRASH:
-        on_crash(world, h->agent);
+        on_crash(world, h);
         break;
     case HAPPEN_FREEZE:
         world_say(world, "agent %u stands still for %" PRId64 " ms", h->agent, h->by_ms);
@@ -442,8 +553,11 @@ static void happen(struct world *world, const struct happening *h)
     case HAPPEN_CLOCK:
         on_clock(world, h);
         break;
+    case HAPPEN_HOLD:
+        on_hold(world, h);
+        break;
     case HAPPEN_REQUEST:
-        on_request(world, *h);
+        on_request(world, h);
         break;
     case HAPPEN_FORGET:
         on_forget(world, h);
@@ -455,7 +569,8 @@ static void happen(struct world *world, const struct happening *h)
         on_full(world, h->master);
         break;
     case HAPPEN_LOOK:
-        world_plan(world, world->now_us + 50 * MS, *h);
+        if (!world->is_searched)
+            world_plan(world, world->now_us + 50 * MS, *h);
         break;
     default:
         if (world->now_us < agent->frozen_until_us)
@@ -466,30 +581,48 @@ static void happen(struct world *world, const struct happening *h)
     }
 }
 
-void world_run(struct world *world, uint64_t seed, enum theme theme, enum a6 a6, bool told)
+void world_take(struct world *world, struct happening *h)
 {
-    memset(world, 0, offsetof(struct world, happenings));
-    world->violation[0] = '\0';
-    memset(&world->count, 0, sizeof(world->count));
-    world->seed = seed;
-    world->theme = theme;
-    world->a6 = a6;
+    check_reach(world);
+    if (!world_is_void(world, h))
+        happen(world, h);
+    if (world->is_searched || h->kind == HAPPEN_REQUEST || h->kind == HAPPEN_LOOK ||
+        h->kind == HAPPEN_FORGET)
+        check_now(world);
+}
+
+void world_clear(struct world *world, unsigned masters, unsigned quorum)
+{
+    bool told = world->told;
+    struct counts count = world->count;
+    memset(world, 0, offsetof(struct world, line));
+    last_cleared = world;
     world->told = told;
-    world->prng.state = seed * 8 + theme;
-    world_draw(world);
-    world_say(world, "%s group of %u, quorum %u, %u agents",
-              world->durable ? "a durable" : "a not durable", world->master_count, world->quorum,
-              world->agent_count);
-    while (world->waiting > 0 && !*world->violation) {
-        struct happening h = next(world);
-        if (h.at_us > world->end_us)
-            break;
-        world->now_us = h.at_us;
-        check_reach(world);
-        happen(world, &h);
-        if (h.kind == HAPPEN_REQUEST || h.kind == HAPPEN_LOOK || h.kind == HAPPEN_FORGET)
-            check_now(world);
-    }
-    if (!*world->violation)
-        check_end(world);
+    world->count = count;
+    world->master_count = masters;
+    world->quorum = quorum;
+    world->hold_until_us = world->hold_began_us = INT64_MIN;
+    world->jumped_us = world->unknown_until_us = INT64_MIN;
+    for (uint8_t m = 0; m < masters; m++)
+        world->masters[m] = (struct sim_master){.server = 1,
+                                                .well_since_us = INT64_MAX,
+                                                .lease_end_us = INT64_MIN,
+                                                .owes_until_us = INT64_MIN,
+                                                .forgot_us = INT64_MIN / 2};
+    for (unsigned i = 0; i < HAPPENINGS_MAX; i++)
+        world->line[i] = (uint16_t)i;
+}
+
+void world_trust(struct world *world, uint8_t m, const char *epoch)
+{
+    struct guard_ask ask = {
+        .question = GUARD_ASK_TRUST, .max_ttl_ms = 1000, .top = 1, .told = GUARD_TOLD};
+    struct guard_answer answer;
+    char run[24] = "";
+    if (world->before_change)
+        world->before_change(world, m);
+    if (!world->hides_run)
+        snprintf(run, sizeof(run), "r%us%u", m, (unsigned)world->masters[m].server);
+    script_marker(world->masters[m].keys, master_wall_ms(world, &world->masters[m]), &ask, 0, run,
+                  epoch, &answer);
 }

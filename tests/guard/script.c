@@ -1,5 +1,5 @@
 /* The shipped scripts over the keys of a master. */
-#include "tests/sim/guard/script.h"
+#include "tests/guard/script.h"
 
 #include <inttypes.h>
 #include <stdio.h>
