@@ -76,13 +76,14 @@ void act_guard(struct world *world, uint8_t a, struct guard_event event, enum re
         ask(world, a, &effects.asks[i], kind);
 }
 
-void act_ready(struct world *world, uint8_t a, uint8_t m)
+void act_ready(struct world *world, struct happening *h)
 {
-    struct link *link = &world->agents[a].links[m];
+    struct link *link = &world->agents[h->agent].links[h->master];
     link->ready = link->was_ready = true;
     link->ready_since_us = world->now_us;
     link->failures = 0;
-    act_guard(world, a, (struct guard_event){.kind = GUARD_READY, .master = m}, REQUEST_MARKER);
+    act_guard(world, h->agent, (struct guard_event){.kind = GUARD_READY, .master = h->master},
+              REQUEST_MARKER);
 }
 
 /* ---- its attempts at the lock ---- */
@@ -116,8 +117,9 @@ void act_renew(struct world *world, uint8_t a, uint8_t m)
     world_send(world, a, m, (struct happening){.request = REQUEST_RENEW});
 }
 
-void act_release(struct world *world, uint8_t a)
+void act_release(struct world *world, struct happening *h)
 {
+    uint8_t a = h->agent;
     struct sim_agent *agent = &world->agents[a];
     if (!agent->attempt.open && !agent->attempt.holds)
         return;
@@ -132,10 +134,10 @@ void act_release(struct world *world, uint8_t a)
 }
 
 /* Ends the time of the attempt. A number that a quorum has not stored by now is not answered. */
-void act_decide(struct world *world, uint8_t a)
+void act_decide(struct world *world, struct happening *h)
 {
-    if (world->agents[a].attempt.open)
-        act_release(world, a);
+    if (world->agents[h->agent].attempt.open)
+        act_release(world, h);
 }
 
 static bool is_in_time(const struct world *world, const struct attempt *attempt)

@@ -158,7 +158,6 @@ static void draw_run(struct world *world, const struct options *options, uint64_
     if (world->theme == THEME_COPIES)
         draw_happenings(world, HAPPEN_SPOIL, 2, 0);
     draw_forgetting(world);
-    world_plan(world, 0, (struct happening){.kind = HAPPEN_LOOK});
 }
 
 /* ---- runs ---- */

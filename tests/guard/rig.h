@@ -1,5 +1,5 @@
-/* The rig of the guard's tests: one or two agents and the shipped scripts, and each question and
- * answer where the test wants it. */
+/* The rig of the guard's tests: one or two agents over the shipped scripts. The test says when each
+ * question reaches its master, and when each answer returns. */
 #ifndef LOCKAGENT_TESTS_GUARD_RIG_H
 #define LOCKAGENT_TESTS_GUARD_RIG_H
 

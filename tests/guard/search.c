@@ -157,7 +157,7 @@ static bool wants_lock(uint8_t a)
            world.now_us < world.chaos_until_us && !agent->attempt.open && !agent->attempt.holds;
 }
 
-/* What is due, in the order of its kinds. Requests and replies between two come in their order. */
+/* Lists the happenings that are due, in the order of their kinds. Requests and replies between two come in their order. */
 static void list_due(struct listing *listing, bool all_orders)
 {
     for (enum happening_kind kind = HAPPEN_START; kind <= HAPPEN_RELEASE; kind++)
@@ -307,7 +307,7 @@ static void sweep(void)
 static struct happening happening_of(const struct choice *choice)
 {
     static const enum happening_kind kinds[] = {
-        [CHOICE_TICK] = HAPPEN_TICK,    [CHOICE_LOCK] = HAPPEN_LOCK, [CHOICE_TIME] = HAPPEN_LOOK,
+        [CHOICE_TICK] = HAPPEN_TICK,    [CHOICE_LOCK] = HAPPEN_LOCK, [CHOICE_TIME] = HAPPEN_TIME,
         [CHOICE_CUT] = HAPPEN_DROP,     [CHOICE_HOLD] = HAPPEN_HOLD, [CHOICE_CRASH] = HAPPEN_CRASH,
         [CHOICE_FORGET] = HAPPEN_FORGET};
     if (choice->kind == CHOICE_DUE || choice->kind == CHOICE_REFUSE) {

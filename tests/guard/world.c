@@ -220,7 +220,7 @@ static void end_connection(struct world *world, uint8_t a, uint8_t m)
     link->last_request_us = link->last_reply_us = 0;
 }
 
-static void on_connect(struct world *world, const struct happening *h)
+static void on_connect(struct world *world, struct happening *h)
 {
     struct link *link = &world->agents[h->agent].links[h->master];
     if (world->now_us < link->blocked_until_us) {
@@ -234,7 +234,7 @@ static void on_connect(struct world *world, const struct happening *h)
     plan_greeting(world, h);
 }
 
-static void on_drop(struct world *world, const struct happening *h)
+static void on_drop(struct world *world, struct happening *h)
 {
     struct link *link = &world->agents[h->agent].links[h->master];
     bool by_network = h->server == 0;
@@ -253,8 +253,8 @@ static void on_drop(struct world *world, const struct happening *h)
     plan_connect(world, h->agent, h->master, backoff_us(world, link));
 }
 
-/* Holds up what is in flight, and all that follows it. */
-static void on_hold(struct world *world, const struct happening *h)
+/* Holds up the messages in flight, and all that follow them. */
+static void on_hold(struct world *world, struct happening *h)
 {
     struct link *link = &world->agents[h->agent].links[h->master];
     enum happening_kind kind = h->how == 0 ? HAPPEN_REQUEST : HAPPEN_REPLY;
@@ -273,7 +273,7 @@ static void on_hold(struct world *world, const struct happening *h)
 }
 
 /* The master was LOADING for a moment, say: the greeting begins anew, on the same connection. */
-static void on_pause(struct world *world, const struct happening *h)
+static void on_pause(struct world *world, struct happening *h)
 {
     struct sim_agent *agent = &world->agents[h->agent];
     struct link *link = &agent->links[h->master];
@@ -286,7 +286,7 @@ static void on_pause(struct world *world, const struct happening *h)
     plan_greeting(world, h);
 }
 
-static void on_greet(struct world *world, const struct happening *h)
+static void on_greet(struct world *world, struct happening *h)
 {
     struct guard_event event = {.kind = GUARD_GREETS,
                                 .master = h->master,
@@ -296,7 +296,7 @@ static void on_greet(struct world *world, const struct happening *h)
     act_guard(world, h->agent, event, REQUEST_GREETING);
 }
 
-static void on_reply(struct world *world, const struct happening *h)
+static void on_reply(struct world *world, struct happening *h)
 {
     struct link *link = &world->agents[h->agent].links[h->master];
     act_hear(world, h);
@@ -316,8 +316,9 @@ static void plan_life(struct world *world, uint8_t a, enum happening_kind kind, 
                (struct happening){.kind = kind, .agent = a, .connection = world->agents[a].life});
 }
 
-static void on_start(struct world *world, uint8_t a)
+static void on_start(struct world *world, struct happening *h)
 {
+    uint8_t a = h->agent;
     struct sim_agent *agent = &world->agents[a];
     if (!world->is_searched)
         agent->max_ttl_ms = draw_max_ttl(world, a);
@@ -334,7 +335,7 @@ static void on_start(struct world *world, uint8_t a)
     plan_life(world, a, HAPPEN_ROUND, drawn(world, 1, 400 * MS, 0));
 }
 
-static void on_crash(struct world *world, const struct happening *h)
+static void on_crash(struct world *world, struct happening *h)
 {
     struct sim_agent *agent = &world->agents[h->agent];
     bool is_steady = !world->is_searched && world->theme == THEME_LEASES && h->agent == 0;
@@ -354,16 +355,18 @@ static void on_crash(struct world *world, const struct happening *h)
                (struct happening){.kind = HAPPEN_START, .agent = h->agent});
 }
 
-static void on_tick(struct world *world, uint8_t a)
+static void on_tick(struct world *world, struct happening *h)
 {
-    if (!instant_before((struct instant){world->now_us}, guard_deadline(&world->agents[a].guard)))
-        act_guard(world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
+    struct instant due = guard_deadline(&world->agents[h->agent].guard);
+    if (!instant_before((struct instant){world->now_us}, due))
+        act_guard(world, h->agent, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
     if (!world->is_searched)
-        plan_life(world, a, HAPPEN_TICK, TICK_MS * MS);
+        plan_life(world, h->agent, HAPPEN_TICK, TICK_MS * MS);
 }
 
-static void on_lock(struct world *world, uint8_t a)
+static void on_lock(struct world *world, struct happening *h)
 {
+    uint8_t a = h->agent;
     act_lock(world, a);
     plan_life(world, a, HAPPEN_DECIDE, ROUND_MS * MS);
     /* Some are never released. */
@@ -375,18 +378,19 @@ static void on_lock(struct world *world, uint8_t a)
 }
 
 /* It asks for the lock, or meets a master with a renewal. */
-static void on_round(struct world *world, uint8_t a)
+static void on_round(struct world *world, struct happening *h)
 {
+    uint8_t a = h->agent;
     struct sim_agent *agent = &world->agents[a];
     uint8_t m = (uint8_t)prng_below(&world->prng, world->master_count);
     plan_life(world, a, HAPPEN_ROUND, drawn(world, 50 * MS, 700 * MS, 0));
     if (drawn_percent(world, 20) && agent->links[m].ready)
         act_renew(world, a, m);
     if (!agent->idle && !agent->attempt.open && !agent->attempt.holds)
-        on_lock(world, a);
+        on_lock(world, h);
 }
 
-static void on_clock(struct world *world, const struct happening *h)
+static void on_clock(struct world *world, struct happening *h)
 {
     int64_t skew_ms = drawn(world, -SKEW_MS_MAX, SKEW_MS_MAX, 0);
     if (drawn_percent(world, 50))
@@ -439,7 +443,7 @@ static bool may_forget(struct world *world, uint8_t m)
     return has_witnesses(world, m);
 }
 
-static void on_forget(struct world *world, const struct happening *h)
+static void on_forget(struct world *world, struct happening *h)
 {
     struct sim_master *master = &world->masters[h->master];
     uint32_t server = master->server;
@@ -460,8 +464,9 @@ static void on_forget(struct world *world, const struct happening *h)
 
 /* Writes a wrong value into a marker by hand. The first kinds of numbers last until the marker is
  * flushed. */
-static void on_spoil(struct world *world, uint8_t m)
+static void on_spoil(struct world *world, struct happening *h)
 {
+    uint8_t m = h->master;
     static const char *const what[][2] = {
         {"top", "1935000000000000"},
         {"floor", "1935000000000000"},
@@ -483,8 +488,9 @@ static void on_spoil(struct world *world, uint8_t m)
             (struct happening){.kind = HAPPEN_FORGET, .how = FLUSHED, .late = true, .master = m});
 }
 
-static void on_full(struct world *world, uint8_t m)
+static void on_full(struct world *world, struct happening *h)
 {
+    uint8_t m = h->master;
     struct sim_master *master = &world->masters[m];
     master->full = !master->full && world->now_us < world->chaos_until_us;
     world_say(world, "master %u %s", m, master->full ? "cannot write" : "can write again");
@@ -495,100 +501,39 @@ static void on_full(struct world *world, uint8_t m)
 
 /* ---- a run ---- */
 
-/* A frozen agent does these later. */
-static void happen_to_agent(struct world *world, const struct happening *h)
+static void on_freeze(struct world *world, struct happening *h)
 {
-    switch (h->kind) {
-    case HAPPEN_TICK:
-        on_tick(world, h->agent);
-        break;
-    case HAPPEN_CONNECT:
-        on_connect(world, h);
-        break;
-    case HAPPEN_GREET:
-        on_greet(world, h);
-        break;
-    case HAPPEN_REPLY:
-        on_reply(world, h);
-        break;
-    case HAPPEN_READY:
-        act_ready(world, h->agent, h->master);
-        break;
-    case HAPPEN_PAUSE:
-        on_pause(world, h);
-        break;
-    case HAPPEN_DROP:
-        on_drop(world, h);
-        break;
-    case HAPPEN_ROUND:
-        on_round(world, h->agent);
-        break;
-    case HAPPEN_LOCK:
-        on_lock(world, h->agent);
-        break;
-    case HAPPEN_DECIDE:
-        act_decide(world, h->agent);
-        break;
-    default: /* RELEASE */
-        act_release(world, h->agent);
-        break;
-    }
+    int64_t *until_us = &world->agents[h->agent].frozen_until_us;
+    world_say(world, "agent %u stands still for %" PRId64 " ms", h->agent, h->by_ms);
+    if (*until_us < world->now_us + h->by_ms * MS)
+        *until_us = world->now_us + h->by_ms * MS;
 }
 
-static void happen(struct world *world, struct happening *h)
-{
-    struct sim_agent *agent = &world->agents[h->agent];
-    switch (h->kind) {
-    case HAPPEN_START:
-        on_start(world, h->agent);
-        break;
-    case HAPPEN_CRASH:
-        on_crash(world, h);
-        break;
-    case HAPPEN_FREEZE:
-        world_say(world, "agent %u stands still for %" PRId64 " ms", h->agent, h->by_ms);
-        if (agent->frozen_until_us < world->now_us + h->by_ms * MS)
-            agent->frozen_until_us = world->now_us + h->by_ms * MS;
-        break;
-    case HAPPEN_CLOCK:
-        on_clock(world, h);
-        break;
-    case HAPPEN_HOLD:
-        on_hold(world, h);
-        break;
-    case HAPPEN_REQUEST:
-        on_request(world, h);
-        break;
-    case HAPPEN_FORGET:
-        on_forget(world, h);
-        break;
-    case HAPPEN_SPOIL:
-        on_spoil(world, h->master);
-        break;
-    case HAPPEN_FULL:
-        on_full(world, h->master);
-        break;
-    case HAPPEN_LOOK:
-        if (!world->is_searched)
-            world_plan(world, world->now_us + 50 * MS, *h);
-        break;
-    default:
-        if (world->now_us < agent->frozen_until_us)
-            world_plan(world, agent->frozen_until_us, *h);
-        else
-            happen_to_agent(world, h);
-        break;
-    }
-}
+static const struct {
+    void (*happens)(struct world *world, struct happening *h);
+    bool is_of_agent; /* A frozen agent does it later. */
+} kinds[] = {
+    [HAPPEN_START] = {on_start, false},     [HAPPEN_CRASH] = {on_crash, false},
+    [HAPPEN_FREEZE] = {on_freeze, false},   [HAPPEN_CLOCK] = {on_clock, false},
+    [HAPPEN_TICK] = {on_tick, true},        [HAPPEN_CONNECT] = {on_connect, true},
+    [HAPPEN_GREET] = {on_greet, true},      [HAPPEN_REQUEST] = {on_request, false},
+    [HAPPEN_REPLY] = {on_reply, true},      [HAPPEN_READY] = {act_ready, true},
+    [HAPPEN_PAUSE] = {on_pause, true},      [HAPPEN_DROP] = {on_drop, true},
+    [HAPPEN_ROUND] = {on_round, true},      [HAPPEN_DECIDE] = {act_decide, true},
+    [HAPPEN_RELEASE] = {act_release, true}, [HAPPEN_FORGET] = {on_forget, false},
+    [HAPPEN_SPOIL] = {on_spoil, false},     [HAPPEN_FULL] = {on_full, false},
+    [HAPPEN_HOLD] = {on_hold, false},       [HAPPEN_LOCK] = {on_lock, true},
+};
 
 void world_take(struct world *world, struct happening *h)
 {
+    int64_t frozen_until_us = world->agents[h->agent].frozen_until_us;
     check_reach(world);
-    if (!world_is_void(world, h))
-        happen(world, h);
-    if (world->is_searched || h->kind == HAPPEN_REQUEST || h->kind == HAPPEN_LOOK ||
-        h->kind == HAPPEN_FORGET)
-        check_now(world);
+    if (kinds[h->kind].is_of_agent && world->now_us < frozen_until_us)
+        world_plan(world, frozen_until_us, *h);
+    else if (h->kind != HAPPEN_TIME && !world_is_void(world, h))
+        kinds[h->kind].happens(world, h);
+    check_now(world);
 }
 
 void world_clear(struct world *world, unsigned masters, unsigned quorum)

@@ -64,7 +64,7 @@ enum happening_kind {
     HAPPEN_FULL,    /* a master begins to refuse writes, or ends it */
     HAPPEN_HOLD,    /* messages between an agent and a master are held up */
     HAPPEN_LOCK,    /* an agent asks for the lock */
-    HAPPEN_LOOK,    /* the checker looks */
+    HAPPEN_TIME,    /* time passes, in a search */
 };
 
 enum request_kind {
@@ -244,8 +244,8 @@ struct options {
     /* ---- search ---- */
     int bound; /* -1: that of the script */
     bool quick, all_orders, stops_at_first;
-    double seconds; /* of the processor's time, for each script; 0: no limit */
-    char **names;   /* of the scripts, and NULL behind them; none: all */
+    double seconds; /* The limit of processor time for each script; 0: no limit. */
+    char **names;   /* The scripts to search, and NULL behind them; none: all. */
 };
 /* They return true if all ended as it should. */
 bool chance_runs(const struct options *options);
@@ -269,11 +269,11 @@ void act_guard(struct world *world, uint8_t agent, struct guard_event event,
                enum request_kind kind);
 void act_execute(struct world *world, struct happening *request);
 void act_hear(struct world *world, const struct happening *reply);
-void act_ready(struct world *world, uint8_t agent, uint8_t master);
+void act_ready(struct world *world, struct happening *happening);
 void act_lock(struct world *world, uint8_t agent);
 void act_renew(struct world *world, uint8_t agent, uint8_t master);
-void act_decide(struct world *world, uint8_t agent);
-void act_release(struct world *world, uint8_t agent);
+void act_decide(struct world *world, struct happening *happening);
+void act_release(struct world *world, struct happening *happening);
 void act_forget(struct world *world, uint8_t master, enum forgetting how, uint8_t from);
 void act_set_clock(struct world *world, uint8_t master, int64_t by_ms);
 bool act_remembers(struct world *world, uint8_t master);
