@@ -325,3 +325,10 @@ void check_end(struct world *world)
         }
     }
 }
+
+bool check_is_thin(const struct counts *count, const struct counts *least, unsigned times)
+{
+    return count->told < times * least->told || count->guessed < times * least->guessed ||
+           count->answered < times * least->answered || count->raised < times * least->raised ||
+           count->copies < times * least->copies || count->fallen < times * least->fallen;
+}

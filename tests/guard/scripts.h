@@ -31,10 +31,7 @@ struct script {
     int64_t chaos_ms, calm_ms;
     uint8_t quick_bound, bound; /* as of the other scripts (explore.h) */
     bool is_slow;
-    /* Minimum counts of events that the search must have met. Otherwise it proves nothing. */
-    struct {
-        unsigned answered, told, guessed, copies;
-    } least;
+    struct counts least; /* of events that the search must have met */
 };
 extern const struct script scripts[];
 extern const size_t script_count;

@@ -157,7 +157,8 @@ static bool wants_lock(uint8_t a)
            world.now_us < world.chaos_until_us && !agent->attempt.open && !agent->attempt.holds;
 }
 
-/* Lists the happenings that are due, in the order of their kinds. Requests and replies between two come in their order. */
+/* Lists the happenings that are due, in the order of their kinds. Of the requests (or replies)
+ * between an agent and a master only the first can come. */
 static void list_due(struct listing *listing, bool all_orders)
 {
     for (enum happening_kind kind = HAPPEN_START; kind <= HAPPEN_RELEASE; kind++)
@@ -230,7 +231,8 @@ static void list_faults(struct listing *listing)
                                                  .how = (uint8_t)how});
 }
 
-/* All that is due is done before time moves on; with one order of it, the first. */
+/* All happenings that are due come before time moves on. With one order, the first is the only
+ * choice. */
 static void list_choices(struct listing *listing, unsigned faults_left, bool all_orders)
 {
     listing->count = 0;
@@ -286,8 +288,8 @@ static void set_back_clocks(void)
         world.agents[a].skew_ms = 1000 - master_wall_ms(&world, &now);
 }
 
-/* Removes what would do nothing any more. A request that a dead connection has left behind runs at
- * any time: it waits behind all others. */
+/* Removes the happenings that would do nothing any more. A request that a dead connection has left
+ * behind may run at any time: it waits behind all others. */
 static void sweep(void)
 {
     unsigned strays = 0;
@@ -570,8 +572,7 @@ static bool search_script(bool *has_found)
            options->all_orders ? "orders" : "one order", (unsigned long long)states,
            (unsigned long long)ends, trail_length, cpu_seconds() - began_at);
     bool is_thin = !found && last == script->bound && !options->all_orders &&
-                   (count.answered < script->least.answered || count.told < script->least.told ||
-                    count.guessed < script->least.guessed || count.copies < script->least.copies);
+                   check_is_thin(&count, &script->least, 1);
     printf("%u answered, %u told, %u guessed, %u copies: %s", count.answered, count.told,
            count.guessed, count.copies, is_thin ? "too little happened: " : "");
     printf(found   ? "%s: %s\n"

@@ -172,6 +172,11 @@ struct sim_master {
     } named[NAMED_MAX];
 };
 
+/* Of events. */
+struct counts {
+    unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen;
+};
+
 struct world {
     /* ---- conditions of the run ---- */
     struct prng prng;
@@ -200,9 +205,7 @@ struct world {
     /* ---- results ---- */
     char violation[16]; /* the property that was broken; "": none */
     char why[200];
-    struct counts {
-        unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen;
-    } count;
+    struct counts count;
     /* The places of the happenings that wait, in the order of their times, and then the free
      * places. */
     uint16_t line[HAPPENINGS_MAX];
@@ -292,5 +295,7 @@ void check_answered(struct world *world, uint8_t agent);
 void check_reach(struct world *world);
 void check_now(struct world *world);
 void check_end(struct world *world);
+/* Returns true if less happened than so many times the least. Then nothing is proved. */
+bool check_is_thin(const struct counts *count, const struct counts *least, unsigned times);
 
 #endif
