@@ -9,6 +9,9 @@
 
 #define WALL_MS_BASE ((int64_t)1760000000 * 1000)
 
+static const char *const request_words[] = {"question", "greeting", "acquire",
+                                            "raise",    "release",  "renewal"};
+
 int64_t master_wall_ms(const struct world *world, const struct sim_master *master)
 {
     return WALL_MS_BASE + world->now_us / 1000 + master->skew_ms;
@@ -188,6 +191,9 @@ static void hear_grant(struct world *world, const struct happening *reply)
 
 void act_hear(struct world *world, const struct happening *reply)
 {
+    world_say(world, "agent %u hears master %u's answer to its %s%s", reply->agent, reply->master,
+              request_words[reply->request],
+              reply->request == REQUEST_LOCK && reply->says == SAYS_YES ? ": yes" : "");
     struct guard_event event = {.master = reply->master, .answer = reply->answer};
     bool is_event = true;
     switch (reply->request) {
@@ -239,6 +245,9 @@ void act_execute(struct world *world, struct happening *h)
     struct sim_master *master = &world->masters[h->master];
     int64_t wall_ms = master_wall_ms(world, master);
     h->refused = h->refused || (master->full && h->request < REQUEST_RELEASE);
+    if (h->refused || h->request > REQUEST_GREETING)
+        world_say(world, "master %u %s agent %u's %s", h->master, h->refused ? "refuses" : "runs",
+                  h->agent, request_words[h->request]);
     if (h->refused)
         return;
     if (world->before_change)

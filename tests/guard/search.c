@@ -447,7 +447,7 @@ static void begin(void)
     for (uint8_t m = 0; m < world.master_count; m++) {
         char epoch[24];
         take_own_keys(&world, m);
-        snprintf(epoch, sizeof epoch, "%08x%08x", m + 1u, (unsigned)!script->is_new);
+        snprintf(epoch, sizeof epoch, "%x%03x%012x", m + 1u, (unsigned)!script->is_new, 0);
         world.masters[m].epochs = !script->is_new;
         if (!script->is_new)
             world_trust(&world, m, epoch);
@@ -543,12 +543,18 @@ static bool search(unsigned bound)
 /* Takes the trail's choices again, and prints what happens. */
 static void tell_story(void)
 {
+    char violation[sizeof world.violation];
+    memcpy(violation, world.violation, sizeof violation);
     world.told = true;
     if (setjmp(world_asserted) == 0) {
         begin();
         for (unsigned i = 0; i < trail_length; i++)
             take(&trail[i]);
+        if (world.now_us >= world.end_us)
+            check_end(&world);
     }
+    if (!*world.violation)
+        check_broken(&world, violation, "the schedule shows nothing when it is taken again");
     world.told = false;
 }
 

@@ -158,8 +158,8 @@ static void execute(struct world *world, struct happening *h)
 {
     struct sim_master *master = &world->masters[h->master];
     if (world->is_searched)
-        snprintf(h->fresh_epoch, sizeof(h->fresh_epoch), "%08x%08x", h->master + 1u,
-                 (unsigned)master->epochs + 1);
+        snprintf(h->fresh_epoch, sizeof(h->fresh_epoch), "%x%03x%012x", h->master + 1u,
+                 (unsigned)master->epochs + 1, 0);
     act_execute(world, h);
     if (!world->is_searched)
         return;
@@ -237,12 +237,15 @@ static void on_connect(struct world *world, struct happening *h)
 static void on_drop(struct world *world, struct happening *h)
 {
     struct link *link = &world->agents[h->agent].links[h->master];
+    static const char *const fates[] = {"", ", and its requests in flight never run",
+                                        ", after its requests in flight have run",
+                                        ", and its requests in flight run later"};
     bool by_network = h->server == 0;
     if (world->is_searched && by_network)
         link->blocked_until_us = world->now_us + h->by_ms * MS;
     if (!world->agents[h->agent].alive || !link->open)
         return;
-    world_say(world, "agent %u loses master %u", h->agent, h->master);
+    world_say(world, "agent %u loses master %u%s", h->agent, h->master, fates[h->fate]);
     if (by_network && drawn_percent(world, world->theme == THEME_IN_TURN ? 60 : 30))
         link->blocked_until_us = world->now_us + drawn(world, 0, 6000 * MS, 0);
     world->count.drops++;
