@@ -505,8 +505,9 @@ static bool is_late(void)
 /* True: a violation was found, and the trail leads to it. */
 static bool explore(unsigned faults_left)
 {
-    struct listing listing;
+    static struct listing listings[DEPTH_MAX];
     static struct saved saved[DEPTH_MAX];
+    struct listing *listing = &listings[trail_length];
     if (is_late() || is_known(faults_left))
         return false;
     if (world.now_us >= world.end_us) {
@@ -514,14 +515,14 @@ static bool explore(unsigned faults_left)
         check_end(&world);
         return *world.violation != '\0';
     }
-    list_choices(&listing, faults_left, options->all_orders);
-    if (trail_length == DEPTH_MAX)
-        abort();
+    list_choices(listing, faults_left, options->all_orders);
     save(&saved[trail_length]);
-    for (unsigned i = 0; i < listing.count; i++) {
-        trail[trail_length++] = listing.list[i];
-        take(&listing.list[i]);
-        if (*world.violation || explore(faults_left - (listing.list[i].kind >= CHOICE_REFUSE)))
+    for (unsigned i = 0; i < listing->count; i++) {
+        trail[trail_length++] = listing->list[i];
+        take(&listing->list[i]);
+        if (trail_length == DEPTH_MAX)
+            check_broken(&world, "endless", "after %u choices it is not over", trail_length);
+        if (*world.violation || explore(faults_left - (listing->list[i].kind >= CHOICE_REFUSE)))
             return true;
         trail_length--;
         restore(&saved[trail_length]);
@@ -543,8 +544,9 @@ static bool search(unsigned bound)
 /* Takes the trail's choices again, and prints what happens. */
 static void tell_story(void)
 {
-    char violation[sizeof world.violation];
+    char violation[sizeof world.violation], why[sizeof world.why];
     memcpy(violation, world.violation, sizeof violation);
+    memcpy(why, world.why, sizeof why);
     world.told = true;
     if (setjmp(world_asserted) == 0) {
         begin();
@@ -553,8 +555,8 @@ static void tell_story(void)
         if (world.now_us >= world.end_us)
             check_end(&world);
     }
-    if (!*world.violation)
-        check_broken(&world, violation, "the schedule shows nothing when it is taken again");
+    if (!*world.violation) /* it is endless */
+        check_broken(&world, violation, "%s", why);
     world.told = false;
 }
 
