@@ -40,7 +40,8 @@ union record {
         int64_t acquired_us, valid_us, max_hold_us, lease_us;
         uint32_t ttl_ms;
         uint16_t key_len, count;
-        uint8_t label_len, owner_len, idempotency_len, state, renew, adopted, delivered, permit;
+        uint8_t label_len, owner_len, idempotency_len, state, renew, adopted, delivered;
+        uint8_t slot_from_1; /* The slot, counted from 1; 0: a mutex. */
         uint8_t random[RANDOM_BYTES];
         char key[LIMIT_KEY_BYTES];
         char label[LIMIT_LABEL_BYTES];
@@ -273,7 +274,7 @@ static bool makes_sense(const union record *record, struct instant now)
     int64_t most_us = now.us + (int64_t)TTL_MS_MAX * 1000;
     return record->state >= CELL_HELD && record->state <= CELL_RELEASED && record->key_len >= 1 &&
            record->key_len <= LIMIT_KEY_BYTES && record->label_len <= LIMIT_LABEL_BYTES &&
-           record->adopted <= 1 && record->delivered <= 1 && record->permit <= LIMIT_PERMITS &&
+           record->adopted <= 1 && record->delivered <= 1 && record->slot_from_1 <= LIMIT_PERMITS &&
            record->owner_len <= LIMIT_SECRET_BYTES &&
            record->idempotency_len <= LIMIT_SECRET_BYTES && record->count >= 1 &&
            (record->renew == RENEW_AGENT || record->renew == RENEW_CALLER) &&
@@ -296,7 +297,9 @@ static struct noted_hold hold_of(const union record *record)
 {
     struct noted_hold hold = {
         .key = {record->key, record->key_len},
-        .token = {.permit = record->permit, .fence = record->fence},
+        .token = {.has_slot = record->slot_from_1 > 0,
+                  .slot = record->slot_from_1 > 0 ? (uint8_t)(record->slot_from_1 - 1) : 0,
+                  .fence = record->fence},
         .ended = record->state != CELL_HELD,
         .released = record->state == CELL_RELEASED,
         .adopted = record->adopted != 0,
@@ -378,7 +381,7 @@ static union record record_of(const struct journal *journal, uint32_t slot,
     union record record = {.bytes = {0}};
     record.place = journal->source.place(journal->source.arg, hold->key);
     record.fence = hold->token.fence;
-    record.permit = hold->token.permit;
+    record.slot_from_1 = hold->token.has_slot ? (uint8_t)(hold->token.slot + 1) : 0;
     record.asked = hold->metadata.asked;
     record.acquired_us = hold->acquired_at.us;
     record.valid_us = hold->valid_until.us;

@@ -201,7 +201,7 @@ static json_t *holds_json(const struct api *api, const struct request *request, 
     uint32_t cursor = 0;
     json_t *list = json_array();
     while (core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
-        unsigned at = is_shared ? (unsigned)hold.mode : hold.token.permit - 1u;
+        unsigned at = is_shared ? (unsigned)hold.mode : hold.token.slot;
         bool is_older = instant_before(hold.acquired_at, request->came_at),
              is_denied = is_older && (request->kept.answer.denied >> at & 1) != 0;
         json_t *view = is_denied ? NULL : view_hold(api, &hold, now);
@@ -237,7 +237,8 @@ static enum MHD_Result write_state(struct connection *connection)
         add_mode(body, answer, answer->state == KEY_HELD);
     if (body != NULL && has_slots) {
         json_object_set_new(body, "permits", json_integer(permits_of(connection)));
-        json_object_set_new(body, "taken", json_integer(answer->taken)); /* R20 */
+        json_object_set_new(body, "taken",
+                            json_integer(__builtin_popcountll(answer->occupant.taken))); /* R20 */
     }
     if (body != NULL && (is_shared || has_slots))
         json_object_set_new(body, "holds", holds_json(api, request, is_shared, now));

@@ -195,7 +195,7 @@ static void add_hold_row(struct status *status, const struct hold_view *hold)
     add_key_cell(page, hold->key);
     add_label_cell(page, hold->label);
     if (hold->permits > 1)
-        buffer_printf(page, "<td>slot %d of %u", hold->token.permit - 1, hold->permits);
+        buffer_printf(page, "<td>slot %d of %u", hold->token.slot, hold->permits);
     else
         add_text_cell(page,
                       text_of(view_is_shared(status->api, hold->policy) ? mode_name(hold->mode)

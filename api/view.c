@@ -58,7 +58,7 @@ json_t *view_hold(const struct api *api, const struct hold_view *hold, struct in
         "max_hold_ms", (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "bind",
         bind_name(hold), "count", hold->count, "confirmed", hold->confirmed);
     if (view != NULL && hold->permits > 1) {
-        json_object_set_new(view, "slot", json_integer(hold->token.permit - 1));
+        json_object_set_new(view, "slot", json_integer(hold->token.slot));
         json_object_set_new(view, "permits", json_integer(hold->permits));
     }
     if (view != NULL && view_is_shared(api, hold->policy))
@@ -93,7 +93,7 @@ size_t view_granted(const struct api *api, const struct request *request, const 
     if (answer->answer == ANSWER_REENTERED || answer->answer == ANSWER_REPEATED)
         snprintf(more, sizeof(more), ",\"count\":%u", hold->count);
     if (hold->permits > 1)
-        snprintf(kind, sizeof(kind), ",\"slot\":%d,\"permits\":%u", hold->token.permit - 1,
+        snprintf(kind, sizeof(kind), ",\"slot\":%d,\"permits\":%u", hold->token.slot,
                  hold->permits);
     else if (view_is_shared(api, answer->policy))
         snprintf(kind, sizeof(kind), ",\"mode\":\"%s\"", mode_name(hold->mode));

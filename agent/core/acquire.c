@@ -24,10 +24,16 @@
 
 static_assert(LIMIT_PERMITS == 8 * sizeof(slot_set), "all slots of a key fit in a set");
 
-static slot_set set_of_slot(uint8_t permit)
+static slot_set set_of_slot(uint8_t slot)
 {
-    CORE_ASSERT(permit <= LIMIT_PERMITS);
-    return permit == 0 ? 0 : (slot_set)1 << (permit - 1);
+    CORE_ASSERT(slot < LIMIT_PERMITS);
+    return (slot_set)1 << slot;
+}
+
+/* Returns the set with the token's slot. It is empty if the token is of a mutex. */
+static slot_set slots_of(const struct token *token)
+{
+    return token->has_slot ? set_of_slot(token->slot) : 0;
 }
 
 static uint8_t count_slots(slot_set slots)
@@ -42,7 +48,7 @@ static slot_set held_here(const struct key *key)
 {
     slot_set held = 0;
     for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
-        held |= set_of_slot(CONTAINER_OF(at, struct lock, link)->token.permit);
+        held |= slots_of(&CONTAINER_OF(at, struct lock, link)->token);
     return held;
 }
 
@@ -62,8 +68,8 @@ static bool slot_search_is_new(const struct key *key)
     return key->contention->search.tried == 0;
 }
 
-/* Draws the slot for the next attempt, as the permit of its token, by chance from those that may be
- * free. Returns 0 if the key is a mutex. */
+/* Draws the slot for the next attempt, by chance from those that may be free. Returns 0 if the key
+ * is a mutex. */
 static uint8_t slot_draw(struct core *core, struct key *key)
 {
     if (key->form != FORM_SLOTS)
@@ -77,14 +83,14 @@ static uint8_t slot_draw(struct core *core, struct key *key)
     CORE_ASSERT(from != 0);
     for (int64_t skip = chance_below(core, CHANCE_SLOT, count_slots(from)); skip > 0; skip--)
         from &= from - 1;
-    return (uint8_t)(1 + __builtin_ctzll(from));
+    return (uint8_t)__builtin_ctzll(from);
 }
 
 /* Notes that a master refused the attempt. `taken`: slots of the key that are taken there. */
 static void slot_heard(struct lock *lock, uint8_t master, slot_set taken)
 {
     CORE_ASSERT(master < lock->round.total);
-    lock->pending->denials[master].taken = taken | set_of_slot(lock->token.permit);
+    lock->pending->denials[master].taken = taken | slots_of(&lock->token);
 }
 
 /* Replaces the state of all slots by the replies of the masters that refused this attempt. */
@@ -93,8 +99,8 @@ static void compare_refusals(const struct lock *lock, struct search *search)
     const struct round *round = &lock->round;
     uint8_t refused = set_size(round->no);
     search->open = search->closed = 0;
-    for (uint8_t permit = 1; permit <= lock->key->permits; permit++) {
-        slot_set slot = set_of_slot(permit);
+    for (uint8_t i = 0; i < lock->key->permits; i++) {
+        slot_set slot = set_of_slot(i);
         uint8_t taken = 0;
         for (uint8_t m = 0; m < round->total; m++)
             taken = (uint8_t)(taken + (set_has(round->no, m) &&
@@ -111,10 +117,10 @@ static void compare_refusals(const struct lock *lock, struct search *search)
 MUST_CHECK static bool slot_refused(struct lock *lock)
 {
     CORE_ASSERT(lock_is_attempt(lock));
-    if (lock->token.permit == 0 || lock->cause == CAUSE_HANDOVER)
+    if (!lock->token.has_slot || lock->cause == CAUSE_HANDOVER)
         return false;
     struct search *search = &lock->key->contention->search;
-    search->tried |= set_of_slot(lock->token.permit);
+    search->tried |= slots_of(&lock->token);
     compare_refusals(lock, search);
     return candidates(lock->key) != 0 && !MUTANT(SEARCH_ENDS_EARLY);
 }
@@ -124,7 +130,7 @@ MUST_CHECK static bool slot_refused(struct lock *lock)
 static uint8_t slot_attempts(const struct lock *lock)
 {
     CORE_ASSERT(lock->key->contention != NULL);
-    bool is_found = lock->token.permit != 0 && lock->cause != CAUSE_HANDOVER;
+    bool is_found = lock->token.has_slot && lock->cause != CAUSE_HANDOVER;
     return (uint8_t)(1 + (is_found ? count_slots(lock->key->contention->search.tried) : 0));
 }
 
@@ -386,7 +392,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
         core,
         (struct effect_trace){.kind = TRACE_GRANTED,
                               .answer = ANSWER_GRANTED,
-                              .attempts = lock->token.permit == 0 ? 0 : slot_attempts(lock),
+                              .attempts = !lock->token.has_slot ? 0 : slot_attempts(lock),
                               .elapsed_us = instant_us_between(request->came_at, core->now)},
         lock);
     request_answer(core, request, answer_for_lock(ANSWER_GRANTED, lock));
@@ -463,15 +469,16 @@ static void decide_attempt(struct core *core, struct lock *lock)
 
 /* Returns a lock for `request`, with a token of its own. */
 static struct lock *lock_for(struct core *core, struct key *key, struct core_request *request,
-                             uint8_t permit, enum cause cause)
+                             uint8_t slot, enum cause cause)
 {
-    CORE_ASSERT(key_obstacle(key, MODE_READ, permit) == NULL);
+    const struct token token = {.slot = slot, .has_slot = key->form == FORM_SLOTS};
+    CORE_ASSERT(key_obstacle(key, MODE_READ, &token) == NULL);
     CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
     CORE_ASSERT(request->terms.ttl_ms > 0 && request->terms.renew != RENEW_UNSET);
     struct lock *lock = lock_new(core, key, LOCK_ACQUIRING, request->terms.mode);
     CORE_ASSERT(lock != NULL);
+    lock->token = token;
     take_random(core, &lock->token);
-    lock->token.permit = permit;
     lock_index_token(core, lock);
     lock->pending->contender = request->slot;
     request->attempt = lock;
@@ -516,10 +523,10 @@ void attempt_begun(struct core *core, struct key *key, struct core_request *requ
     CORE_ASSERT(request->key == key && key_admits(key));
     CORE_ASSERT(key->contention->cause != CAUSE_HANDOVER);
     key->contention->handovers = 0;
-    uint8_t permit = slot_draw(core, key);
+    uint8_t slot = slot_draw(core, key);
     if (slot_search_is_new(key))
         wake_begin_attempt(key);
-    struct lock *lock = lock_for(core, key, request, permit, key->contention->cause);
+    struct lock *lock = lock_for(core, key, request, slot, key->contention->cause);
     admission_begun(core, lock);
     ask_masters(core, lock, OP_ACQUIRE);
 }
@@ -530,10 +537,9 @@ void attempt_inherited(struct core *core, struct key *key, struct core_request *
     CORE_ASSERT(request->key == key && request_attempt(request) == NULL);
     CORE_ASSERT(predecessor->key == key && predecessor->state == LOCK_RELEASING);
     key->contention->admission.waited_us = 0;
-    uint8_t permit = predecessor->token.permit;
-    if (permit == 0)
+    if (!predecessor->token.has_slot)
         wake_begin_attempt(key);
-    struct lock *lock = lock_for(core, key, request, permit, CAUSE_HANDOVER);
+    struct lock *lock = lock_for(core, key, request, predecessor->token.slot, CAUSE_HANDOVER);
     lock->pending->previous = predecessor->token;
     lock->predecessor = lock_ref(predecessor);
     lock->pending->previous_given_back = predecessor->given_back;

@@ -8,13 +8,13 @@
  * the grant's number. An adoption creates no key.
  *
  * A token is one hold, for every caller that presents it. Masters keep it for the longest lease
- * that any agent asked for. The value on a master names one agent, the owner of the hold there.
- * Each adoption writes its own name. Only the owner renews and repairs the key, and releases it
- * without a request of the holder. Other agents get the reply `moved`.
+ * that any agent asked for. The value on a master names one agent.
+ * Each adoption writes its own name. Only the named agent renews and repairs the key, and releases
+ * it without a request of the holder. Other agents get the reply `moved`.
  *   1. No other token is granted before the last validity that any agent has reported for this one
- *      is over, unless it was released by DELETE. An earlier agent does not change keys that it
- *      does not own, and an adopted hold runs out at its end and is never released then.
- *   2. At most one agent is confirmed by a quorum, because a master names one owner. If several
+ *      is over, unless it was released by DELETE. An earlier agent does not change keys that do
+ *      not name it, and an adopted hold runs out at its end and is never released then.
+ *   2. At most one agent is confirmed by a quorum, because a master names one agent. If several
  *      agents adopt at once, each answer of 200 is right, as if the PUTs had come one after the
  *      other. An agent that no quorum names in the end extends nothing any more. It reports `lost`
  *      (taken) or lets its validity end. Until then several agents may report the same token; it is
@@ -22,7 +22,7 @@
  *   3. A request of the holder works at any agent. A PUT at an agent that has lost the hold adopts
  *      it back. A DELETE compares the random part, and the number if the agent does not have the
  *      hold.
- * An adoption that fails may have written its name on some masters. These deny the former owner,
+ * An adoption that fails may have written its name on some masters. These deny the former agent,
  * and the next PUT at any agent decides. */
 #include "internal.h"
 
@@ -50,7 +50,7 @@ static bool is_mode_unknown(const struct lock *lock)
  * because both can be held. */
 static bool is_outdated(const struct core *core, const struct lock *lock)
 {
-    const struct lock *holder = key_obstacle(lock->key, lock->terms.mode, lock->token.permit);
+    const struct lock *holder = key_obstacle(lock->key, lock->terms.mode, &lock->token);
     if (holder == NULL || !lock_is_held(core, holder))
         return false;
     if (holder->terms.mode == MODE_READ && is_mode_unknown(lock))
@@ -102,7 +102,7 @@ static void make_way(struct core *core, struct key *key, const struct lock *adop
     holds_make_way(core, key, adopted);
     /* The end of the hold may have begun an attempt. Attempts of readers are refused by the
      * masters. */
-    struct lock *attempt = key_obstacle(key, MODE_READ, adopted->token.permit);
+    struct lock *attempt = key_obstacle(key, MODE_READ, &adopted->token);
     if (attempt != NULL)
         attempt_abandoned(core, attempt);
 }

@@ -343,7 +343,7 @@ static bool is_misnumbered(const struct core *core, const struct key *key,
  * a mutex's tokens do not (R20). */
 static bool is_shapeless(const struct key *key, const struct token *token)
 {
-    return (token->permit > 0) != (key->form == FORM_SLOTS);
+    return token->has_slot != (key->form == FORM_SLOTS);
 }
 
 /* Returns true if the request asks the masters later, behind others (R16). */

@@ -46,7 +46,7 @@ static void check_holds(const struct lock *lock)
     CORE_ASSERT(lock->has_place ==
                 (lock->is_guest || (lock_is_attempt(lock) && lock->cause != CAUSE_HANDOVER)));
     CORE_ASSERT(!lock_occupies_key(lock->state) ||
-                (lock->token.permit > 0) == (key->form == FORM_SLOTS));
+                lock->token.has_slot == (key->form == FORM_SLOTS));
 }
 
 /* Invariant 6. */
@@ -172,9 +172,10 @@ static void check_settled(const struct list *settled)
 static void check_cared_for(const struct core *core, const struct key *key)
 {
     const struct contention *contention = key->contention;
-    bool is_taken = key->form == FORM_SHARED
-                        ? key_obstacle(key, MODE_READ, 0) != NULL || contention->attempts > 0
-                        : !key_admits(key);
+    bool is_taken =
+        key->form == FORM_SHARED
+            ? key_obstacle(key, MODE_READ, /* token= */ NULL) != NULL || contention->attempts > 0
+            : !key_admits(key);
     bool is_idle = !is_taken && !key_awaits_round(key);
     bool waits = key_next_waiter(key) != NULL;
     CORE_ASSERT(!is_idle || list_is_empty(&contention->once) || core->draining);
@@ -190,9 +191,9 @@ static void check_contention(const struct core *core, const struct key *key, str
     check_queue(key, &contention->waiters, REQUEST_WAITING);
     check_queue(key, &contention->once, REQUEST_ONCE);
     CORE_ASSERT(!contention->is_refused || contention->attempts > 0);
-    bool is_in_line = key_awaits_round(key);
-    CORE_ASSERT(!is_in_line || (key_admits(key) && !key_has_retry(core, key)));
-    CORE_ASSERT(!is_in_line || !list_is_empty(&contention->waiters) ||
+    bool is_queued = key_awaits_round(key);
+    CORE_ASSERT(!is_queued || (key_admits(key) && !key_has_retry(core, key)));
+    CORE_ASSERT(!is_queued || !list_is_empty(&contention->waiters) ||
                 !list_is_empty(&contention->once));
     check_cared_for(core, key);
     check_timer(&core->timers, timer_of_key(core, key), /* must= */ false, /* may= */ true);
@@ -209,8 +210,8 @@ static void check_occupants(const struct key *key)
         CORE_ASSERT(lock->key == key);
         CORE_ASSERT(key->form == FORM_SHARED
                         ? lock->terms.mode == MODE_READ || at == key->holds.head.next
-                        : key_obstacle(key, MODE_WRITE, lock->token.permit) == lock);
-        CORE_ASSERT((lock->token.permit > 0) == (key->form == FORM_SLOTS));
+                        : key_obstacle(key, MODE_WRITE, &lock->token) == lock);
+        CORE_ASSERT(lock->token.has_slot == (key->form == FORM_SLOTS));
         attempts += lock_is_attempt(lock);
         contending += lock->has_place;
     }

@@ -206,8 +206,8 @@ struct event_channel {
     uint64_t next;
     bool next_reads; /* MESSAGE: the waiter with the lowest ticket reads, so all readers may come
                       * (R18). */
-    uint8_t permit;  /* MESSAGE of a semaphore: the slot that was released, plus 1; 0: not reported
-                      * (R20). */
+    uint8_t slot;    /* MESSAGE of a semaphore: the slot that was released (R20). */
+    bool has_slot;   /* False: no slot is reported. */
 };
 
 struct event {

@@ -193,7 +193,7 @@ struct core *core_init(void *memory, const struct core_config *config)
     }
     seed_chances(core, config->seed);
     core->agent = agent_name(config->seed);
-    core->owner = config->agent & ~(uint32_t)OWNER_ADOPTED;
+    core->value_agent = config->agent & ~(uint32_t)AGENT_ADOPTED;
     list_init(&core->settled);
     list_init(&core->locks_free);
     list_init(&core->locks_retired);

@@ -81,9 +81,9 @@ struct lock *key_holder(const struct key *key);
 /* Returns the first of these locks to end, if they leave no room; NULL: another lock may come
  * in. */
 struct lock *key_exhausted(const struct key *key);
-/* Returns the first lock of the key beside which a lock of this mode and permit (0: of a mutex)
- * cannot be held; NULL: none. */
-struct lock *key_obstacle(const struct key *key, enum mode mode, uint8_t permit);
+/* Returns the first lock of the key beside which a lock of this mode, in the token's slot, cannot
+ * be held; NULL: none. For a reader of FORM_SHARED `token` may be NULL. */
+struct lock *key_obstacle(const struct key *key, enum mode mode, const struct token *token);
 /* Returns an attempt that is in flight (ACQUIRING, RAISING); NULL: none. */
 struct lock *key_attempt(const struct key *key);
 /* Returns true if an attempt of this agent decides, or will decide, whether the key can be had. */

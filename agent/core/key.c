@@ -403,21 +403,21 @@ struct lock *key_attempt(const struct key *key)
     return CONTAINER_OF(at, struct lock, link);
 }
 
-static struct lock *lock_at_permit(const struct key *key, uint8_t permit)
+static struct lock *lock_at_slot(const struct key *key, const struct token *token)
 {
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, link);
-        if (lock->token.permit == permit)
+        if (token_same_slot(&lock->token, token))
             return lock;
     }
     return NULL;
 }
 
-struct lock *key_obstacle(const struct key *key, enum mode mode, uint8_t permit)
+struct lock *key_obstacle(const struct key *key, enum mode mode, const struct token *token)
 {
     if (key->form == FORM_SHARED && mode == MODE_READ)
         return first_alone(key);
-    return lock_at_permit(key, permit);
+    return lock_at_slot(key, token);
 }
 
 struct core_request *key_next_waiter(const struct key *key)

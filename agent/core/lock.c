@@ -81,7 +81,7 @@ struct lock *lock_index_next(const struct core *core, const struct key *key,
                                          : hash_first(table, token_hash(core, key, token));
     for (; at != NULL; at = hash_next(table, at)) {
         struct lock *lock = CONTAINER_OF(at, struct lock, by_token);
-        bool is_at = lock->key == key && lock->token.permit == token->permit;
+        bool is_at = lock->key == key && token_same_slot(&lock->token, token);
         if (is_at && token_same_random(&lock->token, token))
             return lock;
     }
@@ -257,7 +257,7 @@ static void occupy(struct lock *lock)
 {
     struct key *key = lock->key;
     bool reads = lock->terms.mode == MODE_READ;
-    CORE_ASSERT(key_obstacle(key, MODE_READ, lock->token.permit) == NULL);
+    CORE_ASSERT(key_obstacle(key, MODE_READ, &lock->token) == NULL);
     CORE_ASSERT(!reads || key->form == FORM_SHARED);
     if (reads || list_is_empty(&key->holds) || key->form != FORM_SHARED)
         list_append(&key->holds, &lock->link);

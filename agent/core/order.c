@@ -265,7 +265,7 @@ static void wake_watch(struct core *core, struct key *key)
 void wake_unwatch(struct core *core, struct key *key)
 {
     CORE_ASSERT(list_is_empty(&key->contention->waiters));
-    key->contention->channel.in_line = false;
+    key->contention->channel.turn_ended = false;
     if (!key->contention->channel.watched)
         return;
     key->contention->channel.watched = key->contention->channel.again = false;
@@ -339,7 +339,7 @@ static int64_t message_delay_us(struct core *core, const struct key *key)
     uint32_t agents = key->contention->channel.agents, ahead = key->contention->channel.ahead;
     CORE_ASSERT(agents > 0);
     int64_t spread = spread_us(core, key);
-    if (!key->contention->channel.in_line || MUTANT(TURNS_BY_CHANCE))
+    if (!key->contention->channel.turn_ended || MUTANT(TURNS_BY_CHANCE))
         return chance_below(core, CHANCE_MESSAGE, spread + 1);
     int64_t round_trip_us = spread / agents; /* Less for an agent that loses again and again. */
     if (MUTANT(LINE_REVERSED))
@@ -480,10 +480,10 @@ static bool hear_release(const struct core *core, struct key *key,
                          const struct event_channel *event)
 {
     bool is_semaphore = key->form == FORM_SLOTS;
-    if (MUTANT(MESSAGE_UNHEARD) || (event->permit > 0) != is_semaphore ||
-        event->permit > key->permits)
+    if (MUTANT(MESSAGE_UNHEARD) || event->has_slot != is_semaphore ||
+        (is_semaphore && event->slot >= key->permits))
         return false; /* Another kind of key, or one with more permits, is there (A4). */
-    master_set *messages = &key->contention->channel.messages[is_semaphore ? event->permit - 1 : 0];
+    master_set *messages = &key->contention->channel.messages[is_semaphore ? event->slot : 0];
     if (set_has(*messages, event->master))
         return false;
     *messages |= set_of(event->master);
@@ -524,7 +524,7 @@ static void end_turn(const struct core *core, struct key *key, uint32_t others)
     key->contention->sits_out_until =
         instant_after_us(core->now, us < PAUSE_US_MAX ? us : PAUSE_US_MAX);
     key->contention->handovers = 0;
-    key->contention->channel.in_line = true;
+    key->contention->channel.turn_ended = true;
     key->contention->channel.ahead = others;
 }
 

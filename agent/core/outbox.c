@@ -188,11 +188,11 @@ static struct ticket ticket_of(const struct core *core, const struct lock *lock,
     return ticket;
 }
 
-/* Returns the name of the owner (D3.3). A late release that this agent sent by itself for a hold
- * that it granted must not delete the same hold after its adoption. */
-static uint32_t owner_of(const struct core *core, bool adopts)
+/* Returns the name of this agent in the value (D3.3). A late release that this agent sent by itself
+ * for a hold that it granted must not delete the same hold after its adoption. */
+static uint32_t agent_in_value(const struct core *core, bool adopts)
 {
-    return core->owner | (adopts && !MUTANT(ADOPTS_BY_ONE_NAME) ? OWNER_ADOPTED : 0);
+    return core->value_agent | (adopts && !MUTANT(ADOPTS_BY_ONE_NAME) ? AGENT_ADOPTED : 0);
 }
 
 static struct send_item item_of(const struct core *core, const struct lock *lock, enum op op)
@@ -215,9 +215,9 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         item.ticket = ticket_of(core, lock, op);
     if (op == OP_HANDOVER) {
         item.previous = lock->pending->previous;
-        item.previous_agent = owner_of(core, lock->pending->previous_adopted);
+        item.previous_agent = agent_in_value(core, lock->pending->previous_adopted);
     }
-    item.agent = owner_of(core, lock->adopted || lock->state == LOCK_ADOPTING);
+    item.agent = agent_in_value(core, lock->adopted || lock->state == LOCK_ADOPTING);
     item.asked = (op == OP_HANDOVER ? lock->pending->previous_given_back : lock->given_back) ||
                  MUTANT(RELEASE_BY_RANDOM);
     bool is_proved = op == OP_RELEASE && lock->pending->is_proved;
@@ -280,7 +280,7 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
              &(struct send_item){
                  .asked = own != NULL,
                  .token = own != NULL ? own->token : (struct token){.fence = 0},
-                 .agent = core->owner,
+                 .agent = core->value_agent,
                  .ref = {request->slot, request->generation, request->round.number},
                  .key = key_text(request->key),
                  .policy = request->key->policy,
@@ -446,7 +446,7 @@ void outbox_trace(struct core *core, struct effect_trace trace, const struct loc
     trace.policy = lock->policy;
     trace.group = lock->group;
     trace.fence = lock->token.fence;
-    trace.permit = lock->token.permit;
+    trace.slot = lock->token.slot;
     trace.adopted = lock->adopted;
     trace.cause = lock->cause;
     if (lock->key->contention != NULL)

@@ -78,7 +78,7 @@ static bool may_have_key(const struct core_request *request)
 static bool is_denied(const struct core_request *request, const struct lock *lock)
 {
     uint8_t denials = 0, total = request->round.total;
-    uint8_t slot = request->key->form == FORM_SHARED ? 0 : (uint8_t)(lock->token.permit - 1);
+    uint8_t slot = request->key->form == FORM_SHARED ? 0 : lock->token.slot;
     for (uint8_t m = 0; m < total; m++) {
         const struct master_state *state = &request->states[m];
         bool has_key = state->vote == VOTE_YES || state->vote == VOTE_FOREIGN,
@@ -106,7 +106,7 @@ static slot_set denied_of(struct core *core, const struct core_request *request)
         if (!is_older || !lock_is_held(core, lock) || !is_denied(request, lock))
             continue;
         denied |= (slot_set)1 << (key->form == FORM_SHARED ? (unsigned)lock->terms.mode
-                                                           : lock->token.permit - 1u);
+                                                           : lock->token.slot);
         hold_doubted(core, lock);
     }
     return denied;

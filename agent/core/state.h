@@ -28,7 +28,7 @@
  *
  * Invariants, which core_check() walks:
  *   1. key->holds has the locks of the key that are ACQUIRING, RAISING, HELD or LOST: at most one
- *      of each permit (R20), and of the attempts at most one that is no hand-over. If readers share
+ *      of each slot (R20), and of the attempts at most one that is no hand-over. If readers share
  *      the key, there may be many. Then a writer is at the head, and only while it is an attempt
  *      (key.c).
  *   2. A lock that is not free has its timer armed.
@@ -111,8 +111,8 @@ struct contention {
                           * key. */
         /* Agents that wait for the key, as a master reported last, with this one if it watches. */
         uint32_t agents;
-        bool in_line;   /* This agent has given up its turn. */
-        uint32_t ahead; /* Turns of other agents before its next one. */
+        bool turn_ended; /* This agent has given up its turn. */
+        uint32_t ahead;  /* Turns of other agents before its next one. */
     } channel;
     uint32_t handovers; /* Hand-overs in a row. */
     struct {
@@ -357,7 +357,7 @@ enum chance {
 
 /* The bit that distinguishes an agent's two names: of holds that it granted, and of those that it
  * adopted. */
-enum { OWNER_ADOPTED = 1 };
+enum { AGENT_ADOPTED = 1 };
 
 struct core {
     struct group groups[LIMIT_GROUPS];
@@ -381,9 +381,9 @@ struct core {
     struct random chances[CHANCES];
     struct entropy entropy;
     uint64_t hash_key[2];
-    uint64_t agent; /* Name of this agent in tickets; never 0. */
-    uint32_t owner; /* Name of this agent in values on masters (D3.3); with OWNER_ADOPTED for
-                     * adopted holds. */
+    uint64_t agent;       /* Name of this agent in tickets; never 0. */
+    uint32_t value_agent; /* Name of this agent in values on masters (D3.3); with AGENT_ADOPTED for
+                           * adopted holds. */
 
     struct effects *effects;       /* Effects of the step. */
     struct batch batches[BATCHES]; /* In the order in which they are sent. */

@@ -37,7 +37,7 @@ struct effect_trace {
     enum cause cause; /* ATTEMPT, GRANTED */
     uint64_t fence;
     bool adopted;     /* GRANTED */
-    uint8_t permit;   /* The permit of a semaphore's token. Otherwise 0. */
+    uint8_t slot;     /* The slot of a semaphore's token. Otherwise 0. */
     uint8_t attempts; /* GRANTED of a semaphore: attempts of the search that found the slot.
                        * Otherwise 0. */
     bool spoiled;     /* FOREIGN */

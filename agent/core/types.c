@@ -71,12 +71,12 @@ static size_t print_number(uint64_t number, char *text)
 
 size_t token_print(const struct token *token, char text[TOKEN_CHARS_MAX + 1])
 {
-    CORE_ASSERT(token->permit <= LIMIT_PERMITS);
+    CORE_ASSERT(token->slot < LIMIT_PERMITS);
     token_print_random(token, text);
     size_t len = TOKEN_RANDOM_CHARS;
     len += print_number(token->fence, text + len);
-    if (token->permit > 0)
-        len += print_number(token->permit - 1u, text + len);
+    if (token->has_slot)
+        len += print_number(token->slot, text + len);
     text[len] = '\0';
     CORE_ASSERT(len <= TOKEN_CHARS_MAX);
     return len;
@@ -119,12 +119,14 @@ static bool parse_numbers(struct text text, struct token *token)
         len++;
     if (!parse_number(text.at, len, &token->fence))
         return false;
-    token->permit = 0;
+    token->has_slot = false;
+    token->slot = 0;
     if (len == text.len)
         return true;
     if (!parse_number(text.at + len + 1, text.len - len - 1, &slot) || slot >= LIMIT_PERMITS)
         return false;
-    token->permit = (uint8_t)(slot + 1);
+    token->has_slot = true;
+    token->slot = (uint8_t)slot;
     return true;
 }
 
@@ -156,5 +158,5 @@ bool token_same_random(const struct token *a, const struct token *b)
 
 bool token_same(const struct token *a, const struct token *b)
 {
-    return token_same_random(a, b) && a->fence == b->fence && a->permit == b->permit;
+    return token_same_random(a, b) && a->fence == b->fence && token_same_slot(a, b);
 }

@@ -71,7 +71,8 @@ typedef uint64_t slot_set;
 /* Proof of ownership. Masters compare the random part, resources the fencing number. */
 struct token {
     uint8_t random[RANDOM_BYTES];
-    uint8_t permit; /* The slot of a semaphore, counted from 1 (R20); 0: it is a mutex. */
+    uint8_t slot;   /* The slot of a semaphore (R20). Of a mutex 0. */
+    bool has_slot;  /* False: it is a mutex. */
     uint64_t fence; /* 0: the policy does not fence. */
 };
 
@@ -88,6 +89,10 @@ MUST_CHECK bool token_parse(struct text text, struct token *ret_token);
 bool token_same_random(const struct token *a, const struct token *b);
 /* Compares random parts, numbers and slots, in constant time. */
 bool token_same(const struct token *a, const struct token *b);
+static inline bool token_same_slot(const struct token *a, const struct token *b)
+{
+    return a->has_slot == b->has_slot && a->slot == b->slot;
+}
 
 /* Acquire rounds of one group in flight (R16). */
 struct core_rounds {

@@ -120,7 +120,7 @@ static void outlive_readers(struct core *core, struct key *key)
 void holds_make_way(struct core *core, struct key *key, const struct lock *granted)
 {
     CORE_ASSERT(granted->key == key);
-    struct lock *alone = key_obstacle(key, MODE_READ, granted->token.permit);
+    struct lock *alone = key_obstacle(key, MODE_READ, &granted->token);
     if (alone != NULL && alone != granted && !lock_is_attempt(alone)) {
         if (alone->state == LOCK_HELD)
             hold_taken(core, alone, REASON_TAKEN);
@@ -539,12 +539,12 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     CORE_ASSERT(noted->terms.count >= 1 && !noted->terms.bound);
     bool over = !instant_before(core->now, noted->valid_until);
     bool known = lock_by_token(core, key, &noted->token) != NULL ||
-                 key_obstacle(key, noted->terms.mode, noted->token.permit) != NULL;
+                 key_obstacle(key, noted->terms.mode, &noted->token) != NULL;
     bool is_delayed = core->policies[key->policy].lock_delay_ms > 0 && !noted->released &&
                       !MUTANT(RESTORE_ENDS_DELAY);
     bool runs_out = over ? noted->adopted || is_delayed : noted->ended;
     /* Otherwise the policy had another kind, and no request would find the hold now. */
-    bool is_of_kind = (noted->token.permit > 0) == (key->form == FORM_SLOTS) &&
+    bool is_of_kind = noted->token.has_slot == (key->form == FORM_SLOTS) &&
                       (noted->terms.mode == MODE_WRITE || key->form == FORM_SHARED);
     if (known || runs_out || !is_of_kind)
         return;

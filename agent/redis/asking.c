@@ -229,17 +229,18 @@ static const struct asking askings[OP_COUNT] = {
     [OP_WITHDRAW] = {.tickets = true},
 };
 
-enum { AGENT_DIGITS = 8, OWNER_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1 };
+enum { AGENT_DIGITS = 8, VALUE_BEGIN_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1 };
 
 /* Appends the first part of a hold's value: `<random>:<agent>:` for a hold of this agent, or
  * `<random>:` if the hold may be of any agent (D3). */
-static void owner(struct resp *resp, const struct token *token, uint32_t agent, bool any_agent)
+static void add_value_begin(struct resp *resp, const struct token *token, uint32_t agent,
+                            bool any_agent)
 {
-    char text[OWNER_BYTES + 1];
+    char text[VALUE_BEGIN_BYTES + 1];
     token_print_random(token, text);
     snprintf(text + TOKEN_RANDOM_CHARS, sizeof(text) - TOKEN_RANDOM_CHARS,
              ":%08x:", (unsigned)agent);
-    resp_joined(resp, (struct text){text, any_agent ? TOKEN_RANDOM_CHARS + 1 : OWNER_BYTES},
+    resp_joined(resp, (struct text){text, any_agent ? TOKEN_RANDOM_CHARS + 1 : VALUE_BEGIN_BYTES},
                 (struct text){"", 0}, (struct text){"", 0});
 }
 
@@ -248,7 +249,7 @@ static void add_value(struct resp *resp, const char *begin, const struct send_it
                       struct text label)
 {
     enum { MODE_BYTES = 2 };
-    char text[MODE_BYTES + OWNER_BYTES + RESP_DIGITS_MAX + 2];
+    char text[MODE_BYTES + VALUE_BEGIN_BYTES + RESP_DIGITS_MAX + 2];
     int len = snprintf(text, sizeof(text), "%.*s", MODE_BYTES, begin);
     token_print_random(&item->token, text + len);
     len += TOKEN_RANDOM_CHARS;
@@ -315,24 +316,32 @@ static void add_agent(struct resp *resp, uint64_t agent)
     resp_bytes(resp, name, agent != 0 ? 16 : 0);
 }
 
-/* Appends `<kind><prefix><key>`; for a slot `<kind>lockagent:slot:<slot>:<prefix><key>` (D5.6). */
-static void add_key_at(struct resp *resp, const struct config *config, const char *kind,
-                       const struct send_item *item, uint8_t permit)
+/* Appends `<begin><prefix><key>`. */
+static void add_plain_key(struct resp *resp, const struct config *config, const char *begin,
+                          const struct send_item *item)
 {
     const char *prefix = config->policies[item->policy].prefix;
-    char begin[48];
-    CORE_ASSERT(permit <= LIMIT_PERMITS);
-    int len = permit == 0
-                  ? snprintf(begin, sizeof(begin), "%s", kind)
-                  : snprintf(begin, sizeof(begin), "%slockagent:slot:%d:", kind, permit - 1);
-    resp_joined(resp, (struct text){begin, (size_t)len}, (struct text){prefix, strlen(prefix)},
+    resp_joined(resp, (struct text){begin, strlen(begin)}, (struct text){prefix, strlen(prefix)},
                 item->key);
+}
+
+/* Appends `<kind>lockagent:slot:<slot>:<prefix><key>` (D5.6). */
+static void add_slot_key(struct resp *resp, const struct config *config, const char *kind,
+                         const struct send_item *item, uint8_t slot)
+{
+    char begin[48];
+    CORE_ASSERT(slot < LIMIT_PERMITS);
+    snprintf(begin, sizeof(begin), "%slockagent:slot:%u:", kind, slot);
+    add_plain_key(resp, config, begin, item);
 }
 
 static void add_key(struct resp *resp, const struct config *config, const char *kind,
                     const struct send_item *item)
 {
-    add_key_at(resp, config, kind, item, item->token.permit);
+    if (item->token.has_slot)
+        add_slot_key(resp, config, kind, item, item->token.slot);
+    else
+        add_plain_key(resp, config, kind, item);
 }
 
 bool asking_adds_braces(const char *prefix, struct text key)
@@ -381,8 +390,8 @@ static void add_lock_keys(struct resp *resp, const struct config *config, enum o
     bool looks_at_all = op == OP_READ && item->form == FORM_SLOTS;
     if (!looks_at_all)
         add_key(resp, config, "", item);
-    for (uint8_t permit = 1; looks_at_all && permit <= item->permits; permit++)
-        add_key_at(resp, config, "", item, permit);
+    for (uint8_t slot = 0; looks_at_all && slot < item->permits; slot++)
+        add_slot_key(resp, config, "", item, slot);
 }
 
 /* Appends the keys, kind by kind, so that a script reads those of one kind in one call. */
@@ -413,13 +422,13 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
 {
     const struct asking *asking = &askings[op];
     if (op == OP_READ && item->asked)
-        owner(resp, &item->token, item->agent, /* any_agent= */ true);
+        add_value_begin(resp, &item->token, item->agent, /* any_agent= */ true);
     if (op == OP_READ || op == OP_WITHDRAW)
         return;
     if (item->form == FORM_SHARED)
         add_entry(resp, item);
     else if (op == OP_RELEASE)
-        owner(resp, &item->token, item->agent, item->asked);
+        add_value_begin(resp, &item->token, item->agent, item->asked);
     else
         add_value(resp, "", item, asking->label ? item->label : (struct text){"", 0});
     if (op == OP_RAISE) {
@@ -451,7 +460,7 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
     if (op == OP_RELEASE && item->form == FORM_SHARED)
         resp_text(resp, mode_letter(item->ticket.mode));
     if (asking->previous)
-        owner(resp, &item->previous, item->previous_agent, item->asked);
+        add_value_begin(resp, &item->previous, item->previous_agent, item->asked);
 }
 
 /* Builds one command. The count of keys comes before the keys, and RESP counts all arguments. Both

@@ -2,8 +2,8 @@
 -- (R10). Tells the waiting agents that the key is free, and how many they are (R9).
 -- ARGV, for each item:
 --   the value; its agent, number and label count only as the next argument says
---   the number that it must have. '': any; no holder asked for the release, so the agent must be
---   the owner. '*': any; the holder asked. Otherwise: exactly this one; the holder asked
+--   the number that it must have. '': any; no holder asked for the release, so the value must
+--   name the agent. '*': any; the holder asked. Otherwise: exactly this one; the holder asked
 --   with order fair the agent of a ticket ('': none), its number and ms. Number 0 deletes the
 --   ticket. Any other number stores it for so many ms when the key is freed: an undone attempt puts
 --   its ticket back, or the next attempt of the same agent gets one

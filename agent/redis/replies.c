@@ -484,7 +484,8 @@ static bool read_behind(const char *text, struct event_channel *said)
     const char *end;
     if (strncmp(text, slot, strlen(slot)) == 0) {
         end = read_digits(text + strlen(slot), 10, &number);
-        said->permit = number < LIMIT_PERMITS ? (uint8_t)(number + 1) : 0;
+        said->has_slot = number < LIMIT_PERMITS;
+        said->slot = said->has_slot ? (uint8_t)number : 0;
         return end != text + strlen(slot) && *end == '\0';
     }
     if (*text != ' ')

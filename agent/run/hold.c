@@ -51,12 +51,12 @@ static char **command_environment(const struct run_hold *hold)
     snprintf(token, sizeof(token), "LOCKAGENT_TOKEN=%s", text);
     snprintf(fence, sizeof(fence), "LOCKAGENT_FENCING_TOKEN=%llu",
              (unsigned long long)hold->token.fence);
-    snprintf(slot, sizeof(slot), "LOCKAGENT_SLOT=%d", hold->token.permit - 1);
+    snprintf(slot, sizeof(slot), "LOCKAGENT_SLOT=%d", hold->token.slot);
     added[count++] = key;
     added[count++] = token;
     if (hold->token.fence != 0) /* 0: the policy does not fence. */
         added[count++] = fence;
-    if (hold->token.permit != 0) /* 0: it is a mutex. */
+    if (hold->token.has_slot)
         added[count++] = slot;
     added[count] = NULL;
     return run_environment(environ, added);

@@ -61,7 +61,7 @@ static void check_same(const struct params *a, const struct params *b, const cha
     FUZZ_CHECK(a->owner_len == b->owner_len && memcmp(a->owner, b->owner, a->owner_len) == 0,
                "%s: owner", how);
     FUZZ_CHECK(token_same_random(&a->token, &b->token) && a->token.fence == b->token.fence &&
-                   a->token.permit == b->token.permit,
+                   token_same_slot(&a->token, &b->token),
                "%s: token", how);
 }
 
@@ -158,7 +158,7 @@ static void take_header(struct params *params, const char *header)
     twice = *params;
     FUZZ_CHECK(params_take_token_header(&twice, header), "the same differs from itself: %s",
                header);
-    twice.token.permit++;
+    twice.token.slot++;
     FUZZ_CHECK(!params_take_token_header(&twice, header), "another slot is taken for the same");
     twice = *params;
     twice.token.fence++;

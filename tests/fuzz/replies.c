@@ -121,8 +121,8 @@ static void check_message(const char *text)
     size_t behind = said.next == 0 ? 0 : strlen(strchr(text, ' ') + 1);
     FUZZ_CHECK(said.next == 0 || behind == 16 || behind == 18, "a name in %s", text);
     FUZZ_CHECK(!said.next_reads || is_number, "a mode in %s", text);
-    FUZZ_CHECK(said.permit <= LIMIT_PERMITS, "slot %u in %s", said.permit, text);
-    FUZZ_CHECK(said.permit == 0 || strstr(text, " slot ") != NULL, "a slot in %s", text);
+    FUZZ_CHECK(said.slot < LIMIT_PERMITS, "slot %u in %s", said.slot, text);
+    FUZZ_CHECK(!said.has_slot || strstr(text, " slot ") != NULL, "a slot in %s", text);
 }
 
 static void check_reply(enum op op, const redisReply *reply)

@@ -10,7 +10,7 @@ static void check_print(const struct token *token)
     FUZZ_CHECK(len <= TOKEN_CHARS_MAX && strlen(text) == len, "%zu characters", len);
     FUZZ_CHECK(token_parse((struct text){text, len}, &again), "%s", text);
     FUZZ_CHECK(token_same_random(token, &again) && token->fence == again.fence &&
-                   token->permit == again.permit,
+                   token_same_slot(token, &again),
                "%s", text);
     token_print_random(token, random);
     FUZZ_CHECK(memcmp(random, text, sizeof(random)) == 0, "%s", text);
@@ -28,12 +28,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(len == size && memcmp(text, data, size) == 0, "%s is another spelling", text);
         check_print(&token);
     } else {
-        FUZZ_CHECK(token.fence == 0 && token.permit == 0, "a refused text has left a token");
+        FUZZ_CHECK(token.fence == 0 && !token.has_slot, "a refused text has left a token");
     }
     for (size_t i = 0; i < RANDOM_BYTES; i++)
         token.random[i] = fuzz_byte(&bytes);
     token.fence = fuzz_number(&bytes, sizeof(token.fence));
-    token.permit = fuzz_byte(&bytes) % (LIMIT_PERMITS + 1);
+    uint8_t slots = fuzz_byte(&bytes) % (LIMIT_PERMITS + 1);
+    token.has_slot = slots > 0;
+    token.slot = (uint8_t)(slots - token.has_slot);
     check_print(&token);
     return 0;
 }

@@ -301,7 +301,7 @@ static void journal(struct world *w, uint8_t index, const struct effect_hold *ho
     *cell = (struct journalled){.used = !hold->forgotten};
     if (hold->forgotten)
         return;
-    cell->key = world_place(w, hold->hold.key, hold->hold.token.permit);
+    cell->key = world_place(w, hold->hold.key, hold->hold.token.slot);
     cell->hold = hold->hold;
 }
 
@@ -309,7 +309,7 @@ static void note_attempt(struct world *w, uint8_t index, const struct effect_sen
 {
     for (uint16_t i = 0; i < send->count; i++) {
         const struct send_item *item = &w->effects->items[send->first + i];
-        uint8_t place = world_place(w, item->key, item->token.permit);
+        uint8_t place = world_place(w, item->key, item->token.slot);
         memcpy(w->agents[index].attempt[place], item->token.random, RANDOM_BYTES);
         if (w->options.rw)
             memcpy(w->agents[index].tries[item->ref.slot % SIM_JOURNAL], item->token.random,

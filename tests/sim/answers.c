@@ -278,12 +278,12 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
         return;
     }
     uint8_t permits = options_kind(&w->options, request->key).permits;
-    bool has_permit = permits > 1;
-    if ((token->permit > 0) != has_permit || (has_permit && token->permit > permits)) {
-        checker_fail(w, "C15 a%u granted permit %u of k%u", agent, token->permit, request->key);
+    bool has_slot = permits > 1;
+    if (token->has_slot != has_slot || (has_slot && token->slot >= permits)) {
+        checker_fail(w, "C15 a%u granted slot %u of k%u", agent, token->slot, request->key);
         return;
     }
-    uint8_t place = options_place(&w->options, request->key, token->permit);
+    uint8_t place = options_place(&w->options, request->key, token->slot);
     struct hold *hold = hold_new(w, agent, place, token);
     if (hold == NULL)
         return;
@@ -311,7 +311,7 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
                        answer->hold.max_hold_until))
         checker_fail(w, "C9 a%u: max_hold of k%u is longer than it may be", agent, request->key);
     w->figures.grants++;
-    if (!has_permit)
+    if (!has_slot)
         wakes_granted(w, agent, place);
     clocks_granted(w, hold);
     register_open(w, hold);
@@ -451,8 +451,8 @@ static void check_none_was_free(struct world *w, uint8_t agent, const struct req
     const struct options *o = &w->options;
     uint8_t permits = options_kind(o, request->key).permits;
     int64_t began = request->asked_at - 2000 * (int64_t)o->node_timeout_ms * (permits + 1);
-    for (uint8_t permit = 1; permit <= permits; permit++) {
-        uint8_t place = options_place(o, request->key, permit);
+    for (uint8_t slot = 0; slot < permits; slot++) {
+        uint8_t place = options_place(o, request->key, slot);
         const struct hold *last = w->granted_last[place];
         bool is_free = w->agents[agent].stalled_last < began &&
                        w->agents[agent].held[place] == NULL &&
@@ -461,7 +461,7 @@ static void check_none_was_free(struct world *w, uint8_t agent, const struct req
             is_free = is_free && w->busy_until[place][m] + w->set_back_us < began;
         if (is_free)
             checker_fail(w, "C15 a%u refuses k%u, and its slot %u was free all the time", agent,
-                         request->key, permit - 1);
+                         request->key, slot);
     }
 }
 

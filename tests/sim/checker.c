@@ -220,7 +220,7 @@ static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
 
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace)
 {
-    uint8_t key = trace->key.len == 2 ? world_place(w, trace->key, trace->permit) : 0;
+    uint8_t key = trace->key.len == 2 ? world_place(w, trace->key, trace->slot) : 0;
     struct key_kind kind = options_kind(&w->options, key);
     if (trace->kind == TRACE_GRANTED && trace->attempts > kind.permits)
         checker_fail(w, "C15 a%u took %u attempts to find one of %u slots of k%u", agent,

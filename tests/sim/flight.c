@@ -49,7 +49,7 @@ const struct message *flight_copy(struct world *w, uint8_t agent, const struct e
         order->previous = item->previous;
         order->ticket = item->ticket;
         order->ttl_ms = item->ttl_ms;
-        order->key = world_place(w, item->key, item->token.permit);
+        order->key = world_place(w, item->key, item->token.slot);
         order->fencing = item->fencing;
         order->mode = item->mode;
         order->label_len = (uint8_t)(item->label.len < SIM_LABEL ? item->label.len : SIM_LABEL);

@@ -204,9 +204,9 @@ struct options {
 
 /* A place has a holder of its own. It is a key, or a slot of a key (R20), and a number below
  * SIM_KEYS. options_key_of() returns the key of a place. */
-static inline uint8_t options_place(const struct options *options, uint8_t key, uint8_t permit)
+static inline uint8_t options_place(const struct options *options, uint8_t key, uint8_t slot)
 {
-    return (uint8_t)(permit == 0 ? key : key + options->keys * (permit - 1));
+    return (uint8_t)(key + options->keys * slot);
 }
 static inline uint8_t options_key_of(const struct options *options, uint8_t place)
 {

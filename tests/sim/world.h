@@ -151,9 +151,9 @@ struct world {
 #define world_breaks(w, which) ((w)->switches.broken == (which) && !(w)->switches.kept)
 
 /* Returns the place that an item, a hold or a trace of the core names. */
-static inline uint8_t world_place(const struct world *w, struct text key, uint8_t permit)
+static inline uint8_t world_place(const struct world *w, struct text key, uint8_t slot)
 {
-    return options_place(&w->options, (uint8_t)(key.at[1] - '0'), permit);
+    return options_place(&w->options, (uint8_t)(key.at[1] - '0'), slot);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ static void expect_release(master_set masters, bool asked, bool numbered)
     expect_send(OP_RELEASE, masters);
     cr_assert_eq(rig.sent[OP_RELEASE].asked, asked);
     cr_assert_eq(rig.sent[OP_RELEASE].numbered, numbered);
-    cr_assert_eq(rig.sent[OP_RELEASE].agent & ~(uint32_t)OWNER_ADOPTED, rig.config.agent);
+    cr_assert_eq(rig.sent[OP_RELEASE].agent & ~(uint32_t)AGENT_ADOPTED, rig.config.agent);
 }
 
 static void begin_named(void)
@@ -67,13 +67,13 @@ Test(owner, what_the_agent_adopts_has_another_name_than_what_it_granted)
     uint32_t granted = rig.sent[OP_RELEASE].agent;
     renew_as(1, "k", token, .ttl_ms = 30000);
     expect_send(OP_ADOPT, ALL);
-    cr_assert_eq(rig.sent[OP_ADOPT].agent, granted | OWNER_ADOPTED);
+    cr_assert_eq(rig.sent[OP_ADOPT].agent, granted | AGENT_ADOPTED);
     cr_assert_neq(rig.sent[OP_ADOPT].agent, granted);
     reply(OP_ADOPT, ALL, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
     renew(2, "k", token);
     expect_send(OP_RENEW, ALL);
-    cr_assert_eq(rig.sent[OP_RENEW].agent, granted | OWNER_ADOPTED);
+    cr_assert_eq(rig.sent[OP_RENEW].agent, granted | AGENT_ADOPTED);
 }
 
 Test(owner, a_delete_of_a_strangers_hold_compares_the_number)

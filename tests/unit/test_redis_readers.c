@@ -272,16 +272,17 @@ Test(readers_scripts, r12_a_read_keeps_the_fence_key_for_its_retention)
 Test(readers_scripts, r20_a_look_tells_the_shortest_lease)
 {
     begin(&one, NULL);
-    for (uint8_t first = 1; first <= 3; first += 2) {
+    for (uint8_t first = 0; first <= 2; first += 2) {
         struct send_item held = item_of("k", ANNA, BIG);
         held.form = FORM_SLOTS;
         held.permits = 3;
         ask(&one, "FLUSHALL");
-        held.token.permit = first, held.ttl_ms = 10000;
+        held.token.has_slot = true;
+        held.token.slot = first, held.ttl_ms = 10000;
         cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
-        held.token.permit = 4 - first, held.ttl_ms = 20000;
+        held.token.slot = 2 - first, held.ttl_ms = 20000;
         cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
-        held.token.permit = 0;
+        held.token.slot = 0, held.token.has_slot = false;
         struct record seen = exchange(OP_READ, 0, held);
         cr_assert_eq(seen.taken, 5);
         cr_assert(seen.pttl_ms > 8000 && seen.pttl_ms <= 10000, "%lld", (long long)seen.pttl_ms);
@@ -441,12 +442,13 @@ Test(readers_scripts, r20_a_refusal_says_which_slots_are_taken)
     struct send_item held = item_of("k", ANNA, BIG), asks = item_of("k", BERT, BIG);
     held.form = asks.form = FORM_SLOTS;
     held.permits = asks.permits = 3;
-    held.token.permit = 1, held.ttl_ms = 20000;
+    held.token.has_slot = asks.token.has_slot = true;
+    held.token.slot = 0, held.ttl_ms = 20000;
     cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
-    held.token.permit = 3, held.ttl_ms = 10000;
+    held.token.slot = 2, held.ttl_ms = 10000;
     cr_assert_eq(exchange(OP_ACQUIRE, 0, held).vote, VOTE_YES);
-    for (uint8_t permit = 1; permit <= 3; permit += 2) {
-        asks.token.permit = permit;
+    for (uint8_t slot = 0; slot <= 2; slot += 2) {
+        asks.token.slot = slot;
         struct record refused = exchange(OP_ACQUIRE, 0, asks);
         cr_assert_eq(refused.vote, VOTE_TAKEN);
         cr_assert_eq(refused.taken, 1 << 0 | 1 << 2);
@@ -456,7 +458,7 @@ Test(readers_scripts, r20_a_refusal_says_which_slots_are_taken)
     end(&one);
 }
 
-/* R20: a waiter for a permit is told which slot is free. */
+/* R20: a waiter for a slot is told which slot is free. */
 Test(readers_scripts, r20_the_message_of_a_release_names_its_slot)
 {
     begin(&one, NULL);
@@ -467,7 +469,7 @@ Test(readers_scripts, r20_the_message_of_a_release_names_its_slot)
     struct send_item item = item_of("k", ANNA, BIG);
     item.form = FORM_SLOTS;
     item.permits = 3;
-    item.token.permit = 2;
+    item.token.slot = 1, item.token.has_slot = true;
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_YES);
     cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
     redisReply *reply = NULL;

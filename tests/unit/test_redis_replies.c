@@ -355,8 +355,9 @@ Test(replies, what_is_published_is_read_to_the_letter)
         cr_assert_eq(said.agents, cases[i].agents, "%s: %u", text, said.agents);
         cr_assert_eq(said.next, cases[i].next, "%s: %llx", text, (unsigned long long)said.next);
         const char *slot = strstr(text, " slot ");
-        int permit = said.agents > 0 && slot != NULL ? 1 + atoi(slot + 6) : 0;
-        cr_assert_eq(said.permit, permit > LIMIT_PERMITS ? 0 : permit, "%s", text);
+        int number = said.agents > 0 && slot != NULL ? atoi(slot + 6) : LIMIT_PERMITS;
+        cr_assert_eq(said.has_slot, number < LIMIT_PERMITS, "%s", text);
+        cr_assert_eq(said.slot, said.has_slot ? number : 0, "%s", text);
     }
 }
 

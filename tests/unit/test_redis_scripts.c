@@ -506,7 +506,7 @@ static struct send_item of_kind(unsigned kind, uint8_t token)
 {
     struct send_item item = item_of("k", token, BIG);
     item.permits = kind == 2 ? 3 : 1;
-    item.token.permit = kind == 2;
+    item.token.has_slot = kind == 2;
     item.form = (enum form)kind;
     item.ticket.agent = 7;
     return item;

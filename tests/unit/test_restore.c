@@ -520,7 +520,7 @@ Test(restore, d8_a_hold_of_a_key_that_is_of_another_kind_now_is_refused)
 {
     begin_with_journal();
     struct noted_hold slot = a_hold(2000), read = a_hold(2000);
-    slot.token.permit = 2;
+    slot.token.slot = 1, slot.token.has_slot = true;
     read.terms.mode = MODE_READ;
     restore(slot), restore(read);
     cr_assert(!is_listed("k"), "of a mutex");

@@ -14,7 +14,7 @@ static void begin_with(uint32_t permits)
 
 static unsigned slot_sent(enum op op)
 {
-    return rig.sent[op].token.permit - 1u;
+    return rig.sent[op].token.slot;
 }
 
 /* Lets a quorum refuse the slot that was asked for. It reports the taken slots. */
@@ -32,8 +32,11 @@ static void hear_released(unsigned slot, master_set masters, uint32_t agents)
 {
     for (uint8_t m = 0; m < 5; m++) {
         struct event event = {.kind = EVENT_MESSAGE};
-        event.channel = (struct event_channel){
-            .master = m, .key = text("k"), .agents = agents, .permit = (uint8_t)(slot + 1)};
+        event.channel = (struct event_channel){.master = m,
+                                               .key = text("k"),
+                                               .agents = agents,
+                                               .slot = (uint8_t)slot,
+                                               .has_slot = true};
         if (masters >> m & 1)
             step(event);
     }
@@ -52,12 +55,12 @@ Test(slots, r20_a_grant_names_its_slot_and_how_many_there_are)
     begin_with(3);
     acquire(1, "k");
     struct token token = grant(1);
-    cr_assert(token.permit >= 1 && token.permit <= 3);
+    cr_assert(token.has_slot && token.slot < 3);
     cr_assert_eq(rig.answer.hold.permits, 3);
     cr_assert_eq(rig.sent[OP_ACQUIRE].permits, 3);
     expect_trace(TRACE_GRANTED);
     cr_assert_eq(rig.trace.attempts, 1);
-    cr_assert_eq(rig.trace.permit, token.permit);
+    cr_assert_eq(rig.trace.slot, token.slot);
 }
 
 Test(slots, r20_all_permits_are_had_here_at_once_and_no_more)
@@ -68,7 +71,7 @@ Test(slots, r20_all_permits_are_had_here_at_once_and_no_more)
     for (uint32_t i = 0; i < 3; i++) {
         acquire(1, "k");
         tokens[i] = grant(1);
-        slots |= (slot_set)1 << (tokens[i].permit - 1);
+        slots |= (slot_set)1 << tokens[i].slot;
     }
     cr_assert_eq(slots, 7, "each has a slot of its own");
     acquire(1, "k");
@@ -76,11 +79,11 @@ Test(slots, r20_all_permits_are_had_here_at_once_and_no_more)
     cr_assert_gt(rig.answer.occupant.left_ms, 0);
     release(2, "k", tokens[1]);
     expect_send(OP_RELEASE, ALL);
-    cr_assert_eq(rig.sent[OP_RELEASE].token.permit, tokens[1].permit);
+    cr_assert_eq(rig.sent[OP_RELEASE].token.slot, tokens[1].slot);
     reply(OP_RELEASE, ALL, VOTE_YES);
     expect_answer(2, ANSWER_RELEASED);
     acquire(1, "k");
-    cr_assert_eq(grant(1).permit, tokens[1].permit, "the one that is not had here");
+    cr_assert_eq(grant(1).slot, tokens[1].slot, "the one that is not had here");
 }
 
 /* R20: a refused caller may try again when the first of the holds here ends. */
@@ -202,11 +205,11 @@ Test(slots, r20_a_release_hands_its_slot_to_the_next_who_waits_here)
     expect_nothing();
     release(1, "k", second);
     expect_send(OP_HANDOVER, ALL);
-    cr_assert_eq(rig.sent[OP_HANDOVER].token.permit, second.permit);
+    cr_assert_eq(rig.sent[OP_HANDOVER].token.slot, second.slot);
     struct send_item to_third = rig.sent[OP_HANDOVER];
     release(2, "k", first); /* while that is in flight: to the next one */
     expect_send(OP_HANDOVER, ALL);
-    cr_assert_eq(rig.sent[OP_HANDOVER].token.permit, first.permit);
+    cr_assert_eq(rig.sent[OP_HANDOVER].token.slot, first.slot);
     reply(OP_HANDOVER, ALL, VOTE_YES);
     expect_answer(2, ANSWER_RELEASED);
     expect_answer(4, ANSWER_GRANTED);
@@ -291,7 +294,7 @@ Test(slots, r9_a_message_of_no_slot_or_of_one_that_is_not_wakes_nobody)
     expect_nothing();
 }
 
-/* Hands over one permit. The other one was held elsewhere, and a message about it comes. */
+/* Hands over one slot. The other one was held elsewhere, and a message about it comes. */
 static void expect_search_beside_hand_over(enum event_kind last_heard)
 {
     begin_with(2);
@@ -310,14 +313,14 @@ static void expect_search_beside_hand_over(enum event_kind last_heard)
     release(2, "k", here);
     expect_send(OP_HANDOVER, ALL);
     if (last_heard == EVENT_MESSAGE)
-        hear_released(1 - (here.permit - 1u), ALL, 1);
+        hear_released(1u - here.slot, ALL, 1);
     else
         channel("k", last_heard, ALL, 1);
     reply(OP_HANDOVER, ALL, VOTE_YES);
     expect_answer(2, ANSWER_RELEASED);
     expect_answer(3, ANSWER_GRANTED);
     at_ms(1);
-    cr_assert_neq(grant(4).permit, here.permit);
+    cr_assert_neq(grant(4).slot, here.slot);
 }
 
 Test(slots, r20_a_message_during_a_hand_over_is_not_forgotten)
@@ -335,13 +338,13 @@ Test(slots, r20_a_token_with_another_slot_or_none_is_not_the_hold_s)
     begin_with(4);
     acquire(1, "k");
     struct token token = grant(1), other = token;
-    other.permit = token.permit == 1 ? 2 : 1;
+    other.slot = 1 - token.slot;
     renew(2, "k", other);
     expect_send(OP_ADOPT, ALL); /* that slot's key is asked for */
-    cr_assert_eq(rig.sent[OP_ADOPT].token.permit, other.permit);
+    cr_assert_eq(rig.sent[OP_ADOPT].token.slot, other.slot);
     reply(OP_ADOPT, ALL, VOTE_ABSENT);
     expect_answer(2, ANSWER_NOT_HELD);
-    other.permit = 0;
+    other.has_slot = false, other.slot = 0;
     renew(2, "k", other);
     expect_answer(2, ANSWER_NOT_HELD);
     release(2, "k", other);
@@ -356,8 +359,8 @@ Test(slots, r20_a_mutex_takes_no_token_with_a_slot)
     begin_five();
     acquire(1, "k");
     struct token token = grant(1);
-    cr_assert_eq(token.permit, 0);
-    token.permit = 1;
+    cr_assert_not(token.has_slot);
+    token.has_slot = true;
     release(2, "k", token);
     expect_answer(2, ANSWER_NOT_HELD);
     expect_nothing();
@@ -372,16 +375,16 @@ Test(slots, r20_an_adopted_slot_stands_beside_those_that_are_held_here)
     acquire(1, "k");
     struct token here = grant(1), there = here;
     there.random[0] ^= 1;
-    there.permit = here.permit == 1 ? 2 : 1;
+    there.slot = 1 - here.slot;
     renew(2, "k", there);
     expect_send(OP_ADOPT, ALL);
     reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = there.fence});
     expect_answer(2, ANSWER_RENEWED);
     struct instant now = {rig.epoch_us + rig.now_us};
     cr_assert(core_next_hold_of(rig.core, text("k"), now, &next, &view, &lock));
-    cr_assert_eq(view.token.permit, 1);
+    cr_assert_eq(view.token.slot, 0);
     cr_assert(core_next_hold_of(rig.core, text("k"), now, &next, &view, &lock));
-    cr_assert_eq(view.token.permit, 2);
+    cr_assert_eq(view.token.slot, 1);
     cr_assert_not(core_next_hold_of(rig.core, text("k"), now, &next, &view, &lock));
 }
 
@@ -391,7 +394,7 @@ Test(slots, c5_a_hold_whose_slot_a_quorum_calls_free_is_not_shown)
     begin_with(2);
     acquire_as(1, "k", .renew = RENEW_AGENT);
     struct token token = grant(1);
-    slot_set others = (slot_set)1 << (2 - token.permit);
+    slot_set others = (slot_set)1 << (1 - token.slot);
     at_ms(2000);
     read_key(2, "k");
     expect_send(OP_READ, ALL);
@@ -406,7 +409,7 @@ Test(slots, c5_a_hold_whose_slot_a_quorum_calls_free_is_not_shown)
     reply_with(OP_READ, 0x03, both);
     reply_with(OP_READ, 0x1c, other);
     expect_answer(3, ANSWER_STATE);
-    cr_assert_eq(rig.answer.denied, (slot_set)1 << (token.permit - 1));
+    cr_assert_eq(rig.answer.denied, (slot_set)1 << token.slot);
     at_ms(2001);
     expect_send(OP_RENEW, ALL);
 }

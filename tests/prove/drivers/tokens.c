@@ -16,7 +16,8 @@ int main(void)
     size_t len = (size_t)ANY(TOKEN_RANDOM_CHARS, LONG);
     UNKNOWN(bytes);
     UNKNOWN(other.random);
-    other.permit = (uint8_t)ANY(0, LIMIT_PERMITS);
+    other.has_slot = ANY(0, 1);
+    other.slot = (uint8_t)ANY(0, LIMIT_PERMITS - 1);
     other.fence = Frama_C_unsigned_long_interval(0, UINT64_MAX);
     token_print(&other, text);
     token_parse((struct text){bytes, (size_t)ANY(0, TOKEN_RANDOM_CHARS)}, &token);
