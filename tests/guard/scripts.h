@@ -31,7 +31,7 @@ struct script {
     int64_t chaos_ms, calm_ms;
     uint8_t quick_bound, bound; /* as of the other scripts (explore.h) */
     bool is_slow;
-    struct counts least; /* the fewest events that the search must have met */
+    struct counts least; /* The search must have met so many events at least. */
 };
 extern const struct script scripts[];
 extern const size_t script_count;

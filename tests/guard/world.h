@@ -172,7 +172,7 @@ struct sim_master {
     } named[NAMED_MAX];
 };
 
-/* Numbers of events. */
+/* Counts of events. */
 struct counts {
     unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen;
 };
