@@ -525,7 +525,8 @@ static const struct {
     [HAPPEN_ROUND] = {on_round, true},      [HAPPEN_DECIDE] = {act_decide, true},
     [HAPPEN_RELEASE] = {act_release, true}, [HAPPEN_FORGET] = {on_forget, false},
     [HAPPEN_SPOIL] = {on_spoil, false},     [HAPPEN_FULL] = {on_full, false},
-    [HAPPEN_HOLD] = {on_hold, false},       [HAPPEN_LOCK] = {on_lock, true},
+    [HAPPEN_TIME] = {NULL, false},          [HAPPEN_HOLD] = {on_hold, false},
+    [HAPPEN_LOCK] = {on_lock, true},
 };
 
 void world_take(struct world *world, struct happening *h)
@@ -534,7 +535,7 @@ void world_take(struct world *world, struct happening *h)
     check_reach(world);
     if (kinds[h->kind].is_of_agent && world->now_us < frozen_until_us)
         world_plan(world, frozen_until_us, *h);
-    else if (h->kind != HAPPEN_TIME && !world_is_void(world, h))
+    else if (kinds[h->kind].happens && !world_is_void(world, h))
         kinds[h->kind].happens(world, h);
     check_now(world);
 }
