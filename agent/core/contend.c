@@ -49,8 +49,7 @@ static bool is_urgent(const struct key *key)
 static void next_round(struct core *core, struct key *key)
 {
     struct contention *contention = key->contention;
-    bool is_wanted = !list_is_empty(&contention->waiters) || !list_is_empty(&contention->once);
-    bool is_open = is_wanted && key_admits(key) && (!core->draining || MUTANT(DRAIN_GRANTS));
+    bool is_open = key_admits(key) && (!core->draining || MUTANT(DRAIN_GRANTS));
     bool goes_on = contention->search.goes_on;
     contention->search.goes_on = false;
     if (!list_is_empty(&contention->once) && key_exhausted(key) != NULL)
@@ -72,10 +71,18 @@ static void next_round(struct core *core, struct key *key)
     }
 }
 
+/* Returns true if a request wants the key, or if requests that have left began something for it. */
+static bool is_contended(const struct core *core, const struct key *key)
+{
+    const struct contention *contention = key->contention;
+    return !list_is_empty(&contention->waiters) || !list_is_empty(&contention->once) ||
+           key_awaits_round(key) || key_has_retry(core, key) || contention->search.goes_on;
+}
+
 void contend_decide(struct core *core)
 {
     for (struct key *key = core->keys_touched; key != NULL; key = key->next)
-        if (key->references > 0 && key->contention != NULL)
+        if (key->references > 0 && key->contention != NULL && is_contended(core, key))
             next_round(core, key);
 }
 

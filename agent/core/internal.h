@@ -93,11 +93,6 @@ struct core_request *key_next_waiter(const struct key *key);
 /* Counts a reference: a lock, a request, or a step that is about to change the key. The key has a
  * contention from now on. key_release() ends the reference (debt.c). */
 void key_refer(struct core *core, struct key *key);
-/* Notes that the state of the key has changed: contend_decide() looks at it. After this step the
- * contention ends if no reference needs it. */
-void key_touched(struct core *core, struct key *key);
-/* Drops the planned attempt, if there is one. */
-void key_retry_dropped(struct core *core, struct key *key);
 /* Notes that a hold of this mode ended here. A planned attempt is dropped, because the key seems to
  * be free now. */
 void key_freed(struct core *core, struct key *key, enum mode mode);

@@ -225,27 +225,6 @@ void key_refer(struct core *core, struct key *key)
         key->contention = new_contention(core, key);
 }
 
-void key_touched(struct core *core, struct key *key)
-{
-    if (key->is_touched)
-        return;
-    key->is_touched = true;
-    key->next = NULL;
-    if (core->keys_touched == NULL)
-        core->keys_touched = key;
-    else
-        core->keys_touched_last->next = key;
-    core->keys_touched_last = key;
-}
-
-void key_retry_dropped(struct core *core, struct key *key)
-{
-    if (!key_has_retry(core, key))
-        return;
-    timers_clear(&core->timers, timer_of_key(core, key));
-    key->contention->cause = CAUSE_ARRIVAL;
-}
-
 /* Returns true if the first waiter gains nothing by an attempt when a reader of this agent leaves:
  * it shows its ticket in time, and gets the message of the last holder in its way. */
 static bool waits_for_others(const struct key *key)

@@ -456,6 +456,28 @@ static inline bool key_has_retry(const struct core *core, const struct key *key)
 {
     return timers_is_armed(&core->timers, timer_of_key(core, key));
 }
+/* Drops the planned attempt, if there is one. */
+static inline void key_retry_dropped(struct core *core, struct key *key)
+{
+    if (!key_has_retry(core, key))
+        return;
+    timers_clear(&core->timers, timer_of_key(core, key));
+    key->contention->cause = CAUSE_ARRIVAL;
+}
+/* Notes that the state of the key has changed: contend_decide() looks at it. After this step the
+ * contention ends if no reference needs it. */
+static inline void key_touched(struct core *core, struct key *key)
+{
+    if (key->is_touched)
+        return;
+    key->is_touched = true;
+    key->next = NULL;
+    if (core->keys_touched == NULL)
+        core->keys_touched = key;
+    else
+        core->keys_touched_last->next = key;
+    core->keys_touched_last = key;
+}
 /* Returns true if the key is in the admission queue. */
 static inline bool key_awaits_round(const struct key *key)
 {

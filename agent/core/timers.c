@@ -91,11 +91,6 @@ uint32_t timers_first(const struct timers *timers)
     return timers->heap[1].timer;
 }
 
-struct instant timers_due(const struct timers *timers)
-{
-    return timers->count == 0 ? INSTANT_NEVER : timers->heap[1].at;
-}
-
 struct instant timers_at(const struct timers *timers, uint32_t timer)
 {
     CORE_ASSERT(timer < timers->size);

@@ -28,7 +28,10 @@ void timers_clear(struct timers *timers, uint32_t timer);
 /* Returns the earliest timer. At least one must be armed. */
 uint32_t timers_first(const struct timers *timers);
 /* Returns the time of the earliest timer; INSTANT_NEVER if none is armed. */
-struct instant timers_due(const struct timers *timers);
+static inline struct instant timers_due(const struct timers *timers)
+{
+    return timers->count == 0 ? INSTANT_NEVER : timers->heap[1].at;
+}
 static inline bool timers_is_armed(const struct timers *timers, uint32_t timer)
 {
     CORE_ASSERT(timer < timers->size);
