@@ -72,6 +72,30 @@ Test(release, r6_a_debt_ends_with_the_longest_lease_that_anybody_may_have_asked_
     expect_nothing();
 }
 
+/* R6: the table is bounded. When it is full, an entry without a debt makes room before an older one
+ * that is owed a release. */
+Test(release, r6_a_full_table_forgets_entries_without_a_debt_first)
+{
+    prepare(5);
+    rig.config.locks_max = 2;
+    begin();
+    release(1, "owed", hold("owed"));
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x0f, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+    hold_as("lost", .ttl_ms = 1000);
+    at_ms(1000);
+    expect_lost(REASON_EXPIRED);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    cr_assert_eq(core_stats(rig.core)->locks_tracked, 2);
+    release(2, "third", hold("third"));
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 1);
+}
+
 Test(release, r6_a_quorum_is_owed_until_so_many_have_confirmed)
 {
     begin_five();
