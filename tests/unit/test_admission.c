@@ -303,6 +303,21 @@ Test(admission, r16_while_keys_wait_a_quarter_is_left_to_guests)
     expect_guests(2, 1);
 }
 
+/* R16: beyond their quarter guests use the rest of the limit, and no more. */
+Test(admission, r16_rounds_and_guests_share_the_limit)
+{
+    begin_with_rounds(8, 8);
+    static const char *const keys[] = {"a", "b", "c", "d", "e"};
+    for (uint32_t i = 0; i < 5; i++)
+        acquire(i + 1, keys[i]), expect_send(OP_ACQUIRE, ALL);
+    for (uint32_t request = 10; request < 13; request++)
+        read_key(request, "k"), expect_send(OP_READ, ALL);
+    read_key(13, "k");
+    expect_nothing();
+    expect_rounds(5, 0);
+    expect_guests(3, 1);
+}
+
 Test(admission, r16_a_guest_that_leaves_is_passed_over)
 {
     begin_with_rounds(1, 1);
