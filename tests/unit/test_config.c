@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 
+#include "config/address.h"
 #include "tests/unit/config_rig.h"
 
 /* Returns the whole file, or "" if there is none. The caller frees it. */
@@ -297,6 +298,24 @@ Test(config, a_file_with_only_redis_has_all_defaults)
     cr_expect_eq(config.log_format, LOG_AUTO);
     cr_expect_eq(config.shutdown_grace_ms, 5000);
     cr_expect_not(config.shutdown_release);
+}
+
+/* D9: the whole of 127.0.0.0/8 is loopback, and no address beside it. */
+Test(config, d9_each_address_of_the_loopback_network_is_loopback)
+{
+    static const struct {
+        const char *text;
+        bool loopback;
+    } cases[] = {
+        {"127.0.0.1:80", true},        {"127.0.0.2:80", true},  {"127.255.255.254:80", true},
+        {"126.255.255.255:80", false}, {"128.0.0.1:80", false}, {"0.0.0.0:80", false},
+        {"localhost:80", true},        {"[::1]:80", true},      {"[::2]:80", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct config_address address;
+        cr_assert_null(config_address_parse(cases[i].text, &address));
+        cr_expect_eq(address.loopback, cases[i].loopback, "%s", cases[i].text);
+    }
 }
 
 Test(config, every_key_reaches_its_field)
