@@ -124,6 +124,25 @@ Test(guard_markers, the_first_of_two_copies_goes_on_also_if_both_are_asked_at_on
     cr_assert_eq(state(1, 1), GUARD_RUNS);
 }
 
+/* D5.3: of two masters with one epoch the first goes on. The order in which an agent meets them
+ * does not count. Otherwise two agents that meet them in different orders make both begin anew. */
+Test(guard_markers, the_first_of_two_copies_goes_on_also_if_it_is_met_last)
+{
+    open_old_group(3, true);
+    copy(1, 0);
+    for (unsigned m = 3; m-- > 0;) {
+        greets(1, m, false);
+        returns(1, m);
+    }
+    for (unsigned m = 0; m < 3; m++)
+        is_ready(1, m);
+    settle(1);
+    cr_assert_eq(state(1, 0), GUARD_VOTES);
+    lives(1, 2000);
+    cr_assert_eq(state(1, 0), GUARD_VOTES);
+    cr_assert_eq(state(1, 1), GUARD_RUNS);
+}
+
 Test(guard_markers, a_copy_is_no_second_witness)
 {
     open_old_group(3, true);
