@@ -347,6 +347,27 @@ Test(restore, r11_as_many_releases_as_before)
     expect_send(OP_RELEASE, ALL);
 }
 
+/* R11: an owner that has the lock as often as can be counted is refused, and keeps its shares. */
+Test(restore, r11_the_count_of_an_owner_has_an_end)
+{
+    prepare(5);
+    rig.config.journal = rig.policy.reentrant = true;
+    begin();
+    struct noted_hold hold = a_hold(2000);
+    hold.terms.renew = RENEW_CALLER;
+    hold.terms.count = LIMIT_REENTRIES - 1;
+    secret_take(&hold.metadata.owner, text("0123456789abcdef"));
+    restore(hold), at_ms(1);
+    acquire_as(1, "k", .owner = text("0123456789abcdef"));
+    expect_confirmed(1, ANSWER_REENTERED);
+    acquire_as(2, "k", .owner = text("0123456789abcdef"));
+    expect_confirmed(2, ANSWER_TOO_MANY_LOCKS);
+    release(3, "k", hold.token);
+    expect_answer(3, ANSWER_RELEASED);
+    cr_assert_eq(noted()->hold.terms.count, LIMIT_REENTRIES - 1);
+    expect_nothing();
+}
+
 /* A POST whose answer was lost with the process is sent again, and gets its hold. */
 Test(restore, d3_a_request_that_is_asked_again_after_a_restart)
 {
