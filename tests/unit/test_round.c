@@ -150,6 +150,19 @@ Test(round, asks_again_once_where_nothing_was_run)
     cr_assert_eq(round_tally(&round).failed, 2);
 }
 
+/* R6: a release goes again to a master that is back. Its scripts may be missing there once more. */
+Test(round, r6_a_master_that_is_asked_anew_may_lack_the_script_again)
+{
+    struct round round = {0};
+    round_begin(&round, OP_RELEASE, 5, 3, 0x1f, start, 50);
+    cr_assert_eq(take(&round, 1, VOTE_NOT_RUN), TAKEN_RERUN);
+    cr_assert_eq(take(&round, 1, VOTE_UNKNOWN), TAKEN_VOTE);
+    round_reopen(&round, set_of(1));
+    cr_assert_eq(take(&round, 1, VOTE_NOT_RUN), TAKEN_RERUN);
+    cr_assert_eq(take(&round, 1, VOTE_YES), TAKEN_VOTE);
+    cr_assert_eq(round_tally(&round).granted, 1);
+}
+
 /* ---- R10: tokens ---- */
 
 Test(token, prints_and_parses_back)
