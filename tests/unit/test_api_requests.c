@@ -642,6 +642,9 @@ Test(requests, bearer_token, .init = stage_open, .fini = stage_close)
         ask("GET /locks", headers, "");
         expect(401, "unauthorized");
     }
+    /* D9: of two headers a proxy may have looked at the other one. */
+    ask("GET /locks", "Authorization: Bearer s3cret\r\nAuthorization: Bearer s3cret\r\n", "");
+    expect(401, "unauthorized");
     ask("GET /locks", "Authorization: Bearer s3cret\r\n", "");
     expect(200, "");
     ask("GET /locks", "Authorization: bearer s3cret\r\n", "");
