@@ -190,6 +190,30 @@ Test(again, r9_an_owner_takes_the_ticket_of_the_one_that_it_stands_before)
     expect_answer(1, ANSWER_GRANTED);
 }
 
+/* R11: it is behind a request that contends already, also if that came later. */
+Test(again, r11_an_owner_does_not_pass_a_writer_that_contends)
+{
+    prepare(5);
+    rig.policy.reentrant = true;
+    rig.policy.form = FORM_SHARED;
+    begin();
+    hold_as("k", .ttl_ms = 10000, .owner = MY_OWNER, .mode = MODE_READ);
+    at_ms(1000);
+    acquire_as(1, "k", .ttl_ms = 10000, .wait_ms = 5000, .owner = MY_OWNER, .mode = MODE_READ);
+    expect_send(OP_RENEW, ALL);
+    acquire_as(2, "k", .wait_ms = 5000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_RENEW, 0x07, VOTE_ABSENT);
+    expect_lost(REASON_GONE);
+    reply(OP_ACQUIRE, 0x07, VOTE_TAKEN);
+    expect_send(OP_RELEASE, 0x18);
+    expect_channel(EFFECT_WATCH);
+    expect_nothing();
+    let_time_pass_until(OP_ACQUIRE, 1000);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_WRITE);
+}
+
 /* R9: a repeat that replaces a waiter is as old as that waiter. */
 Test(again, r9_an_owner_does_not_pass_the_repeat_of_an_older_waiter)
 {
