@@ -432,7 +432,7 @@ Test(journal, holds_of_other_masters_or_policies_are_refused)
 Test(journal, what_can_not_be_true_is_refused)
 {
     open_it(), read_again();
-    for (int lie = 0; lie < 7; lie++) {
+    for (int lie = 0; lie < 10; lie++) {
         struct effect_hold effect = hold_of(0, "a");
         effect.hold.terms.ttl_ms = lie == 0 ? 1 : lie == 1 ? TTL_MS_MAX + 1 : 30000;
         if (lie == 2)
@@ -445,6 +445,12 @@ Test(journal, what_can_not_be_true_is_refused)
             effect.hold.max_hold_until.us = effect.hold.valid_until.us - 1;
         if (lie == 6)
             effect.hold.terms.renew = RENEW_UNSET;
+        if (lie == 7)
+            effect.hold.token.has_slot = true, effect.hold.token.slot = LIMIT_PERMITS;
+        if (lie == 8)
+            effect.hold.terms.count = 0;
+        if (lie == 9)
+            effect.hold.terms.mode = (enum mode)2;
         cr_assert(journal_note(stage.journal, &effect));
         restart();
         cr_assert_eq(stage.count, 0, "lie %d", lie);
