@@ -347,6 +347,8 @@ Test(replies, what_is_published_is_read_to_the_letter)
         {"3 slot ", 0, 0},
         {"3 slot 1 ", 0, 0},
         {"3 slot -1", 0, 0},
+        {" slot 3", 0, 0},
+        {" 00000000000000ff", 0, 0},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *text = cases[i].text;
