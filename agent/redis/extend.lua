@@ -3,9 +3,9 @@
 -- renewal that leaves the fence key alone, R12; -1: forever), number and, for a repair, for how
 -- long it may create the key (deadline.lua), and 1 if no round proves that the lock was not
 -- released elsewhere. Then only a master without a vote creates the key (R7). After the items of a
--- repair comes the clock. An adoption works for the hold of any agent and does not know the mode. It
--- needs exactly the number in the value, and writes the agent's name into it. A renewal and a repair
--- need the agent's name in the value, and correct the number (D3).
+-- repair comes the clock. An adoption works for the hold of any agent and does not know the mode.
+-- It needs exactly the number in the value, and writes the agent's name into it. A renewal and a
+-- repair need the agent's name in the value, and correct the number (D3).
 -- KEYS: the lock keys of all items, the fence keys of those with a retention, and the marker if the
 -- group is guarded. An adoption and a repair have the vote before the marker. A master without a
 -- vote may have forgotten the lock, and answers 'guarded' to an adoption in place of -1 (D3).
