@@ -351,6 +351,8 @@ void ask_operation(void)
         item->permits = 1;
         item->mode = prng_percent(&d.prng, 60) ? MODE_READ : MODE_WRITE;
         item->asked = prng_percent(&d.prng, 50);
+        item->numbered = item->asked && prng_percent(&d.prng, 50);
+        item->unproved = prng_percent(&d.prng, 50);
         item->ticket.mode = prng_percent(&d.prng, 50) ? MODE_READ : MODE_WRITE;
         item->ticket.agent =
             op == OP_RELEASE ? PICK(agents) : (uint64_t)prng_between(&d.prng, 1, 2);
