@@ -62,7 +62,7 @@ static uint64_t must_be_yes(enum op op, const redisReply *reply, unsigned count)
     enum redis_outcome outcome = reply_read(op, count, reply, read, &error);
     for (unsigned i = 0; i < count; i++)
         if (read[i].vote != VOTE_YES)
-            die("readers: the master refuses: %s %s", redis_outcome_name(outcome), error);
+            die("readers: the master refuses: %s", *error ? error : redis_outcome_name(outcome));
     return read[0].fence;
 }
 
