@@ -56,7 +56,7 @@ struct agent {
     struct redis *redis;
     struct api *api;
     struct journal *journal; /* NULL: no journal is kept. */
-    char not_ready[256];
+    char not_ready[REDIS_LACKS_BYTES];
 };
 
 /* ---- callbacks of the rooms ---- */
@@ -130,6 +130,18 @@ static void clock_is_off(void *arg, uint8_t group, int64_t offset_us)
                              : "clock is off from most masters'",
               LOG_TEXT_FIELD("group", agent->config->groups[group].name),
               LOG_INT_FIELD("offset_ms", offset_us / 1000));
+}
+
+/* Logs that another layout keeps this agent from new locks (R23), or that it does so no more. */
+static void layout_differs(void *arg, uint8_t group, const char *text)
+{
+    const struct agent *agent = arg;
+    bool differs = *text != '\0';
+    log_event(differs ? LOG_ERROR : LOG_INFO,
+              differs ? "no new locks: agents at work have another layout"
+                      : "the other layout is forgotten: new locks are taken again",
+              LOG_TEXT_FIELD("group", agent->config->groups[group].name),
+              LOG_TEXT_FIELD("reason", text));
 }
 
 static const char *not_ready(void *arg)
@@ -423,8 +435,8 @@ static bool boot_agent(struct agent *agent)
         log_event(LOG_ERROR, "agent could not start", LOG_TEXT_FIELD("error", error));
         return false;
     }
-    struct redis_sink sink = {agent,        submit,       observe_command,
-                              master_state, clock_is_off, about_to_write};
+    struct redis_sink sink = {agent,        submit,         observe_command, master_state,
+                              clock_is_off, about_to_write, layout_differs};
     agent->redis = redis_start(&agent->uv, agent->config, &sink);
     struct api_backend backend = {agent,        submit,         tell_time, loop_core(agent->loop),
                                   agent->redis, agent->metrics, not_ready};

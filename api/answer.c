@@ -309,10 +309,31 @@ static void say_guard(struct connection *connection, char *detail, size_t size)
                  answer->tally.quorum);
 }
 
+/* Refuses a new lock because of the layout of other agents (R23). */
+static enum MHD_Result write_layout_mismatch(struct connection *connection,
+                                             const struct redis_group_view *view)
+{
+    char detail[REDIS_LACKS_BYTES];
+    struct problem_report report = problem_report(PROBLEM_LAYOUT_MISMATCH);
+    redis_say_layouts(view, detail, sizeof(detail));
+    report.detail = detail;
+    report.retry_after_ms = view->refused_ms;
+    report.members = json_pack("{s:I, s:s, s:s, s:I}", "masters", (json_int_t)view->disagreeing,
+                               "ours", view->ours, "theirs", view->theirs, "retry_after_ms",
+                               (json_int_t)view->refused_ms);
+    return response_problem(connection, &report);
+}
+
 static enum MHD_Result write_refusal(struct connection *connection, int64_t valid_ms)
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
     unsigned says = table[answer->answer].says;
+    if (says & GUARD && answer->guarded != 0) {
+        struct redis_group_view view =
+            redis_group(connection->api->backend.redis, (uint8_t)answer->group);
+        if (view.gate == GUARD_REFUSED_BY_LAYOUT)
+            return write_layout_mismatch(connection, &view);
+    }
     char detail[160];
     struct problem_report report = {.code = answer_code(answer->answer),
                                     .title = answer_text(answer->answer),

@@ -23,6 +23,8 @@
       "parameters come as a form or as JSON")                                                      \
     X(MISDIRECTED, "misdirected", 421, "this agent does not answer under this host name")          \
     X(HEADERS_TOO_LARGE, "headers_too_large", 431, "the header is larger than the agent takes")    \
+    X(LAYOUT_MISMATCH, "layout_mismatch", 503,                                                     \
+      "agents at work have another layout, so this one takes no new locks")                        \
     X(OUT_OF_MEMORY, "out_of_memory", 503, "the agent is out of memory")
 #define X(name, ...) PROBLEM_##name,
 enum problem { PROBLEM_NONE, PROBLEMS(X) PROBLEM_COUNT };

@@ -256,9 +256,9 @@ static json_t *group_json(const struct api *api, size_t g)
     json_t *not_up = json_array(), *guessed = json_array();
     for (size_t m = 0; m < group->master_count; m++) {
         struct redis_master_view master = redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
-        if (master.state != REDIS_UP) {
+        if (master.state != REDIS_UP || master.disagrees) {
             json_t *entry = json_pack("{s:s, s:s, s:s}", "master", group->masters[m].url, "state",
-                                      redis_state_name(master.state), "reason", master.reason);
+                                      redis_view_state(&master), "reason", master.reason);
             if (master.guarded_ms != 0)
                 json_object_set_new(entry, "guarded_ms",
                                     master.guarded_ms < 0 ? json_null()

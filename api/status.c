@@ -267,7 +267,7 @@ static void add_master_row(struct status *status, size_t group, size_t master)
     struct buffer *page = &status->page;
     struct redis_master_view view =
         redis_master(status->api->backend.redis, (uint8_t)group, (uint8_t)master);
-    const char *state = redis_state_name(view.state);
+    const char *state = redis_view_state(&view);
     add_key_cell(page, text_of(status->api->config->groups[group].masters[master].url));
     buffer_printf(page, "<td><span class=\"state %s\">%s</span> ", state, state);
     if (strcmp(view.reason, view.last_error) != 0) /* The reason is in the same row. */
@@ -308,9 +308,10 @@ static void add_group_words(struct status *status, size_t g)
         buffer_add_text(page, "ready</strong>, but none of them may fail.");
     else
         buffer_printf(page, "%s</strong>.",
-                      view.up < view.quorum ? "no quorum"
-                      : view.unfit > 0      ? "masters may evict keys"
-                                            : "guarded");
+                      view.up < view.quorum                  ? "no quorum"
+                      : view.gate == GUARD_REFUSED_BY_LAYOUT ? "agents at work have another layout"
+                      : view.unfit > 0                       ? "masters may evict keys"
+                                                             : "guarded");
     buffer_printf(page,
                   " Rounds under way: %" PRIu32 " of %" PRIu32 "; keys that wait for one: %" PRIu32
                   ".</p>\n",

@@ -3,6 +3,8 @@
 #include "config/address.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/un.h>
@@ -183,6 +185,24 @@ static const char *read_user(struct text userinfo, struct config_master *ret)
                            sizeof(ret->password));
 }
 
+/* Takes the master's name from the URL's fragment, or from its address (R23). */
+static const char *take_name(const char *fragment, struct config_master *ret)
+{
+    const char *name = *fragment == '#' ? fragment + 1 : ret->address.text;
+    size_t len = strlen(name);
+    ret->is_named = *fragment == '#';
+    bool is_path = ret->address.is_unix && !ret->is_named;
+    if (ret->is_named && (len == 0 || len >= sizeof(ret->address.text)))
+        return "has a name behind `#` that does not have 1 to 299 bytes";
+    for (size_t i = 0; ret->is_named && i < len; i++)
+        if (!layout_is_plain(name[i]) || strchr("/*?", name[i]) != NULL)
+            return "has a name behind `#` with other characters than letters, digits and `._-:[]`";
+    for (size_t i = 0; i < len; i++)
+        ret->name[i] = is_path ? name[i] : (char)tolower((unsigned char)name[i]);
+    ret->name[len] = '\0';
+    return NULL;
+}
+
 static const char *read_tcp_url(const char *rest, struct config_master *ret)
 {
     struct text authority = {rest, strcspn(rest, "/?#")}, port;
@@ -202,33 +222,34 @@ static const char *read_tcp_url(const char *rest, struct config_master *ret)
         return why;
     if (port.len && (!read_decimal_up_to(port, 65535, &number) || number == 0))
         return "has a port that is not a number of 1 to 65535";
-    if (*tail == '?' || *tail == '#')
+    size_t tail_len = strcspn(tail, "#");
+    if (*tail == '?')
         return "has something other than a database number behind its host";
-    if (tail[0] == '/' && tail[1] &&
-        !read_decimal_up_to((struct text){tail + 1, strlen(tail + 1)}, 65535, &db))
+    if (tail_len > 1 && !read_decimal_up_to((struct text){tail + 1, tail_len - 1}, 65535, &db))
         return "has a database that is not a number of 0 to 65535";
     ret->address.port = (uint16_t)number;
     ret->db = (int)db;
     bool v6 = strchr(ret->address.host, ':') != NULL;
     snprintf(ret->address.text, sizeof(ret->address.text), "%s%s%s:%ld", v6 ? "[" : "",
              ret->address.host, v6 ? "]" : "", number);
-    return NULL;
+    return take_name(tail + tail_len, ret);
 }
 
 static const char *read_unix_url(const char *path, struct config_master *ret)
 {
     if (has_prefix(path, "///")) /* unix:///path, as some clients have it */
         path += 2;
-    struct text file = {path, strcspn(path, "?")};
+    struct text file = {path, strcspn(path, "?#")};
     const char *query = path + file.len, *why = read_unix(file, &ret->address);
+    size_t query_len = strcspn(query, "#");
     long db = -1;
     if (why != NULL)
         return why;
-    if (*query && (!has_prefix(query, "?db=") ||
-                   !read_decimal_up_to((struct text){query + 4, strlen(query + 4)}, 65535, &db)))
+    if (query_len > 0 && (query_len < 4 || !has_prefix(query, "?db=") ||
+                          !read_decimal_up_to((struct text){query + 4, query_len - 4}, 65535, &db)))
         return "has something other than ?db=N behind its path";
     ret->db = (int)db;
-    return NULL;
+    return take_name(query + query_len, ret);
 }
 
 const char *config_master_parse(const char *url, struct config_master *ret_master)
@@ -261,12 +282,22 @@ static void print_url(const struct config_master *master, const char *userinfo, 
     snprintf(out, size, "%s%s%s%s", scheme, userinfo, master->address.text, db);
 }
 
+/* Writes the fragment of the URL; "": it has none. */
+static void print_fragment(const struct config_master *master, char *out, size_t size)
+{
+    int len = (int)(strrchr(master->name, '/') - master->name);
+    snprintf(out, size, "%s%.*s", master->is_named ? "#" : "", master->is_named ? len : 0,
+             master->name);
+}
+
 void config_master_complete(struct config_master *master, const char *username, int db)
 {
     if (!master->username[0])
         snprintf(master->username, sizeof(master->username), "%s", username);
     if (master->db < 0)
         master->db = db;
+    size_t len = strlen(master->name);
+    snprintf(master->name + len, sizeof(master->name) - len, "/%d", master->db);
     print_url(master, "", master->db != 0, master->url, sizeof(master->url));
 }
 
@@ -284,4 +315,6 @@ void config_master_print(const struct config_master *master, const struct config
     snprintf(userinfo + len, sizeof(userinfo) - len, "%s%s", master->password[0] ? ":***" : "",
              len || master->password[0] ? "@" : "");
     print_url(master, userinfo, master->db != group->db, out, size);
+    size_t url_len = strlen(out);
+    print_fragment(master, out + url_len, size - url_len);
 }

@@ -8,9 +8,10 @@
  * returns why not, as a text to follow the quoted address. */
 const char *config_address_parse(const char *text, struct config_address *ret_address);
 
-/* Reads `redis://[user[:password]@]host[:port][/db]`, the same with `rediss://` for TLS, or
- * `unix:/path[?db=N]`. Returns as config_address_parse() does. Until config_master_complete(),
- * `url` is empty, and `db` is -1 if the URL names none. */
+/* Reads `redis://[user[:password]@]host[:port][/db][#name]`, the same with `rediss://` for TLS, or
+ * `unix:/path[?db=N][#name]`. Returns as config_address_parse() does. Until
+ * config_master_complete(), `url` is empty, `db` is -1 if the URL names none, and `name` has no
+ * database. */
 const char *config_master_parse(const char *url, struct config_master *ret_master);
 
 /* Takes user and database from the group's keys if the URL names none, and writes `url`. */

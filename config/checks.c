@@ -222,6 +222,18 @@ static enum form form_of(const struct config_policy *policy)
                                              : FORM_PLAIN;
 }
 
+/* Refuses a group whose layout is too long to be noted on its masters (R23). */
+static void check_layouts(struct config_loading *loading)
+{
+    char text[LAYOUT_BYTES + 1];
+    for (size_t i = 0; i < loading->config->group_count && loading->report.errors->count == 0; i++)
+        if (config_layout(loading->config, i, text) == 0)
+            config_refuse(loading, masters_path, i,
+                          "the prefixes of its policies and the names of its masters have more "
+                          "than %d bytes together; allowed: shorter or fewer ones",
+                          LAYOUT_BYTES);
+}
+
 /* ---- listeners ---- */
 
 /* Returns the place of one address; in a list, that of its item. */
@@ -288,6 +300,7 @@ void config_check(struct config_loading *loading)
     config_relations_check(loading);
     for (size_t i = 0; i < config->policy_count; i++)
         config->policies[i].core.form = form_of(&config->policies[i]);
+    check_layouts(loading);
     check_remote(loading);
     check_admin(loading);
 }

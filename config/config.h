@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "agent/core/core.h"
+#include "agent/core/layout.h"
 
 enum { CONFIG_LISTENERS = 8, CONFIG_HOSTS = 32, CONFIG_TEXT = 512 };
 
@@ -37,6 +38,10 @@ struct config_master {
     int db;
     char username[128]; /* "": the default user. */
     char password[256]; /* From the URL. "": none, or password_file of the group. */
+    /* Its name in the layout (R23), in lower case: `host:port/db`, or that of the URL's fragment
+     * (is_named). */
+    char name[316];
+    bool is_named;
 };
 
 enum on_degraded { ON_DEGRADED_WARN, ON_DEGRADED_DOWN };
@@ -151,6 +156,10 @@ const char *config_print_duration(int64_t ms, char *out, size_t size);
 
 /* Returns the least number of masters with which a policy of the group can grant locks. */
 size_t config_group_quorum(const struct config *config, size_t group);
+
+/* Writes the layout of the group (R23). Returns its length; 0: it would be longer than
+ * LAYOUT_BYTES. */
+size_t config_layout(const struct config *config, size_t group, char text[LAYOUT_BYTES + 1]);
 
 /* Returns how many requests may be in the core at once: one for each connection of each listener.
  * */

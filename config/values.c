@@ -225,7 +225,8 @@ static bool set_master(const struct setter *setter, const struct config_node *no
     if (why != NULL)
         return refuse_value(setter, node, why);
     for (size_t i = 0; i < group->master_count; i++)
-        if (config_address_same(&group->masters[i].address, &master->address))
+        if (config_address_same(&group->masters[i].address, &master->address) ||
+            strcmp(group->masters[i].name, master->name) == 0)
             return refuse_twin(setter, node, "; a master has one vote");
     group->master_count++;
     return true;
@@ -406,6 +407,7 @@ static bool same_masters(const struct config_group *a, const struct config_group
     bool same = a->master_count == b->master_count;
     for (size_t i = 0; same && i < a->master_count; i++)
         same = strcmp(a->masters[i].url, b->masters[i].url) == 0 &&
+               strcmp(a->masters[i].name, b->masters[i].name) == 0 &&
                strcmp(a->masters[i].username, b->masters[i].username) == 0 &&
                strcmp(a->masters[i].password, b->masters[i].password) == 0;
     return same;

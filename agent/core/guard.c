@@ -52,6 +52,8 @@
 
 /* ---- knowledge of the masters ---- */
 
+enum { SETTLE_MS = 1000 }; /* R23: the time in which every master is tried, at a start. */
+
 static bool guard_same_word(const char *a, const char *b)
 {
     size_t len = strlen(a);
@@ -134,10 +136,49 @@ int64_t guard_left_ms(const struct guard *guard, uint8_t index, struct instant n
     return (instant_us_between(now, guard->masters[index].until) + 999) / 1000;
 }
 
-const char *guard_vote(const struct guard *guard, uint8_t index)
+/* Returns true if its last answer is of a question that was asked a short time ago, and says that
+ * the layout is noted there (R23). */
+static bool guard_is_noted(const struct guard *guard, const struct guard_master *master,
+                           struct instant now)
+{
+    struct instant until = instant_after_ms(master->answered_asked_at, guard->layouts.fresh_ms);
+    return master->noted && (!instant_before(until, now) || MUTANT(GUARD_STALE_ANSWER_COUNTS));
+}
+
+/* R23: "A group takes new locks only while no layout that is no neighbour is known to be at work,
+ * and every master that can be reached has noted the agent's own." A master that refuses questions
+ * cannot note anything: it has no vote here, and the others do not wait for it. */
+enum guard_gate guard_gate(const struct guard *guard, struct instant now)
+{
+    const struct guard_register *layouts = &guard->layouts;
+    struct instant settled = instant_after_ms(layouts->listens_since, SETTLE_MS);
+    if (layouts->text.len == 0 || MUTANT(GUARD_GATE_NOT_LOOKED_AT))
+        return GUARD_OPEN;
+    if (instant_before(now, layouts->refused_until) && !MUTANT(GUARD_DISAGREES_ONE_MASTER))
+        return GUARD_REFUSED_BY_LAYOUT;
+    if (!layouts->has_stepped)
+        return GUARD_LISTENS;
+    for (uint8_t i = 0; i < guard->master_count; i++) {
+        const struct guard_master *master = &guard->masters[i];
+        bool ready = master->phase == GUARD_MASTER_READY,
+             waits = !ready && !master->tried && instant_before(now, settled),
+             lacks = ready && !master->errs && !guard_is_noted(guard, master, now) &&
+                     !MUTANT(GUARD_DISAGREES_ONE_MASTER);
+        if (waits || lacks)
+            return GUARD_LISTENS;
+    }
+    return GUARD_OPEN;
+}
+
+const char *guard_vote(const struct guard *guard, uint8_t index, struct instant now)
 {
     CORE_ASSERT(index < guard->master_count);
-    return guard_votes_now(guard, index) ? guard->masters[index].last.vote : "";
+    const struct guard_master *master = &guard->masters[index];
+    bool noted = guard->layouts.text.len == 0 || guard_is_noted(guard, master, now) ||
+                 MUTANT(GUARD_GATE_NOT_LOOKED_AT);
+    return noted && guard_gate(guard, now) == GUARD_OPEN && guard_votes_now(guard, index)
+               ? master->last.vote
+               : "";
 }
 
 uint64_t guard_top(const struct guard *guard, uint8_t index)
@@ -247,6 +288,24 @@ static void add_others(const struct guard *guard, struct guard_ask *ask)
     ask->others[len] = '\0';
 }
 
+/* Adds the layout (R23). A guard that is refused lets nothing be noted, so that it keeps no other
+ * agent away. */
+static void add_layout(const struct guard *guard, struct instant now, struct guard_ask *ask)
+{
+    const struct guard_register *layouts = &guard->layouts;
+    bool refused = instant_before(now, layouts->refused_until);
+    ask->layout = layouts->text;
+    if (layouts->text.len == 0)
+        return;
+    ask->keep_ms = refused && !MUTANT(GUARD_NOTED_WHILE_REFUSED) ? 0 : layouts->keep_ms;
+    memcpy(ask->layout_name, layouts->name, sizeof(ask->layout_name));
+    for (uint8_t i = 0; i < layouts->neighbour_count; i++) {
+        char *at = ask->neighbours + (size_t)i * LAYOUT_NAME_BYTES;
+        memcpy(at, layouts->neighbours[i], LAYOUT_NAME_BYTES - 1);
+        at[LAYOUT_NAME_BYTES - 1] = ' ';
+    }
+}
+
 static struct guard_ask *put_ask(struct guard *guard, uint8_t index, enum guard_question question,
                                  struct instant now, struct guard_effects *effects)
 {
@@ -260,7 +319,9 @@ static struct guard_ask *put_ask(struct guard *guard, uint8_t index, enum guard_
                               .lift = master->numbered,
                               .has_replicas = guard->has_replicas};
     add_others(guard, ask);
+    add_layout(guard, now, ask);
     master->numbered = 0;
+    master->meets = false;
     master->asked = true;
     master->asked_at = now;
     master->asked_number = ++guard->questions;
@@ -384,7 +445,8 @@ static void advance(struct guard *guard, struct instant now, int64_t wall_us,
         if (can_be_asked(&guard->masters[i]) && guard_waits(&guard->masters[i]))
             tell_or_guess(guard, i, now, wall_us, effects);
     for (uint8_t i = 0; i < guard->master_count; i++)
-        if (can_be_asked(&guard->masters[i]) && is_needed_anew(guard, i))
+        if (can_be_asked(&guard->masters[i]) &&
+            (is_needed_anew(guard, i) || guard->masters[i].meets))
             look(guard, i, now, effects);
 }
 
@@ -453,6 +515,50 @@ static void take_answer(struct guard *guard, uint8_t index, const struct guard_a
     }
 }
 
+/* Notes a neighbour. Returns false if there was no place for it but that of an older one. */
+static bool note_neighbour(struct guard_register *layouts, struct text text)
+{
+    bool has_place = layouts->neighbour_count < GUARD_NEIGHBOURS;
+    layout_name(text, layouts->neighbours[layouts->neighbour_next]);
+    layouts->neighbour_next = (uint8_t)((layouts->neighbour_next + 1) % GUARD_NEIGHBOURS);
+    layouts->neighbour_count = (uint8_t)(layouts->neighbour_count + has_place);
+    return has_place;
+}
+
+/* Takes the layouts at work on a master (R23). One that is no neighbour is remembered for as long as
+ * the master would do so. Without that memory, this agent could be the first that is noted when the
+ * master forgets. */
+static void take_layouts(struct guard *guard, uint8_t index, const struct guard_layouts *heard,
+                         struct instant now, struct guard_effects *effects)
+{
+    struct guard_register *layouts = &guard->layouts;
+    struct guard_master *master = &guard->masters[index];
+    struct layout own, other;
+    CORE_ASSERT(heard->count <= GUARD_OTHERS);
+    master->tried = true;
+    master->noted = heard->noted;
+    master->at_work = heard->at_work;
+    master->errs = master->disagrees = false;
+    master->meets = heard->count > 0;
+    for (unsigned i = 0; i < heard->count; i++) {
+        struct text text = heard->others[i].text;
+        bool both = layout_parse(layouts->text, &own) && layout_parse(text, &other);
+        enum layout_conflict conflict = both ? layout_compare(&own, &other) : LAYOUT_OTHER_WIRE;
+        if (conflict == LAYOUT_NEIGHBOURS) {
+            master->meets = note_neighbour(layouts, text) && master->meets;
+            continue;
+        }
+        struct instant until = instant_after_ms(now, heard->others[i].left_ms);
+        if (!MUTANT(GUARD_LAYOUT_FORGOTTEN_EARLY))
+            layouts->refused_until = instant_max(layouts->refused_until, until);
+        effects->theirs = text;
+        effects->asked = index;
+        effects->conflict = conflict;
+        master->disagrees = true;
+        master->meets = false;
+    }
+}
+
 /* Notes that its marker is not the one that was read last. */
 static void unsee(struct guard *guard, uint8_t index, const char *epoch, struct instant now,
                   struct guard_effects *effects)
@@ -484,7 +590,8 @@ static void see_guarded(struct guard *guard, uint8_t index, struct instant now,
                         struct guard_effects *effects)
 {
     struct guard_master *master = &guard->masters[index];
-    if (master->phase != GUARD_MASTER_READY || !*master->last.vote || !master->seen)
+    if (master->phase != GUARD_MASTER_READY || !*master->last.vote || !master->seen ||
+        guard_gate(guard, now) != GUARD_OPEN) /* The acquire named no vote (R23). */
         return;
     if (!master->asked)
         look(guard, index, now, effects);
@@ -504,6 +611,37 @@ void guard_init(struct guard *guard, uint8_t master_count, uint8_t quorum, bool 
                             .max_ttl_ms = max_ttl_ms};
 }
 
+void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms,
+                      uint32_t timeout_ms)
+{
+    enum { ASKED_MS = 2000, SPARE_MS = 6000 };
+    struct guard_register *layouts = &guard->layouts;
+    struct layout layout;
+    bool is_layout = layout_parse(text, &layout);
+    CORE_ASSERT(is_layout);
+    layouts->text = text;
+    layout_name(text, layouts->name);
+    layouts->fresh_ms = ASKED_MS + silence_ms;
+    layouts->keep_ms = guard->max_ttl_ms + layouts->fresh_ms + timeout_ms + SPARE_MS;
+}
+
+/* Listens anew after a start, or after a pause of the whole agent: until each master has answered or
+ * could not be asked, one that nobody has heard may disagree. */
+static void listen_anew(struct guard *guard, struct instant now)
+{
+    struct guard_register *layouts = &guard->layouts;
+    bool was_paused =
+        instant_before(instant_after_ms(layouts->stepped_at, layouts->fresh_ms), now) &&
+        !MUTANT(GUARD_PAUSE_UNNOTICED);
+    if (!layouts->has_stepped || was_paused) {
+        layouts->listens_since = now;
+        for (uint8_t i = 0; i < guard->master_count; i++)
+            guard->masters[i].tried = false;
+    }
+    layouts->has_stepped = true;
+    layouts->stepped_at = now;
+}
+
 static void greets(struct guard *guard, const struct guard_event *event, struct instant now,
                    struct guard_effects *effects)
 {
@@ -518,7 +656,8 @@ static void greets(struct guard *guard, const struct guard_event *event, struct 
 static void away(struct guard_master *master)
 {
     master->phase = GUARD_MASTER_AWAY;
-    master->asked = master->seen = false;
+    master->asked = master->seen = master->noted = master->disagrees = master->errs = false;
+    master->tried = true;
     master->waits_from = 0;
 }
 
@@ -526,7 +665,8 @@ static void away(struct guard_master *master)
 static void refused(struct guard_master *master)
 {
     CORE_ASSERT(master->phase != GUARD_MASTER_AWAY);
-    master->asked = master->seen = false;
+    master->asked = master->seen = master->noted = false;
+    master->errs = master->tried = true;
     master->unsure = !MUTANT(GUARD_REFUSAL_IGNORED);
     master->changed = true;
     master->last.epoch[0] = '\0';
@@ -538,7 +678,12 @@ static struct instant due(const struct guard *guard, uint8_t index)
     const struct guard_master *master = &guard->masters[index];
     int64_t probe_ms = MUTANT(GUARD_SELDOM_PROBED) ? 3 * PROBE_MS : PROBE_MS;
     bool soon = guard_waits(master) || guard_is_copy(guard, index);
-    return instant_after_ms(master->asked_at, soon ? GUARD_TICK_MS : probe_ms);
+    /* A layout that was refused is noted soon after the other one is forgotten (R23). */
+    struct instant at = instant_after_ms(master->asked_at, soon ? GUARD_TICK_MS : probe_ms);
+    return guard->layouts.text.len == 0 || master->noted || master->errs
+               ? at
+               : instant_min(at, instant_max(instant_after_ms(master->asked_at, GUARD_TICK_MS),
+                                             guard->layouts.refused_until));
 }
 
 static void time_passed(struct guard *guard, struct instant now, int64_t wall_us,
@@ -557,6 +702,7 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
     CORE_ASSERT(index < guard->master_count);
     struct guard_master *master = &guard->masters[index];
     *ret_effects = (struct guard_effects){0};
+    listen_anew(guard, now);
     switch (event->kind) {
     case GUARD_GREETS:
         greets(guard, event, now, ret_effects);
@@ -573,11 +719,13 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
         CORE_ASSERT(master->asked);
         master->asked = false;
         take_answer(guard, index, &event->answer, now, ret_effects);
+        take_layouts(guard, index, &event->layouts, now, ret_effects);
         report_epoch(guard, index, ret_effects);
         break;
     case GUARD_UNANSWERED:
         CORE_ASSERT(master->asked);
         master->asked = false;
+        master->errs = true;
         return;
     case GUARD_REFUSED:
         CORE_ASSERT(master->asked);

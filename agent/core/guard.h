@@ -12,12 +12,15 @@
 #ifndef LOCKAGENT_CORE_GUARD_H
 #define LOCKAGENT_CORE_GUARD_H
 
+#include "layout.h"
 #include "types.h"
 
 enum {
     GUARD_WORD_BYTES = 48,  /* An epoch: hex digits and a NUL byte. */
     GUARD_VOTE_BYTES = 128, /* A vote, '@<run>:<epoch>:<replid>:<floor>', and a NUL byte. */
     GUARD_TICK_MS = 250,
+    GUARD_OTHERS = 4,      /* Most other layouts that a master answers. */
+    GUARD_NEIGHBOURS = 16, /* Neighbours that a guard remembers. */
 };
 
 /* The questions to the marker script; marker.lua describes them. */
@@ -42,6 +45,12 @@ struct guard_ask {
     /* The known epochs of the other masters, each followed by a blank. A master with one of them is
      * a copy. */
     char others[LIMIT_MASTERS * 17 + 1];
+    /* R23: the group's layout, the names of its neighbours, each followed by a blank, and how long
+     * the master notes it (0: it notes nothing). `layout` empty: the master is not asked. */
+    struct text layout;
+    uint32_t keep_ms;
+    char layout_name[LAYOUT_NAME_BYTES];
+    char neighbours[GUARD_NEIGHBOURS * LAYOUT_NAME_BYTES + 1];
 };
 
 /* How a master got its vote since it forgot. */
@@ -56,6 +65,17 @@ struct guard_answer {
     uint64_t top, floor;
     enum guard_told told;
     bool spoiled; /* Top or floor was never granted: the master does not vote and is no witness. */
+};
+
+/* The script's answer about layouts (R23). */
+struct guard_layouts {
+    bool noted;       /* The agent's own is noted for long enough. */
+    uint64_t at_work; /* Layouts that are noted there. */
+    unsigned count;   /* Other layouts at work that the question did not name as neighbours. */
+    struct {
+        struct text text; /* Borrowed during guard_step(). */
+        int64_t left_ms;  /* Time until the master forgets it. */
+    } others[GUARD_OTHERS];
 };
 
 enum guard_event_kind {
@@ -83,6 +103,7 @@ struct guard_event {
     bool same_connection;
     bool knows_run; /* GUARD_GREETS: the server gave its run id (INFO is allowed). */
     struct guard_answer answer;
+    struct guard_layouts layouts; /* GUARD_ANSWERED. */
 };
 
 /* To be carried out in this order. */
@@ -91,6 +112,11 @@ struct guard_effects {
                         * confirmations (R7). */
     master_set shown;  /* Masters whose guard_state() may have changed. */
     master_set floors; /* Masters whose answers have raised guard_floor() (R12). */
+    /* A layout that is no neighbour was answered (R23), and why it is none. Borrowed from the event.
+     * Empty: none was. */
+    struct text theirs;
+    enum layout_conflict conflict;
+    uint8_t asked; /* The master that answered it. */
     unsigned ask_count;
     struct guard_ask asks[LIMIT_MASTERS]; /* At most one for a master. */
 };
@@ -113,6 +139,13 @@ struct guard_master {
     bool unsure;    /* The last greeting's question was refused. */
     bool changed;   /* Its epoch is not the one that the core knows. */
     bool knows_run; /* The server gave its run id. */
+    /* R23 */
+    bool tried;       /* It has answered, or could not be asked, since the guard listens. */
+    bool noted;       /* The last answer on this connection: the layout is noted there. */
+    bool disagrees;   /* The last answer named a layout that is no neighbour. */
+    bool meets;       /* The last answer named new neighbours, and nothing else: ask again. */
+    bool errs;        /* The last question on this connection was refused. */
+    uint64_t at_work; /* Layouts that are noted there, by the last answer. */
     struct guard_answer last;
     struct instant until; /* When its guard is over at the latest. */
     /* When the last question was asked; 0: none was. */
@@ -140,6 +173,18 @@ struct guard {
     uint64_t top;       /* The largest top that any master answered, or number that was proposed
                          * here. */
     uint64_t floor;     /* The largest floor that any master answered. */
+    struct guard_register {
+        struct text text; /* The group's layout; empty: the guard compares none. */
+        char name[LAYOUT_NAME_BYTES];
+        uint32_t fresh_ms; /* An answer counts so long after its question was asked (F). */
+        uint32_t keep_ms;
+        char neighbours[GUARD_NEIGHBOURS][LAYOUT_NAME_BYTES]; /* The newest ones; "": none. */
+        uint8_t neighbour_count, neighbour_next;
+        struct instant refused_until; /* A layout that is no neighbour is at work until then. */
+        struct instant listens_since; /* Since then it tries every master. */
+        bool has_stepped;
+        struct instant stepped_at; /* The last event. */
+    } layouts;
     struct guard_master masters[LIMIT_MASTERS];
 };
 
@@ -147,6 +192,12 @@ struct guard {
  * longest lease of this agent. */
 void guard_init(struct guard *guard, uint8_t master_count, uint8_t quorum, bool durable,
                 uint32_t max_ttl_ms);
+
+/* Makes the guard compare layouts (R23). Call it after guard_init(). `text`: the group's layout,
+ * borrowed as long as the guard is used. `silence_ms`: a connection without a reply for so long is
+ * reported as away (R3). `timeout_ms`: the time that a master has to vote on a lock. */
+void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms,
+                      uint32_t timeout_ms);
 
 /* Handles one event. `wall_us`: the agreed time (R12) in us of unix time, used only for guesses. */
 void guard_step(struct guard *guard, const struct guard_event *event, struct instant now,
@@ -165,9 +216,19 @@ enum guard_state guard_state(const struct guard *guard, uint8_t master, struct i
  * not known. */
 int64_t guard_left_ms(const struct guard *guard, uint8_t master, struct instant now);
 
-/* Returns the vote that an acquire compares: the master's last answer on this connection; "":
- * none. */
-const char *guard_vote(const struct guard *guard, uint8_t master);
+/* Returns the vote that an acquire compares: the master's last answer on this connection; "": none,
+ * or the group takes no new locks (R23). */
+const char *guard_vote(const struct guard *guard, uint8_t master, struct instant now);
+
+/* The state of the group's layout (R23). */
+enum guard_gate {
+    GUARD_OPEN,
+    GUARD_LISTENS,           /* Not all masters that can be reached have noted the layout yet. */
+    GUARD_REFUSED_BY_LAYOUT, /* A layout that is no neighbour is at work. */
+};
+
+/* Returns GUARD_OPEN if the group may take new locks. */
+enum guard_gate guard_gate(const struct guard *guard, struct instant now);
 
 /* Returns the largest number for which the master's marker need not be written first. */
 uint64_t guard_top(const struct guard *guard, uint8_t master);

@@ -128,6 +128,10 @@
     X(GROUP_VOTING, "lockagent_group_masters_voting", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,      \
       "Masters of the group that are up and have a vote on new locks: are not guarded, and may "   \
       "not evict keys.")                                                                           \
+    X(LAYOUT_DISAGREEMENTS, "lockagent_layout_disagreements", GAUGE, WHOLE, GROUP, NONE, NONE,     \
+      PLAIN, "Masters of the group that know agents at work with a layout that is no neighbour.")  \
+    X(LAYOUTS, "lockagent_layouts", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,                        \
+      "Layouts of agents at work that a master of the group has noted: 1 outside of roll-outs.")   \
     X(ROUNDS_IN_FLIGHT, "lockagent_group_rounds_in_flight", GAUGE, WHOLE, GROUP, NONE, NONE,       \
       PLAIN, "Acquire rounds in flight that a place is taken for (hand-overs need none).")         \
     X(ROUNDS_LIMIT, "lockagent_group_rounds_limit", GAUGE, WHOLE, GROUP, NONE, NONE, PLAIN,        \

@@ -235,6 +235,8 @@ static void read_groups(struct metrics *metrics, const struct metrics_scrape *sc
         registry_set(metrics, FAMILY_ROUNDS_LIMIT, g, rounds->limit);
         registry_set(metrics, FAMILY_ROUNDS_WAITING, g, rounds->waiting);
         registry_set(metrics, FAMILY_GROUP_VOTING, g, (int64_t)view.voting);
+        registry_set(metrics, FAMILY_LAYOUT_DISAGREEMENTS, g, (int64_t)view.disagreeing);
+        registry_set(metrics, FAMILY_LAYOUTS, g, (int64_t)view.layouts);
         registry_set(metrics, FAMILY_AGENT_CLOCK, g, redis_clock_off_us(scrape->redis, (uint8_t)g));
         registry_set(metrics, FAMILY_GROUP_MASTERS, g, (int64_t)view.total);
         registry_set(metrics, FAMILY_GROUP_UP, g, (int64_t)view.up);

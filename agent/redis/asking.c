@@ -529,9 +529,9 @@ struct text asking_own(char bytes[ASKING_OWN_BYTES], int64_t clock_ms, struct te
 }
 
 struct text asking_vote(char bytes[ASKING_VOTE_BYTES], const struct guard *guard, uint8_t master,
-                        const struct proposals *proposals)
+                        struct instant now, const struct proposals *proposals)
 {
-    const char *vote = guard_vote(guard, master);
+    const char *vote = guard_vote(guard, master, now);
     bool fits =
         proposals->least > guard_floor(guard) && proposals->most <= guard_top(guard, master);
     int len = *vote == '\0' ? snprintf(bytes, ASKING_VOTE_BYTES, "$0\r\n\r\n")
@@ -563,9 +563,10 @@ struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, con
     resp_begin(resp);
     resp_text(resp, whole ? "EVAL" : "EVALSHA");
     resp_text(resp, whole ? redis_scripts[SCRIPT_MARKER].text : redis_scripts[SCRIPT_MARKER].sha);
-    resp_number(resp, 2);
+    resp_number(resp, 3);
     resp_text(resp, MARKER_KEY);
     resp_text(resp, VOTE_KEY);
+    resp_text(resp, LAYOUTS_KEY);
     resp_text(resp, run_id);
     resp_text(resp, epoch);
     resp_number(resp, ask->max_ttl_ms);
@@ -577,6 +578,10 @@ struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, con
     resp_number(resp, ask->top);
     resp_number(resp, ask->told);
     resp_number(resp, ask->has_replicas);
+    resp_text(resp, ask->layout_name);
+    resp_bytes(resp, ask->layout.at, ask->layout.len);
+    resp_number(resp, ask->keep_ms);
+    resp_text(resp, ask->neighbours);
     return resp_end(resp);
 }
 
@@ -588,17 +593,63 @@ static uint64_t number_in(const redisReply *reply)
                                                               : (uint64_t)reply->integer;
 }
 
-bool asking_read_marker(const redisReply *reply, struct guard_answer *ret_answer)
+/* The places in a marker's reply. */
+enum {
+    EPOCH,
+    LEFT,
+    MAX_TTL,
+    TOP,
+    FLOOR,
+    TOLD,
+    VOTE,
+    SPOILED,
+    TIME,
+    NOTED,
+    AT_WORK,
+    OTHERS,
+    FIELDS
+};
+
+int64_t asking_marker_time_ms(const redisReply *reply)
 {
-    enum { EPOCH, LEFT, MAX_TTL, TOP, FLOOR, TOLD, VOTE, SPOILED, TIME, FIELDS };
+    return reply->element[TIME]->integer;
+}
+
+/* Reads the layouts of a marker's reply: pairs of ms and a text (R23). */
+static bool read_layouts(redisReply *const *is, struct guard_layouts *ret_layouts)
+{
+    const redisReply *others = is[OTHERS];
+    if (is[NOTED]->type != REDIS_REPLY_INTEGER || is[AT_WORK]->type != REDIS_REPLY_INTEGER ||
+        others->type != REDIS_REPLY_ARRAY || others->elements % 2 != 0 ||
+        others->elements / 2 > GUARD_OTHERS)
+        return false;
+    *ret_layouts = (struct guard_layouts){.noted = is[NOTED]->integer == 1,
+                                          .at_work = number_in(is[AT_WORK]),
+                                          .count = (unsigned)others->elements / 2};
+    for (unsigned i = 0; i < ret_layouts->count; i++) {
+        const redisReply *left = others->element[2 * (size_t)i],
+                         *text = others->element[2 * (size_t)i + 1];
+        if (left->type != REDIS_REPLY_INTEGER || text->type != REDIS_REPLY_STRING ||
+            left->integer < 0)
+            return false;
+        ret_layouts->others[i].left_ms =
+            left->integer > REPLY_MS_MAX ? REPLY_MS_MAX : left->integer;
+        ret_layouts->others[i].text = (struct text){text->str, text->len};
+    }
+    return true;
+}
+
+bool asking_read_marker(const redisReply *reply, struct guard_answer *ret_answer,
+                        struct guard_layouts *ret_layouts)
+{
     redisReply *const *is = reply->element;
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == FIELDS;
-    for (unsigned i = 0; fits && i < FIELDS; i++)
+    for (unsigned i = 0; fits && i < NOTED; i++)
         fits = is[i]->type == (i == EPOCH || i == VOTE ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER);
-    if (!fits || is[EPOCH]->len == 0 || is[EPOCH]->len >= GUARD_WORD_BYTES ||
-        is[VOTE]->len >= GUARD_VOTE_BYTES || is[LEFT]->integer < 0 || is[MAX_TTL]->integer < 0 ||
-        is[MAX_TTL]->integer > UINT32_MAX || is[TOLD]->integer < GUARD_NOT_TOLD ||
-        is[TOLD]->integer > GUARD_GUESSED)
+    if (!fits || !read_layouts(is, ret_layouts) || is[EPOCH]->len == 0 ||
+        is[EPOCH]->len >= GUARD_WORD_BYTES || is[VOTE]->len >= GUARD_VOTE_BYTES ||
+        is[LEFT]->integer < 0 || is[MAX_TTL]->integer < 0 || is[MAX_TTL]->integer > UINT32_MAX ||
+        is[TOLD]->integer < GUARD_NOT_TOLD || is[TOLD]->integer > GUARD_GUESSED)
         return false;
     *ret_answer = (struct guard_answer){
         .left_ms = is[LEFT]->integer > REPLY_MS_MAX ? REPLY_MS_MAX : is[LEFT]->integer,

@@ -51,6 +51,7 @@ void resp_wipe(struct resp *resp);
 
 #define MARKER_KEY "lockagent:marker"
 #define VOTE_KEY "lockagent:votes"
+#define LAYOUTS_KEY "lockagent:layouts"
 #define NEW_KEY "lockagent:new:" /* The name of one run of `lockagent trust --new` follows. */
 
 enum { ASKING_VOTE_BYTES = GUARD_VOTE_BYTES + 16, ASKING_OWN_BYTES = ASKING_VOTE_BYTES + 32 };
@@ -85,7 +86,7 @@ struct proposals asking_proposals(const struct config *config, const struct send
 /* Builds the argument with the vote of this master, as `guard` knows it. It is marked if a proposal
  * is not above the floor, or is above the top. Written into `bytes`. */
 struct text asking_vote(char bytes[ASKING_VOTE_BYTES], const struct guard *guard, uint8_t master,
-                        const struct proposals *proposals);
+                        struct instant now, const struct proposals *proposals);
 
 /* Returns true if Redisson puts braces around the name after its own prefix. It does so unless the
  * name has braces (R22). */
@@ -102,7 +103,12 @@ struct text asking_marker(struct resp *resp, const struct guard_ask *ask, const 
 struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, const char *run_id,
                              const char *epoch, int64_t wall_us, bool whole);
 
-/* Reads the reply to asking_marker(). Returns false if it is not a possible one. */
-bool asking_read_marker(const redisReply *reply, struct guard_answer *ret_answer);
+/* Returns the master's TIME in ms of a reply that asking_read_marker() has taken. */
+int64_t asking_marker_time_ms(const redisReply *reply);
+
+/* Reads the reply to asking_marker(). Returns false if it is not a possible one. The texts of
+ * `ret_layouts` are borrowed from the reply. */
+bool asking_read_marker(const redisReply *reply, struct guard_answer *ret_answer,
+                        struct guard_layouts *ret_layouts);
 
 #endif

@@ -58,8 +58,16 @@ struct redis {
     void *done_arg;
     struct master *by_group[LIMIT_GROUPS];
     struct channels channels;
-    struct guard guards[LIMIT_GROUPS];  /* Used for groups that have a guard. */
-    heard_fn *marker_heard;             /* Receives the replies to a guard's questions. */
+    struct guard guards[LIMIT_GROUPS]; /* Used for groups that have a guard. */
+    struct group_layout {
+        char ours[LAYOUT_BYTES + 1];
+        /* The last layout that is no neighbour, why it is none, and a master that knows it. */
+        char theirs[LAYOUT_BYTES + 1];
+        enum layout_conflict conflict;
+        uint8_t master;
+        bool told;           /* People were told that it keeps this agent from new locks. */
+    } layouts[LIMIT_GROUPS]; /* R23 */
+    heard_fn *marker_heard;  /* Receives the replies to a guard's questions. */
     int64_t clock_off_us[LIMIT_GROUPS]; /* Most masters' time minus ours, as reported last; 0: none
                                          * was. */
     struct master *masters;
@@ -412,6 +420,9 @@ void subscriber_close(struct master *master);
 
 /* Ends the connection if it has failed. Otherwise writes the gathered bytes. */
 void subscriber_turn(struct master *master);
+
+/* Returns the time without a reply after which a pipeline ends (R3). */
+uint32_t phases_silence_ms(const struct config_group *group);
 
 /* Checks the silence of the connection, or counts down to its next try. Called every TICK_MS. */
 void subscriber_tick(struct master *master);

@@ -25,6 +25,13 @@ static void carry_out(struct redis *redis, uint8_t group, const struct guard_eff
                       heard_fn *heard)
 {
     struct master *masters = redis->by_group[group];
+    struct group_layout *layout = &redis->layouts[group];
+    if (effects->theirs.len > 0) {
+        snprintf(layout->theirs, sizeof(layout->theirs), "%.*s", (int)effects->theirs.len,
+                 effects->theirs.at);
+        layout->conflict = effects->conflict;
+        layout->master = effects->asked;
+    }
     for (unsigned i = 0; effects->epochs >> i; i++)
         if (effects->epochs >> i & 1)
             master_new_epoch(&masters[i]);
@@ -79,7 +86,7 @@ void marker_greet(struct master *master, heard_fn *heard)
 bool marker_take(struct master *master, const redisReply *reply)
 {
     struct guard_event event = {.kind = GUARD_ANSWERED};
-    if (!asking_read_marker(reply, &event.answer))
+    if (!asking_read_marker(reply, &event.answer, &event.layouts))
         return false;
     tell_guard(master, event);
     return true;
@@ -125,11 +132,27 @@ void marker_heard_guarded(struct master *master, int64_t left_ms)
     tell_guard(master, (struct guard_event){.kind = GUARD_SEES_GUARDED, .answer.left_ms = left_ms});
 }
 
+/* Tells people when another layout begins or ceases to keep this agent from new locks (R23). */
+static void tell_of_layout(struct redis *redis, uint8_t group)
+{
+    char why[REDIS_LACKS_BYTES];
+    struct group_layout *layout = &redis->layouts[group];
+    bool refused = guard_gate(&redis->guards[group], redis_now()) == GUARD_REFUSED_BY_LAYOUT;
+    if (refused == layout->told)
+        return;
+    layout->told = refused;
+    redis_group_lacks(redis, group, why, sizeof(why));
+    if (redis->sink.layout != NULL)
+        redis->sink.layout(redis->sink.arg, group, refused ? why : "");
+}
+
 void marker_tick(struct redis *redis, uint8_t group)
 {
     struct guard *guard = &redis->guards[group];
     if (redis->config->groups[group].guard && !instant_before(redis_now(), guard_deadline(guard)))
         tell_guard_of(redis->by_group[group], GUARD_TIME);
+    if (redis->config->groups[group].guard)
+        tell_of_layout(redis, group);
 }
 
 void marker_start(struct redis *redis, uint8_t group)
@@ -139,4 +162,8 @@ void marker_start(struct redis *redis, uint8_t group)
                (uint8_t)config_group_quorum(redis->config, group), config->durable,
                redis->config->max_ttl_ms);
     redis->guards[group].has_replicas = config->replicas_ack > 0;
+    struct group_layout *layout = &redis->layouts[group];
+    size_t len = config_layout(redis->config, group, layout->ours);
+    guard_set_layout(&redis->guards[group], (struct text){layout->ours, len},
+                     phases_silence_ms(config), config->node_timeout_ms);
 }

@@ -14,11 +14,13 @@
 -- or `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21). An acquire
 -- compares it with the vote that the agent knows. Only this script and new.lua write it, and this
 -- script checks it in every call.
--- KEYS: marker, vote. ARGV: run id ('' if INFO is not allowed); the epoch to start if one is to
+-- KEYS: marker, vote, layouts. ARGV: run id ('' if INFO is not allowed); the epoch to start if one is to
 -- be started; the agent's longest lease in ms; how; the number that top becomes at least (0: as it
 -- is); the epochs that the agent knows of the other masters, each with a blank behind it; the
 -- agreed time in us; of tell and trust the epoch that the agent has seen, the top that it tells,
--- and what told becomes ('', 0 and 0 of the others); and 1 if the group's master has replicas:
+-- and what told becomes ('', 0 and 0 of the others); 1 if the group's master has replicas; and of
+-- the layout (R23) its name ('': none is compared), its text, how long to note it in ms (0: not at
+-- all), and the names of its neighbours, each with a blank behind it. `how`:
 --   restart  a new epoch if the marker is missing or names another run, or if the server has
 --            followed another one since
 --   keep     a new epoch if the marker is missing
@@ -26,11 +28,53 @@
 --   trust    restart; then the guard is over; top and told count if the epoch is as seen ('': any)
 -- A master with the epoch of another one is a copy, and begins a new epoch.
 -- Answers epoch, ms until its guard is over (0: it is), max_ttl, top, floor, told, the vote ('': it
--- has none), 1 if top or floor is a number that was never granted (R12), and its TIME in ms.
+-- has none), 1 if top or floor is a number that was never granted (R12), its TIME in ms, 1 if the
+-- layout is noted for long enough, the number of layouts at work, and those that are not among the
+-- neighbours: ms until it is forgotten, and text, of at most four.
+--
+-- The layouts (R23) are a hash: name -> '<forgotten at, ms of TIME> <noted for, ms> <text>'. If a
+-- layout is at work that is not among the neighbours, the agent's own is not noted.
 local marker, how, fresh = KEYS[1], ARGV[4], ARGV[2]
 local two_days, longest, margin, settling = 172800000000, 3600000, 1001, 10000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Returns the time until a layout is forgotten, 0 if it is, and its text. A clock that was set back
+-- must not keep it for longer than it was noted for.
+local function layout_of(entry)
+    local at, kept, text = string.match(entry, '^(%d+) (%d+) (.*)$')
+    local left = at and math.min(tonumber(at) - now, tonumber(kept), 2 * longest)
+    return left and math.max(0, left) or 0, text or ''
+end
+
+local own, noted, at_work, others = ARGV[12], 0, 0, {}
+if own ~= '' then
+    local layouts, keep, known, rewrites = KEYS[3], tonumber(ARGV[14]), ARGV[15], 5000
+    local entry, gone = redis.call('HGET', layouts, own), {}
+    local left = entry and layout_of(entry) or 0
+    if redis.call('HLEN', layouts) > (entry and 1 or 0) then
+        local all = redis.call('HGETALL', layouts)
+        for i = 1, #all, 2 do
+            local for_ms, text = layout_of(all[i + 1])
+            if all[i] ~= own and for_ms == 0 then
+                gone[#gone + 1] = all[i]
+            elseif all[i] ~= own and #others < 8
+                and not string.find(' ' .. known, ' ' .. all[i] .. ' ', 1, true) then
+                others[#others + 1] = for_ms
+                others[#others + 1] = string.sub(text, 1, 4097)
+            end
+        end
+    end
+    if #others == 0 and keep > 0 and left < keep - rewrites then
+        local value = string.format('%.0f %.0f %s', now + keep, keep, ARGV[13])
+        local set = redis.pcall('HSET', layouts, own, value)
+        if not (type(set) == 'table' and set.err) then left = keep end
+    end
+    for _, name in ipairs(gone) do redis.call('HDEL', layouts, name) end
+    if keep > 0 and left >= keep - rewrites then noted = 1 end
+    at_work = redis.call('HLEN', layouts)
+end
+
 local names, words = {'epoch', 'run', 'replid', 'since', 'max_ttl', 'longer', 'longer_since', 'top',
     'floor', 'told'}, 3
 local was, is = redis.call('HMGET', marker, unpack(names)), {}
@@ -96,4 +140,5 @@ elseif stands ~= vote then
     local set = redis.pcall('SET', KEYS[2], vote)
     if set.err then vote = '' end
 end
-return {is.epoch, left, is.max_ttl, is.top, is.floor, is.told, vote, spoiled and 1 or 0, now}
+return {is.epoch, left, is.max_ttl, is.top, is.floor, is.told, vote, spoiled and 1 or 0, now, noted,
+    at_work, others}

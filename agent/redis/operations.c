@@ -114,7 +114,7 @@ static bool send_to(struct master *master, struct command *command, struct text 
         return false;
     if (proposals != NULL)
         vote = asking_vote(vote_bytes, &master->redis->guards[master->group], master->index,
-                           proposals);
+                           redis_now(), proposals);
     if (asking_has_own(command->op))
         own = asking_own(own_bytes, clock_ms, vote);
     return pipeline_append(master->pipeline, command, bytes, own);

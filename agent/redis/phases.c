@@ -218,13 +218,18 @@ void phases_tick(struct master *master)
     }
 }
 
+uint32_t phases_silence_ms(const struct config_group *group)
+{
+    uint64_t silence_ms = 4ull * group->node_timeout_ms;
+    return (uint32_t)(silence_ms > SILENCE_MS_MIN ? silence_ms : SILENCE_MS_MIN);
+}
+
 void phases_start(struct master *master)
 {
     master->view.state = REDIS_CONNECTING;
     master->view.round_trip_us = -1;
     snprintf(master->view.reason, sizeof(master->view.reason), "connecting");
-    uint64_t silence_ms = 4ull * master->group_config->node_timeout_ms;
-    master->silence_ms = (uint32_t)(silence_ms > SILENCE_MS_MIN ? silence_ms : SILENCE_MS_MIN);
+    master->silence_ms = phases_silence_ms(master->group_config);
     master->probe_ticks = (uint32_t)(redis_random(master->redis) % PROBE_TICKS);
     master->on_greeted = when_greeted;
     master->on_timer = on_phase_timer;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "agent/core/core_assert.h"
@@ -170,11 +171,21 @@ struct redis_master_view redis_master(const struct redis *redis, uint8_t group, 
     view.guarded_ms = master_guarded_ms(at) > REPLY_MS_MAX ? REPLY_MS_MAX : master_guarded_ms(at);
     view.unfit = view.serves && master_is_unfit(at);
     view.votes = view.serves && view.guarded_ms == 0 && !view.unfit;
+    view.disagrees =
+        redis->config->groups[group].guard && redis->guards[group].masters[master].disagrees;
+    if (view.disagrees && view.reason[0] == '\0')
+        snprintf(view.reason, sizeof(view.reason), "knows agents at work with another layout");
     view.last_error_ago_ms = instant_us_between(at->failed_at, redis_now()) / 1000;
     view.degraded = at->phase == PHASE_READY && *at->health.fault;
     view.reconnects = at->attempts > 0 ? at->attempts - 1 : 0;
     view.in_flight = at->pipeline != NULL ? at->pipeline->in_flight : 0;
     return view;
+}
+
+const char *redis_view_state(const struct redis_master_view *view)
+{
+    bool disagrees = view->disagrees && view->state == REDIS_UP;
+    return disagrees ? "disagrees" : redis_state_name(view->state);
 }
 
 /* Returns the time in ms until the guards of `quorum` masters are over. A master that is away, or
@@ -195,6 +206,23 @@ static int64_t votes_in_ms(const struct redis *redis, uint8_t group, size_t quor
     return sorted[quorum - 1] == INT64_MAX ? 0 : sorted[quorum - 1];
 }
 
+static void view_layouts(const struct redis *redis, uint8_t group, struct redis_group_view *view)
+{
+    const struct guard *guard = &redis->guards[group];
+    struct instant now = redis_now();
+    view->gate = guard_gate(guard, now);
+    view->ours = redis->layouts[group].ours;
+    view->theirs = redis->layouts[group].theirs;
+    view->conflict = redis->layouts[group].conflict;
+    if (view->gate == GUARD_REFUSED_BY_LAYOUT)
+        view->refused_ms = instant_us_between(now, guard->layouts.refused_until) / 1000 + 1;
+    for (size_t i = 0; i < view->total; i++) {
+        view->disagreeing += guard->masters[i].disagrees;
+        if (guard->masters[i].at_work > view->layouts)
+            view->layouts = guard->masters[i].at_work;
+    }
+}
+
 struct redis_group_view redis_group(const struct redis *redis, uint8_t group)
 {
     CORE_ASSERT(group < redis->config->group_count);
@@ -212,6 +240,10 @@ struct redis_group_view redis_group(const struct redis *redis, uint8_t group)
     view.is_new = redis->config->groups[group].guard && view.voting < view.quorum &&
                   guard_is_new(&redis->guards[group]);
     view.votes_in_ms = votes_in_ms(redis, group, view.quorum);
+    if (redis->config->groups[group].guard)
+        view_layouts(redis, group, &view);
+    if (view.gate != GUARD_OPEN)
+        view.voting = 0; /* This agent can use no vote. */
     return view;
 }
 
@@ -226,6 +258,41 @@ void redis_say_new(const struct redis_group_view *view, char *into, size_t size)
         snprintf(into, size, "the masters are new: they vote soon");
 }
 
+/* Writes the part of a layout that differs: its masters and quorum, or all before them. */
+static void say_layout(const char *layout, enum layout_conflict conflict, char *into, size_t size)
+{
+    struct layout parsed;
+    struct text text = {layout, strlen(layout)};
+    if (!layout_parse(text, &parsed))
+        snprintf(into, size, "(not readable)");
+    else if (conflict == LAYOUT_OTHER_MASTERS)
+        snprintf(into, size, "%s (%u needed)", parsed.masters[0].at, parsed.quorum);
+    else if (conflict == LAYOUT_OTHER_WIRE)
+        snprintf(into, size, "w%u", parsed.wire);
+    else
+        snprintf(into, size, "%.*s", (int)(parsed.masters[0].at - 1 - parsed.prefixes[0].name.at),
+                 parsed.prefixes[0].name.at);
+}
+
+void redis_say_layouts(const struct redis_group_view *view, char *into, size_t size)
+{
+    enum { PART_BYTES = 400 };
+    char ours[PART_BYTES], theirs[PART_BYTES];
+    static const char *const kinds[][2] = {
+        [LAYOUT_OTHER_WIRE] = {"wire number", "an agent of the other version would not understand "
+                                              "the keys; see docs/upgrades.md"},
+        [LAYOUT_OTHER_POLICIES] = {"policies", "the keys would mean something else; see "
+                                               "docs/masters.md#changing-policies"},
+        [LAYOUT_OTHER_MASTERS] = {"masters", "quorums need not meet; see "
+                                             "docs/masters.md#changing-masters"},
+    };
+    CORE_ASSERT(view->conflict != LAYOUT_NEIGHBOURS);
+    say_layout(view->ours, view->conflict, ours, sizeof(ours));
+    say_layout(view->theirs, view->conflict, theirs, sizeof(theirs));
+    snprintf(into, size, "%s %s; these are %s: %s", kinds[view->conflict][0], theirs, ours,
+             kinds[view->conflict][1]);
+}
+
 void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, size_t size)
 {
     const char *name = redis->config->groups[group].name;
@@ -235,9 +302,15 @@ void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, siz
     if (view.up < view.quorum) {
         snprintf(into, size, "group %s: %zu of %zu masters are up, %zu are needed", name, view.up,
                  view.total, view.quorum);
+    } else if (view.gate == GUARD_REFUSED_BY_LAYOUT) {
+        const char *url = redis->config->groups[group].masters[redis->layouts[group].master].url;
+        int len = snprintf(into, size, "group %s: %s knows agents at work with ", name, url);
+        redis_say_layouts(&view, into + len, size - (size_t)len);
     } else if (view.is_new) {
         redis_say_new(&view, new_words, sizeof(new_words));
         snprintf(into, size, "group %s: %s", name, new_words);
+    } else if (view.gate == GUARD_LISTENS) {
+        snprintf(into, size, "group %s: waits until its masters have noted its layout", name);
     } else if (view.voting < view.quorum) {
         snprintf(into, size,
                  "group %s: %zu of %zu masters are guarded%s: %zu vote on new locks, %zu needed",

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "agent/core/core.h"
+#include "agent/core/guard.h"
 #include "agent/redis/outcomes.h"
 #include "config/config.h"
 
@@ -31,6 +32,10 @@ struct redis_sink {
     /* Called before a turn writes the commands that were sent since the last turn. Commands that
      * are sent during the call are written with them. NULL: not needed. */
     void (*about_to_write)(void *arg);
+    /* Reports that the group takes no new locks, because agents at work have another layout (R23).
+     * `text` says which; "": it takes them again. NULL:
+     * not needed. */
+    void (*layout)(void *arg, uint8_t group, const char *text);
 };
 
 /* One master, for people and metrics. */
@@ -41,6 +46,7 @@ struct redis_master_view {
     bool votes;         /* It serves, and has a vote on new locks. */
     bool unfit;         /* It has no vote because it may evict keys (D5.4). */
     bool has_voted;     /* It has had a vote since the start. */
+    bool disagrees;     /* It knows agents at work with another layout (R23). */
     bool degraded;      /* Also set while it is guarded. */
     bool guessed;       /* It votes by a guess: its numbers rise only as the clocks do (A6). */
     int64_t guarded_ms; /* Time until it has a vote; 0: not guarded; -1: not known. */
@@ -60,6 +66,9 @@ struct redis_master_view {
     uint64_t tls_faults[TLS_FAULT_COUNT]; /* Connections that ended because TLS failed. */
 };
 
+/* Returns the name of the master's state for people: `disagrees` (R23) in place of `up`. */
+const char *redis_view_state(const struct redis_master_view *view);
+
 /* One group, for people and metrics: numbers of masters. */
 struct redis_group_view {
     size_t total;
@@ -71,7 +80,17 @@ struct redis_group_view {
     bool is_new;
     int64_t votes_in_ms; /* Time until the guards of a quorum are over; 0: they are over, or the
                           * time is not known. */
+    /* R23 */
+    enum guard_gate gate;          /* Whether the group's layout lets it take new locks. */
+    enum layout_conflict conflict; /* Why not, if another layout refuses it. */
+    const char *ours, *theirs;     /* Both layouts, borrowed from the room. */
+    int64_t refused_ms;            /* Time until the other layout is forgotten; 0: it does not
+                                    * refuse. */
+    size_t disagreeing;            /* Masters that answer a layout which is no neighbour. */
+    uint64_t layouts;              /* Most layouts that one master has noted; 0: none is known. */
 };
+
+enum { REDIS_LACKS_BYTES = 1024 };
 
 struct redis;
 
@@ -107,7 +126,10 @@ struct redis_group_view redis_group(const struct redis *redis, uint8_t group);
 /* Writes why a new group (is_new) does not grant locks yet, and how long that lasts, for people. */
 void redis_say_new(const struct redis_group_view *view, char *into, size_t size);
 
-/* Writes for people why a group cannot grant locks; "" if it can. */
+/* Writes both layouts of a group that is refused, for people. */
+void redis_say_layouts(const struct redis_group_view *view, char *into, size_t size);
+
+/* Writes for people why a group cannot grant locks; "" if it can. REDIS_LACKS_BYTES are enough. */
 void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, size_t size);
 
 /* Returns the offset of this agent's clock from most masters of the group; 0 if they do not agree

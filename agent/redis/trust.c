@@ -156,12 +156,13 @@ static bool ask_marker_by_hand(struct trusting *group, size_t master, struct gua
     struct visit *visit = &group->visit;
     struct trusted *trusted = &group->masters[master];
     const char *run_id = visit->masters[master].run_id;
+    struct guard_layouts layouts;
     ask.master = (uint8_t)master;
     struct text command = asking_marker(visit->resp, &ask, run_id, wall_us(), /* whole= */ true);
     redisReply *reply = visit_ask(visit, master, command);
-    trusted->known = reply != NULL && asking_read_marker(reply, &trusted->marker);
+    trusted->known = reply != NULL && asking_read_marker(reply, &trusted->marker, &layouts);
     if (trusted->known)
-        trusted->time_ms = reply->element[reply->elements - 1]->integer;
+        trusted->time_ms = asking_marker_time_ms(reply);
     if (reply != NULL && !trusted->known)
         snprintf(visit->says, sizeof(visit->says), "broke the protocol: not a possible reply");
     freeReplyObject(reply);

@@ -145,6 +145,15 @@ static void on_clock(void *arg, uint8_t group, int64_t offset_us)
                   LOG_INT_FIELD("offset_ms", offset_us / 1000));
 }
 
+static void on_layout(void *arg, uint8_t group, const char *text)
+{
+    (void)arg;
+    if (*text != '\0')
+        log_event(LOG_ERROR, "no new locks: agents at work have another layout",
+                  LOG_TEXT_FIELD("group", session.config->groups[group].name),
+                  LOG_TEXT_FIELD("reason", text));
+}
+
 /* ---- the lock ---- */
 
 static int64_t node_timeout_ms(void)
@@ -164,7 +173,7 @@ static bool group_is_settled(uint8_t group, bool *ret_quorum)
                 (master.state == REDIS_GUARDED && master.guarded_ms < 0);
     }
     *ret_quorum = view.voting >= view.quorum;
-    return open == 0;
+    return open == 0 && view.gate != GUARD_LISTENS;
 }
 
 /* Returns true if it is time to ask for the lock. If it were asked for too early, masters that are
@@ -420,8 +429,8 @@ static bool boot_session(void)
     if (session.loop == NULL)
         return false;
     session.hold.loop = session.loop;
-    struct redis_sink sink = {&session,        on_redis_event, on_command,
-                              on_master_state, on_clock,       on_about_to_write};
+    struct redis_sink sink = {&session, on_redis_event,    on_command, on_master_state,
+                              on_clock, on_about_to_write, on_layout};
     session.redis = redis_start(&session.uv, session.config, &sink);
     loop_connect(session.loop, session.redis, &(struct loop_sink){&session, on_answer, on_trace});
     return session.redis != NULL;

@@ -256,7 +256,7 @@ static struct bytes command_for(uint8_t master, const struct message *message)
     guard = (struct guard){.master_count = world.options.masters, .floor = known->floor};
     guard.masters[master] = (struct guard_master){.seen = true, .last = *known};
     if (message->names_vote)
-        vote = asking_vote(vote_bytes, &guard, master, &message->proposals);
+        vote = asking_vote(vote_bytes, &guard, master, (struct instant){0}, &message->proposals);
     struct text own = asking_own(own_bytes, message->clocks_ms[master], vote);
     size_t len = message->command.len;
     if (len + own.len > sizeof bytes)

@@ -166,7 +166,8 @@ static void leave_no_files(void)
 
 static void set_up(void)
 {
-    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock, NULL};
+    static const struct redis_sink nobody = {NULL,     no_event, no_command, no_state,
+                                             no_clock, NULL,     NULL};
     struct api_backend backend = {.submit = submit, .now = now, .not_ready = always_ready};
     char error[512];
     signal(SIGPIPE, SIG_IGN);

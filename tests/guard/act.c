@@ -42,6 +42,9 @@ void act_start(struct world *world, uint8_t a)
     world_say(world, "agent %u starts, max_ttl %u ms", a, (unsigned)agent->max_ttl_ms);
     guard_init(&agent->guard, (uint8_t)world->master_count, (uint8_t)world->quorum, world->durable,
                agent->max_ttl_ms);
+    if (world->layouts[a] != NULL)
+        guard_set_layout(&agent->guard, (struct text){world->layouts[a], strlen(world->layouts[a])},
+                         /* silence_ms= */ 1000, ROUND_MS);
     for (uint8_t m = 0; m < world->master_count; m++)
         memset(agent->links[m].told_epoch, 0, GUARD_WORD_BYTES);
 }
@@ -107,7 +110,8 @@ void act_lock(struct world *world, uint8_t a)
     for (uint8_t m = 0; m < world->master_count; m++) {
         if (!agent->links[m].ready)
             continue;
-        script_vote(&agent->guard, m, request.lock.number, request.vote);
+        script_vote(&agent->guard, m, (struct instant){world->now_us}, request.lock.number,
+                    request.vote);
         world_send(world, a, m, request);
         asked |= (master_set)(1u << m);
     }
@@ -194,7 +198,8 @@ void act_hear(struct world *world, const struct happening *reply)
     world_say(world, "agent %u hears master %u's answer to its %s%s", reply->agent, reply->master,
               request_words[reply->request],
               reply->request == REQUEST_LOCK && reply->says == SAYS_YES ? ": yes" : "");
-    struct guard_event event = {.master = reply->master, .answer = reply->answer};
+    struct guard_event event = {
+        .master = reply->master, .answer = reply->answer, .layouts = reply->layouts};
     bool is_event = true;
     switch (reply->request) {
     case REQUEST_LOCK:
@@ -230,7 +235,7 @@ static void execute_marker(struct world *world, struct happening *h)
     uint64_t ttl_ms = marker_number(master->keys, "max_ttl"),
              told = marker_number(master->keys, "told");
     script_marker(master->keys, master_wall_ms(world, master), &h->ask, h->agreed_us, h->run_id,
-                  h->fresh_epoch, &h->answer);
+                  h->fresh_epoch, &h->answer, &h->layouts);
     world_say(world,
               "master %u runs %s of agent %u, %u ms: epoch '%.4s', left %" PRId64 ", top %" PRIu64
               ", floor %" PRIu64 ", told %u, vote '%s'",

@@ -99,7 +99,8 @@ static bool can_use(struct world *world, uint8_t a, uint8_t m)
 {
     char vote[GUARD_VOTE_BYTES];
     return is_there(world, a, m) && stored_vote(world->masters[m].keys, vote) &&
-           strcmp(vote, guard_vote(&world->agents[a].guard, m)) == 0;
+           strcmp(vote, guard_vote(&world->agents[a].guard, m, (struct instant){world->now_us})) ==
+               0;
 }
 
 static bool can_use_twin(struct world *world, uint8_t a, uint8_t m)
@@ -137,7 +138,8 @@ void check_answered(struct world *world, uint8_t a)
                    world->hold_began_us > world->jumped_us &&
                    world->now_us >= world->unknown_until_us;
     if (is_held)
-        check_broken(world, "C1", "agent %u has the lock, and agent %u for another %lld ms", a,
+        check_broken(world, world->apart ? "G10" : "C1",
+                     "agent %u has the lock, and agent %u for another %lld ms", a,
                      (unsigned)world->holder,
                      (long long)(world->hold_until_us - world->now_us) / 1000);
     if (attempt->lock.number <= world->answered)
@@ -294,6 +296,7 @@ static void check_leases(struct world *world, uint8_t m)
 
 void check_now(struct world *world)
 {
+    struct instant now = {world->now_us};
     for (uint8_t m = 0; m < world->master_count; m++) {
         struct sim_master *master = &world->masters[m];
         if (master->full || !act_remembers(world, m))
@@ -306,6 +309,9 @@ void check_now(struct world *world)
             check_leases(world, m);
     }
     check_tops(world);
+    for (uint8_t a = 0; a < world->agent_count && !world->apart; a++)
+        if (guard_gate(&world->agents[a].guard, now) == GUARD_REFUSED_BY_LAYOUT)
+            check_broken(world, "G11", "agent %u is refused by the layout of a neighbour", a);
 }
 
 void check_end(struct world *world)
@@ -317,9 +323,10 @@ void check_end(struct world *world)
         for (uint8_t a = 0; a < world->agent_count; a++) {
             const struct guard *guard = &world->agents[a].guard;
             enum guard_state state = guard_state(guard, m, (struct instant){world->now_us});
-            if (world->agents[a].links[m].blocked_until_us > world->now_us)
-                continue;
-            if (state != GUARD_VOTES || strcmp(guard_vote(guard, m), vote) != 0)
+            if (world->agents[a].links[m].blocked_until_us > world->now_us || world->apart)
+                continue; /* Agents whose layouts are apart are refused (G10). */
+            if (state != GUARD_VOTES ||
+                strcmp(guard_vote(guard, m, (struct instant){world->now_us}), vote) != 0)
                 check_broken(world, "G3", "agent %u takes master %u for %d at the end", a, m,
                              (int)state);
         }

@@ -28,6 +28,7 @@ static struct {
             bool open, reached;
             struct guard_ask ask;
             struct guard_answer answer;
+            struct guard_layouts layouts;
         } asked[MASTERS_MAX];
         master_set epochs, floors;
         int64_t wall_us; /* the agreed time; 0: the time of the rig */
@@ -64,14 +65,21 @@ static void tell(unsigned a, struct guard_event event)
     }
 }
 
-static void reach(unsigned a, const struct guard_ask *ask, struct guard_answer *ret_answer)
+static void reach_fully(unsigned a, const struct guard_ask *ask, struct guard_answer *ret_answer,
+                        struct guard_layouts *ret_layouts)
 {
     char epoch[24], run[24] = "";
     snprintf(epoch, sizeof(epoch), "%016x", ++rig.epochs * 0x01030507u);
     if (!rig.hides_run)
         snprintf(run, sizeof(run), "%08x%08x", ask->master + 1u, rig.servers[ask->master]);
     script_marker(rig.keys[ask->master], wall_ms(ask->master), ask, wall_us(a), run, epoch,
-                  ret_answer);
+                  ret_answer, ret_layouts);
+}
+
+static void reach(unsigned a, const struct guard_ask *ask, struct guard_answer *ret_answer)
+{
+    struct guard_layouts layouts;
+    reach_fully(a, ask, ret_answer, &layouts);
 }
 
 static void arrives(unsigned a, unsigned m)
@@ -79,7 +87,7 @@ static void arrives(unsigned a, unsigned m)
     struct agent *agent = &rig.agents[a];
     cr_assert(agent->asked[m].open && !agent->asked[m].reached, "master %u is asked", m);
     agent->asked[m].reached = true;
-    reach(a, &agent->asked[m].ask, &agent->asked[m].answer);
+    reach_fully(a, &agent->asked[m].ask, &agent->asked[m].answer, &agent->asked[m].layouts);
 }
 
 static void returns(unsigned a, unsigned m)
@@ -88,8 +96,10 @@ static void returns(unsigned a, unsigned m)
     if (!agent->asked[m].reached)
         arrives(a, m);
     agent->asked[m].open = agent->asked[m].reached = false;
-    tell(a, (struct guard_event){
-                .kind = GUARD_ANSWERED, .master = (uint8_t)m, .answer = agent->asked[m].answer});
+    tell(a, (struct guard_event){.kind = GUARD_ANSWERED,
+                                 .master = (uint8_t)m,
+                                 .answer = agent->asked[m].answer,
+                                 .layouts = agent->asked[m].layouts});
 }
 
 static void greets(unsigned a, unsigned m, bool same_connection)
@@ -197,7 +207,7 @@ static int64_t left_ms(unsigned a, unsigned m)
 
 static const char *vote_of(unsigned a, unsigned m)
 {
-    return guard_vote(&rig.agents[a].guard, (uint8_t)m);
+    return guard_vote(&rig.agents[a].guard, (uint8_t)m, (struct instant){rig.now_ms * 1000});
 }
 
 static void restart(unsigned m, bool keeps_data)
@@ -223,7 +233,8 @@ static bool takes_lock(unsigned a, unsigned m, uint64_t proposal, uint64_t *ret_
     char vote[ASKING_VOTE_BYTES];
     struct script_lock lock = {
         .agent = a, .attempt = ++attempts, .number = proposal, .ttl_ms = MAX_TTL_MS};
-    script_vote(&rig.agents[a].guard, (uint8_t)m, proposal, vote);
+    script_vote(&rig.agents[a].guard, (uint8_t)m, (struct instant){rig.now_ms * 1000}, proposal,
+                vote);
     bool yes = script_acquire(rig.keys[m], wall_ms(m), &lock, vote, ret_number) == SAYS_YES;
     script_release(rig.keys[m], wall_ms(m), &lock);
     return yes;

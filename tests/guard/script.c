@@ -69,32 +69,35 @@ static struct resp *begin(void)
     return &resp;
 }
 
-/* As asking_marker() writes it, which draws the new epoch by chance. */
+/* Returns a lasting copy of a layout's text. A world has a few. */
+static struct text lasting(struct text text)
+{
+    enum { TEXTS_MAX = 64 };
+    static char *texts[TEXTS_MAX];
+    unsigned i = 0;
+    while (i < TEXTS_MAX && texts[i] != NULL &&
+           (strlen(texts[i]) != text.len || memcmp(texts[i], text.at, text.len) != 0))
+        i++;
+    if (i == TEXTS_MAX)
+        fail("marker", "too many layouts");
+    if (texts[i] == NULL)
+        texts[i] = strndup(text.at, text.len);
+    return (struct text){texts[i], text.len};
+}
+
 void script_marker(struct keyspace *keys, int64_t wall_ms, const struct guard_ask *ask,
                    int64_t agreed_us, const char *run_id, const char *fresh_epoch,
-                   struct guard_answer *ret_answer)
+                   struct guard_answer *ret_answer, struct guard_layouts *ret_layouts)
 {
-    struct resp *resp = begin();
-    resp_text(resp, "EVALSHA");
-    resp_text(resp, redis_scripts[SCRIPT_MARKER].sha);
-    resp_number(resp, 2);
-    resp_text(resp, MARKER_KEY);
-    resp_text(resp, VOTE_KEY);
-    resp_text(resp, run_id);
-    resp_text(resp, fresh_epoch);
-    resp_number(resp, ask->max_ttl_ms);
-    resp_text(resp, guard_question_word(ask->question));
-    resp_number(resp, ask->lift);
-    resp_text(resp, ask->others);
-    resp_number(resp, agreed_us > 0 ? (uint64_t)agreed_us : 0);
-    resp_text(resp, ask->epoch);
-    resp_number(resp, ask->top);
-    resp_number(resp, ask->told);
-    resp_number(resp, ask->has_replicas);
-    redisReply *reply = run(keys, wall_ms, resp_end(resp));
+    struct text command =
+        asking_marker_as(begin(), ask, run_id, fresh_epoch, agreed_us, /* whole= */ false);
+    redisReply *reply = run(keys, wall_ms, command);
     memset(ret_answer, 0, sizeof(*ret_answer));
-    if (!asking_read_marker(reply, ret_answer))
+    memset(ret_layouts, 0, sizeof(*ret_layouts));
+    if (!asking_read_marker(reply, ret_answer, ret_layouts))
         fail("marker", reply->type == REDIS_REPLY_ERROR ? reply->str : "another shape");
+    for (unsigned i = 0; i < ret_layouts->count; i++)
+        ret_layouts->others[i].text = lasting(ret_layouts->others[i].text);
     freeReplyObject(reply);
 }
 
@@ -149,10 +152,10 @@ static struct send_item item_of(const struct script_lock *lock)
     return item;
 }
 
-void script_vote(const struct guard *guard, uint8_t master, uint64_t number,
+void script_vote(const struct guard *guard, uint8_t master, struct instant now, uint64_t number,
                  char ret_vote[ASKING_VOTE_BYTES])
 {
-    asking_vote(ret_vote, guard, master, &(struct proposals){number, number});
+    asking_vote(ret_vote, guard, master, now, &(struct proposals){number, number});
 }
 
 enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,

@@ -11,10 +11,10 @@
 #include "tests/keyspace/keyspace.h"
 
 /* wall_ms is the master's own TIME. agreed_us is the agent's time. Ends the program if the script
- * fails. */
+ * fails. The texts of the layouts last. */
 void script_marker(struct keyspace *keys, int64_t wall_ms, const struct guard_ask *ask,
                    int64_t agreed_us, const char *run_id, const char *fresh_epoch,
-                   struct guard_answer *ret_answer);
+                   struct guard_answer *ret_answer, struct guard_layouts *ret_layouts);
 
 /* One call of `lockagent trust --new` at a master (new.lua), by a run that has this key. The word
  * that it answers lasts until the next call. */
@@ -32,7 +32,7 @@ struct script_lock {
 enum script_says { SAYS_NO, SAYS_GUARDED, SAYS_HELD, SAYS_YES };
 
 /* The last argument of an acquire, as the agent sends it (asking_vote()). */
-void script_vote(const struct guard *guard, uint8_t master, uint64_t number,
+void script_vote(const struct guard *guard, uint8_t master, struct instant now, uint64_t number,
                  char ret_vote[ASKING_VOTE_BYTES]);
 /* SAYS_YES: `*ret_number` is the number that the master stores. */
 enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,

@@ -22,7 +22,9 @@ enum fault {
 
 struct script {
     const char *name, *what;
-    uint8_t masters; /* 0: three */
+    uint8_t masters, quorum;     /* 0: three; more than half of them */
+    const char *layouts[AGENTS]; /* NULL: the agents compare none */
+    bool apart;                  /* The layouts are no neighbours. */
     bool durable, is_new;
     unsigned faults;
     uint32_t max_ttl_ms[AGENTS]; /* 0: 1 s */

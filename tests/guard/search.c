@@ -51,6 +51,7 @@ static uint64_t hash_keys(struct keyspace *keys)
     static const char *const fields[] = {"epoch",        "run", "since", "max_ttl", "longer",
                                          "longer_since", "top", "floor", "told"};
     static const char *const names[] = {VOTE_KEY, "k", "lockagent:fence:k"};
+    struct bytes layouts_key = {LAYOUTS_KEY, strlen(LAYOUTS_KEY)};
     uint64_t hash = 1;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         char word[GUARD_WORD_BYTES];
@@ -63,6 +64,15 @@ static uint64_t hash_keys(struct keyspace *keys)
             hash = hash_more(hash, entry->value.at, entry->value.len);
         if (entry != NULL)
             hash = hash_more(hash, &entry->expires_ms, sizeof entry->expires_ms);
+        hash = hash_mix(hash, i);
+    }
+    const struct entry *layouts = keyspace_find(keys, layouts_key);
+    for (size_t i = 0; i < AGENTS && layouts != NULL && script->layouts[i] != NULL; i++) {
+        char name[LAYOUT_NAME_BYTES];
+        layout_name((struct text){script->layouts[i], strlen(script->layouts[i])}, name);
+        const struct string *value = entry_field(layouts, (struct bytes){name, strlen(name)});
+        if (value != NULL)
+            hash = hash_more(hash, value->at, value->len);
         hash = hash_mix(hash, i);
     }
     return hash;
@@ -418,7 +428,9 @@ static uint64_t hash_state(void)
             hash = hash_more(hash, link, sizeof *link);
             hash = hash_more(hash, &agent->guard.masters[m], sizeof agent->guard.masters[m]);
         }
-        hash = hash_more(hash, &agent->guard, offsetof(struct guard, masters));
+        tidy_time(&agent->guard.layouts.refused_until.us);
+        hash = hash_more(hash, &agent->guard, offsetof(struct guard, layouts));
+        hash = hash_more(hash, &agent->guard.layouts, offsetof(struct guard_register, has_stepped));
         hash = hash_more(hash, &agent->alive, sizeof agent->alive);
         hash = hash_more(hash, &agent->attempts, sizeof agent->attempts);
         hash = hash_more(hash, &agent->attempt, sizeof agent->attempt);
@@ -435,7 +447,9 @@ static uint64_t hash_state(void)
 static void begin(void)
 {
     unsigned masters = script->masters ? script->masters : 3;
-    world_clear(&world, masters, masters / 2 + 1);
+    world_clear(&world, masters, script->quorum ? script->quorum : masters / 2 + 1);
+    memcpy(world.layouts, script->layouts, sizeof script->layouts);
+    world.apart = script->apart;
     world.is_searched = true;
     world.before_change = take_own_keys;
     world.unequal = script->max_ttl_ms[0] != script->max_ttl_ms[1];

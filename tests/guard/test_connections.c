@@ -30,11 +30,11 @@ Test(guard_connections, what_the_cores_scripts_meet_is_looked_at_at_once)
 Test(guard_connections, a_master_of_a_new_epoch_is_not_seen_until_it_answers)
 {
     open_old_group(3, true);
-    cr_assert_str_not_empty(guard_vote(&rig.agents[0].guard, 2));
+    cr_assert_str_not_empty(vote_of(0, 2));
     tell(0, (struct guard_event){
                 .kind = GUARD_SEES_EPOCH, .master = 2, .answer = {.epoch = "00000000000000aa"}});
     cr_assert_eq(state(0, 2), GUARD_MISSING);
-    cr_assert_str_empty(guard_vote(&rig.agents[0].guard, 2));
+    cr_assert_str_empty(vote_of(0, 2));
 }
 
 /* D5.3: An operator who trusts a restarted master ends its guard for the present run. The earlier

@@ -567,11 +567,12 @@ void world_trust(struct world *world, uint8_t m, const char *epoch)
     struct guard_ask ask = {
         .question = GUARD_ASK_TRUST, .max_ttl_ms = 1000, .top = 1, .told = GUARD_TOLD};
     struct guard_answer answer;
+    struct guard_layouts layouts;
     char run[24] = "";
     if (world->before_change)
         world->before_change(world, m);
     if (!world->hides_run)
         snprintf(run, sizeof(run), "r%us%u", m, (unsigned)world->masters[m].server);
     script_marker(world->masters[m].keys, master_wall_ms(world, &world->masters[m]), &ask, 0, run,
-                  epoch, &answer);
+                  epoch, &answer, &layouts);
 }

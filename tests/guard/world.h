@@ -111,6 +111,7 @@ struct happening {
     char run_id[24], fresh_epoch[24];
     int64_t agreed_us;
     struct guard_answer answer;
+    struct guard_layouts layouts;
     struct script_lock lock; /* In a marker's question its ttl is the agent's max_ttl. */
     char vote[ASKING_VOTE_BYTES];
     enum script_says says;
@@ -187,6 +188,8 @@ struct world {
     bool hides_run;            /* INFO is not allowed */
     bool clocks_step, unequal; /* unequal: agents have unequal max_ttl */
     unsigned agent_count, master_count, quorum;
+    const char *layouts[AGENTS_MAX]; /* of the agents; NULL: they compare none */
+    bool apart;                      /* the layouts are no neighbours */
     int64_t chaos_until_us, end_us;
     /* Called before the keys of a master change; NULL: they may change. */
     void (*before_change)(struct world *world, uint8_t master);

@@ -156,7 +156,8 @@ void marking_time(struct world *w, uint8_t index)
 struct text marking_vote(const struct world *w, uint8_t agent, uint8_t master,
                          const struct message *message, char bytes[ASKING_VOTE_BYTES])
 {
-    return asking_vote(bytes, &w->agents[agent].guard, master, &message->proposals);
+    return asking_vote(bytes, &w->agents[agent].guard, master, agent_clock(w, agent),
+                       &message->proposals);
 }
 
 void marking_numbers(struct world *w, uint8_t agent, master_set masters,

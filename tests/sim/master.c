@@ -708,7 +708,8 @@ void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, in
     bool was_told = marker_number(w, index, "told") != 0;
     struct text command = asking_marker_as(&resp, ask, run_id, epoch, wall_us, /* whole= */ false);
     redisReply *reply = run(w, index, w->scripting, (struct bytes){command.at, command.len});
-    if (!asking_read_marker(reply, ret_answer))
+    struct guard_layouts layouts;
+    if (!asking_read_marker(reply, ret_answer, &layouts))
         abort();
     freeReplyObject(reply);
     if (strcmp(ret_answer->epoch, epoch) == 0) {

@@ -316,8 +316,8 @@ static inline void send_before_sleep(uv_prepare_t *prepare)
 
 static inline void rig_start(void)
 {
-    static const struct redis_sink sink = {&rig,       take_event, take_observation,
-                                           take_state, take_clock, NULL};
+    static const struct redis_sink sink = {
+        &rig, take_event, take_observation, take_state, take_clock, NULL, NULL};
     uv_loop_init(&rig.loop);
     uv_timer_init(&rig.loop, &rig.clock);
     uv_timer_start(&rig.clock, nothing, 5, 5);

@@ -131,7 +131,7 @@ Test(numbers, d5_3_a_vote_tells_whether_the_numbers_are_between_floor_and_top)
         .seen = true, .last = {.top = TOP, .floor = FLOOR, .vote = "=" KNOWN}};
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char bytes[ASKING_VOTE_BYTES], expected[ASKING_VOTE_BYTES];
-        struct text said = asking_vote(bytes, &guard, 0, &rows[i].proposals);
+        struct text said = asking_vote(bytes, &guard, 0, (struct instant){0}, &rows[i].proposals);
         int len = snprintf(expected, sizeof(expected), "$%zu\r\n%c" KNOWN "\r\n", strlen("=" KNOWN),
                            rows[i].mark);
         cr_assert_eq(said.len, (size_t)len, "%u", i);

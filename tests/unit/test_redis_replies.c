@@ -370,12 +370,14 @@ Test(replies, a_marker_with_an_endless_guard_overflows_no_time)
 {
     redisReply epoch = text_of(REDIS_REPLY_STRING, "0123456789abcdef"),
                vote = text_of(REDIS_REPLY_STRING, ""), zero = number_of(0),
-               left = number_of(INT64_MAX);
-    redisReply *elements[] = {&epoch, &left, &zero, &zero, &zero, &zero, &vote, &zero, &zero};
+               left = number_of(INT64_MAX), none = {.type = REDIS_REPLY_ARRAY};
+    redisReply *elements[] = {&epoch, &left, &zero, &zero, &zero, &zero,
+                              &vote,  &zero, &zero, &zero, &zero, &none};
     redisReply list = {.type = REDIS_REPLY_ARRAY,
                        .elements = sizeof(elements) / sizeof(elements[0]),
                        .element = elements};
     struct guard_answer answer;
-    cr_assert(asking_read_marker(&list, &answer));
+    struct guard_layouts layouts;
+    cr_assert(asking_read_marker(&list, &answer, &layouts));
     cr_assert_eq(answer.left_ms, REPLY_MS_MAX);
 }

@@ -1,0 +1,444 @@
+/* Layouts: agents that disagree refuse each other (R23). */
+#include "tests/guard/rig.h"
+
+TestSuite(guard_layouts, .init = break_script, .fini = close_rig);
+
+#define OURS "w1 2 lock:=mutex a:1/0 b:1/0 c:1/0"
+#define APART "w1 2 lock:=mutex a:1/0 d:1/0 e:1/0"
+#define NEXT "w1 3 lock:=mutex a:1/0 b:1/0 c:1/0 d:1/0"
+#define OTHER_PERMITS "w1 2 lock:=permits-3 a:1/0 b:1/0 c:1/0"
+
+enum { SILENCE_MS = 1000, TIMEOUT_MS = 300 };
+enum { FRESH_MS = 2000 + SILENCE_MS, KEEP_MS = MAX_TTL_MS + FRESH_MS + TIMEOUT_MS + 6000 };
+
+/* ---- the text ---- */
+
+static bool parses(const char *text)
+{
+    struct layout layout;
+    return layout_parse((struct text){text, strlen(text)}, &layout);
+}
+
+Test(guard_layouts, r23_a_text_is_a_layout_or_is_refused)
+{
+    static const char *const good[] = {OURS, NEXT, "w12 1 =rw a:1/0", "w1 1 a=mutex,b=rw+fair x",
+                                       "w1 1 lock:=a-*~rw;*~mutex@g@h x"};
+    static const char *const bad[] = {"",
+                                      "w1",
+                                      "w1 2",
+                                      "w1 2 lock:=mutex",
+                                      "w1 2 lock:=mutex ",
+                                      "w0 2 lock:=mutex a b c",
+                                      "w 2 lock:=mutex a b c",
+                                      "w123 2 lock:=mutex a b c",
+                                      "x1 2 lock:=mutex a b c",
+                                      "w1 0 lock:=mutex a b c",
+                                      "w1 4 lock:=mutex a b c",
+                                      "w1 -1 lock:=mutex a b c",
+                                      "w1 2 lock: a b c",
+                                      "w1 2 lock:= a b c",
+                                      "w1 2 b=mutex,a=mutex a b c",
+                                      "w1 2 a=mutex,a=mutex a b c",
+                                      "w1 2 lock:=mutex b a c",
+                                      "w1 2 lock:=mutex a a c",
+                                      "w1 2 lock:=mutex a  c",
+                                      "w1 1 l=m 1 2 3 4 5 6 7 8 9 a b c d e f g"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        cr_assert(parses(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        cr_assert_not(parses(bad[i]), "%s", bad[i]);
+    static char endless[LAYOUT_BYTES + 2];
+    memset(endless, 'a', sizeof(endless) - 1);
+    memcpy(endless, "w1 1 l=m ", 9);
+    cr_assert_not(parses(endless));
+    endless[LAYOUT_BYTES] = '\0';
+    cr_assert(parses(endless));
+}
+
+/* A name that changed between builds would make a layout unknown to itself. */
+Test(guard_layouts, r23_the_name_of_a_layout_never_changes)
+{
+    char name[LAYOUT_NAME_BYTES];
+    layout_name((struct text){"", 0}, name);
+    cr_assert_str_eq(name, "cbf29ce484222325");
+    layout_name((struct text){OURS, strlen(OURS)}, name);
+    cr_assert_str_eq(name, "fcd0b9a55de618dc");
+    cr_assert_eq(LAYOUT_WIRE, 1, "raised: docs/upgrades.md says what may be mixed");
+}
+
+/* Writes a layout whose masters are the bits of `set`. */
+static struct text layout_of(char text[128], unsigned set, unsigned quorum, const char *prefixes)
+{
+    int len = snprintf(text, 128, "w1 %u %s", quorum, prefixes);
+    for (unsigned m = 0; m < 5; m++)
+        if (set >> m & 1)
+            len += snprintf(text + len, 128 - (size_t)len, " %c", (int)('a' + m));
+    return (struct text){text, (size_t)len};
+}
+
+/* True if every quorum of one meets every quorum of the other, by trying all. */
+static bool all_meet(unsigned a, unsigned quorum_a, unsigned b, unsigned quorum_b)
+{
+    for (unsigned of_a = 0; of_a < 32; of_a++)
+        for (unsigned of_b = 0; of_b < 32; of_b++)
+            if ((of_a & ~a) == 0 && (of_b & ~b) == 0 && (of_a & of_b) == 0 &&
+                (unsigned)__builtin_popcount(of_a) == quorum_a &&
+                (unsigned)__builtin_popcount(of_b) == quorum_b)
+                return false;
+    return true;
+}
+
+/* R23: "every quorum of one meets every quorum of the other", for all 6,400 pairs of layouts of up
+ * to five masters, whatever their quorums are. */
+Test(guard_layouts, r23_neighbours_are_those_whose_quorums_meet)
+{
+    unsigned pairs = 0, neighbours = 0;
+    for (unsigned a = 1; a < 32; a++)
+        for (unsigned b = 1; b < 32; b++)
+            for (unsigned qa = 1; qa <= (unsigned)__builtin_popcount(a); qa++)
+                for (unsigned qb = 1; qb <= (unsigned)__builtin_popcount(b); qb++) {
+                    char text_a[128], text_b[128];
+                    struct layout one, other;
+                    cr_assert(layout_parse(layout_of(text_a, a, qa, "l=m"), &one));
+                    cr_assert(layout_parse(layout_of(text_b, b, qb, "l=m"), &other));
+                    bool meet = layout_compare(&one, &other) == LAYOUT_NEIGHBOURS;
+                    cr_assert_eq(meet, all_meet(a, qa, b, qb), "%s | %s", text_a, text_b);
+                    pairs++;
+                    neighbours += meet;
+                }
+    cr_assert_eq(pairs, 6400u);
+    cr_assert(neighbours > 1000 && neighbours < 6000);
+}
+
+static enum layout_conflict conflict_of(const char *a, const char *b)
+{
+    struct layout one, other;
+    cr_assert(layout_parse((struct text){a, strlen(a)}, &one));
+    cr_assert(layout_parse((struct text){b, strlen(b)}, &other));
+    enum layout_conflict conflict = layout_compare(&one, &other);
+    cr_assert_eq(layout_compare(&other, &one), conflict);
+    return conflict;
+}
+
+Test(guard_layouts, r23_layouts_that_share_a_prefix_must_agree)
+{
+    cr_assert_eq(conflict_of(OURS, OURS), LAYOUT_NEIGHBOURS);
+    cr_assert_eq(conflict_of(OURS, NEXT), LAYOUT_NEIGHBOURS);
+    cr_assert_eq(conflict_of(OURS, APART), LAYOUT_OTHER_MASTERS);
+    cr_assert_eq(conflict_of(OURS, OTHER_PERMITS), LAYOUT_OTHER_POLICIES);
+    cr_assert_eq(conflict_of(OURS, "w2 2 lock:=mutex a:1/0 b:1/0 c:1/0"), LAYOUT_OTHER_WIRE);
+    cr_assert_eq(conflict_of("w1 1 b=m a", "w2 1 a=n,c=x d"), LAYOUT_NEIGHBOURS, "no prefix");
+    cr_assert_eq(conflict_of("w1 1 a=m,b=m a", "w1 1 b=m,c=n a"), LAYOUT_NEIGHBOURS);
+    cr_assert_eq(conflict_of("w1 1 a=m,b=m a", "w1 1 b=n,c=n a"), LAYOUT_OTHER_POLICIES);
+    cr_assert_eq(conflict_of("w1 1 a=m,b=m a", "w1 1 b=m,c=n d"), LAYOUT_OTHER_MASTERS);
+}
+
+/* ---- two agents ---- */
+
+static void has_layout(unsigned a, const char *text)
+{
+    guard_set_layout(&rig.agents[a].guard, (struct text){text, strlen(text)}, SILENCE_MS,
+                     TIMEOUT_MS);
+}
+
+static enum guard_gate gate(unsigned a)
+{
+    return guard_gate(&rig.agents[a].guard, (struct instant){rig.now_ms * 1000});
+}
+
+/* Three old masters, and two agents with these layouts. Agent 0 has met all. */
+static void open_layouts(const char *ours, const char *theirs)
+{
+    open_old_group(3, true);
+    for (unsigned m = 0; m < 3; m++)
+        loses(0, m);
+    has_layout(0, ours);
+    has_layout(1, theirs);
+    for (unsigned m = 0; m < 3; m++)
+        meet(0, m);
+    settle(0);
+}
+
+static void meets_all(unsigned a)
+{
+    for (unsigned m = 0; m < 3; m++)
+        meet(a, m);
+    settle(a);
+}
+
+/* Time passes for both, and their questions are answered. */
+static void both_live(int64_t ms)
+{
+    for (int64_t at = 0; at < ms; at += 50)
+        for (unsigned a = 0; a < 2; a++) {
+            passes(a, a == 0 ? 50 : 0);
+            settle(a);
+        }
+}
+
+Test(guard_layouts, r23_a_lone_agent_is_let_in_by_its_greetings)
+{
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    cr_assert_eq(gate(1), GUARD_LISTENS);
+    meet(1, 0);
+    meet(1, 1);
+    cr_assert_eq(gate(1), GUARD_LISTENS, "master 2 has not been tried");
+    cr_assert_str_empty(vote_of(1, 0));
+    meet(1, 2);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    cr_assert_str_not_empty(vote_of(1, 0));
+    for (unsigned m = 0; m < 3; m++)
+        cr_assert_not(is_asked(1, m), "one question is enough");
+}
+
+Test(guard_layouts, r23_a_master_that_can_not_be_reached_is_not_waited_for)
+{
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    meet(1, 0);
+    meet(1, 1);
+    loses(1, 2);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+}
+
+Test(guard_layouts, r23_a_master_that_is_silent_from_the_start_is_waited_for_a_second)
+{
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    meet(1, 0);
+    meet(1, 1);
+    passes(1, 990);
+    settle(1);
+    cr_assert_eq(gate(1), GUARD_LISTENS);
+    passes(1, 20);
+    settle(1);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+}
+
+/* R23: "the whole group takes no new locks", also at masters that do not disagree. */
+Test(guard_layouts, r23_one_master_that_disagrees_closes_the_whole_group)
+{
+    open_layouts(OURS, APART);
+    loses(1, 1);
+    loses(1, 2);
+    flush(1);
+    flush(2);
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    for (unsigned m = 0; m < 3; m++)
+        cr_assert_str_empty(vote_of(1, m));
+    both_live(3000);
+    cr_assert_eq(gate(0), GUARD_OPEN, "the first one stays");
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+}
+
+Test(guard_layouts, r23_other_permits_are_refused)
+{
+    open_layouts(OURS, OTHER_PERMITS);
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    cr_assert_eq(gate(0), GUARD_OPEN);
+}
+
+Test(guard_layouts, r23_neighbours_are_let_in_and_never_close_each_other)
+{
+    open_layouts(OURS, NEXT);
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    for (unsigned i = 0; i < 40; i++) {
+        both_live(100);
+        cr_assert_eq(gate(0), GUARD_OPEN);
+        cr_assert_eq(gate(1), GUARD_OPEN);
+    }
+}
+
+/* A refused agent is let in by itself when the other layout has not asked for as long as it is
+ * kept, which is after every lease that it took. */
+Test(guard_layouts, r23_the_other_layout_is_forgotten_when_its_leases_are_over)
+{
+    open_layouts(OURS, APART);
+    meets_all(1);
+    for (unsigned m = 0; m < 3; m++)
+        loses(0, m);
+    lives(1, KEEP_MS - 1500);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    lives(1, 2500);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    meets_all(0);
+    cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT, "now the other one stays");
+}
+
+/* R23: "noted for max_ttl, F, node_timeout and 6 s": what is noted when a lock is asked for lasts
+ * longer than the lock. */
+Test(guard_layouts, r23_a_layout_outlives_the_leases_that_it_took)
+{
+    open_layouts(OURS, APART);
+    both_live(2 * KEEP_MS);
+    for (unsigned m = 0; m < 3; m++)
+        loses(0, m); /* It asked for its last lock a moment ago, or F ago by an old answer. */
+    meets_all(1);
+    lives(1, MAX_TTL_MS + TIMEOUT_MS);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+}
+
+/* A refused agent notes nothing: otherwise it would keep away the layout that was there first. */
+Test(guard_layouts, r23_a_refused_agent_keeps_nobody_away)
+{
+    open_layouts(OURS, APART);
+    meets_all(1);
+    both_live(2 * KEEP_MS);
+    cr_assert_eq(gate(0), GUARD_OPEN);
+    for (unsigned m = 0; m < 3; m++)
+        loses(0, m);
+    both_live(1000);
+    meets_all(0);
+    cr_assert_eq(gate(0), GUARD_OPEN);
+}
+
+/* A master that is flushed has forgotten both. The refused agent asks first, and remembers. */
+Test(guard_layouts, r23_a_flush_does_not_let_the_wrong_agent_in)
+{
+    open_layouts(OURS, APART);
+    meets_all(1);
+    for (unsigned m = 0; m < 3; m++)
+        flush(m);
+    for (unsigned i = 0; i < 20; i++) {
+        passes(1, 50);
+        settle(1);
+        cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    }
+    settle(0);
+    both_live(2 * KEEP_MS);
+    cr_assert_eq(gate(0), GUARD_OPEN);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+}
+
+/* R23: "a question that was asked within F": an agent that was stopped may have been replaced. */
+Test(guard_layouts, r23_an_answer_counts_for_a_short_time)
+{
+    open_layouts(OURS, APART);
+    rig.now_ms += FRESH_MS - 100;
+    cr_assert_eq(gate(0), GUARD_OPEN);
+    rig.now_ms += 200;
+    cr_assert_eq(gate(0), GUARD_LISTENS);
+    cr_assert_str_empty(vote_of(0, 0));
+}
+
+/* Its connection to the master that would disagree was lost meanwhile, and is not made anew yet. */
+Test(guard_layouts, r23_an_agent_that_was_stopped_listens_to_all_masters_anew)
+{
+    open_layouts(OURS, APART);
+    loses(0, 2);
+    cr_assert_eq(gate(0), GUARD_OPEN);
+    rig.now_ms += 2 * KEEP_MS;
+    meets_all(1);
+    passes(0, 0);
+    settle(0);
+    cr_assert_neq(gate(0), GUARD_OPEN);
+    flush(0);
+    flush(1); /* Now only master 2 knows. */
+    rig.now_ms += 2 * KEEP_MS;
+    loses(1, 0);
+    loses(1, 1);
+    loses(1, 2);
+    meet(1, 2);
+    rig.now_ms += 100;
+    passes(0, 0);
+    returns(0, 0);
+    returns(0, 1);
+    cr_assert_eq(gate(0), GUARD_LISTENS, "master 2 has not been tried since");
+    meet(0, 2);
+    cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+}
+
+/* A master that refuses its marker notes nothing. It gets no vote of this agent's, and the others
+ * need not wait for it. */
+Test(guard_layouts, r23_a_master_that_can_not_note_is_not_used)
+{
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    meet(1, 0);
+    meet(1, 1);
+    greets(1, 2, false);
+    is_refused(1, 2);
+    is_ready(1, 2);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    cr_assert_str_empty(vote_of(1, 2));
+    passes(1, 900);
+    settle(1);
+    cr_assert_str_not_empty(vote_of(1, 2));
+}
+
+/* ---- what is stored may be hostile ---- */
+
+static void store(unsigned m, const char *name, const char *value)
+{
+    const struct bytes set[] = {{"HSET", 4},
+                                {LAYOUTS_KEY, strlen(LAYOUTS_KEY)},
+                                {name, strlen(name)},
+                                {value, strlen(value)}};
+    keyspace_command(rig.keys[m], set, 4);
+}
+
+Test(guard_layouts, r23_entries_that_are_none_are_removed)
+{
+    static const char *const values[] = {"", "x", "-5 100 w1", "99999999999999999999 -1 x",
+                                         "1 1 " OURS};
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "n%zu", i);
+        store(0, name, values[i]);
+    }
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+}
+
+/* A clock that was set back must not keep a layout for ever. */
+Test(guard_layouts, r23_a_huge_time_is_an_end_all_the_same)
+{
+    char value[200];
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    snprintf(value, sizeof(value), "99999999999999 5000 %s", APART);
+    store(0, "apart", value);
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    cr_assert(rig.agents[1].guard.layouts.refused_until.us <= (rig.now_ms + 5000) * 1000);
+}
+
+/* A text that no build reads is of agents that this one knows nothing about. */
+Test(guard_layouts, r23_a_text_that_is_no_layout_is_no_neighbour)
+{
+    char value[100];
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    snprintf(value, sizeof(value), "%lld 60000 hello", (long long)wall_ms(0) + 60000);
+    store(0, "strange", value);
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    cr_assert_eq(gate(0), GUARD_OPEN, "it compares none");
+}
+
+/* At most four others are answered, and there may be more neighbours than the agent remembers. */
+Test(guard_layouts, r23_many_layouts_do_no_harm)
+{
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    for (unsigned i = 0; i < 40; i++) {
+        char value[200], name[8];
+        snprintf(value, sizeof(value), "%lld 60000 w1 1 other%02u:=mutex z",
+                 (long long)wall_ms(0) + 60000, i);
+        snprintf(name, sizeof(name), "n%u", i);
+        store(0, name, value);
+    }
+    for (unsigned m = 0; m < 3; m++)
+        meet(1, m);
+    for (unsigned i = 0; i < 40; i++) {
+        passes(1, 50);
+        settle(1);
+        cr_assert_neq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    }
+}
