@@ -39,6 +39,7 @@ static const char usage[] =
     "                            give the masters of FILE their first votes, before the first "
     "agent "
     "starts\n"
+    "  lockagent layouts FILE    compare the layouts at work on the masters with FILE's\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
     "                            ask a running agent whether it lives, or with --ready whether it "
     "can grant locks\n"
@@ -131,6 +132,23 @@ static int command_trust(const struct arguments *arguments)
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* Compares the layouts at work with that of a file (R23). */
+static int command_layouts(const struct arguments *arguments)
+{
+    size_t conflicts = 0;
+    if (arguments->word_count != 2)
+        return wrong_usage("layouts takes one file", NULL);
+    struct settings_source source = arguments->source;
+    source.path = arguments->words[1];
+    struct config *config = settings_load(&source);
+    if (config == NULL)
+        return EXIT_USAGE;
+    signal(SIGPIPE, SIG_IGN);
+    bool enough = redis_layouts(config, say_trusted, &conflicts);
+    free(config);
+    return conflicts > 0 ? EXIT_FAILURE : enough ? EXIT_SUCCESS : EXIT_USAGE;
+}
+
 static int command_healthcheck(const struct arguments *arguments)
 {
     struct config_address address;
@@ -178,6 +196,8 @@ static int dispatch(const struct arguments *arguments)
         return command_check(arguments);
     if (strcmp(command, "trust") == 0)
         return command_trust(arguments);
+    if (strcmp(command, "layouts") == 0)
+        return command_layouts(arguments);
     if (strcmp(command, "docs") == 0)
         return command_docs(arguments);
     if (strcmp(command, "run") == 0)

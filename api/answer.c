@@ -328,7 +328,7 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
     unsigned says = table[answer->answer].says;
-    if (says & GUARD && answer->guarded != 0) {
+    if (says & GUARD && connection->request->method == METHOD_POST) {
         struct redis_group_view view =
             redis_group(connection->api->backend.redis, (uint8_t)answer->group);
         if (view.gate == GUARD_REFUSED_BY_LAYOUT)

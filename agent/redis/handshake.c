@@ -7,6 +7,7 @@
  * step. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/redis/asking.h"
 #include "agent/redis/auth.h"
@@ -128,6 +129,20 @@ static bool take_client_id(struct master *master, const struct command *command,
     return reply->type == REDIS_REPLY_INTEGER;
 }
 
+/* Names the connection after this machine or pod, so that CLIENT LIST on a master finds an agent
+ * that was forgotten in a roll-out (R23). */
+static int ask_name(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    char host[64] = "", name[sizeof("lockagent:") + sizeof(host)];
+    gethostname(host, sizeof(host) - 1);
+    for (char *c = host; *c; c++) /* Redis takes no other bytes. */
+        *c = *c > ' ' && *c < 127 ? *c : '?';
+    snprintf(name, sizeof(name), "lockagent:%s", host);
+    ASK(master, heard_step, "CLIENT", "SETNAME", name);
+    return 1;
+}
+
 /* Asks for the marker (D5.3). It comes after CLIENT KILL, so that no command of an earlier
  * connection runs between the marker and the locks. */
 static int ask_marker(struct master *master, char *why, size_t why_size)
@@ -169,7 +184,7 @@ static const struct step steps[] = {
     {"marker", .ask = ask_marker, .take = take_marker, .waits = marker_waits},
     {"CLIENT ID", .words = {"CLIENT", "ID"}, .take = take_client_id, .optional = true},
     {"TIME", .words = {"TIME"}, .take = health_take_time, .optional = true},
-    {"CLIENT SETNAME", .words = {"CLIENT", "SETNAME", "lockagent"}, .optional = true},
+    {"CLIENT SETNAME", .ask = ask_name, .optional = true},
 };
 enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
 

@@ -162,6 +162,8 @@ void marker_start(struct redis *redis, uint8_t group)
                (uint8_t)config_group_quorum(redis->config, group), config->durable,
                redis->config->max_ttl_ms);
     redis->guards[group].has_replicas = config->replicas_ack > 0;
+    if (!config->guard)
+        return; /* It compares no layouts (A4). */
     struct group_layout *layout = &redis->layouts[group];
     size_t len = config_layout(redis->config, group, layout->ours);
     guard_set_layout(&redis->guards[group], (struct text){layout->ours, len},

@@ -164,4 +164,9 @@ size_t redis_trust(const struct config *config, trust_say *say);
  * Blocks for about 2 s. Returns the number of groups with masters that still do not vote. */
 size_t redis_trust_new(const struct config *config, trust_say *say);
 
+/* Reads the layouts at work on every master (R23), and says which are neighbours of the
+ * configuration's. Blocks meanwhile. `*ret_conflicts`: how often one that is no neighbour was found.
+ * Returns false if fewer than a quorum of a group's masters could be read. */
+bool redis_layouts(const struct config *config, trust_say *say, size_t *ret_conflicts);
+
 #endif

@@ -1,12 +1,14 @@
-/* `lockagent trust` gives masters their vote by hand (D5.3).
+/* The commands by hand at the masters of a configuration: `lockagent trust`, `lockagent trust
+ * --new` and `lockagent layouts`.
  *
- * Like an agent, it tells every master that does not vote the numbers that the others remember. It
+ * `lockagent trust` gives masters their vote (D5.3). Like an agent, it tells every master that does not vote the numbers that the others remember. It
  * reads these after the master's epoch began, because before that the master may have granted
  * numbers that the others do not have. Unlike an agent, it does not wait for guards, and guesses at
  * once if too few masters remember. */
 #include "agent/redis/redis.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -255,6 +257,16 @@ static bool tell_master(struct trusting *group, size_t master, trust_say *say)
     return votes(to);
 }
 
+/* Makes the master forget the layouts at work (R23). Agents at work note theirs again within a
+ * second; those that were refused remember what refused them. */
+static void forget_layouts(struct visit *visit, size_t master)
+{
+    resp_begin(visit->resp);
+    resp_text(visit->resp, "DEL");
+    resp_text(visit->resp, LAYOUTS_KEY);
+    do_well(visit, master, resp_end(visit->resp));
+}
+
 /* Returns the number of masters of the group that still do not vote. */
 static size_t trust_group(struct trusting *group, trust_say *say)
 {
@@ -273,6 +285,9 @@ static size_t trust_group(struct trusting *group, trust_say *say)
         group->masters[m].witnesses = remembering - is_witness(&group->masters[m]);
     for (size_t m = 0; m < config->master_count; m++)
         failed += !(group->masters[m].known && tell_master(group, m, say));
+    for (size_t m = 0; m < config->master_count; m++)
+        if (group->masters[m].known && group->visit.masters[m].blocking != NULL)
+            forget_layouts(&group->visit, m);
     return failed;
 }
 
@@ -551,4 +566,102 @@ size_t redis_trust_new(const struct config *config, trust_say *say)
         visit_close(&groups[g].visit);
     }
     return failed;
+}
+
+/* ---- layouts ---- */
+
+/* `lockagent layouts` reads the layouts at work (R23) on the masters of a configuration, and
+ * compares them with that of the configuration. */
+
+struct comparing {
+    const char *group, *master;
+    struct layout ours;
+    trust_say *say;
+    size_t conflicts;
+};
+
+/* Reports one entry of the hash, unless it is forgotten already. */
+static void say_entry(struct comparing *comparing, const redisReply *name, const char *entry,
+                      int64_t now_ms)
+{
+    static const char *const words[] = {[LAYOUT_NEIGHBOURS] = "a neighbour",
+                                        [LAYOUT_OTHER_WIRE] = "NO NEIGHBOUR: another wire number",
+                                        [LAYOUT_OTHER_POLICIES] = "NO NEIGHBOUR: other policies",
+                                        [LAYOUT_OTHER_MASTERS] = "NO NEIGHBOUR: other masters"};
+    long long until_ms, kept_ms;
+    int text_at = 0;
+    char text[LAYOUT_BYTES + 200];
+    struct layout theirs;
+    if (sscanf(entry, "%lld %lld %n", &until_ms, &kept_ms, &text_at) != 2 || text_at == 0)
+        return;
+    long long left_ms = until_ms - now_ms < kept_ms ? until_ms - now_ms : kept_ms;
+    if (left_ms <= 0)
+        return;
+    bool known = layout_parse((struct text){entry + text_at, strlen(entry + text_at)}, &theirs);
+    enum layout_conflict conflict =
+        known ? layout_compare(&comparing->ours, &theirs) : LAYOUT_OTHER_WIRE;
+    comparing->conflicts += conflict != LAYOUT_NEIGHBOURS;
+    snprintf(text, sizeof(text), "%s, forgotten in %lld s, %s: %s", name->str,
+             (left_ms + 999) / 1000, words[conflict], entry + text_at);
+    comparing->say(comparing->group, comparing->master, text);
+}
+
+/* Reads the layouts that one master has noted. Returns false if it could not be read. */
+static bool read_master(struct comparing *comparing, struct visit *visit, size_t master)
+{
+    if (!visit_open(visit, master))
+        return false;
+    resp_begin(visit->resp);
+    resp_text(visit->resp, "TIME");
+    redisReply *time = visit_ask(visit, master, resp_end(visit->resp)), *all = NULL;
+    if (time != NULL) {
+        resp_begin(visit->resp);
+        resp_text(visit->resp, "HGETALL");
+        resp_text(visit->resp, LAYOUTS_KEY);
+        all = visit_ask(visit, master, resp_end(visit->resp));
+    }
+    bool well = time != NULL && time->type == REDIS_REPLY_ARRAY && time->elements == 2 &&
+                time->element[0]->type == REDIS_REPLY_STRING && all != NULL &&
+                all->type == REDIS_REPLY_ARRAY && all->elements % 2 == 0;
+    if (time != NULL && all != NULL && !well)
+        snprintf(visit->says, sizeof(visit->says), "broke the protocol: not a possible reply");
+    for (size_t i = 0; well && i < all->elements; i++)
+        well = all->element[i]->type == REDIS_REPLY_STRING;
+    int64_t now_ms = well ? strtoll(time->element[0]->str, NULL, 10) * 1000 : 0;
+    for (size_t i = 0; well && i < all->elements; i += 2)
+        say_entry(comparing, all->element[i], all->element[i + 1]->str, now_ms);
+    freeReplyObject(time);
+    freeReplyObject(all);
+    return well;
+}
+
+bool redis_layouts(const struct config *config, trust_say *say, size_t *ret_conflicts)
+{
+    static char bytes[4 << 10];
+    struct resp resp = {.bytes = bytes, .size = sizeof(bytes)};
+    struct comparing comparing = {.say = say};
+    bool enough = true;
+    for (size_t g = 0; g < config->group_count; g++) {
+        const struct config_group *group = &config->groups[g];
+        char text[LAYOUT_BYTES + 1], line[LAYOUT_BYTES + 32];
+        struct visit visit;
+        size_t len = config_layout(config, g, text), read = 0;
+        bool parsed = layout_parse((struct text){text, len}, &comparing.ours);
+        CORE_ASSERT(parsed);
+        comparing.group = group->name;
+        snprintf(line, sizeof(line), "this configuration: %s", text);
+        say(group->name, NULL, line);
+        visit_begin(&visit, group, &resp);
+        for (size_t m = 0; m < group->master_count; m++) {
+            comparing.master = group->masters[m].url;
+            if (read_master(&comparing, &visit, m))
+                read++;
+            else
+                say(group->name, group->masters[m].url, visit.says);
+        }
+        visit_close(&visit);
+        enough = enough && read >= config_group_quorum(config, g);
+    }
+    *ret_conflicts = comparing.conflicts;
+    return enough;
 }

@@ -5,7 +5,7 @@ _lockagent() {
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        serve | check | trust | healthcheck | run | capacity)
+        serve | check | trust | layouts | healthcheck | run | capacity)
             command=${COMP_WORDS[i]}
             break
             ;;
@@ -29,7 +29,7 @@ _lockagent() {
     local words
     [[ $command != capacity || $before != --* ]] || return 0
     case $command in
-    check | trust)
+    check | trust | layouts)
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$word"; compgen -d -- "$word")
         [ "$command" = check ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W --new -- "$word")
         return
@@ -48,7 +48,7 @@ _lockagent() {
         ;;
     *)
         words="--config --set --print-config"
-        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust healthcheck run capacity --version --help $words"
+        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust layouts healthcheck run capacity --version --help $words"
         ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

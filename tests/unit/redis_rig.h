@@ -286,6 +286,7 @@ static inline void rig_master(unsigned i, struct server *server, bool tcp)
     master->address.port = (uint16_t)server->port;
     snprintf(master->address.host, sizeof(master->address.host), "%s",
              tcp ? "127.0.0.1" : server->socket);
+    snprintf(master->name, sizeof(master->name), "m%02u/0", i);
     if (group->master_count <= i)
         group->master_count = i + 1;
 }

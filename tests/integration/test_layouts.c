@@ -1,0 +1,404 @@
+/* Agents that disagree refuse each other, and masters are changed one at a time (R23), on real
+ * masters. */
+#include "harness.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(layouts, .init = world_open, .fini = world_close, .timeout = 100);
+
+/* A layout is forgotten after max_ttl, 4 s, node_timeout and 6 s: about 13 s. */
+#define SHORT "limits: {max_ttl: 2s}\n"
+#define TIMEOUT "500ms" /* generous, for a busy machine */
+enum { MASTERS = 6, IN_TURN = 200, AT_ONCE = 100 };
+
+/* Returns a YAML list of masters, by their digits: "012". */
+static const char *list_of(const char *digits)
+{
+    const char *list = "[";
+    for (const char *c = digits; *c; c++)
+        list = format("%s%s%s", list, c == digits ? "" : ", ", master_url((size_t)(*c - '0')));
+    return format("%s]", list);
+}
+
+static struct agent *start_agent(const char *digits, const char *policies)
+{
+    const struct agent_options options = {.masters = list_of(digits),
+                                          .extra = format(SHORT "%s", policies),
+                                          .node_timeout = TIMEOUT,
+                                          .not_ready = true};
+    return agent_start(&options);
+}
+
+static bool is_ready(const struct agent *agent)
+{
+    return get(agent, "/readyz")->status == 200;
+}
+
+static bool is_refused(const struct agent *agent)
+{
+    const struct reply *reply = get(agent, "/readyz");
+    return reply->status == 503 && strstr(reply->body, "agents at work with") != NULL;
+}
+
+/* ---- the table ---- */
+
+/* Each of two agents asks for the same keys, one after the other. Returns how many both hold. */
+static unsigned held_in_turn(struct agent *a, struct agent *b, bool refused)
+{
+    unsigned both = 0;
+    for (unsigned i = 0; i < IN_TURN; i++) {
+        const char *key = format("turn/%u", i);
+        const struct reply *first = acquire(a, key, "ttl=2s&wait=5s"),
+                           *second = acquire(b, key, "ttl=2s");
+        expect(first, 201, NULL);
+        if (second->status != 409)
+            expect(second, refused ? 503 : 201, refused ? "layout_mismatch" : NULL);
+        both += second->status == 201;
+        release(a, key, token(first));
+    }
+    return both;
+}
+
+/* The same at once. Returns how many both hold; `*ret_by_b`: how many the second one got. */
+static unsigned held_at_once(struct agent *a, struct agent *b, unsigned *ret_by_b)
+{
+    unsigned both = 0;
+    *ret_by_b = 0;
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        const char *path = format("/locks/once/%u?ttl=2s", i);
+        int to_a = wire_request(a, "POST", path, NULL), to_b = wire_request(b, "POST", path, NULL);
+        const struct reply *by_a = wire_receive(to_a, PATIENCE_MS),
+                           *by_b = wire_receive(to_b, PATIENCE_MS);
+        both += by_a->status == 201 && by_b->status == 201;
+        *ret_by_b += by_b->status == 201;
+        wire_close(to_a);
+        wire_close(to_b);
+    }
+    return both;
+}
+
+/* Two agents with these masters. They refuse each other, or both of them serve. */
+static void expect_pair(const char *a_masters, const char *b_masters, bool refused)
+{
+    unsigned by_b;
+    masters_start(MASTERS, MASTERS_FORGETFUL);
+    struct agent *a = start_agent(a_masters, "");
+    cr_assert(eventually(is_ready(a)), "%s", get(a, "/readyz")->body);
+    struct agent *b = start_agent(b_masters, "");
+    if (refused)
+        cr_assert(eventually(is_refused(b)), "%s", get(b, "/readyz")->body);
+    else
+        cr_assert(eventually(is_ready(b)), "%s", get(b, "/readyz")->body);
+    cr_assert_eq(held_in_turn(a, b, refused), 0u);
+    cr_assert_eq(held_at_once(a, b, &by_b), 0u);
+    cr_assert(refused ? by_b == 0 : by_b > 0, "%u", by_b);
+    cr_assert(is_ready(a), "the first one stays");
+}
+
+Test(layouts, one_of_three_replaced)
+{
+    expect_pair("012", "013", true);
+}
+
+Test(layouts, two_of_three_replaced)
+{
+    expect_pair("012", "034", true);
+}
+
+Test(layouts, three_and_five)
+{
+    expect_pair("012", "01234", true);
+}
+
+Test(layouts, five_and_three)
+{
+    expect_pair("01234", "012", true);
+}
+
+Test(layouts, one_of_five_replaced)
+{
+    expect_pair("01234", "01235", true);
+}
+
+Test(layouts, one_and_three)
+{
+    expect_pair("0", "012", true);
+}
+
+Test(layouts, three_and_four_are_neighbours)
+{
+    expect_pair("012", "0123", false);
+}
+
+Test(layouts, four_and_five_are_neighbours)
+{
+    expect_pair("0123", "01234", false);
+}
+
+Test(layouts, one_of_four_replaced_is_a_neighbour)
+{
+    expect_pair("0123", "0124", false);
+}
+
+/* ---- policies ---- */
+
+#define POLICY(terms) "policies: [{match: '*', ttl: 2s, " terms "}]\n"
+
+/* The second policies are not those of the first agent, on the same masters. */
+static void expect_other(const char *ours, const char *theirs)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", ours), *b;
+    cr_assert(eventually(is_ready(a)));
+    b = start_agent("012", theirs);
+    cr_assert(eventually(is_refused(b)), "%s", get(b, "/readyz")->body);
+    const struct reply *refused = acquire(b, "k", "ttl=2s");
+    expect(refused, 503, "layout_mismatch");
+    cr_assert_neq(strcmp(string(refused, "ours"), string(refused, "theirs")), 0);
+    cr_assert_not_null(strstr(string(refused, "detail"), "policies"), "%s", refused->body);
+    cr_assert_gt(number(refused, "retry_after_ms"), 0);
+    cr_assert_not_null(header(refused, "Retry-After"));
+    expect(acquire(a, "k", "ttl=2s&wait=5s"), 201, NULL);
+}
+
+Test(layouts, other_permits)
+{
+    expect_other(POLICY("permits: 2"), POLICY("permits: 3"));
+}
+
+Test(layouts, another_kind)
+{
+    expect_other(POLICY("kind: mutex"), POLICY("kind: rw"));
+}
+
+Test(layouts, another_order)
+{
+    expect_other(POLICY("order: any"), POLICY("order: fair"));
+}
+
+Test(layouts, another_match)
+{
+    expect_other("policies: [{match: 'a*', permits: 2}]\n",
+                 "policies: [{match: 'b*', permits: 2}]\n");
+}
+
+/* What agents need not agree on makes no difference. */
+Test(layouts, other_leases_are_no_other_layout)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", POLICY("max_hold: 1m"));
+    struct agent *b =
+        start_agent("210", "policies: [{match: 'slow/*', ttl: 2s, max_hold: 5m}, {match: '*'}]\n");
+    struct agent *c = start_agent("012", "policies: [{match: 'x', prefix: 'other:', kind: rw}]\n");
+    cr_assert(eventually(is_ready(a) && is_ready(b) && is_ready(c)));
+    expect(acquire(a, "k", "ttl=2s&wait=5s"), 201, NULL);
+    expect(acquire(b, "k", "ttl=2s"), 409, "lock_held");
+    expect(acquire(c, "k", "ttl=2s"), 409, "lock_held");
+}
+
+/* ---- names ---- */
+
+/* R23: the fragment of a URL names a server that is reached by another address. */
+Test(layouts, a_fragment_names_the_same_server)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    const char *url = master_url(0), *address = strstr(url, "127.0.0.1:");
+    cr_assert_not_null(address, "%s", url);
+    const struct agent_options options = {.masters = format("[redis://localhost:%s#%s, %s, %s]",
+                                                            strchr(address, ':') + 1, address,
+                                                            master_url(1), master_url(2)),
+                                          .extra = SHORT,
+                                          .node_timeout = TIMEOUT,
+                                          .not_ready = true};
+    struct agent *a = start_agent("012", ""), *b = agent_start(&options);
+    cr_assert(eventually(is_ready(a) && is_ready(b)), "%s", get(b, "/readyz")->body);
+    cr_assert_eq(metric(b, "lockagent_layout_disagreements{group=\"main\"}"), 0.0);
+    cr_assert_eq(metric(b, "lockagent_layouts{group=\"main\"}"), 1.0);
+}
+
+/* ---- over time ---- */
+
+/* The layout that came first stays. It is forgotten after the last of its agents has ended, and then
+ * it is the one that is refused. */
+Test(layouts, a_refused_agent_is_let_in_when_the_others_have_ended)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *old = start_agent("012", "");
+    cr_assert(eventually(is_ready(old)));
+    const struct reply *granted = acquire(old, "k", "ttl=2s&renew=agent&wait=5s");
+    struct agent *new = start_agent("034", "");
+    cr_assert(eventually(is_refused(new)));
+    cr_assert(eventually(metric(new, "lockagent_layout_disagreements{group=\"main\"}") == 1));
+    cr_assert_eq(metric(old, "lockagent_layout_disagreements{group=\"main\"}"), 0.0);
+    cr_assert_not_null(strstr(get(new, "/")->body, "disagrees"), "%s", get(new, "/")->body);
+    cr_assert(eventually(agent_logged(new, "no new locks: agents at work have another layout",
+                                      "\"level\":\"error\"") == 1));
+    sleep_ms(2500);
+    cr_assert(held_here(old, "k"), "its watchdog goes on");
+    expect(renew(old, "k", token(granted), NULL), 200, NULL);
+    agent_kill(old);
+    cr_assert_not(is_ready(new));
+    cr_assert(eventually_within(30000, is_ready(new)), "%s", get(new, "/readyz")->body);
+    expect(acquire(new, "k", "ttl=2s&wait=5s"), 201, NULL);
+    cr_assert_eq(agent_logged(new, "no new locks: agents at work have another layout", NULL), 1u);
+    cr_assert_eq(
+        agent_logged(new, "the other layout is forgotten: new locks are taken again", NULL), 1u);
+    struct agent *again = start_agent("012", "");
+    cr_assert(eventually(is_refused(again)), "%s", get(again, "/readyz")->body);
+}
+
+/* Each step of 3 -> 4 -> 5 -> 4 -> 3 is one to a neighbour: both agents serve, and exclude each
+ * other. */
+Test(layouts, masters_are_changed_one_at_a_time)
+{
+    static const char *const walk[] = {"012", "0123", "01234", "1234", "134"};
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *old = start_agent(walk[0], "");
+    cr_assert(eventually(is_ready(old)));
+    for (size_t step = 1; step < sizeof(walk) / sizeof(walk[0]); step++) {
+        struct agent *new = start_agent(walk[step], "");
+        /* The layout before the last one may be at work for its last seconds. */
+        cr_assert(eventually_within(30000, is_ready(new)), "%zu: %s", step,
+                  get(new, "/readyz")->body);
+        const char *key = format("k%zu", step);
+        const struct reply *granted = acquire(old, key, "ttl=2s&renew=agent&wait=5s");
+        expect(granted, 201, NULL);
+        expect(acquire(new, key, "ttl=2s"), 409, "lock_held");
+        expect(release(new, key, token(granted)), 204, NULL);
+        const struct reply *next = acquire(new, key, "ttl=2s&wait=5s");
+        expect(next, 201, NULL);
+        cr_assert_gt(number(next, "fencing_token"), number(granted, "fencing_token"));
+        expect(acquire(old, key, "ttl=2s"), 409, "lock_held");
+        agent_kill(old);
+        old = new;
+    }
+}
+
+/* A roll-out that begins too early is refused, and those that are at work go on. */
+Test(layouts, a_roll_out_that_is_too_fast_waits)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *three = start_agent("012", "");
+    cr_assert(eventually(is_ready(three)));
+    struct agent *four = start_agent("0123", "");
+    cr_assert(eventually(is_ready(four)));
+    struct agent *five = start_agent("01234", "");
+    cr_assert(eventually(is_refused(five)));
+    expect(acquire(five, "k", "ttl=2s"), 503, "layout_mismatch");
+    expect(acquire(four, "k", "ttl=2s&wait=5s"), 201, NULL);
+    cr_assert(is_ready(three));
+    agent_kill(three);
+    cr_assert(eventually_within(30000, is_ready(five)), "%s", get(five, "/readyz")->body);
+    cr_assert(is_ready(four));
+}
+
+/* Without a memory of its own the refused agent could be noted first. */
+Test(layouts, a_flush_does_not_let_the_wrong_agent_in)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    struct agent *b = start_agent("034", "");
+    cr_assert(eventually(is_refused(b)));
+    for (unsigned i = 0; i < 20; i++) {
+        for (size_t m = 0; m < 5; m++)
+            master_do(m, "DEL lockagent:layouts");
+        cr_assert(is_refused(b), "%s", get(b, "/readyz")->body);
+        expect(acquire(b, "k", "ttl=2s"), 503, "layout_mismatch");
+        sleep_ms(100);
+    }
+    cr_assert(is_ready(a));
+}
+
+/* An agent that was stopped for longer than its layout is kept may have been replaced meanwhile. */
+Test(layouts, an_agent_that_was_stopped_is_refused_by_those_that_came)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    agent_signal(a, SIGSTOP);
+    struct agent *b = start_agent("034", "");
+    cr_assert(eventually_within(30000, is_ready(b)), "%s", get(b, "/readyz")->body);
+    int wire = wire_request(a, "POST", "/locks/k?ttl=2s", NULL); /* It lies there as it wakes. */
+    expect(acquire(b, "k", "ttl=2s&renew=agent&wait=5s"), 201, NULL);
+    agent_signal(a, SIGCONT);
+    const struct reply *late = wire_receive(wire, PATIENCE_MS);
+    cr_assert_neq(late->status, 201, "%s", late->body);
+    cr_assert(eventually(is_refused(a)), "%s", get(a, "/readyz")->body);
+    expect(acquire(a, "k", "ttl=2s"), 503, "layout_mismatch");
+    wire_close(wire);
+}
+
+/* ---- commands ---- */
+
+Test(layouts, an_agent_is_found_on_a_master_by_its_host_name)
+{
+    char host[64] = "";
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = start_agent("012", "");
+    cr_assert(eventually(is_ready(agent)));
+    gethostname(host, sizeof(host) - 1);
+    const char *wanted = format(" name=lockagent:%s ", host);
+    const char *clients = master_do(1, "CLIENT LIST")->str;
+    cr_assert_not_null(strstr(clients, wanted), "%s", clients);
+}
+
+static struct outcome run_command(const char *command, const char *digits, const char *policies)
+{
+    const struct agent_options options = {
+        .masters = list_of(digits), .extra = format(SHORT "%s", policies), .node_timeout = TIMEOUT};
+    return agent_run((const char *const[]){command, agent_config(&options), NULL});
+}
+
+Test(layouts, a_command_compares_the_layouts_at_work_with_a_file)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct outcome outcome = run_command("layouts", "012", "");
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    outcome = run_command("layouts", "0123", "");
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    cr_assert_not_null(strstr(outcome.out, ", a neighbour: w1 2 lock:=mutex "), "%s", outcome.out);
+    outcome = run_command("layouts", "034", "");
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    cr_assert_not_null(strstr(outcome.out, "NO NEIGHBOUR: other masters"), "%s", outcome.out);
+    outcome = run_command("layouts", "012", POLICY("kind: rw"));
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    cr_assert_not_null(strstr(outcome.out, "NO NEIGHBOUR: other policies"), "%s", outcome.out);
+    master_kill(0);
+    master_kill(1);
+    outcome = run_command("layouts", "012", "");
+    cr_assert_eq(outcome.exit_status, 2, "%s%s", outcome.out, outcome.err);
+}
+
+/* A layout of agents that are gone for certain need not be waited for. */
+Test(layouts, trust_forgets_the_layouts_of_agents_that_are_gone)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    agent_kill(a);
+    const struct outcome outcome = run_command("trust", "012", POLICY("kind: rw"));
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    struct agent *b = start_agent("012", POLICY("kind: rw"));
+    cr_assert(eventually_within(5000, is_ready(b)), "%s", get(b, "/readyz")->body);
+    cr_assert_eq(agent_logged(b, "no new locks: agents at work have another layout", NULL), 0u);
+}
+
+/* `lockagent run` is an agent like the others. */
+Test(layouts, run_is_refused_as_well)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    const struct agent_options options = {
+        .masters = list_of("034"), .extra = SHORT, .node_timeout = TIMEOUT};
+    const struct outcome outcome =
+        agent_run((const char *const[]){"run", "--config", agent_config(&options), "--no-wait", "k",
+                                        "--", "touch", world_path("ran"), NULL});
+    cr_assert_neq(outcome.exit_status, 0, "%s", outcome.err);
+    cr_assert_not_null(strstr(outcome.err, "another layout"), "%s", outcome.err);
+}
