@@ -66,8 +66,9 @@ const char *config_key_allowed(const struct config_key *key, char allowed[CONFIG
         allowed_items(key, "host:port, [v6]:port or unix:/path", allowed);
         break;
     case TYPE_MASTERS:
-        allowed_items(key, "redis[s]://[user[:password]@]host[:port][/db] or unix:/path[?db=N]",
-                      allowed);
+        allowed_items(
+            key, "redis[s]://[user[:password]@]host[:port][/db][#name] or unix:/path[?db=N][#name]",
+            allowed);
         break;
     case TYPE_HOSTS:
         allowed_items(key, "host names without a port", allowed);

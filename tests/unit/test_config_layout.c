@@ -1,0 +1,144 @@
+/* The layout of a group (R23), as the configuration writes it. */
+#include "tests/unit/config_rig.h"
+
+TestSuite(config_layout, .timeout = 30);
+
+static char text[LAYOUT_BYTES + 1];
+
+/* Loads `groups` and `policies`, and returns the layout of the first group. */
+static const char *layout_of(const char *groups, const char *policies)
+{
+    char yaml[8192];
+    struct layout layout;
+    snprintf(yaml, sizeof(yaml), "redis: {groups: {%s}}\n%s", groups, policies);
+    expect_ok(load_text(yaml, &config));
+    size_t len = config_layout(&config, 0, text);
+    cr_assert_eq(len, strlen(text));
+    cr_assert(layout_parse((struct text){text, len}, &layout), "%s", text);
+    return text;
+}
+
+#define ONE "main: {masters: [redis://a:1, redis://b:1, redis://c:1]}"
+#define MASTERS " a:1/0 b:1/0 c:1/0"
+#define POLICIES(list) "policies: [" list "]\n"
+
+static void expect_layout(const char *groups, const char *policies, const char *expected)
+{
+    cr_expect_str_eq(layout_of(groups, policies), expected);
+}
+
+Test(config_layout, r23_masters_are_sorted_by_their_names)
+{
+    expect_layout(ONE, "", "w1 2 lock:=mutex" MASTERS);
+    expect_layout("main: {masters: [redis://c:1, redis://A:1, redis://b:1]}", "",
+                  "w1 2 lock:=mutex" MASTERS);
+    expect_layout("main: {db: 3, masters: ['redis://[::1]', redis://b:1/0, unix:/Run/x?db=1]}", "",
+                  "w1 2 lock:=mutex [::1]:6379/3 b:1/0 unix:/Run/x/1");
+}
+
+/* R23: "or the fragment of the URL". */
+Test(config_layout, r23_a_fragment_is_the_name_of_the_master)
+{
+    expect_layout("main: {masters: ['rediss://a.example:6380#A:1', redis://b:1, 'unix:/s#c:1']}",
+                  "", "w1 2 lock:=mutex" MASTERS);
+    expect_layout("main: {masters: ['redis://x:1/7#main-1']}", "", "w1 1 lock:=mutex main-1/7");
+}
+
+Test(config_layout, r23_a_fragment_is_kept_when_the_configuration_is_printed)
+{
+    layout_of("main: {masters: ['rediss://u:p@a:6380/2#redis-1', 'unix:/s?db=1#redis-2']}", "");
+    char *printed = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&printed, &len);
+    config_print(&config, out);
+    fclose(out);
+    cr_expect_not_null(strstr(printed, "a:6380/2#redis-1"), "%s", printed);
+    cr_expect_not_null(strstr(printed, "unix:/s?db=1#redis-2"), "%s", printed);
+    free(printed);
+}
+
+/* R23: "what must agree: kind, permits, order, format, algorithm, the matches that lead to it". */
+Test(config_layout, r23_policies_are_what_agents_must_agree_on)
+{
+    expect_layout(ONE, POLICIES("{match: '*', kind: rw}"), "w1 2 lock:=rw" MASTERS);
+    expect_layout(ONE, POLICIES("{match: '*', permits: 3}"), "w1 2 lock:=permits-3" MASTERS);
+    expect_layout(ONE, POLICIES("{match: '*', order: fair}"), "w1 2 lock:=mutex+fair" MASTERS);
+    expect_layout(ONE, POLICIES("{match: '*', format: redisson}"),
+                  "w1 2 lock:=mutex+redisson" MASTERS);
+    expect_layout(ONE, POLICIES("{match: '*', algorithm: multilock}"),
+                  "w1 3 lock:=mutex+multilock" MASTERS);
+    expect_layout("main: {masters: [redis://a:1]}", POLICIES("{match: '*', algorithm: single}"),
+                  "w1 1 lock:=mutex+single a:1/0");
+    expect_layout(ONE, POLICIES("{match: 'a*', permits: 2}, {match: 'b c', kind: rw}"),
+                  "w1 2 lock:=a*~permits-2;b%20c~rw;*~mutex" MASTERS);
+}
+
+Test(config_layout, r23_policies_that_make_no_difference_are_left_out)
+{
+    expect_layout(ONE, POLICIES("{match: 'a*', ttl: 5s}, {match: 'b*', max_hold: 1h}"),
+                  "w1 2 lock:=mutex" MASTERS);
+    expect_layout(ONE, POLICIES("{match: 'a*', kind: rw}, {match: 'b*', ttl: 5s}"),
+                  "w1 2 lock:=a*~rw;*~mutex" MASTERS);
+    /* This one does: without it `ab` would be a semaphore. */
+    expect_layout(ONE, POLICIES("{match: 'ab'}, {match: 'a*', permits: 2}"),
+                  "w1 2 lock:=ab~mutex;a*~permits-2;*~mutex" MASTERS);
+}
+
+Test(config_layout, r23_each_prefix_has_its_own_policies)
+{
+    expect_layout(ONE, POLICIES("{match: 'a*', prefix: 'z=', kind: rw}, {match: 'b*', prefix: ''}"),
+                  "w1 2 =b*~mutex,lock:=mutex,z%3D=a*~rw" MASTERS);
+}
+
+/* R23: "how keys come to the group, where a prefix has several groups". */
+Test(config_layout, r23_the_spread_over_groups_is_part_of_the_layout)
+{
+    static const char two[] = ONE ", other: {masters: [redis://d:1]}";
+    expect_layout(two, POLICIES("{match: 'a*', group: other}"),
+                  "w1 2 lock:=a*~mutex@other;*~mutex@main" MASTERS);
+    expect_layout(two, POLICIES("{match: '*', groups: [other, main]}"),
+                  "w1 2 lock:=mutex@main@other" MASTERS);
+    expect_layout(two, POLICIES("{match: 'a*', group: other, prefix: 'o:'}"),
+                  "w1 2 lock:=mutex" MASTERS);
+}
+
+Test(config_layout, r23_long_policies_are_replaced_by_a_hash)
+{
+    char policies[4096] = "policies: [", pattern[400], first[LAYOUT_BYTES + 1];
+    memset(pattern, 'p', sizeof(pattern));
+    snprintf(policies, sizeof(policies), "policies: [{match: '%.*s', kind: rw}]\n", 399, pattern);
+    strcpy(first, layout_of(ONE, policies));
+    cr_expect(strlen(first) < 80 && strstr(first, "lock:=~") != NULL, "%s", first);
+    snprintf(policies, sizeof(policies), "policies: [{match: '%.*s', kind: rw}]\n", 398, pattern);
+    cr_expect_str_neq(first, layout_of(ONE, policies));
+}
+
+Test(config_layout, r23_a_layout_that_is_too_long_is_refused)
+{
+    static char yaml[32768];
+    size_t len = (size_t)snprintf(yaml, sizeof(yaml), "redis: {groups: {" ONE "}}\npolicies:\n");
+    for (unsigned i = 0; i < 60; i++)
+        len += (size_t)snprintf(yaml + len, sizeof(yaml) - len,
+                                "  - {match: 'm%u', prefix: '%0100u:'}\n", i, i);
+    cr_assert_not(load_text(yaml, &config));
+    char *said = messages();
+    cr_expect_not_null(strstr(said, "have more than 4096 bytes together; allowed: "), "%s", said);
+    free(said);
+}
+
+Test(config_layout, r23_a_group_without_policies_has_a_layout)
+{
+    expect_layout("idle: {masters: [redis://a:1]}, main: {masters: [redis://b:1]}", "",
+                  "w1 1 -=- a:1/0");
+}
+
+/* Another name is another layout, which a reload must not bring in. */
+Test(config_layout, r23_a_name_needs_a_restart)
+{
+    expect_ok(load_text("redis: {groups: {main: {masters: ['redis://a:1#x']}}}\n", &config));
+    cr_assert_not(
+        load_next(&config, "redis: {groups: {main: {masters: ['redis://a:1#y']}}}\n", &other));
+    char *said = messages();
+    cr_expect_not_null(strstr(said, "needs a restart"), "%s", said);
+    free(said);
+}
