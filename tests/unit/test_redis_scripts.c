@@ -429,8 +429,9 @@ Test(scripts, d5_3_the_vote_is_there_while_the_master_votes)
 static void ask_marker(const char *how, uint32_t max_ttl_ms)
 {
     ask(&one,
-        "EVALSHA %s 2 lockagent:marker lockagent:votes run 00000000000000bb %u %s 0 %s 0 ee 5 1",
-        redis_scripts[SCRIPT_MARKER].sha, max_ttl_ms, how, "");
+        "EVALSHA %s 3 lockagent:marker lockagent:votes lockagent:layouts run 00000000000000bb %u %s "
+        "0 %s 0 ee 5 1 0 %s %s 0 %s",
+        redis_scripts[SCRIPT_MARKER].sha, max_ttl_ms, how, "", "", "", "");
 }
 
 /* Each way to a guard takes the vote off in the same call. */
