@@ -67,8 +67,8 @@ if own ~= '' then
     end
     if #others == 0 and keep > 0 and left < keep - rewrites then
         local value = string.format('%.0f %.0f %s', now + keep, keep, ARGV[13])
-        local set = redis.pcall('HSET', layouts, own, value)
-        if not (type(set) == 'table' and set.err) then left = keep end
+        redis.call('HSET', layouts, own, value)
+        left = keep
     end
     for _, name in ipairs(gone) do redis.call('HDEL', layouts, name) end
     if keep > 0 and left >= keep - rewrites then noted = 1 end
