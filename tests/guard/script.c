@@ -8,7 +8,6 @@
 
 #include "agent/redis/asking.h"
 #include "agent/redis/replies.h"
-#include "agent/redis/scripts.h"
 #include "new_script.h"
 #include "tests/keyspace/scripting.h"
 

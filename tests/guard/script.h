@@ -42,9 +42,8 @@ enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
 bool script_raise(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock);
 void script_release(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock);
 
-/* Breaks a script on purpose, before the first run: of the file (acquire, marker, guard, new) the
- * text `from`
- * becomes `to`. */
+/* Breaks a script on purpose, before the first run: the text `from` of the file (acquire, marker,
+ * guard, new) becomes `to`. */
 void script_break(const char *file, const char *from, const char *to);
 
 /* A field of the marker; false, and "", if that or the marker is missing. */
