@@ -100,9 +100,8 @@ bool access_knows_host(const struct config *config, const char *host)
         if (strlen(names[i]) == len && strncasecmp(host, names[i], len) == 0)
             return true;
     for (size_t i = 0; i < config->allowed_host_count; i++)
-        if (strcasecmp(config->allowed_hosts[i], host) == 0 ||
-            (strlen(config->allowed_hosts[i]) == len &&
-             strncasecmp(host, config->allowed_hosts[i], len) == 0))
+        if (strlen(config->allowed_hosts[i]) == len &&
+            strncasecmp(host, config->allowed_hosts[i], len) == 0)
             return true;
     return false;
 }
