@@ -2,6 +2,7 @@
 #include "api/internal.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,17 +64,29 @@ static void answer_give_back(struct api *api, const struct effect_answer *answer
         api->backend.submit(api->backend.arg, &event);
 }
 
+static bool waits(const struct request *request)
+{
+    return request->method == METHOD_POST && request->params.wait_ms > 0;
+}
+
+/* Returns true if the request ends with its caller (exchange_caller_gone()), and the caller has
+ * closed its sending side. Asks the kernel too, because the loop may not have looked since. */
+static bool waiter_has_left(const struct connection *connection)
+{
+    struct pollfd end = {.fd = connection->fd, .events = POLLRDHUP};
+    if (!waits(connection->request) && !request_streams(connection->request))
+        return false;
+    return connection->peer_closed || poll(&end, 1, 0) > 0;
+}
+
 /* ---- granted, renewed ---- */
 
-/* Begins the stream of a bound hold with its grant. If its caller is gone, the lock is given
- * back. */
+/* Begins the stream of a bound hold with its grant. */
 static struct MHD_Response *bound_response(struct connection *connection, const char *body,
                                            size_t len)
 {
     struct request *request = connection->request;
     struct buffer line = {0};
-    if (connection->peer_closed)
-        return NULL;
     CORE_ASSERT(len > 0 && body[0] == '{');
     buffer_add_text(&line, "{\"event\":\"granted\",");
     buffer_add(&line, body + 1, len - 1);
@@ -404,6 +417,10 @@ enum MHD_Result answer_write(struct connection *connection)
     struct api *api = connection->api;
     struct effect_answer *answer = &connection->request->kept.answer;
     int64_t valid_ms = view_valid_for_ms(&answer->hold, api->backend.now(api->backend.arg));
+    if (hands_out(answer->answer) && waiter_has_left(connection)) {
+        answer_give_back(api, answer);
+        return MHD_NO;
+    }
     mind_the_clock(connection, valid_ms);
     if (connection->request->method == METHOD_POST)
         metrics_answered(api->backend.metrics, answer);
@@ -474,11 +491,6 @@ size_t api_unanswered(const struct api *api)
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
-
-static bool waits(const struct request *request)
-{
-    return request->method == METHOD_POST && request->params.wait_ms > 0;
-}
 
 enum MHD_Result exchange_submit(struct connection *connection, struct event *event)
 {

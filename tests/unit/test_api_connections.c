@@ -140,6 +140,29 @@ Test(connections, a_caller_that_has_closed_its_side_and_waits_is_gone, .init = s
     close(fd);
 }
 
+/* The end of the caller comes after the loop has last looked for it, and its grant in the same
+ * iteration. */
+Test(connections, a_waiter_that_leaves_as_its_grant_comes_gives_it_back, .init = stage_play,
+     .fini = stage_close)
+{
+    static const char bound[] = "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stage.answers_at_once = false;
+    for (size_t i = 0; i < 3; i++) {
+        int fd = caller_open(i == 1 ? UNIX : API);
+        received_len = 0;
+        stage.answer = a_hold(ANSWER_GRANTED);
+        caller_say(fd, i < 2 ? WAITING_POST : bound);
+        cr_assert(until(stage.pending_count == 1));
+        shutdown(fd, SHUT_WR);
+        answer_pending();
+        cr_assert(is_closed(fd), "round %zu: it was answered", i);
+        cr_assert_eq(stage.undelivered, i + 1);
+        cr_assert_eq(stage.undelivered_slot, stage.answer.lock.slot);
+        close(fd);
+    }
+    cr_assert_eq(stage.cancelled, 0);
+}
+
 Test(connections, a_caller_that_has_closed_its_side_and_does_not_wait_gets_its_reply,
      .init = stage_play, .fini = stage_close)
 {
