@@ -28,7 +28,9 @@
 
 enum {
     STUCK_MS = 2000,    /* Longest time that a line may wait when the next one comes. After it the
-                         * caller counts as not reading. */
+                         * caller counts as not reading. A line that libmicrohttpd has taken does
+                         * not wait, so a caller that stops within a line is stuck one renewal
+                         * later. */
     SEND_BYTES = 8192,  /* The kernel's buffer. It is small, so that a caller that does not read is
                          * noticed soon. */
     BLOCK_BYTES = 2048, /* libmicrohttpd's buffer. It holds every line but a grant with the longest

@@ -372,6 +372,46 @@ Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fin
         close(fds[i]);
 }
 
+/* A line that libmicrohttpd has taken, and the socket has not, counts from the next renewal. */
+Test(api, a_caller_that_stops_within_a_line_is_stuck, .init = stage_play, .fini = stage_close)
+{
+    enum { LINES = 5000, TURNS = 10 };
+    stage.config->policies[1].core.max_hold_ms = 3600000;
+    stage.config->policies[1].core.bound_max_hold_ms = 3600000;
+    core_set_policies(
+        stage.core,
+        (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
+    stage.answer = a_real_hold("k");
+    int fd = caller_open(UNIX), lines = 0;
+    caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.submitted == 1));
+    struct effect_trace renewed = {.kind = TRACE_RENEWED,
+                                   .lock = stage.answer.lock,
+                                   .valid_until = stage.answer.hold.valid_until};
+    const struct stream *stream =
+        &CONTAINER_OF(list_first(&stage.api->open), struct connection, all)->stream;
+    cr_assert(until(stream->parked));
+    for (; stream->parked && lines < LINES; lines++) { /* until the socket takes no more */
+        api_notify(stage.api, &renewed);
+        for (int i = 0; i < TURNS; i++)
+            turn();
+    }
+    cr_assert_lt(lines, LINES);
+    cr_assert_eq(stream->written, stream->line.len, "the line is with libmicrohttpd");
+    cr_assert_not(stream->renewed);
+    stage.skew_us += 3000000;
+    api_notify(stage.api, &renewed);
+    cr_assert_eq(stage.stuck, 0);
+    turn();
+    stage.skew_us += 1900000;
+    api_notify(stage.api, &renewed);
+    cr_assert_eq(stage.stuck, 0);
+    stage.skew_us += 200000;
+    api_notify(stage.api, &renewed);
+    cr_assert_eq(stage.stuck, 1);
+    close(fd);
+}
+
 Test(api, a_renewal_that_is_late_is_lost, .init = stage_play, .fini = stage_close)
 {
     static const enum answer answers[] = {ANSWER_RENEWED, ANSWER_RENEW_FAILED};
