@@ -245,7 +245,7 @@ static void read_groups(struct metrics *metrics, const struct metrics_scrape *sc
     }
 }
 
-static_assert(PROCESS_UNKNOWN == CELL_ABSENT, "what can not be read is not shown");
+static_assert(PROCESS_UNKNOWN == CELL_ABSENT, "a value that cannot be read is not shown");
 
 void metrics_render(struct metrics *metrics, const struct metrics_scrape *scrape,
                     struct buffer *out)

@@ -555,7 +555,7 @@ static void tell_fault(const struct choice *choice)
                fates[choice->kind - CHOICE_CUT_NEVER]);
         break;
     case CHOICE_FREEZE:
-        printf("Agent %u stands still for %lld ms", a, (long long)frozen_us[choice->length] / 1000);
+        printf("Agent %u pauses for %lld ms", a, (long long)frozen_us[choice->length] / 1000);
         break;
     case CHOICE_CRASH_NEVER:
     case CHOICE_CRASH_RUN:
@@ -572,8 +572,7 @@ static void tell_fault(const struct choice *choice)
                                          : "as it was at the start");
         break;
     case CHOICE_LAG:
-        printf("The replica stands still for %lld ms",
-               (long long)held_up_us[choice->length] / 1000);
+        printf("The replica pauses for %lld ms", (long long)held_up_us[choice->length] / 1000);
         break;
     case CHOICE_CLOCK:
         printf("The wall clock of agent %u is set by %lld ms", a,

@@ -507,7 +507,7 @@ static void on_full(struct world *world, struct happening *h)
 static void on_freeze(struct world *world, struct happening *h)
 {
     int64_t *until_us = &world->agents[h->agent].frozen_until_us;
-    world_say(world, "agent %u stands still for %" PRId64 " ms", h->agent, h->by_ms);
+    world_say(world, "agent %u pauses for %" PRId64 " ms", h->agent, h->by_ms);
     if (*until_us < world->now_us + h->by_ms * MS)
         *until_us = world->now_us + h->by_ms * MS;
 }

@@ -34,12 +34,12 @@ static void come_in(struct world *w, int64_t us)
 static bool asks(struct world *w, uint8_t master, const char *script, int64_t *ret_number)
 {
     struct java *java = &w->java;
-    char who[32];
+    char holder[32];
     if (w->masters[master].down || w->masters[master].paused ||
         prng_percent(&w->java_chance, LOST_PERCENT))
         return false;
-    snprintf(who, sizeof who, "java-%u:1", java->number);
-    *ret_number = master_eval(w, master, script, java->key, who, java->lease_ms);
+    snprintf(holder, sizeof holder, "java-%u:1", java->number);
+    *ret_number = master_eval(w, master, script, java->key, holder, java->lease_ms);
     java->until[java->key] = w->now + (int64_t)java->lease_ms * 10 * LEFT_PERCENT;
     return true;
 }

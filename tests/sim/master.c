@@ -643,7 +643,7 @@ void master_replies(const struct flight *flight, const struct verdict *verdicts,
 /* ---- scripts of other users (R22) ---- */
 
 int64_t master_eval(struct world *w, uint8_t index, const char *script, uint8_t key,
-                    const char *who, int64_t lease_ms)
+                    const char *holder, int64_t lease_ms)
 {
     char bytes[4096], channel[96];
     struct resp resp = {.bytes = bytes, .size = sizeof bytes};
@@ -655,7 +655,7 @@ int64_t master_eval(struct world *w, uint8_t index, const char *script, uint8_t 
     resp_number(&resp, 2);
     resp_bytes(&resp, name.at, name.len);
     resp_text(&resp, channel);
-    resp_text(&resp, who);
+    resp_text(&resp, holder);
     resp_number(&resp, (uint64_t)lease_ms);
     struct text command = resp_end(&resp);
     redisReply *reply = run(w, index, w->scripting, (struct bytes){command.at, command.len});

@@ -278,7 +278,7 @@ void master_begin_history(struct master *master);
 /* Runs a script of other users of a key, with its name and channel, a holder and a lease. Returns
  * the number that it answers. */
 int64_t master_eval(struct world *w, uint8_t master, const char *script, uint8_t key,
-                    const char *who, int64_t lease_ms);
+                    const char *holder, int64_t lease_ms);
 /* Deletes the key's data that the Java service has left. */
 void master_forget_java(struct world *w, uint8_t master, uint8_t key);
 /* Returns the top of the master's marker; 0: it has no marker, or no top was set. */
