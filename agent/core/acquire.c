@@ -44,28 +44,16 @@ static uint8_t count_slots(slot_set slots)
     return count;
 }
 
-static slot_set held_here(const struct key *key)
-{
-    slot_set held = 0;
-    for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
-        held |= slots_of(&CONTAINER_OF(at, struct lock, link)->token);
-    return held;
-}
-
 /* Returns the slots that may be free; only those that a quorum called free, if there are any. */
 static slot_set candidates(const struct key *key)
 {
     CORE_ASSERT(key->form == FORM_SLOTS);
     const struct search *search = &key->contention->search;
     slot_set all = ~(slot_set)0 >> (LIMIT_PERMITS - key->permits);
-    slot_set left = all & ~(held_here(key) | search->tried | search->closed);
+    slot_set left = all & ~(search->tried | search->closed);
+    for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
+        left &= ~slots_of(&CONTAINER_OF(at, struct lock, link)->token);
     return (left & search->open) != 0 ? left & search->open : left;
-}
-
-/* Returns true if the next attempt is the first one of a search. */
-static bool slot_search_is_new(const struct key *key)
-{
-    return key->contention->search.tried == 0;
 }
 
 /* Draws the slot for the next attempt, by chance from those that may be free. Returns 0 if the key
@@ -84,13 +72,6 @@ static uint8_t slot_draw(struct core *core, struct key *key)
     for (int64_t skip = chance_below(core, CHANCE_SLOT, count_slots(from)); skip > 0; skip--)
         from &= from - 1;
     return (uint8_t)__builtin_ctzll(from);
-}
-
-/* Notes that a master refused the attempt. `taken`: slots of the key that are taken there. */
-static void slot_heard(struct lock *lock, uint8_t master, slot_set taken)
-{
-    CORE_ASSERT(master < lock->round.total);
-    lock->pending->denials[master].taken = taken | slots_of(&lock->token);
 }
 
 /* Replaces the state of all slots by the replies of the masters that refused this attempt. */
@@ -123,15 +104,6 @@ MUST_CHECK static bool slot_refused(struct lock *lock)
     search->tried |= slots_of(&lock->token);
     compare_refusals(lock, search);
     return candidates(lock->key) != 0 && !MUTANT(SEARCH_ENDS_EARLY);
-}
-
-/* Returns the number of attempts of the search that was just won; 1 for a mutex and for a
- * hand-over. */
-static uint8_t slot_attempts(const struct lock *lock)
-{
-    CORE_ASSERT(lock->key->contention != NULL);
-    bool is_found = lock->token.has_slot && lock->cause != CAUSE_HANDOVER;
-    return (uint8_t)(1 + (is_found ? count_slots(lock->key->contention->search.tried) : 0));
 }
 
 /* ---- the queue of a key ---- */
@@ -273,14 +245,6 @@ enum {
     HEARING_US = 1000, /* Time to receive unread replies: one iteration of the loop. */
 };
 
-static void take_random(struct core *core, struct token *token)
-{
-    CORE_ASSERT(core->entropy.left >= RANDOM_BYTES);
-    core->entropy.left -= RANDOM_BYTES;
-    memcpy(token->random, core->entropy.bytes + core->entropy.left, RANDOM_BYTES);
-    memset(core->entropy.bytes + core->entropy.left, 0, RANDOM_BYTES);
-}
-
 static struct core_request *contender_of(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->pending->contender == NO_REQUEST ||
@@ -383,6 +347,8 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
     }
     ticket_granted(lock);
     hold_begun(core, lock, from);
+    /* The attempts of the search that were lost. A hand-over is no search. */
+    uint8_t lost = lock->cause == CAUSE_HANDOVER ? 0 : count_slots(key->contention->search.tried);
     outbox_trace(core,
                  (struct effect_trace){.kind = TRACE_ATTEMPT,
                                        .answer = ANSWER_GRANTED,
@@ -392,7 +358,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
         core,
         (struct effect_trace){.kind = TRACE_GRANTED,
                               .answer = ANSWER_GRANTED,
-                              .attempts = !lock->token.has_slot ? 0 : slot_attempts(lock),
+                              .attempts = !lock->token.has_slot ? 0 : (uint8_t)(1 + lost),
                               .elapsed_us = instant_us_between(request->came_at, core->now)},
         lock);
     request_answer(core, request, answer_for_lock(ANSWER_GRANTED, lock));
@@ -472,13 +438,16 @@ static struct lock *lock_for(struct core *core, struct key *key, struct core_req
                              uint8_t slot, enum cause cause)
 {
     const struct token token = {.slot = slot, .has_slot = key->form == FORM_SLOTS};
+    struct entropy *entropy = &core->entropy;
     CORE_ASSERT(key_obstacle(key, MODE_READ, &token) == NULL);
     CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
     CORE_ASSERT(request->terms.ttl_ms > 0 && request->terms.renew != RENEW_UNSET);
     struct lock *lock = lock_new(core, key, LOCK_ACQUIRING, request->terms.mode);
-    CORE_ASSERT(lock != NULL);
+    CORE_ASSERT(lock != NULL && entropy->left >= RANDOM_BYTES);
     lock->token = token;
-    take_random(core, &lock->token);
+    entropy->left -= RANDOM_BYTES;
+    memcpy(lock->token.random, entropy->bytes + entropy->left, RANDOM_BYTES);
+    memset(entropy->bytes + entropy->left, 0, RANDOM_BYTES);
     lock_index_token(core, lock);
     lock->pending->contender = request->slot;
     request->attempt = lock;
@@ -524,7 +493,7 @@ void attempt_begun(struct core *core, struct key *key, struct core_request *requ
     CORE_ASSERT(key->contention->cause != CAUSE_HANDOVER);
     key->contention->handovers = 0;
     uint8_t slot = slot_draw(core, key);
-    if (slot_search_is_new(key))
+    if (key->contention->search.tried == 0) /* It is the first attempt of a search. */
         wake_begin_attempt(key);
     struct lock *lock = lock_for(core, key, request, slot, key->contention->cause);
     admission_begun(core, lock);
@@ -552,22 +521,12 @@ static uint32_t clipped_ms(int64_t ms)
     return ms < 0 || ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-/* Notes for how long the master has no vote (D5.3), for the answer. */
-static void heard_guard(struct core *core, struct lock *lock, const struct event_reply *reply)
-{
-    CORE_ASSERT(reply->vote == VOTE_GUARDED);
-    struct core_master *master = &lock_group(core, lock)->masters[reply->master];
-    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->occupant.left_ms);
-    master->guarded_until = reply->occupant.left_ms < 0
-                                ? INSTANT_NEVER
-                                : instant_after_ms(core->now, reply->occupant.left_ms);
-}
-
 static void heard_holder(struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN);
-    lock->pending->denials[reply->master].busy_ms = clipped_ms(reply->occupant.left_ms);
-    slot_heard(lock, reply->master, reply->occupant.taken);
+    struct denial *denial = &lock->pending->denials[reply->master];
+    denial->busy_ms = clipped_ms(reply->occupant.left_ms);
+    denial->taken = reply->occupant.taken | slots_of(&lock->token);
     bool is_least =
         lock->pending->others_mode == MODE_WRITE || reply->occupant.readers < lock->pending->others;
     if (reply->occupant.mode == MODE_READ && is_least) {
@@ -606,8 +565,12 @@ static void heard(struct core *core, struct lock *lock, const struct event_reply
         ticket_heard(core, lock, reply->master, reply->ticket);
     if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN)
         heard_holder(lock, reply);
-    if (reply->vote == VOTE_GUARDED)
-        heard_guard(core, lock, reply);
+    if (reply->vote == VOTE_GUARDED) {
+        int64_t left_ms = reply->occupant.left_ms; /* Until it has a vote again (D5.3). */
+        lock->pending->denials[reply->master].busy_ms = clipped_ms(left_ms);
+        lock_group(core, lock)->masters[reply->master].guarded_until =
+            left_ms < 0 ? INSTANT_NEVER : instant_after_ms(core->now, left_ms);
+    }
     if (reply->vote == VOTE_FOREIGN || reply->vote == VOTE_SPOILED)
         outbox_trace(core,
                      (struct effect_trace){.kind = TRACE_FOREIGN,

@@ -39,12 +39,6 @@ static struct lock *adoption_of(const struct core *core, const struct key *key,
     return NULL;
 }
 
-/* Returns true if no master has said whether the token is a read's or a write's (R17). */
-static bool is_mode_unknown(const struct lock *lock)
-{
-    return lock->key->form == FORM_SHARED && lock->round.yes == 0 && !MUTANT(ADOPT_UNHEARD_WRITES);
-}
-
 /* Returns true if the masters were asked before the key was granted at this agent: then the token
  * was released since. A read held here proves nothing about a token that may be another read's,
  * because both can be held. */
@@ -53,7 +47,10 @@ static bool is_outdated(const struct core *core, const struct lock *lock)
     const struct lock *holder = key_obstacle(lock->key, lock->terms.mode, &lock->token);
     if (holder == NULL || !lock_is_held(core, holder))
         return false;
-    if (holder->terms.mode == MODE_READ && is_mode_unknown(lock))
+    /* Until a master reports its entry, the token may be a read's or a write's (R17). */
+    bool is_mode_unknown =
+        lock->key->form == FORM_SHARED && lock->round.yes == 0 && !MUTANT(ADOPT_UNHEARD_WRITES);
+    if (holder->terms.mode == MODE_READ && is_mode_unknown)
         return false;
     /* A read carries the number of the write before it (R19). */
     uint64_t last = holder->token.fence + (holder->terms.mode == MODE_READ);
@@ -269,19 +266,6 @@ void adoption_released(struct core *core, struct key *key, const struct token *t
     }
 }
 
-/* Takes the mode and label from the master's entry with the token (R17). */
-static void take_from_entry(struct core *core, struct lock *lock, const struct event_reply *reply)
-{
-    CORE_ASSERT(lock->state == LOCK_ADOPTING && reply->op == OP_ADOPT);
-    struct metadata metadata = {0};
-    lock->terms.mode = reply->occupant.mode;
-    if (reply->occupant.mode == MODE_READ)
-        lock->lock_delay_ms = 0;
-    metadata_set_label(&metadata, reply->occupant.label);
-    if (lock->metadata == NULL)
-        lock_keep_metadata(core, lock, &metadata);
-}
-
 void adoption_reply(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
@@ -292,8 +276,17 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
         lock->pending->strange |= set_of(reply->master);
     if (reply->vote == VOTE_MISNUMBERED)
         fence_heard_other(lock, reply->master, reply->fence);
-    if (reply->vote == VOTE_YES && lock->key->form == FORM_SHARED)
-        take_from_entry(core, lock, reply);
+    if (reply->vote == VOTE_YES && lock->key->form == FORM_SHARED) {
+        /* The mode and the label are in the master's entry (R17). */
+        CORE_ASSERT(reply->op == OP_ADOPT);
+        struct metadata metadata = {0};
+        lock->terms.mode = reply->occupant.mode;
+        if (reply->occupant.mode == MODE_READ)
+            lock->lock_delay_ms = 0;
+        metadata_set_label(&metadata, reply->occupant.label);
+        if (lock->metadata == NULL)
+            lock_keep_metadata(core, lock, &metadata);
+    }
     decide_adoption(core, lock);
 }
 

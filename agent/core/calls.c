@@ -11,13 +11,6 @@
 
 enum { ROUNDS = 2 }; /* The round that may be in flight already, and the one that counts. */
 
-static struct instant deadline_of(const struct core *core, const struct core_request *request)
-{
-    int64_t round_ms = core->groups[request->key->group].config.node_timeout_ms;
-    return request->wait_ms > 0 ? contend_deadline(request)
-                                : instant_after_ms(request->came_at, ROUNDS * round_ms);
-}
-
 /* Begins a round that confirms `lock`, which is held here, for a request of its holder. The request
  * is answered `answer` (REPEATED or REENTERED) when a quorum has confirmed the lock.
  * A repeat counts as an answer in flight from its arrival. So the hold is not given back because
@@ -36,7 +29,10 @@ static void again_asked(struct core *core, struct lock *lock, struct core_reques
         confirm_answered(core, lock, request, /* is_good= */ true);
         return;
     }
-    timers_set(&core->timers, timer_of_request(core, request), deadline_of(core, request));
+    int64_t round_ms = core->groups[request->key->group].config.node_timeout_ms;
+    timers_set(&core->timers, timer_of_request(core, request),
+               request->wait_ms > 0 ? contend_deadline(request)
+                                    : instant_after_ms(request->came_at, ROUNDS * round_ms));
     watchdog_renew(core, lock, request);
 }
 
@@ -70,16 +66,6 @@ void again_time_over(struct core *core, struct core_request *request)
     CORE_ASSERT(request->state == REQUEST_RENEWING && confirm_is_wanted(request));
     struct lock *lock = request->held;
     confirm_answered(core, lock, request, /* is_good= */ false);
-    give_back_untold(core, lock);
-}
-
-/* Handles that the caller of the request goes away. The request is freed. */
-static void again_left(struct core *core, struct core_request *request)
-{
-    CORE_ASSERT(request->state == REQUEST_RENEWING && confirm_is_wanted(request));
-    struct lock *lock = request->held;
-    lock->answers -= request->again == ANSWER_REPEATED;
-    request_forget(core, request);
     give_back_untold(core, lock);
 }
 
@@ -401,16 +387,6 @@ void call_renew(struct core *core, const struct event_renew *event)
     renew(core, request, &event->token);
 }
 
-/* Handles a DELETE of a lost lock. Another agent may have the lock by now (D3). */
-static void release_lost(struct core *core, const struct lock *lock, struct core_request *request)
-{
-    CORE_ASSERT(lock->state == LOCK_ENDED && is_lost(lock));
-    struct token token = lock->token;
-    enum reason reason = lock->reason;
-    adoption_released(core, request->key, &token);
-    release_of_stranger(core, request->key, request, &token, reason);
-}
-
 static void release_known(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
@@ -435,17 +411,22 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
             release_begun(core, lock, request, /* asked= */ true);
         break;
     case LOCK_ENDED:
-        if (lock->reason != REASON_NONE && reentry_left(core, lock))
+        if (lock->reason != REASON_NONE && reentry_left(core, lock)) {
             request_answer(
                 core, request,
                 (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
-        else if (is_lost(lock))
-            release_lost(core, lock, request);
-        else
+        } else if (is_lost(lock)) {
+            /* Another agent may have the lock by now (D3). */
+            struct token token = lock->token;
+            enum reason reason = lock->reason;
+            adoption_released(core, request->key, &token);
+            release_of_stranger(core, request->key, request, &token, reason);
+        } else {
             request_answer(core, request,
                            answer_for_lock(debt_is_pending(core, lock) ? ANSWER_RELEASE_PENDING
                                                                        : ANSWER_NOT_HELD,
                                            lock));
+        }
         break;
     case LOCK_FREE:
     case LOCK_ACQUIRING:
@@ -455,15 +436,6 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
     }
 }
 
-/* Ends a request that waits or asks the masters, and its attempt. */
-static void supersede(struct core *core, struct core_request *request)
-{
-    struct lock *attempt = request_attempt(request);
-    answer_superseded(core, request);
-    if (attempt != NULL)
-        attempt_abandoned(core, attempt);
-}
-
 static void release_by_idempotency(struct core *core, struct core_request *request,
                                    const struct secret *secret)
 {
@@ -471,9 +443,12 @@ static void release_by_idempotency(struct core *core, struct core_request *reque
     struct key *key = request->key;
     struct lock *lock = find_lock(core, key, secret, used_up_has(core, key, secret));
     struct core_request *older = lock == NULL ? find_request(key, secret) : NULL;
+    struct lock *attempt = older == NULL ? NULL : request_attempt(older);
     use_up(core, key, secret);
     if (older != NULL)
-        supersede(core, older);
+        answer_superseded(core, older);
+    if (attempt != NULL)
+        attempt_abandoned(core, attempt);
     if (lock != NULL)
         release_known(core, lock, request);
     else
@@ -553,7 +528,10 @@ void call_cancel(struct core *core, uint32_t number)
     if (attempt != NULL && MUTANT(GRANT_AFTER_CANCEL))
         return;
     if (request->state == REQUEST_RENEWING && confirm_is_wanted(request)) {
-        again_left(core, request);
+        struct lock *held = request->held;
+        held->answers -= request->again == ANSWER_REPEATED;
+        request_forget(core, request);
+        give_back_untold(core, held);
         return;
     }
     request_forget(core, request);

@@ -17,18 +17,14 @@
 
 #include "core_assert.h"
 
-static bool is_confirmed_by_round(const struct lock *lock, const struct core_request *request)
-{
-    return confirm_is_wanted(request) && request->wants_round <= lock->round.number;
-}
-
 void confirm_counted(struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        request->counted = is_confirmed_by_round(lock, request) &&
-                           request->again == ANSWER_REENTERED &&
+        bool is_confirmed =
+            confirm_is_wanted(request) && request->wants_round <= lock->round.number;
+        request->counted = is_confirmed && request->again == ANSWER_REENTERED &&
                            lock->terms.count < LIMIT_REENTRIES;
         lock->terms.count = (uint16_t)(lock->terms.count + request->counted);
     }

@@ -140,18 +140,6 @@ static void read_decided(struct core *core, struct core_request *request)
     request_answer(core, request, answer);
 }
 
-/* Adds this agent's hold. Holds of a key that readers share, and of a semaphore, are listed by
- * core_next_hold_of() instead. */
-static void name_own(struct core *core, struct core_request *request)
-{
-    const struct key *key = request->key;
-    const struct lock *holder = key_holder(key);
-    request->has_own = key->form != FORM_SHARED && key->form != FORM_SLOTS && holder != NULL &&
-                       lock_is_held(core, holder);
-    if (request->has_own)
-        request->own = lock_ref(holder);
-}
-
 void read_begun(struct core *core, struct key *key, struct core_request *request)
 {
     CORE_ASSERT(request->key == key && request->state == REQUEST_BEGUN);
@@ -159,7 +147,12 @@ void read_begun(struct core *core, struct key *key, struct core_request *request
     uint8_t total = group->config.masters;
     request->state = REQUEST_READING;
     admission_guest_reads(core, request);
-    name_own(core, request);
+    /* Holds of a key that readers share, and of a semaphore, are listed by core_next_hold_of(). */
+    const struct lock *holder = key_holder(key);
+    request->has_own = key->form != FORM_SHARED && key->form != FORM_SLOTS && holder != NULL &&
+                       lock_is_held(core, holder);
+    if (request->has_own)
+        request->own = lock_ref(holder);
     round_begin(&request->round, OP_READ, total,
                 round_quorum(core->policies[key->policy].algorithm, total), group->up, core->now,
                 group->config.node_timeout_ms);

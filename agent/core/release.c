@@ -11,16 +11,6 @@ static bool is_definite(enum vote vote)
            vote == VOTE_MOVED || vote == VOTE_MISNUMBERED;
 }
 
-/* Keeps owed the masters that have the token with another number if a quorum shows that the token
- * is right: they are asked once more. Otherwise they are owed nothing. */
-static void pay_misnumbered(struct core *core, struct lock *lock)
-{
-    for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
-        if (set_has(lock->pending->misnumbered, m))
-            debt_paid(core, lock, m);
-    lock->pending->misnumbered = 0;
-}
-
 /* Answers the release of a known lock when a quorum of masters has confirmed it; otherwise it is
  * noted. For an unknown lock only masters count that had exactly the token. */
 static void release_decided(struct core *core, struct lock *lock, enum verdict verdict)
@@ -43,8 +33,14 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
     requests_answer_round(core, lock, answer);
     lock->pending->is_proved = lock->stranger && verdict == VERDICT_WON;
-    if (!lock->pending->is_proved)
-        pay_misnumbered(core, lock);
+    if (!lock->pending->is_proved) {
+        /* No quorum shows that the token is right, so masters that have it with another number are
+         * owed nothing. */
+        for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+            if (set_has(lock->pending->misnumbered, m))
+                debt_paid(core, lock, m);
+        lock->pending->misnumbered = 0;
+    }
     master_set owed = lock->owed;
     lock->pending->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     if (lock->pending->misnumbered != 0 && lock->pending->is_proved)

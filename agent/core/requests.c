@@ -155,15 +155,6 @@ static bool is_of_owner(const struct core *core, const struct lock *lock,
             MUTANT(REENTRY_BY_ANYBODY));
 }
 
-static void answer_reentered(struct core *core, const struct lock *lock,
-                             struct core_request *request)
-{
-    CORE_ASSERT(lock->terms.count >= 2);
-    struct effect_answer answer = answer_for_lock(ANSWER_REENTERED, lock);
-    answer.tally = lease_tally(core, lock);
-    request_answer(core, request, answer);
-}
-
 /* Returns true if a reader asks to write. It would wait for itself (R19). A writer may read. */
 bool reentry_is_upgrade(const struct lock *lock, const struct core_request *request)
 {
@@ -217,10 +208,14 @@ static void admit_from(struct core *core, const struct lock *lock, struct list *
         next = at->next;
         if (!is_admitted(core, lock, request))
             continue;
-        if (reentry_is_upgrade(lock, request))
+        if (reentry_is_upgrade(lock, request)) {
             reentry_refuses_upgrade(core, request);
-        else
-            answer_reentered(core, lock, request);
+            continue;
+        }
+        CORE_ASSERT(lock->terms.count >= 2);
+        struct effect_answer answer = answer_for_lock(ANSWER_REENTERED, lock);
+        answer.tally = lease_tally(core, lock);
+        request_answer(core, request, answer);
     }
 }
 
