@@ -25,20 +25,15 @@ void key_release(struct core *core, struct key *key)
         key_remove(core, key);
 }
 
-static void forgive_debts(struct core *core, struct lock *lock)
-{
-    for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
-        core->stats.debt[lock->group][m] -= set_has(lock->owed, m);
-    lock->owed = 0;
-}
-
 void lock_free(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING || lock->state == LOCK_ENDED);
     struct key *key = lock->key;
     outbox_let_go(core, key);
     outbox_forget(core, lock);
-    forgive_debts(core, lock);
+    for (uint8_t m = 0; m < LIMIT_MASTERS; m++)
+        core->stats.debt[lock->group][m] -= set_has(lock->owed, m);
+    lock->owed = 0;
     lock_remove(core, lock);
     key_release(core, key);
 }
@@ -178,21 +173,16 @@ bool debt_is_pending(const struct core *core, const struct lock *lock)
     return core->groups[lock->group].config.masters - set_size(lock->owed) < lock->quorum;
 }
 
-/* Schedules the release again for each lock whose release is not decided. Its timer sends it, for
- * as many locks in a step as the effects have room for. */
-static void ask_undecided(struct core *core, uint8_t group, uint8_t master)
+void debt_master_up(struct core *core, uint8_t group, uint8_t master)
 {
+    CORE_ASSERT(set_has(core->groups[group].up, master));
+    /* A release that is not decided is sent again by its lock's timer, for as many locks in a step
+     * as the effects have room for. */
     for (uint32_t i = 0; i < core->locks_used; i++) {
         struct lock *lock = lock_at(core, i);
         if (lock->state == LOCK_RELEASING && lock->group == group && set_has(lock->owed, master))
             timers_set(&core->timers, timer_of_lock(lock), core->now);
     }
-}
-
-void debt_master_up(struct core *core, uint8_t group, uint8_t master)
-{
-    CORE_ASSERT(set_has(core->groups[group].up, master));
-    ask_undecided(core, group, master);
     struct link *end_of_list = &core->locks_ended.head;
     for (struct link *at = end_of_list->next; at != end_of_list; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, link);

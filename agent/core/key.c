@@ -205,24 +205,19 @@ struct key *key_find(const struct core *core, struct text name)
     return NULL;
 }
 
-static struct contention *new_contention(struct core *core, struct key *key)
+void key_refer(struct core *core, struct key *key)
 {
-    struct contention *contention = slots_take(&core->contentions);
-    *contention = (struct contention){
+    key->references++;
+    if (key->contention != NULL)
+        return;
+    key->contention = slots_take(&core->contentions);
+    *key->contention = (struct contention){
         .key = key,
         .last_answer = ANSWER_LOCK_HELD,
         .last_occupant.left_ms = -1,
     };
-    list_init(&contention->waiters);
-    list_init(&contention->once);
-    return contention;
-}
-
-void key_refer(struct core *core, struct key *key)
-{
-    key->references++;
-    if (key->contention == NULL)
-        key->contention = new_contention(core, key);
+    list_init(&key->contention->waiters);
+    list_init(&key->contention->once);
 }
 
 /* Returns true if the first waiter gains nothing by an attempt when a reader of this agent leaves:
@@ -259,14 +254,6 @@ static bool is_at_rest(const struct core *core, const struct key *key)
            CONTAINER_OF(first, struct lock, link)->state == LOCK_HELD &&
            !key_has_retry(core, key) && !key->contention->channel.watched &&
            knows_nothing(core, key->contention);
-}
-
-static void end_contention(struct core *core, struct key *key)
-{
-    CORE_ASSERT(list_is_empty(&key->contention->waiters) && list_is_empty(&key->contention->once));
-    CORE_ASSERT(!key_has_retry(core, key) && !key_awaits_round(key));
-    slots_give(&core->contentions, key->contention);
-    key->contention = NULL;
 }
 
 struct key *key_get(struct core *core, struct text name)
@@ -382,21 +369,16 @@ struct lock *key_attempt(const struct key *key)
     return CONTAINER_OF(at, struct lock, link);
 }
 
-static struct lock *lock_at_slot(const struct key *key, const struct token *token)
+struct lock *key_obstacle(const struct key *key, enum mode mode, const struct token *token)
 {
+    if (key->form == FORM_SHARED && mode == MODE_READ)
+        return first_alone(key);
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, link);
         if (token_same_slot(&lock->token, token))
             return lock;
     }
     return NULL;
-}
-
-struct lock *key_obstacle(const struct key *key, enum mode mode, const struct token *token)
-{
-    if (key->form == FORM_SHARED && mode == MODE_READ)
-        return first_alone(key);
-    return lock_at_slot(key, token);
 }
 
 struct core_request *key_next_waiter(const struct key *key)
@@ -427,8 +409,13 @@ void key_table_recycle(struct core *core)
     while ((key = core->keys_touched) != NULL) {
         core->keys_touched = key->next;
         key->is_touched = false;
-        if (key->contention != NULL && (key->references == 0 || is_at_rest(core, key)))
-            end_contention(core, key);
+        struct contention *contention = key->contention;
+        if (contention != NULL && (key->references == 0 || is_at_rest(core, key))) {
+            CORE_ASSERT(list_is_empty(&contention->waiters) && list_is_empty(&contention->once));
+            CORE_ASSERT(!key_has_retry(core, key) && !key_awaits_round(key));
+            slots_give(&core->contentions, contention);
+            key->contention = NULL;
+        }
         if (key->references > 0)
             continue;
         names_give(&core->names, key->name, key->len);

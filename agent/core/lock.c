@@ -265,16 +265,6 @@ static void occupy(struct lock *lock)
         list_insert(list_first(&key->holds), &lock->link);
 }
 
-static void attempt_ended(struct core *core, const struct lock *lock)
-{
-    struct contention *contention = lock->key->contention;
-    CORE_ASSERT(contention->attempts > 0);
-    contention->attempts--;
-    contention->is_refused &= contention->attempts > 0;
-    if (lock->pending->contender != NO_REQUEST)
-        core->requests[lock->pending->contender].attempt = NULL;
-}
-
 /* Changes the state of a lock. No other function does. */
 void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
 {
@@ -286,8 +276,14 @@ void lock_set_state(struct core *core, struct lock *lock, enum lock_state state)
     }
     if (state == LOCK_HELD)
         count_held(core, lock, 1);
-    if (is_of_attempt(lock->state) && !is_of_attempt(state))
-        attempt_ended(core, lock);
+    if (is_of_attempt(lock->state) && !is_of_attempt(state)) {
+        struct contention *contention = lock->key->contention;
+        CORE_ASSERT(contention->attempts > 0);
+        contention->attempts--;
+        contention->is_refused &= contention->attempts > 0;
+        if (lock->pending->contender != NO_REQUEST)
+            core->requests[lock->pending->contender].attempt = NULL;
+    }
     fit_pending(core, lock, state);
     if (!lock_occupies_key(state))
         list_remove(&lock->link);

@@ -253,15 +253,6 @@ static void tell_watch(struct core *core, const struct key *key, enum effect_kin
         (struct effect_watch){key->group, key->policy, key_text(key)};
 }
 
-static void wake_watch(struct core *core, struct key *key)
-{
-    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
-    if (key->contention->channel.watched)
-        return;
-    key->contention->channel.watched = true;
-    tell_watch(core, key, EFFECT_WATCH);
-}
-
 void wake_unwatch(struct core *core, struct key *key)
 {
     CORE_ASSERT(list_is_empty(&key->contention->waiters));
@@ -323,14 +314,6 @@ static int64_t spread_us(const struct core *core, const struct key *key)
     return us < PAUSE_US_MAX ? us : PAUSE_US_MAX;
 }
 
-/* Returns the time for which that many agents ahead are waited for. */
-static int64_t line_us(int64_t round_trip_us, uint32_t agents)
-{
-    CORE_ASSERT(round_trip_us >= 0);
-    int64_t us = (TURN_ROUND_TRIPS * round_trip_us + TURN_LATE_US) * agents;
-    return us < PAUSE_US_MAX ? us : PAUSE_US_MAX;
-}
-
 /* Returns the delay after a message (R9). An agent whose turn has ended waits for those ahead. An
  * agent that has had no turn may come at any time. Up to half of a round trip is random, in case
  * several agents believe to be first. */
@@ -344,7 +327,8 @@ static int64_t message_delay_us(struct core *core, const struct key *key)
     int64_t round_trip_us = spread / agents; /* Less for an agent that loses again and again. */
     if (MUTANT(LINE_REVERSED))
         ahead = agents - ahead;
-    return line_us(round_trip_us, ahead) +
+    int64_t turns_us = (TURN_ROUND_TRIPS * round_trip_us + TURN_LATE_US) * ahead;
+    return (turns_us < PAUSE_US_MAX ? turns_us : PAUSE_US_MAX) +
            chance_below(core, CHANCE_MESSAGE, round_trip_us / 2 + 1);
 }
 
@@ -406,13 +390,6 @@ static bool may_be_free(const struct core *core, const struct key *key)
     return set_size(refuse) + quorum_of(core, key) <= core->groups[key->group].config.masters;
 }
 
-static void try_within_retry_max(struct core *core, struct key *key)
-{
-    int64_t most_us = (int64_t)core->policies[key->policy].retry_max_ms * 1000;
-    try_in(core, key, most_us / 2 + chance_below(core, CHANCE_BACK_OFF, most_us / 2 + 1),
-           CAUSE_BACK_OFF);
-}
-
 void wake_begin_attempt(struct key *key)
 {
     CORE_ASSERT(key->references > 0);
@@ -425,7 +402,9 @@ void wake_after_failure(struct core *core, struct key *key)
     CORE_ASSERT(!list_is_empty(&key->contention->waiters));
     if (key->contention->last_answer == ANSWER_LOCK_HELD) {
         key->contention->channel.losses++;
-        wake_watch(core, key);
+        if (!key->contention->channel.watched)
+            tell_watch(core, key, EFFECT_WATCH);
+        key->contention->channel.watched = true;
     }
     if (key->contention->channel.again)
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
@@ -506,11 +485,15 @@ void wake_message(struct core *core, const struct event_channel *event)
     bool is_told = hear_release(core, key, event);
     if (!may_try(key))
         return;
-    if (is_told)
+    if (is_told) {
         try_after_message(core, key);
-    else if (key->form != FORM_SLOTS && set_has(key->contention->last_refused_by, event->master) &&
-             may_be_free(core, key) && !MUTANT(CONTENDER_WAITED_FOR))
-        try_within_retry_max(core, key);
+    } else if (key->form != FORM_SLOTS &&
+               set_has(key->contention->last_refused_by, event->master) && may_be_free(core, key) &&
+               !MUTANT(CONTENDER_WAITED_FOR)) {
+        int64_t most_us = (int64_t)core->policies[key->policy].retry_max_ms * 1000;
+        try_in(core, key, most_us / 2 + chance_below(core, CHANCE_BACK_OFF, most_us / 2 + 1),
+               CAUSE_BACK_OFF);
+    }
 }
 
 /* ---- hand-over ---- */

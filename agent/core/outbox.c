@@ -227,14 +227,6 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
     return item;
 }
 
-/* Adds the lower bounds of the masters' clocks for the deadline (R5). */
-static void put_clocks(const struct core *core, struct effect_send *send)
-{
-    for (uint8_t m = 0; m < core->groups[send->group].config.masters; m++)
-        if (set_has(send->masters, m))
-            send->clocks_ms[m] = deadline_clock_ms(core, send->group, m);
-}
-
 static void put_send(struct core *core, enum op op, uint8_t group, master_set masters,
                      uint16_t count)
 {
@@ -249,8 +241,12 @@ static void put_send(struct core *core, enum op op, uint8_t group, master_set ma
         .first = core->effects->item_count,
         .count = count,
     };
-    if (op_creates(op))
-        put_clocks(core, send);
+    if (!op_creates(op))
+        return;
+    /* The deadline counts from these bounds (R5). */
+    for (uint8_t m = 0; m < core->groups[group].config.masters; m++)
+        if (set_has(masters, m))
+            send->clocks_ms[m] = deadline_clock_ms(core, group, m);
 }
 
 void outbox_send(struct core *core, struct lock *lock, enum op op, master_set masters)
@@ -301,19 +297,16 @@ void outbox_withdraw(struct core *core, struct key *key, master_set masters)
                                  .ticket.agent = core->agent});
 }
 
-static void flush_batch(struct core *core, struct batch *batch)
-{
-    CORE_ASSERT(batch->count > 0 && core->gathered >= batch->count);
-    put_send(core, batch->kind.op, batch->kind.group, batch->kind.masters, batch->count);
-    for (uint8_t i = 0; i < batch->count; i++)
-        put_item(core, batch->kind.group, &batch->items[i]);
-    core->gathered -= batch->count;
-}
-
 void outbox_flush(struct core *core)
 {
-    for (uint32_t i = 0; i < core->batch_count; i++)
-        flush_batch(core, &core->batches[i]);
+    for (uint32_t at = 0; at < core->batch_count; at++) {
+        const struct batch *batch = &core->batches[at];
+        CORE_ASSERT(batch->count > 0 && core->gathered >= batch->count);
+        put_send(core, batch->kind.op, batch->kind.group, batch->kind.masters, batch->count);
+        for (uint8_t i = 0; i < batch->count; i++)
+            put_item(core, batch->kind.group, &batch->items[i]);
+        core->gathered -= batch->count;
+    }
     core->batches_sent += core->batch_count;
     core->batch_count = 0;
 }
