@@ -160,12 +160,6 @@ static void check_queue(const struct key *key, const struct list *list, enum req
     }
 }
 
-static void check_settled(const struct list *settled)
-{
-    for (const struct link *at = settled->head.next; at != &settled->head; at = at->next)
-        CORE_ASSERT(CONTAINER_OF(at, struct core_request, link)->state == REQUEST_SETTLED);
-}
-
 /* ---- keys ---- */
 
 /* Invariant 10. */
@@ -318,7 +312,9 @@ void core_check(const struct core *core)
     }
     check_slots(core, keys, &found);
     CORE_ASSERT(references == found.references);
-    check_settled(&core->settled);
+    const struct link *settled = &core->settled.head;
+    for (const struct link *at = settled->next; at != settled; at = at->next)
+        CORE_ASSERT(CONTAINER_OF(at, struct core_request, link)->state == REQUEST_SETTLED);
     check_ended(&core->locks_ended, /* owe= */ true);
     check_ended(&core->locks_remembered, /* owe= */ false);
     check_heap(&core->timers);

@@ -19,17 +19,11 @@ static void *place(struct layout *layout, size_t count, size_t size)
     return layout->at == NULL ? NULL : layout->at + offset;
 }
 
-static uint32_t power_of_two_from(uint32_t least)
-{
-    uint32_t size = 16;
-    while (size < least)
-        size *= 2;
-    return size;
-}
-
 static struct hash_table place_hash(struct layout *layout, uint32_t most)
 {
-    uint32_t count = power_of_two_from(most / 2);
+    uint32_t count = 16;
+    while (count < most / 2)
+        count *= 2;
     return (struct hash_table){
         .base = (char *)layout->at,
         .buckets = place(layout, count, sizeof(uint32_t)),
@@ -59,17 +53,6 @@ static size_t masters_most(const struct core_config *config)
     return most;
 }
 
-static size_t lock_bytes_for(const struct core_config *config)
-{
-    return sizeof(struct lock) + masters_most(config) * sizeof(struct lock_master);
-}
-
-static size_t pending_bytes_for(const struct core_config *config)
-{
-    size_t bytes = sizeof(struct pending_operation) + masters_most(config) * sizeof(struct denial);
-    return (bytes + 7) & ~(size_t)7;
-}
-
 /* Places all tables. They remember as many ended locks as there may be locks that have not ended. A
  * freed slot is used again only after the step, and within a step every request begins one lock at
  * most, so these slots are enough. */
@@ -79,14 +62,16 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
     uint32_t locks = 2 * config->locks_max + config->requests_max + 1,
              keys = locks + config->requests_max;
     CORE_ASSERT(locks <= LIMIT_LOCK_SLOTS);
-    size_t lock_bytes = lock_bytes_for(config);
+    size_t masters = masters_most(config),
+           lock_bytes = sizeof(struct lock) + masters * sizeof(struct lock_master),
+           pending_bytes = sizeof(struct pending_operation) + masters * sizeof(struct denial);
     uint8_t *lock_table = place(&layout, locks, lock_bytes);
     struct key *key_table = place(&layout, keys, sizeof(struct key));
     struct names names = {.taken = 0};
     for (unsigned size = 0; size < NAME_SIZES; size++)
         names.sizes[size] = place_slots(&layout, keys, names_slot_bytes(size));
     struct slots contentions = place_slots(&layout, keys, sizeof(struct contention)),
-                 pending = place_slots(&layout, locks, pending_bytes_for(config)),
+                 pending = place_slots(&layout, locks, (pending_bytes + 7) & ~(size_t)7),
                  metadata = place_slots(&layout, locks, sizeof(struct kept_metadata)),
                  used_up = place_slots(&layout, config->locks_max, sizeof(struct used_up));
     struct core_request *request_table =
@@ -126,33 +111,6 @@ static void check_config(const struct core_config *config)
         CORE_ASSERT(config->groups[i].masters >= 1 && config->groups[i].masters <= LIMIT_MASTERS);
 }
 
-/* R16 */
-static void init_admission(struct core *core, uint8_t group)
-{
-    struct admission *admission = &core->groups[group].admission;
-    list_init(&admission->queue);
-    list_init(&admission->guests);
-    admission->quickest_us = (int64_t)core->groups[group].config.node_timeout_ms * 1000;
-    core->stats.rounds[group].limit = core->rounds_min;
-}
-
-static uint64_t agent_name(uint64_t seed)
-{
-    struct random random;
-    random_seed(&random, ~seed);
-    return random_next(&random) | 1;
-}
-
-static void seed_chances(struct core *core, uint64_t seed)
-{
-    struct random random;
-    random_seed(&random, seed);
-    core->hash_key[0] = random_next(&random);
-    core->hash_key[1] = random_next(&random);
-    for (size_t i = 0; i < CHANCES; i++)
-        random_seed(&core->chances[i], random_next(&random));
-}
-
 void core_set_policies(struct core *core, const struct core_policy *policies, size_t count)
 {
     CORE_ASSERT(count >= 1 && count <= LIMIT_POLICIES);
@@ -186,13 +144,22 @@ struct core *core_init(void *memory, const struct core_config *config)
     core->journal = config->journal;
     core->group_count = config->group_count;
     for (size_t i = 0; i < config->group_count; i++) {
-        core->groups[i].config = config->groups[i];
-        core->groups[i].name_hash =
-            hash_bytes(0, 0, config->group_names[i], strlen(config->group_names[i]));
-        init_admission(core, (uint8_t)i);
+        struct group *group = &core->groups[i];
+        group->config = config->groups[i];
+        group->name_hash = hash_bytes(0, 0, config->group_names[i], strlen(config->group_names[i]));
+        list_init(&group->admission.queue);
+        list_init(&group->admission.guests);
+        group->admission.quickest_us = (int64_t)group->config.node_timeout_ms * 1000;
+        core->stats.rounds[i].limit = core->rounds_min;
     }
-    seed_chances(core, config->seed);
-    core->agent = agent_name(config->seed);
+    struct random random;
+    random_seed(&random, config->seed);
+    core->hash_key[0] = random_next(&random);
+    core->hash_key[1] = random_next(&random);
+    for (size_t i = 0; i < CHANCES; i++)
+        random_seed(&core->chances[i], random_next(&random));
+    random_seed(&random, ~config->seed);
+    core->agent = random_next(&random) | 1;
     core->value_agent = config->agent & ~(uint32_t)AGENT_ADOPTED;
     list_init(&core->settled);
     list_init(&core->locks_free);

@@ -230,21 +230,16 @@ static void request_is_due(struct core *core, struct core_request *request)
         contend_wait_over(core, request);
 }
 
-/* Handles the time of the next attempt: no attempt is planned any more. */
-static void key_is_due(struct core *core, struct key *key)
-{
-    if (!MUTANT(WAITER_FORGOTTEN))
-        key_touched(core, key);
-}
-
 static void timer_is_due(struct core *core, uint32_t timer)
 {
-    if (timer < core->locks_size)
+    if (timer < core->locks_size) {
         lock_is_due(core, lock_at(core, timer));
-    else if (timer < core->locks_size + core->keys_size)
-        key_is_due(core, &core->keys[timer - core->locks_size]);
-    else
+    } else if (timer < core->locks_size + core->keys_size) {
+        if (!MUTANT(WAITER_FORGOTTEN)) /* Its next attempt is not planned any more. */
+            key_touched(core, &core->keys[timer - core->locks_size]);
+    } else {
         request_is_due(core, &core->requests[timer - core->locks_size - core->keys_size]);
+    }
 }
 
 /* Handles everything that is due by now, before the event (R14). Returns false if the effects are

@@ -38,12 +38,6 @@ static void forget(struct core *core, struct used_up *used_up)
     slots_give(&core->used_up, used_up);
 }
 
-static struct used_up *used_up_oldest(const struct core *core)
-{
-    struct link *link = list_first(&core->used_up_order);
-    return link == NULL ? NULL : CONTAINER_OF(link, struct used_up, link);
-}
-
 bool used_up_has(const struct core *core, const struct key *key, const struct secret *secret)
 {
     const struct used_up *used_up = used_up_find(core, key, secret);
@@ -55,10 +49,13 @@ void used_up_add(struct core *core, const struct key *key, const struct secret *
     struct used_up *used_up = used_up_find(core, key, secret);
     if (used_up != NULL)
         forget(core, used_up);
-    while (
-        (used_up = used_up_oldest(core)) != NULL &&
-        (core->used_up.taken == core->used_up.count || !instant_before(core->now, used_up->until)))
+    struct link *oldest;
+    while ((oldest = list_first(&core->used_up_order)) != NULL) {
+        used_up = CONTAINER_OF(oldest, struct used_up, link);
+        if (core->used_up.taken < core->used_up.count && instant_before(core->now, used_up->until))
+            break;
         forget(core, used_up);
+    }
     int64_t ms = core->wait_ms_max > USED_UP_MS_MIN ? core->wait_ms_max : USED_UP_MS_MIN;
     used_up = slots_take(&core->used_up);
     *used_up = (struct used_up){
