@@ -175,7 +175,8 @@ const char *guard_vote(const struct guard *guard, uint8_t index, struct instant 
     CORE_ASSERT(index < guard->master_count);
     const struct guard_master *master = &guard->masters[index];
     bool noted = guard->layouts.text.len == 0 || guard_is_noted(guard, master, now) ||
-                 MUTANT(GUARD_GATE_NOT_LOOKED_AT);
+                 MUTANT(GUARD_GATE_NOT_LOOKED_AT) ||
+                 (MUTANT(GUARD_DISAGREES_ONE_MASTER) && !master->disagrees);
     return noted && guard_gate(guard, now) == GUARD_OPEN && guard_votes_now(guard, index)
                ? master->last.vote
                : "";

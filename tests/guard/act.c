@@ -104,7 +104,8 @@ void act_lock(struct world *world, uint8_t a)
                                 .began_us = world->now_us,
                                 .lock = {.agent = a + 1u,
                                          .attempt = ++agent->attempts * 16 + agent->life % 16,
-                                         .ttl_ms = agent->max_ttl_ms}};
+                                         .ttl_ms = agent->max_ttl_ms,
+                                         .other_slot = world->slots && a == 1}};
     struct happening request = {.request = REQUEST_LOCK, .lock = attempt->lock};
     request.lock.number = wall > floor ? wall : floor + 1;
     for (uint8_t m = 0; m < world->master_count; m++) {

@@ -140,7 +140,7 @@ static struct config config = {.group_count = 1,
 
 static struct send_item item_of(const struct script_lock *lock)
 {
-    struct send_item item = {.key = {"k", 1},
+    struct send_item item = {.key = {lock->other_slot ? "j" : "k", 1},
                              .agent = lock->agent,
                              .fencing = true,
                              .permits = 1,

@@ -26,6 +26,7 @@ struct script_lock {
     uint32_t agent, attempt; /* together the token */
     uint64_t number;         /* the proposal; for a raise the new number */
     uint32_t ttl_ms;
+    bool other_slot; /* it is taken under another key, as a slot of a semaphore is */
 };
 
 /* Replies of an acquire or a raise. */

@@ -132,6 +132,7 @@ const struct script scripts[] = {
      .what = "the same masters and other permits, and agents start anew",
      .layouts = {"w1 2 lock:=mutex a b c", "w1 2 lock:=permits-2 a b c"},
      .apart = true,
+     .slots = true,
      .durable = true,
      .faults = MAY_CRASH,
      .asks = {1, 1},

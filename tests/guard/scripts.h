@@ -25,6 +25,7 @@ struct script {
     uint8_t masters, quorum;     /* 0: three; more than half of them */
     const char *layouts[AGENTS]; /* NULL: the agents compare none */
     bool apart;                  /* The layouts are no neighbours. */
+    bool slots;                  /* Agent 1 takes the lock under another key. */
     bool durable, is_new;
     unsigned faults;
     uint32_t max_ttl_ms[AGENTS]; /* 0: 1 s */

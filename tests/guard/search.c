@@ -50,7 +50,8 @@ static uint64_t hash_keys(struct keyspace *keys)
 {
     static const char *const fields[] = {"epoch",        "run", "since", "max_ttl", "longer",
                                          "longer_since", "top", "floor", "told"};
-    static const char *const names[] = {VOTE_KEY, "k", "lockagent:fence:k"};
+    static const char *const names[] = {VOTE_KEY, "k", "lockagent:fence:k", "j",
+                                        "lockagent:fence:j"};
     struct bytes layouts_key = {LAYOUTS_KEY, strlen(LAYOUTS_KEY)};
     uint64_t hash = 1;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -450,6 +451,7 @@ static void begin(void)
     world_clear(&world, masters, script->quorum ? script->quorum : masters / 2 + 1);
     memcpy(world.layouts, script->layouts, sizeof script->layouts);
     world.apart = script->apart;
+    world.slots = script->slots;
     world.is_searched = true;
     world.before_change = take_own_keys;
     world.unequal = script->max_ttl_ms[0] != script->max_ttl_ms[1];

@@ -328,6 +328,9 @@ static void on_start(struct world *world, struct happening *h)
     act_start(world, a);
     for (uint8_t m = 0; m < world->master_count; m++) {
         agent->links[m].failures = 0;
+        if (agent->links[m].blocked_until_us == INT64_MAX)
+            act_guard(world, a, (struct guard_event){.kind = GUARD_AWAY, .master = m},
+                      REQUEST_MARKER);
         plan_connect(world, a, m,
                      agent->life == 1 ? agent->links[m].first_connect_us
                                       : drawn(world, 0, 20 * MS, 0));

@@ -190,6 +190,7 @@ struct world {
     unsigned agent_count, master_count, quorum;
     const char *layouts[AGENTS_MAX]; /* of the agents; NULL: they compare none */
     bool apart;                      /* the layouts are no neighbours */
+    bool slots;                      /* agent 1 takes the lock under another key */
     int64_t chaos_until_us, end_us;
     /* Called before the keys of a master change; NULL: they may change. */
     void (*before_change)(struct world *world, uint8_t master);
