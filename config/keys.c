@@ -44,8 +44,8 @@ const struct config_key config_keys[] = {
     {.path = "redis.groups", .type = TYPE_NAMED, .flags = KEY_REQUIRED, .min = 1,
      .max = LIMIT_GROUPS,
      .prose = "Groups of independent masters, by name. A lock lives on the masters of one group. "
-              "Every agent must name the same masters for a key, or two of them can hold it at "
-              "once."},
+              "Agents that name other masters for the same keys refuse each other; one master more "
+              "or fewer is allowed."},
     {.path = "redis.groups.<name>", .type = TYPE_SECTION,
      .prose = "One group. Policies that name no group use the one called main, or the only one."},
     {.path = "redis.groups.<name>.masters", .type = TYPE_MASTERS, .flags = KEY_REQUIRED,
