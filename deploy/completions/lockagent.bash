@@ -31,7 +31,7 @@ _lockagent() {
     case $command in
     check | trust | layouts)
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$word"; compgen -d -- "$word")
-        [ "$command" = check ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W --new -- "$word")
+        [ "$command" != trust ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W --new -- "$word")
         return
         ;;
     healthcheck) words="--config --set --address --ready" ;;
