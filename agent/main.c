@@ -43,7 +43,7 @@ static const char usage[] =
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
     "                            ask a running agent whether it lives, or with --ready whether it "
     "can grant locks\n"
-    "  lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
+    "  lockagent run [OPTION]... KEY... -- COMMAND [ARGUMENT]...\n"
     "                            run COMMAND while holding the lock KEY, without an agent; see "
     "lockagent run --help\n"
     "  lockagent capacity [OPTION]...\n"

@@ -11,9 +11,11 @@
 
 enum {
     LOCKS = 256,    /* Attempts that may leave releases owed while we wait. */
-    REQUESTS = 4,   /* Requests of this process at the same time. */
+    REQUESTS = 16,  /* Requests of this process at the same time: one for each key. */
     OWN_FILES = 16, /* Beside its connections: standard files, the loop's, the command's pipes. */
 };
+
+static_assert((int)REQUESTS >= (int)RUN_KEYS_MAX, "each key has a request");
 
 void run_fit_config(struct config *config)
 {

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/run/keys.h"
+
 /* Exit codes besides the command's own; as env(1) and timeout(1) have them, and EX_TEMPFAIL. */
 enum {
     RUN_EXIT_NOT_ACQUIRED = 1,
@@ -27,9 +29,11 @@ enum run_on_lost {
 #define RUN_WITHOUT_END_MS (INT64_C(10) * 365 * 24 * 3600 * 1000)
 
 struct run_options {
-    const char *key;
+    /* Sorted and different: 1 to RUN_KEYS_MAX. All options below are true of each. */
+    char *const *keys;
+    size_t key_count;
     char *const *command; /* NULL-terminated. */
-    int64_t wait_ms;      /* 0: try once */
+    int64_t wait_ms;      /* For all keys together; 0: try each once. */
     uint32_t ttl_ms;      /* 0: the policy's */
     bool reads;           /* Beside other readers, if the policy's kind is rw. */
     int64_t max_hold_ms;

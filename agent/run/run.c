@@ -19,23 +19,25 @@
 enum { OVERRIDES_MAX = 64, OPTION_ON_LOST = 256, OPTION_MAX_HOLD };
 
 static const char usage[] =
-    "lockagent run [OPTION]... KEY -- COMMAND [ARGUMENT]...\n"
+    "lockagent run [OPTION]... KEY... -- COMMAND [ARGUMENT]...\n"
     "\n"
     "Takes the lock KEY, runs COMMAND (without a shell), and releases the lock when it has ended. "
-    "Needs Redis masters "
-    "and\n"
+    "Needs Redis masters and\n"
     "their configuration, but no agent. Waits for the lock for as long as it takes, unless told "
     "otherwise.\n"
     "\n"
+    "Several KEYs, up to 16, are taken one after the other, in the order of their bytes: all of "
+    "them or none. The options\n"
+    "apply to each, and a loss of one ends COMMAND.\n"
+    "\n"
     "  -n, --no-wait             do not wait for another holder\n"
-    "  -w, --wait DUR            wait at most so long (as 500ms, 30s, 5m)\n"
+    "  -w, --wait DUR            wait at most so long for all keys together (as 500ms, 30s, 5m)\n"
     "  -r, --read                read the key, beside other readers, if its policy is of kind rw\n"
     "  -t, --ttl DUR             lease; it is renewed every ttl/3 for as long as COMMAND runs "
     "(default: the policy's)\n"
     "      --max-hold DUR        the lock is lost after so long (default: never, whatever the "
-    "policy says: it ends "
-    "with "
-    "COMMAND)\n"
+    "policy says: it ends with\n"
+    "                            COMMAND)\n"
     "      --on-lost ACTION      term: SIGTERM, then SIGKILL before the validity ends (default)\n"
     "                            kill: SIGKILL at once\n"
     "                            ignore: COMMAND goes on, without the lock\n"
@@ -44,23 +46,21 @@ static const char usage[] =
     "                            exit code when the lock is not acquired, 0 to 255 (default 1)\n"
     "  -q, --quiet               say nothing when another one holds the lock\n"
     "  -c, --config FILE         YAML; default /etc/lockagent/lockagent.yaml if that exists, else "
-    "the environment "
-    "alone;\n"
+    "the environment alone;\n"
     "                            only the part `redis` is needed. log.level: info counts as warn\n"
     "  -s, --set KEY=VALUE       overrides a key of the configuration\n"
     "  -h, --help                this\n"
     "\n"
     "COMMAND gets LOCKAGENT_KEY, LOCKAGENT_TOKEN, LOCKAGENT_FENCING_TOKEN and, of a semaphore, "
-    "LOCKAGENT_SLOT, and none of the other LOCKAGENT_ "
+    "LOCKAGENT_SLOT; with several\n"
+    "keys LOCKAGENT_FENCING_TOKENS alone, as 'A=7 B=9'. It gets none of the other LOCKAGENT_ "
     "variables.\n"
     "It is in a process group of its own, which gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and "
-    "SIGUSR2 that are "
-    "sent\n"
+    "SIGUSR2 that are sent\n"
     "to `run`, and which is killed when `run` dies, or COMMAND has ended and left others behind.\n"
     "\n"
     "Exit code: COMMAND's own, or 128 + the signal that it died of; 1 the lock was not acquired; "
-    "75 the lock was "
-    "lost;\n"
+    "75 the lock was lost;\n"
     "125 `run` failed; 126 COMMAND can not be executed; 127 it is not found; 128 + the signal that "
     "ended the wait.\n"
     "After Ctrl-C (SIGINT) `run` dies of the signal, so that a script around it ends as well.\n";
@@ -168,28 +168,43 @@ static bool take_option(struct run_arguments *arguments, int option, const char 
     }
 }
 
+/* Reads the keys: argv[optind] to argv[ours - 1]. */
+static bool take_keys(struct run_options *options, int ours, char **argv)
+{
+    char shown[USAGE_SHOWN];
+    options->keys = &argv[optind];
+    options->key_count = run_keys_sort(&argv[optind], (size_t)(ours - optind));
+    if (options->key_count > RUN_KEYS_MAX) {
+        run_say(NULL, "%zu different keys; allowed: 1 to %d before --", options->key_count,
+                RUN_KEYS_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < options->key_count; i++) {
+        const char *fault = key_fault(text_of(options->keys[i]));
+        if (fault == NULL)
+            continue;
+        run_say(NULL,
+                "the key \"%s\" %s; allowed: 1 to %d bytes of UTF-8, every / between two parts",
+                usage_shown(options->keys[i], shown), fault, LIMIT_KEY_BYTES);
+        return false;
+    }
+    return true;
+}
+
 static bool check_words(struct run_options *options, int ours, char **argv, bool divided)
 {
     const char *fault = NULL;
     if (optind == ours)
         fault = "the key is missing";
-    else if (optind + 1 < ours)
-        fault = "more than a key before --";
     else if (!divided)
-        fault = "the command is missing: it comes after --";
+        fault = "-- is missing; allowed: KEY... -- COMMAND";
     else if (options->command[0] == NULL)
         fault = "the command is missing behind --";
     if (fault != NULL) {
         run_say(NULL, "%s; see lockagent run --help", fault);
         return false;
     }
-    options->key = argv[optind];
-    fault = key_fault(text_of(options->key));
-    if (fault != NULL)
-        run_say(NULL,
-                "the key %s; allowed: 1 to %d bytes of UTF-8 in which every / is between two parts",
-                fault, LIMIT_KEY_BYTES);
-    return fault == NULL;
+    return take_keys(options, ours, argv);
 }
 
 /* Returns false if the program ends at once, with `*ret_code`. */
@@ -242,6 +257,7 @@ int run_main(int argc, char **argv, const char *config_path)
         .path = config_path, .environment = environ, .overrides = arguments.overrides};
     if (!parse_run_line(argc, argv, &arguments, &code))
         return code;
+    unsetenv("LOCKAGENT_FENCING_TOKENS"); /* Another `run` around this one set it. */
     struct config *config = settings_load(&arguments.source);
     return config == NULL ? RUN_EXIT_FAILED : run_session(&arguments.options, config);
 }

@@ -1,5 +1,5 @@
-/* `lockagent run KEY -- CMD`: takes a lock in this process, runs a command under it, and releases
- * it. No agent is needed. */
+/* `lockagent run KEY... -- CMD`: takes locks in this process, runs a command under them, and
+ * releases them. No agent is needed. */
 #ifndef LOCKAGENT_RUN_RUN_H
 #define LOCKAGENT_RUN_RUN_H
 

@@ -1,16 +1,17 @@
-/* One lock, one command.
+/* The locks of one command.
  *
  *   CONNECTING --a quorum has a vote, or no master is left to wait for--> ACQUIRING
- *   ACQUIRING --granted--> HOLDING --the command has ended--> CLEARING
+ *   ACQUIRING --granted, and a key is left--> ACQUIRING the next one
+ *   ACQUIRING --all are granted--> HOLDING --the command has ended--> CLEARING
  *   CLEARING --its process group is gone--> RELEASING --confirmed--> the end
  *   CONNECTING --a signal--> the end
- *   ACQUIRING --refused, or a signal--> UNDOING --nothing is left on any master--> the end
+ *   ACQUIRING --refused, one is lost, or a signal--> UNDOING --no master has any--> the end
  *
  * Events (from the core, from signals, from the child) are only noted. on_turn() handles them once
  * in each iteration of the event loop, after a look at the clock.
  *
  * Timers, all on CLOCK_BOOTTIME: `until`, when a stage is over at the latest; `kill_at` of the
- * hold, when the command must be dead. The core has its own in the loop. */
+ * command, when it must be dead. The core has its own in the loop. */
 #include "agent/run/session.h"
 
 #include <signal.h>
@@ -25,8 +26,8 @@
 #include "agent/clock.h"
 #include "agent/log.h"
 #include "agent/loop.h"
+#include "agent/run/command.h"
 #include "agent/run/fit.h"
-#include "agent/run/hold.h"
 #include "agent/run/say.h"
 #include "agent/run/terminal.h"
 
@@ -35,8 +36,6 @@ enum {
     CLEAR_MS = 1000,       /* For killed processes to be gone; a zombie may stay. */
     LOOK_MS = 5,           /* How often we look at processes and masters that cannot notify us. */
     RELEASE_MS_MIN = 1000, /* For releases: a master may be silent for that long (R3). */
-    ACQUIRE = 0,           /* Numbers of our requests. */
-    RELEASE = 1,
 };
 
 enum run_stage { CONNECTING, ACQUIRING, HOLDING, CLEARING, RELEASING, UNDOING };
@@ -59,28 +58,36 @@ static struct session {
     struct redis *redis;
     enum run_stage stage;
     struct instant started, until;
-    uint8_t group;                      /* Group of the hold; before it, the policy's first. */
-    const struct config_policy *policy; /* The policy of the key. */
 
-    bool answered; /* The request that the stage waits for has its answer. */
+    /* The key that is asked for. Its number is that of our request, for the release as well. */
+    size_t asked;
+    bool answered; /* Its acquire has the answer. */
     struct effect_answer answer;
     char holder[LIMIT_LABEL_BYTES + 1];
     int interrupted; /* The signal that came before there was a command; 0: none. */
 
-    struct run_hold hold;
+    struct run_command command;
     int exit_code;
     char label[LIMIT_LABEL_BYTES + 1];
 } session;
 
-static struct text session_key(void)
+static struct run_hold *held(size_t request)
 {
-    return text_of(session.options->key);
+    return &session.command.holds[request];
+}
+
+/* Returns a hold that was lost; NULL: there is none. */
+static struct run_hold *lost_hold(void)
+{
+    for (size_t i = 0; i < session.options->key_count; i++)
+        if (held(i)->lost)
+            return held(i);
+    return NULL;
 }
 
 static void enter(enum run_stage stage, int64_t at_most_ms)
 {
     session.stage = stage;
-    session.answered = false;
     session.until = instant_after_ms(clock_now(), at_most_ms);
 }
 
@@ -89,6 +96,12 @@ static void enter(enum run_stage stage, int64_t at_most_ms)
 static void on_answer(void *arg, const struct effect_answer *answer)
 {
     (void)arg;
+    if (session.stage != ACQUIRING) {
+        struct run_hold *hold = held(answer->request);
+        hold->release_answered = true;
+        hold->released = answer->answer != ANSWER_RELEASE_PENDING;
+        return;
+    }
     session.answered = true;
     session.answer = *answer;
     snprintf(session.holder, sizeof(session.holder), "%.*s", (int)answer->occupant.label.len,
@@ -100,8 +113,12 @@ static void on_trace(void *arg, const struct effect_trace *trace)
     (void)arg;
     if (trace->kind != TRACE_LOST)
         return;
-    session.hold.lost = true;
-    session.hold.reason = trace->reason;
+    struct run_hold *hold =
+        run_hold_find(session.command.holds, session.options->key_count, trace->key);
+    if (hold == NULL)
+        return;
+    hold->lost = true;
+    hold->reason = trace->reason;
 }
 
 static void on_redis_event(void *arg, struct event *event)
@@ -154,11 +171,17 @@ static void on_layout(void *arg, uint8_t group, const char *text)
                   LOG_TEXT_FIELD("reason", text));
 }
 
-/* ---- the lock ---- */
+/* ---- the locks ---- */
 
+/* Returns the time of a master to reply, of the slowest group. */
 static int64_t node_timeout_ms(void)
 {
-    return session.config->groups[session.group].node_timeout_ms;
+    int64_t longest_ms = 0;
+    for (size_t i = 0; i < session.options->key_count; i++) {
+        int64_t ms = session.config->groups[held(i)->group].node_timeout_ms;
+        longest_ms = ms > longest_ms ? ms : longest_ms;
+    }
+    return longest_ms;
 }
 
 /* Returns true if no master of the group is left to wait for. `*ret_quorum`: a quorum has a vote
@@ -176,15 +199,15 @@ static bool group_is_settled(uint8_t group, bool *ret_quorum)
     return open == 0 && view.gate != GUARD_LISTENS;
 }
 
-/* Returns true if it is time to ask for the lock. If it were asked for too early, masters that are
+/* Returns true if it is time to ask for the locks. If it were asked for too early, masters that are
  * about to be up would count as failed. A frozen master would take its time: if the others are a
  * quorum, they wait for it only a short while. */
 static bool masters_are_settled(void)
 {
     bool settled = true, quorum = true;
-    for (uint8_t i = 0; i < session.policy->core.group_count; i++) {
+    for (size_t i = 0; i < session.options->key_count; i++) {
         bool group_quorum;
-        settled &= group_is_settled(session.policy->core.groups[i], &group_quorum);
+        settled &= group_is_settled(held(i)->group, &group_quorum);
         quorum &= group_quorum;
     }
     if (quorum)
@@ -193,18 +216,21 @@ static bool masters_are_settled(void)
     return settled || clock_has_reached(session.until);
 }
 
-static void ask_for_lock(void)
+/* Asks for one key. All have the same deadline. */
+static void ask_for_lock(size_t key)
 {
     const struct run_options *options = session.options;
     int64_t spent_ms = instant_us_between(session.started, clock_now()) / 1000;
     int64_t wait_ms = options->wait_ms == 0         ? 0
                       : options->wait_ms > spent_ms ? options->wait_ms - spent_ms
                                                     : 1;
+    session.asked = key;
+    session.answered = false;
     enter(ACQUIRING, 2 * RUN_WITHOUT_END_MS);
     loop_submit(session.loop,
                 &(struct event){.kind = EVENT_ACQUIRE,
-                                .acquire = {.request = ACQUIRE,
-                                            .key = session_key(),
+                                .acquire = {.request = (uint32_t)key,
+                                            .key = text_of(held(key)->key),
                                             .ttl_ms = options->ttl_ms,
                                             .wait_ms = wait_ms,
                                             .max_hold_ms = options->max_hold_ms,
@@ -221,20 +247,23 @@ static int64_t release_patience_ms(void)
     return silence_ms > RELEASE_MS_MIN ? silence_ms : RELEASE_MS_MIN;
 }
 
-static void release_lock(int exit_code)
+/* Releases the granted locks, the last one first. */
+static void release_locks(enum run_stage stage, int exit_code)
 {
     session.exit_code = exit_code;
-    enter(RELEASING, release_patience_ms());
-    loop_submit(session.loop, &(struct event){.kind = EVENT_RELEASE,
-                                              .release = {.request = RELEASE,
-                                                          .key = session_key(),
-                                                          .token = session.hold.token}});
+    enter(stage, release_patience_ms());
+    for (size_t i = session.options->key_count; i-- > 0;)
+        if (held(i)->granted)
+            loop_submit(session.loop, &(struct event){.kind = EVENT_RELEASE,
+                                                      .release = {.request = (uint32_t)i,
+                                                                  .key = text_of(held(i)->key),
+                                                                  .token = held(i)->token}});
 }
 
 static void say_refused(void)
 {
     const struct effect_answer *answer = &session.answer;
-    const char *key = session.options->key;
+    const char *key = held(session.asked)->key;
     switch (answer->answer) {
     case ANSWER_LOCK_HELD:
     case ANSWER_WAIT_TIMEOUT:
@@ -259,22 +288,30 @@ static void say_refused(void)
     }
 }
 
-static void granted(void)
+static void say_too_late(const struct run_hold *hold)
 {
-    session.group = session.answer.hold.group;
-    bool in_time = run_hold_begin(&session.hold, &session.answer.hold);
-    if (session.interrupted != 0) {
-        release_lock(RUN_EXIT_SIGNAL + session.interrupted);
-        return;
+    if (hold->lost)
+        run_say(hold->key, "not acquired: the lock was lost (%s) before the command began",
+                reason_name(hold->reason));
+    else
+        run_say(hold->key, "not acquired: %s", answer_text(ANSWER_VALIDITY_EXPIRED));
+}
+
+/* Starts the command. All locks are granted; the first of them some time ago. */
+static void begin_command(void)
+{
+    size_t count = session.options->key_count;
+    run_hold_refresh(session.command.holds, count, loop_core(session.loop));
+    for (size_t i = 0; i < count; i++) {
+        if (!run_hold_may_begin(held(i))) {
+            say_too_late(held(i));
+            release_locks(UNDOING, session.options->not_acquired_code);
+            return;
+        }
     }
-    if (!in_time) {
-        run_say(session.options->key, "not acquired: %s", answer_text(ANSWER_VALIDITY_EXPIRED));
-        release_lock(session.options->not_acquired_code);
-        return;
-    }
-    int failed = run_hold_start(&session.hold);
+    int failed = run_command_start(&session.command);
     if (failed != 0)
-        release_lock(failed);
+        release_locks(RELEASING, failed);
     else
         enter(HOLDING, RUN_WITHOUT_END_MS);
 }
@@ -288,10 +325,10 @@ static void on_session_signal(uv_signal_t *handle, int signal_number)
                      signal_number != SIGTSTP && signal_number != SIGCONT;
     if (session.stage == HOLDING) {
         if (signal_number != SIGCHLD) /* The next turn looks at it. */
-            run_hold_signal(&session.hold, signal_number);
+            run_command_signal(&session.command, signal_number);
     } else if (signal_number == SIGCHLD) {
         /* Reaps processes that are not ours: process 1 of a container gets all orphans. */
-        run_child_bury_others(&session.hold.child);
+        run_child_bury_others(&session.command.child);
     } else if (signal_number == SIGTSTP) {
         run_stop_by_default(getpid());
     } else if (ends_wait && session.stage < HOLDING && session.interrupted == 0) {
@@ -307,72 +344,85 @@ static void turn_of_connecting(void)
         session.exit_code = RUN_EXIT_SIGNAL + session.interrupted;
         uv_stop(&session.uv);
     } else if (masters_are_settled()) {
-        ask_for_lock();
+        ask_for_lock(0);
     }
-}
-
-/* Begins to undo the attempts, because nothing was granted: the keys that they left on masters are
- * released before the end. */
-static void undo(int exit_code)
-{
-    session.exit_code = exit_code;
-    enter(UNDOING, release_patience_ms());
 }
 
 static void turn_of_acquiring(void)
 {
-    if (session.interrupted != 0 && !session.answered) /* It may be answered just now. */
-        loop_submit(session.loop,
-                    &(struct event){.kind = EVENT_CANCEL, .cancel = {.request = ACQUIRE}});
-    if (session.answered && session.answer.answer == ANSWER_GRANTED) {
-        granted();
-    } else if (session.interrupted != 0) {
-        undo(RUN_EXIT_SIGNAL + session.interrupted);
+    const struct run_hold *lost = lost_hold();
+    if ((session.interrupted != 0 || lost != NULL) && !session.answered)
+        loop_submit(session.loop, &(struct event){.kind = EVENT_CANCEL,
+                                                  .cancel = {.request = (uint32_t)session.asked}});
+    /* It may have been answered just now. */
+    bool granted = session.answered && session.answer.answer == ANSWER_GRANTED;
+    if (granted)
+        run_hold_take(held(session.asked), &session.answer.hold);
+    if (session.interrupted != 0) {
+        release_locks(UNDOING, RUN_EXIT_SIGNAL + session.interrupted);
+    } else if (lost != NULL) {
+        say_too_late(lost);
+        release_locks(UNDOING, session.options->not_acquired_code);
+    } else if (granted && session.asked + 1 < session.options->key_count) {
+        ask_for_lock(session.asked + 1);
+    } else if (granted) {
+        begin_command();
     } else if (session.answered) {
         say_refused();
-        undo(session.answer.answer == ANSWER_BAD_TTL ? RUN_EXIT_FAILED
-                                                     : session.options->not_acquired_code);
+        release_locks(UNDOING, session.answer.answer == ANSWER_BAD_TTL
+                                   ? RUN_EXIT_FAILED
+                                   : session.options->not_acquired_code);
     }
 }
 
 static void turn_of_holding(void)
 {
     int code;
-    run_hold_watch(&session.hold);
-    if (!run_hold_look(&session.hold, &code))
+    run_command_watch(&session.command);
+    if (!run_command_look(&session.command, &code))
         return;
     session.exit_code = code;
     enter(CLEARING, CLEAR_MS);
 }
 
-/* Releases the lock when all processes that ran under it have ended, or the stage's time is over.
- * The next holder may get the lock then. */
+/* Releases the locks when all processes that ran under it have ended, or the stage's time is over.
+ * The next holders may get them then. */
 static void turn_of_clearing(void)
 {
-    if (run_child_group_is_gone(session.hold.group) || clock_has_reached(session.until))
-        release_lock(session.exit_code);
+    if (run_child_group_is_gone(session.command.group) || clock_has_reached(session.until))
+        release_locks(RELEASING, session.exit_code);
 }
 
-/* Ends the session. When a quorum has confirmed the release, the other masters still have the time
- * for a vote. */
-static void turn_of_releasing(void)
+static void end_session(void)
 {
-    bool confirmed = session.answered && session.answer.answer != ANSWER_RELEASE_PENDING;
-    if (confirmed)
-        session.until =
-            instant_min(session.until, instant_after_ms(clock_now(), node_timeout_ms()));
-    if (!clock_has_reached(session.until) && !(session.answered && redis_is_idle(session.redis)))
-        return;
-    if (!confirmed)
-        run_say(session.options->key,
-                "too few masters confirmed the release: the lock ends with its ttl");
+    for (size_t i = 0; i < session.options->key_count; i++)
+        if (held(i)->granted && !held(i)->released)
+            run_say(held(i)->key,
+                    "too few masters confirmed the release: the lock ends with its ttl");
     uv_stop(&session.uv);
 }
 
+/* Ends the session. When a quorum has confirmed each release, the other masters still have the time
+ * for a vote. */
+static void turn_of_releasing(void)
+{
+    bool answered = true, released = true;
+    for (size_t i = 0; i < session.options->key_count; i++) {
+        answered &= held(i)->release_answered;
+        released &= held(i)->released;
+    }
+    if (released)
+        session.until =
+            instant_min(session.until, instant_after_ms(clock_now(), node_timeout_ms()));
+    if (clock_has_reached(session.until) || (answered && redis_is_idle(session.redis)))
+        end_session();
+}
+
+/* Ends the session when nothing is left of the granted locks, nor of attempts. */
 static void turn_of_undoing(void)
 {
     if (core_stats(loop_core(session.loop))->locks_tracked == 0 || clock_has_reached(session.until))
-        uv_stop(&session.uv);
+        end_session();
 }
 
 /* Does nothing: on_turn() comes next. */
@@ -389,12 +439,14 @@ static void on_turn(uv_prepare_t *handle)
         [RELEASING] = turn_of_releasing,   [UNDOING] = turn_of_undoing,
     };
     enum run_stage stage;
+    size_t asked;
     (void)handle;
     do {
         stage = session.stage;
+        asked = session.asked;
         turns[stage]();
-    } while (session.stage != stage);
-    struct instant next = stage == HOLDING ? session.hold.kill_at : session.until;
+    } while (session.stage != stage || session.asked != asked);
+    struct instant next = stage == HOLDING ? session.command.kill_at : session.until;
     if (clock_has_reached(next) || stage == CLEARING)
         next = instant_after_ms(clock_now(), LOOK_MS);
     alarm_set(&session.alarm, next);
@@ -413,7 +465,7 @@ static bool boot_session(void)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* Sent if a log may not grow. */
     for (size_t i = 0; i < CAUGHT; i++) {
-        if (caught[i] != SIGCHLD && run_inherited_ignores(session.hold.inherited, caught[i]))
+        if (caught[i] != SIGCHLD && run_inherited_ignores(session.command.inherited, caught[i]))
             continue;
         uv_signal_init(&session.uv, &session.signals[i]);
         uv_signal_start(&session.signals[i], on_session_signal, caught[i]);
@@ -428,7 +480,7 @@ static bool boot_session(void)
                        : loop_new(&session.uv, session.config, session.metrics, loop_agent_name());
     if (session.loop == NULL)
         return false;
-    session.hold.loop = session.loop;
+    session.command.loop = session.loop;
     struct redis_sink sink = {&session, on_redis_event,    on_command, on_master_state,
                               on_clock, on_about_to_write, on_layout};
     session.redis = redis_start(&session.uv, session.config, &sink);
@@ -436,12 +488,31 @@ static bool boot_session(void)
     return session.redis != NULL;
 }
 
+/* Returns false, and reports it, if the key's policy does not allow the command line. */
+static bool prepare_hold(struct run_hold *hold, const char *key)
+{
+    const struct core *core = loop_core(session.loop);
+    const struct config_policy *policy =
+        &session.config->policies[core_policy_of(core, text_of(key))];
+    *hold = (struct run_hold){.key = key, .group = core_group_of(core, text_of(key))};
+    /* Without a prefix, keys of the agent would be locks of callers (D3). */
+    if (policy->prefix[0] == '\0' && key_is_agents_own(text_of(key))) {
+        run_say(key, "only the agent may use such keys if no prefix is configured");
+        return false;
+    }
+    if (session.options->reads && policy->core.form != FORM_SHARED) {
+        run_say(key, "--read; allowed where the key's policy is of kind rw");
+        return false;
+    }
+    return true;
+}
+
 int run_session(const struct run_options *options, struct config *config)
 {
     session.options = options;
     session.config = config;
-    session.hold.options = options;
-    session.hold.inherited = run_inherit();
+    session.command.options = options;
+    session.command.inherited = run_inherit();
     session.started = clock_now();
     run_fit_config(config);
     if (!run_may_open_files(config))
@@ -452,28 +523,20 @@ int run_session(const struct run_options *options, struct config *config)
         run_say(NULL, "out of memory");
         return RUN_EXIT_FAILED;
     }
-    session.policy = &config->policies[core_policy_of(loop_core(session.loop), session_key())];
-    session.group = session.policy->core.groups[0];
-    /* Without a prefix, keys of the agent would be locks of callers (D3). */
-    if (session.policy->prefix[0] == '\0' && key_is_agents_own(session_key())) {
-        run_say(options->key, "only the agent may use such keys if no prefix is configured");
-        return RUN_EXIT_FAILED;
-    }
-    if (options->reads && session.policy->core.form != FORM_SHARED) {
-        run_say(options->key, "--read; allowed where the key's policy is of kind rw");
-        return RUN_EXIT_FAILED;
-    }
+    for (size_t i = 0; i < options->key_count; i++)
+        if (!prepare_hold(held(i), options->keys[i]))
+            return RUN_EXIT_FAILED;
     enter(CONNECTING,
           options->wait_ms > 0 && options->wait_ms < CONNECT_MS ? options->wait_ms : CONNECT_MS);
     uv_run(&session.uv, UV_RUN_DEFAULT);
     /* The exit code does not show that SIGINT ended the session: 130 may also be the command's own,
      * or that of `-E`. */
     if (session.exit_code == RUN_EXIT_SIGNAL + SIGINT &&
-        (session.interrupted == SIGINT || session.hold.child.died_of == SIGINT)) {
+        (session.interrupted == SIGINT || session.command.child.died_of == SIGINT)) {
         /* Die of the signal, so that a script around us ends as well. If the command had the
          * terminal, the kernel gave Ctrl-C to it alone: then our own group gets it from us. */
         signal(SIGINT, SIG_DFL);
-        kill(session.hold.interactive ? 0 : getpid(), SIGINT);
+        kill(session.command.interactive ? 0 : getpid(), SIGINT);
     }
     return session.exit_code; /* The process ends here: nothing needs to be closed. */
 }

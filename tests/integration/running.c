@@ -15,6 +15,7 @@ void running_world_open(void)
                                          "  - {match: 'rw', kind: rw}\n"
                                          "  - {match: 'rw/*', kind: rw}\n"
                                          "  - {match: 'plain/*', fencing: off}\n"
+                                         "  - {match: 'brief/*', ttl: 2s}\n"
                                          "  - {match: 'slots', permits: 2}\n"});
 }
 
