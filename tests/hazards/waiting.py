@@ -13,6 +13,7 @@ from stage import (
     MASTERS,
     PATIENCE_S,
     REFUSED,
+    SHORT_MS,
     SOON_S,
     Hazard,
     await_sight,
@@ -284,9 +285,56 @@ class Crowd(Hazard):
         return sum(int(count) for name, count in calls if name in names)
 
 
+class OppositeOrders(Hazard):
+    """The runs renew their keys, so that no lease would end a circle of theirs."""
+
+    system = "`SET NX PX` on two keys, in opposite orders"
+    flaw = "each of two clients has one key and waits for the other: both stop until a lease ends"
+    here = "`lockagent run A B` takes the keys in one order, and each gets both"
+
+    def on_redis(self, stage):
+        a, b = stage.redis(), stage.redis()
+        began_us = self.now_us(a)
+        see("A has the first key", a("SET", "two/1", "A", "NX", "PX", SHORT_MS) == "OK")
+        see("B has the second one", b("SET", "two/2", "B", "NX", "PX", LONG_MS) == "OK")
+        while b("SET", "two/1", "B", "NX", "PX", LONG_MS) is None:
+            see("A is refused B's key", a("SET", "two/2", "A", "NX", "PX", LONG_MS) is None)
+        see("B was refused until A's lease ended", self.now_us(b) - began_us >= 1000 * SHORT_MS)
+        see("A still has neither", a("SET", "two/2", "A", "NX", "PX", LONG_MS) is None)
+
+    def on_lockagent(self, stage):
+        holder = stage.holder("two/2")
+        self.run(stage, "A", "two/1", "two/2")
+        await_sight("A waits for the second key", lambda: self.is_awaited(stage, "two/2"))
+        see("A has the first one", stage.masters_with("two/1"))
+        self.run(stage, "B", "two/2", "two/1")
+        await_sight("B waits for the first one", lambda: self.is_awaited(stage, "two/1"))
+        see("the second key is released", holder.delete("two/2") == 204)
+        for name in "A", "B":
+            process = stage.processes[name]
+            await_sight(f"{name} ends", lambda process=process: process.poll() is not None)
+            see(f"{name} had both: {process.returncode}", process.returncode == 0)
+
+    @staticmethod
+    def now_us(client):
+        seconds, us = client("TIME")
+        return 1000000 * int(seconds) + int(us)
+
+    @staticmethod
+    def run(stage, name, *keys):
+        words = [f"{stage.build}/lockagent", "run", "-c", stage.path("agent0.yaml")]
+        stage.start(name, [*words, "-t", f"{LONG_MS}ms", *keys, "--", "sleep", "0.1"])
+
+    @staticmethod
+    def is_awaited(stage, key):
+        listening = stage.ask_all("PUBSUB", "NUMSUB", f"lockagent:channel:lock:{key}")
+        return all(int(count) > 0 for _, count in listening)
+
+
 ROWS = [
     SubscribedTooLate,
     DeadHead,
     ReadersPass,
     Crowd,
+    OppositeOrders,
 ]
