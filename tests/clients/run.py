@@ -3,8 +3,9 @@
 BUILD_DIR [LANGUAGE...]
 
 All languages are played side by side, each with keys of its own: granted after a wait, and released
-by its end; refused; taken away; left by an agent that is killed, and by one that is stopped. A
-language that is not here is skipped with a word. The last line is `N passed, N failed`.
+by its end; refused; taken away; left by an agent that is killed, and by one that is stopped. The
+callers with several keys name them in opposite orders, and are refused the last of them. A language
+that is not here is skipped with a word. The last line is `N passed, N failed`.
 """
 import concurrent.futures
 import contextlib
@@ -21,19 +22,29 @@ sys.path[:0] = [str(TOP / "tests/hazards"), str(TOP / "tests/faults")]
 from stage import MASTERS, Stage, Unseen, await_sight, see
 
 PAGE = (TOP / "docs/clients.md").read_text()
+LEASE_S = 5
 END_S = 60  # of a caller that does six seconds of work, a second more than its ttl
-# fence of the page -> required program, the file, command that makes it ready, command that runs it
+# fence of the page -> required program, the file, command that makes it ready, command that runs
+# it; {} is the program's name
 LANGUAGES = {
-    "sh": ("curl", "report.sh", None, ["sh", "report.sh"]),
-    "python": (sys.executable, "report.py", None, [sys.executable, "report.py"]),
-    "go": ("go", "report.go", ["go", "build", "-o", "report", "report.go"], ["./report"]),
-    "js": ("node", "report.mjs", None, ["node", "report.mjs"]),
-    "java": ("javac", "Report.java", ["javac", "Report.java"], ["java", "-cp", ".", "Report"]),
+    "sh": ("curl", "{}.sh", None, "sh {}.sh"),
+    "python": (sys.executable, "{}.py", None, f"{sys.executable} {{}}.py"),
+    "go": ("go", "{}.go", "go build -o {0} {0}.go", "./{}"),
+    "js": ("node", "{}.mjs", None, "node {}.mjs"),
+    "java": ("javac", "{}.java", "javac {}.java", "java -cp . {}"),
 }
+PROGRAMS = ("Report", "Several")  # of each language, in the order of the page
+
+
+class PatientStage(Stage):
+    """A lease without a ttl of its caller outlives a busy machine's pauses."""
+
+    def policies(self, agent):
+        return [re.sub(r"\bttl: \w+", f"ttl: {LEASE_S}s", each) for each in super().policies(agent)]
 
 
 class Caller:
-    """One language's program, and a stage to play on."""
+    """One language's programs, and a stage to play on."""
 
     def __init__(self, stage, language):
         self.stage, self.language = stage, language
@@ -43,24 +54,41 @@ class Caller:
         self.running = []
 
     def prepare(self):
-        (source,) = re.findall(rf"^```{self.language}\n(.*?)^```$", PAGE, re.S | re.M)
+        sources = re.findall(rf"^```{self.language}\n(.*?)^```$", PAGE, re.S | re.M)
+        see("each program is there once", len(sources) == len(PROGRAMS))
         self.folder.mkdir()
-        (self.folder / self.file).write_text(source)
-        if self.ready:
-            made = subprocess.run(self.ready, cwd=self.folder, capture_output=True, text=True)
-            see(f"{self.file} compiles: {made.stderr}", made.returncode == 0)
+        for name, source in zip(PROGRAMS, sources):
+            file = self.file.format(name)
+            (self.folder / file).write_text(source)
+            if self.ready:
+                words = self.ready.format(name).split()
+                made = subprocess.run(words, cwd=self.folder, capture_output=True, text=True)
+                see(f"{file} compiles: {made.stderr}", made.returncode == 0)
 
     def key(self, case):
         return f"clients/{self.language}/{case}"
 
     def begin(self, agent, key):
-        log = open(self.folder / "log", "w+b")
-        url = f"http://127.0.0.1:{self.stage.ports[agent]}/locks/{key}"
+        return self.start("Report", [f"{self.locks(agent)}/{key}"])
+
+    def begin_several(self, agent, *keys):
+        return self.start("Several", [self.locks(agent), *keys])
+
+    def locks(self, agent):
+        return f"http://127.0.0.1:{self.stage.ports[agent]}/locks"
+
+    def start(self, name, arguments):
+        path = self.folder / f"log{len(self.running)}"
+        log = open(path, "w+b")
         process = subprocess.Popen(
-            [*self.command, url], cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+            [*self.command.format(name).split(), *arguments],
+            cwd=self.folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         self.running.append((process, log))
-        return process, lambda: (self.folder / "log").read_text()
+        return process, path.read_text
 
     def close(self):
         for process, log in self.running:
@@ -112,8 +140,45 @@ class Caller:
             self.stage.ask_master(master, "SET", f"lock:{key}", "somebody", "PX", "9000")
         self.await_end(process, said, "lost", 1)
 
+    # ---- the cases with several keys
 
-CASES = (Caller.waits_works_and_releases, Caller.is_refused, Caller.is_taken_away)
+    def awaited(self):
+        return {each["key"] for each in self.stage.ask(0, "GET", "/locks?limit=1000")[1]["waiting"]}
+
+    def sorts_its_keys(self):
+        """The second key is held. Both callers want the first one first, and end."""
+        keys = [self.key(f"two/{number}") for number in (1, 2)]
+        holder = self.stage.holder(keys[1], renew="agent")
+        one, said_one = self.begin_several(0, *keys, keys[0])
+        await_sight("the first waits for the second key", lambda: keys[1] in self.awaited())
+        see("it has the first one", self.stage.masters_with(keys[0]))
+        other, said_other = self.begin_several(0, *reversed(keys))
+        await_sight("the other waits for the first key", lambda: keys[0] in self.awaited())
+        see("nothing was granted", "granted" not in said_one() + said_other())
+        see("it is released", holder.delete(keys[1]) == 204)
+        self.await_end(one, said_one, "done", 0)
+        self.await_end(other, said_other, "done", 0)
+        see("no key is left", all(map(self.is_free, keys)))
+
+    def gives_back_its_keys(self):
+        keys = [self.key("part/a"), self.key("part/b"), self.key("part/c//d")]
+        process, said = self.begin_several(0, *keys)
+        see(f"it ends: {said()}", self.ends_within(process, END_S))
+        see(f"it says why: {said()}", "bad_request" in said() and process.returncode == 1)
+        see("it had the others", all(map(self.was_granted, keys[:2])))
+        see("no key is left", all(map(self.is_free, keys[:2])))
+
+    def was_granted(self, key):
+        return any(self.stage.ask_all("EXISTS", f"lockagent:fence:lock:{key}"))
+
+
+CASES = (
+    Caller.waits_works_and_releases,
+    Caller.is_refused,
+    Caller.is_taken_away,
+    Caller.sorts_its_keys,
+    Caller.gives_back_its_keys,
+)
 
 
 def begin_at(callers, agent, case):
@@ -139,7 +204,9 @@ def report(title, play):
 def main():
     build, languages = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:] or list(LANGUAGES)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    with contextlib.closing(Stage(build, durable=True)) as stage, contextlib.ExitStack() as ends:
+    with contextlib.closing(
+        PatientStage(build, durable=True)
+    ) as stage, contextlib.ExitStack() as ends:
         callers = [
             ends.enter_context(contextlib.closing(Caller(stage, each))) for each in languages
         ]
