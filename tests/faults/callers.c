@@ -62,7 +62,8 @@ struct caller {
     struct conversation conversation;
     /* Properties of the hold. */
     bool watchdog, adopts, reads;
-    bool over; /* it is believed gone, and only given back */
+    bool over;   /* it is believed gone, and only given back */
+    bool strays; /* another agent was asked about it too, and may count it after its release */
     enum ending ending;
     char token[TOKEN_BYTES], spent[TOKEN_BYTES], probed[TOKEN_BYTES];
     char label[LABEL_BYTES], mode[MODE_BYTES];
@@ -114,13 +115,14 @@ static struct shared_register *register_of(const struct caller *caller)
     return &registers[caller->key][caller->slot];
 }
 
-/* If keys are of several kinds: of three contenders one stays with the key that has the most
- * permits, and one reads and writes. */
+/* If keys are of several kinds: of three contenders of an agent one stays with the key that has the
+ * most permits, and one reads and writes. */
 static int choose_key(const struct caller *caller)
 {
-    if (of_kinds && caller->number % 3 == 0)
+    const int of_agent = caller->number / agent_count;
+    if (of_kinds && of_agent % 3 == 0)
         return CONTESTED_KEYS - 1;
-    if (of_kinds && caller->number % 3 == 1)
+    if (of_kinds && of_agent % 3 == 1)
         return (int)draw(0, RW_KEYS - 1);
     return (int)draw(0, CONTESTED_KEYS - 1);
 }
@@ -151,8 +153,10 @@ static void turn_to(struct caller *caller, int agent)
 /* Sends the request to any other agent, like an address that is shared by all of them. */
 static void stray(struct caller *caller)
 {
-    if (!caller->solo && agent_count > 1 && chance(stray_permille))
-        turn_to(caller, (caller->agent + (int)draw(1, agent_count - 1)) % agent_count);
+    if (caller->solo || agent_count == 1 || !chance(stray_permille))
+        return;
+    turn_to(caller, (caller->agent + (int)draw(1, agent_count - 1)) % agent_count);
+    caller->strays = true;
 }
 
 /* False when the agent is not there; then nothing was asked. */
@@ -185,7 +189,7 @@ static void ask_for_the_lock(struct caller *caller)
     else if (!caller->solo && chance(50))
         caller->ending = BY_FORGETTING;
     caller->watchdog = !caller->solo && caller->ending != BY_FORGETTING && chance(150);
-    caller->adopts = false;
+    caller->adopts = caller->strays = false;
     snprintf(caller->label, sizeof(caller->label), "c%d.%u", caller->number, ++caller->asked);
     /* A caller that vanishes from a watchdog's lock limits how long the watchdog goes on alone. */
     snprintf(path, sizeof(path),
@@ -437,7 +441,7 @@ static void answered(struct caller *caller, const struct answer *answer)
         renewed(caller, answer);
         break;
     case RELEASE:
-        if (answer->status == 204)
+        if (answer->status == 204 && !caller->strays)
             snprintf(caller->spent, sizeof(caller->spent), "%s", caller->token);
         rest(caller, 5000, caller->solo ? 15000 : 50000);
         break;

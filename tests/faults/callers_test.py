@@ -205,6 +205,19 @@ def strays_only_when_told_to(program):
             }, "nobody comes home"
 
 
+def probes_no_token_that_another_agent_knows(program):
+    """The agent that granted a lock goes on counting it after its release elsewhere."""
+    with agents(2) as servers:
+        events = run(program, servers, "stray=200")
+    told = {}
+    for event in events:
+        if event["op"] != "probe":
+            told.setdefault(event["hold"], set()).add(event["agent"])
+    spent = [event["hold"] for event in events if event.get("note") == "spent"]
+    away = [hold for hold in spent if len(told[hold]) > 1]
+    assert len(spent) > 3 and not away, f"{len(away)} of {len(spent)} were at two agents"
+
+
 def adopts_no_watchdog_to_vanish_from(program):
     """An adoption begins a new max_hold, which PUT cannot name."""
     with agents(1) as (agent,):
@@ -212,6 +225,14 @@ def adopts_no_watchdog_to_vanish_from(program):
         assert (
             len(agent.vanishing) > 5 and agent.prolonged == 0
         ), f"{agent.prolonged} times for {len(agent.vanishing)} locks"
+
+
+def asks_each_agent_for_each_kind(program):
+    with agents(3) as servers:
+        run(program, servers, "kinds")
+        for server in servers:
+            kinds = {each[0].split("/")[2] for each in server.asked}
+            assert kinds >= {"rw", "two", "shared", "eight"}, kinds
 
 
 def asks_for_each_kind(program):
@@ -237,6 +258,8 @@ def asks_for_each_kind(program):
 
 TESTS = [
     asks_for_each_kind,
+    asks_each_agent_for_each_kind,
+    probes_no_token_that_another_agent_knows,
     adopts_no_watchdog_to_vanish_from,
     strays_only_when_told_to,
     gives_back_what_it_believes_expired,
