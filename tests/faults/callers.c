@@ -116,15 +116,19 @@ static struct shared_register *register_of(const struct caller *caller)
 }
 
 /* If keys are of several kinds: of three contenders of an agent one stays with the key that has the
- * most permits, and one reads and writes. */
+ * most permits, one reads and writes, and one takes the other keys. */
 static int choose_key(const struct caller *caller)
 {
-    const int of_agent = caller->number / agent_count;
-    if (of_kinds && of_agent % 3 == 0)
+    if (!of_kinds)
+        return (int)draw(0, CONTESTED_KEYS - 1);
+    switch (caller->number / agent_count % 3) {
+    case 0:
         return CONTESTED_KEYS - 1;
-    if (of_kinds && of_agent % 3 == 1)
+    case 1:
         return (int)draw(0, RW_KEYS - 1);
-    return (int)draw(0, CONTESTED_KEYS - 1);
+    default:
+        return (int)draw(RW_KEYS, CONTESTED_KEYS - 2);
+    }
 }
 
 static void rest(struct caller *caller, int64_t least_us, int64_t most_us)

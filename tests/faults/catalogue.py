@@ -5,17 +5,20 @@ import time
 
 import hostile
 import refusals
+import upgrade
 from means import (
     AGENTS,
     CONTENDERS,
     GUARD_MS,
     GUESS_MS,
     MASTERS,
+    PATIENCE_S,
     RECOVERY_MS,
     TTL_MS,
     Failure,
     eventually,
 )
+from world import World
 
 FAULT_S, REFUSAL_S = 2.0, 1.2
 TTL_S = TTL_MS / 1000
@@ -43,8 +46,9 @@ class Fault:
     names the properties that are only counted. `minority`: two of five masters are gone, and the
     share of acquires that succeed counts. `orphans`: keys must not outlive their holders.
     `guarded`: masters are guarded afterwards, so grants come later; `guessed`: by a guess, still
-    later. `more`: another fault of a class that has one already. `fair`: no caller is overtaken,
-    over all agents. The remaining arguments go to the world.
+    later; `within_ms`: how late they may come without. `more`: another fault of a class that has
+    one already. `fair`: no caller is overtaken, over all agents. `stage` is the kind of world, to
+    which the remaining arguments go.
     """
 
     def __init__(
@@ -58,6 +62,8 @@ class Fault:
         guessed=False,
         more=False,
         fair=False,
+        within_ms=RECOVERY_MS,
+        stage=World,
         **world,
     ):
         self.name, self.inject, self.breaks, self.minority, self.orphans = (
@@ -67,8 +73,8 @@ class Fault:
             minority,
             orphans,
         )
-        self.within_ms = RECOVERY_MS + guarded * GUARD_MS + guessed * GUESS_MS
-        self.more, self.world = more, world
+        self.within_ms = within_ms + guarded * GUARD_MS + guessed * GUESS_MS
+        self.more, self.stage, self.world = more, stage, world
         self.fair_us = FAIR_US if fair else None
 
 
@@ -139,6 +145,18 @@ def agent_killed_before_answer(world):
     left = {ghost: masters for ghost in ghosts if (masters := world.masters_with(ghost))}
     if left:
         raise Failure(f"nobody has the tokens of {', '.join(left)}, and they are renewed")
+
+
+@fault(
+    "rolling upgrade from an older build, and back",
+    stage=upgrade.Fleet,
+    limits={"max_ttl": f"{upgrade.KEPT_TTL_MS}ms"},
+    contenders=6 * upgrade.FLEET,
+    stray_permille=200,
+    within_ms=1000 * PATIENCE_S,
+)
+def rolling_upgrade(world):
+    upgrade.roll(world)
 
 
 # ---- masters

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-from means import ADMIN, AGENTS, MASTERS, Failure, eventually, listen_on
+from means import ADMIN, MASTERS, Failure, eventually, listen_on
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from marking import mark_master
@@ -24,7 +24,7 @@ class Masters:
             self.launch_master(master)
         ends = [
             str(self.tls_ports[master]) if self.over_tls else self.socket(master)
-            for _ in range(AGENTS)
+            for _ in range(self.agents)
             for master in range(MASTERS)
         ]
         self.start(

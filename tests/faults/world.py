@@ -1,5 +1,5 @@
-"""The stage of the fault suite: five redis-servers, the proxy, three agents that reach the masters
-through it, and the callers.
+"""The stage of the fault suite: five redis-servers, the proxy, three agents (in one row more) that
+reach the masters through it, and the callers.
 
 Everything lives in a folder of its own and dies with this process (PR_SET_PDEATHSIG). A process
 that was started is ended by its pid."""
@@ -49,7 +49,7 @@ class World(Masters):
     agents know; two at the most. `over_tls`: the masters are reached over TLS alone, with client
     certificates. `kinds`: these are of several kinds, as KINDS has them; but the agents
     `of_another_kind` take those that are read and written for mutexes. `java`: a service in Java
-    takes the contested keys as well."""
+    takes the contested keys as well. `agents`: how many there are."""
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class World(Masters):
         of_another_kind=(),
         replicas=0,
         java=False,
+        agents=AGENTS,
     ):
         self.build, self.random, self.durable, self.clocks = (
             build,
@@ -80,9 +81,10 @@ class World(Masters):
             durable,
             clocks,
         )
+        self.agents = agents
         self.group, self.prefixes, self.behind_net, self.net = (
             group,
-            prefixes or ["lock:"] * AGENTS,
+            prefixes or ["lock:"] * agents,
             behind_net,
             None,
         )
@@ -97,10 +99,10 @@ class World(Masters):
         self.contenders, self.kinds, self.of_another_kind = contenders, kinds, of_another_kind
         self.replicas, self.java = replicas, java
         self.over_tls = over_tls or World.all_over_tls
-        ports = free_ports(MASTERS + AGENTS)
+        ports = free_ports(MASTERS + agents)
         self.tls_ports, self.ports = ports[:MASTERS], ports[MASTERS:]
         self.folder = tempfile.mkdtemp(prefix="lockagent-faults-")
-        self.processes, self.marks = {}, []
+        self.processes, self.marks, self.marked_at = {}, [], 0
         self.history = self.path("history")
         try:
             self.open(seed, vanish_permille, limits or {})
@@ -110,7 +112,8 @@ class World(Masters):
 
     memory_kib = MEMORY_KIB
     all_over_tls = False
-    retry = "{max: 100ms}"  # of the agents' policy
+    longest_ttl_ms, soloists = TTL_MS, SOLOISTS
+    retry, grace = "{max: 100ms}", "100ms"  # of the agents' policy, and of their end
 
     def open(self, seed, vanish_permille, limits):
         if self.behind_net:
@@ -124,7 +127,7 @@ class World(Masters):
             self.launch_java()
 
     def launch_agents(self, limits):
-        for agent in range(AGENTS):
+        for agent in range(self.agents):
             ports = self.link_ports[agent * MASTERS : (agent + 1) * MASTERS]
             self.configure(
                 agent,
@@ -135,7 +138,7 @@ class World(Masters):
                 limits,
             )
             self.launch_agent(agent)
-        for agent in range(AGENTS):
+        for agent in range(self.agents):
             self.await_agent(agent)
 
     def launch_callers(self, seed, vanish_permille):
@@ -146,7 +149,7 @@ class World(Masters):
                 str(seed),
                 str(TTL_MS),
                 str(self.contenders),
-                str(SOLOISTS),
+                str(self.soloists),
                 str(vanish_permille),
                 self.history,
                 f"stray={self.stray_permille}",
@@ -236,7 +239,7 @@ class World(Masters):
                 f"node_timeout: {NODE_TIMEOUT_MS}ms, {self.group}{tls}}}}}}}\n"
                 f"policies: [{', '.join(self.policies(agent))}]\n{self.journal_of(agent)}"
                 f"limits: {json.dumps({'max_ttl': f'{TTL_MS}ms', **limits})}\n"
-                "log: {level: info, format: json}\nshutdown: {grace: 100ms}\n"
+                f"log: {{level: info, format: json}}\nshutdown: {{grace: {self.grace}}}\n"
             )
 
     def policies(self, agent):
@@ -257,9 +260,12 @@ class World(Masters):
     def launch_agent(self, agent):
         self.start(
             f"agent{agent}",
-            [f"{self.build}/lockagent", "serve", "--config", self.path(f"agent{agent}.yaml")],
+            [self.program_of(agent), "serve", "--config", self.path(f"agent{agent}.yaml")],
             more_environment=self.environment_of(agent),
         )
+
+    def program_of(self, _agent):
+        return f"{self.build}/lockagent"
 
     def environment_of(self, agent):
         if not self.deadly:
@@ -284,9 +290,9 @@ class World(Masters):
             raise Failure(f"agent {agent} was not killed before it answered: {process.returncode}")
         self.kill(f"agent{agent}")
 
-    def ask(self, agent, method, path, token=None):
+    def ask(self, agent, method, path, token=None, patience_s=5):
         """Returns status and body; None and nothing if no answer came."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[agent], timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[agent], timeout=patience_s)
         with contextlib.closing(connection), contextlib.suppress(
             OSError, http.client.HTTPException
         ):
@@ -345,7 +351,7 @@ class World(Masters):
 
     def expect_alive(self):
         """Each agent is the process that was started, and says that it lives."""
-        for agent in range(AGENTS):
+        for agent in range(self.agents):
             ended = self.processes[f"agent{agent}"].poll()
             if ended is not None:
                 raise Failure(f"agent {agent} ended with {ended}:\n{self.log(f'agent{agent}')}")
@@ -355,7 +361,7 @@ class World(Masters):
     def peaks_kib(self):
         """The most memory that each agent ever had resident."""
         peaks = []
-        for agent in range(AGENTS):
+        for agent in range(self.agents):
             with open(
                 f"/proc/{self.processes[f'agent{agent}'].pid}/status", encoding="ascii"
             ) as status:
@@ -371,7 +377,7 @@ class World(Masters):
                 )
 
     def agent(self):
-        return self.random.randrange(AGENTS)
+        return self.random.randrange(self.agents)
 
     def pause(self, names, seconds):
         for name in names:
@@ -465,8 +471,8 @@ class World(Masters):
 
     # ---- the network
 
-    @staticmethod
-    def links(agents=range(AGENTS), masters=range(MASTERS)):
+    def links(self, agents=None, masters=range(MASTERS)):
+        agents = range(self.agents) if agents is None else agents
         return ",".join(str(agent * MASTERS + master) for agent in agents for master in masters)
 
     def weather(self, links, **settings):
@@ -514,12 +520,14 @@ class World(Masters):
         ] + self.marks
 
     def mark(self, op, **more):
+        self.marked_at = os.path.getsize(self.history) if os.path.exists(self.history) else 0
         self.marks.append({"op": op, "t0": boottime_us(), **more})
 
     def grants_since(self, mark_us):
-        """The agents that have granted since then."""
+        """The agents that have granted since then, which was the last mark."""
         agents = set()
         with open(self.history, encoding="utf-8") as lines:
+            lines.seek(self.marked_at)
             for line in lines:
                 if '"op":"acquire"' in line and '"outcome":"ok"' in line and line.endswith("}\n"):
                     event = json.loads(line)
@@ -530,7 +538,7 @@ class World(Masters):
     def await_grants(self, within_ms):
         """Every agent grants again, or the checker will say so."""
         healed_us = self.marks[-1]["t0"]
-        eventually(lambda: len(self.grants_since(healed_us)) == AGENTS, within_ms / 1000)
+        eventually(lambda: len(self.grants_since(healed_us)) == self.agents, within_ms / 1000)
 
     def stop_callers(self):
         callers = self.processes["callers"]
@@ -547,8 +555,8 @@ class World(Masters):
             self.stop_java()
 
     def look_for_orphans(self):
-        """Checks that no key is left a ttl and a second after the last caller went."""
-        eventually(lambda: not any(self.lock_keys().values()), TTL_MS / 1000 + 1)
+        """Checks that no key is left the longest ttl and a second after the last caller went."""
+        eventually(lambda: not any(self.lock_keys().values()), self.longest_ttl_ms / 1000 + 1)
         for master, found in self.lock_keys().items():
             self.mark(
                 "keys",
@@ -557,7 +565,7 @@ class World(Masters):
             )
 
     def stop_agents(self):
-        for agent in range(AGENTS):
+        for agent in range(self.agents):
             process = self.processes[f"agent{agent}"]
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
