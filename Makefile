@@ -105,11 +105,12 @@ fuzz: ## All that parses, conversations and the core's schedule under libFuzzer 
 	@ninja -C build-fuzz --quiet fuzz_targets
 	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS)
 
-faults: ## Real agents and masters under every fault, and a checker of what callers heard (SEED=1)
+faults: ## Real agents and masters under every fault, with a checker (SEED=1, ONLY=upgrade)
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@$(on_server) tests/faults/run.py build-test --seed $(or $(SEED),1)
+	@$(on_server) tests/faults/run.py build-test --seed $(or $(SEED),1) \
+	  $(if $(ONLY),--only "$(ONLY)")
 
 faults-long: ## The same in random order with new seeds, for TIME=3600 seconds from SEED=(random)
 	@deploy/install-deps.sh test

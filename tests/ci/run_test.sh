@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# .ci/run with gates that take no time: it ends well when all of them do, and only then, and leaves
-# no file behind.
+# .ci/run with gates that take no time: it ends well when all of them do, and only then, names the
+# rows that were skipped, and leaves no file behind.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
@@ -10,6 +10,7 @@ cp "$top/.ci/run" "$work/repository/.ci"
 printf '#!/bin/sh\n' >"$work/repository/deploy/install-deps.sh"
 cat >"$work/bin/make" <<'END'
 #!/bin/sh
+[ "$1" != faults ] || echo "skipped a row: the clone is shallow"
 [ "$1" != "$BAD" ] || { echo "1 passed, 1 failed"; exit 2; }
 echo "2 passed, 0 failed"
 END
@@ -26,6 +27,10 @@ expect() { # expect GATE CODE FAILED: what it ends with where that gate fails
     fi
 }
 expect none 0 0
+if [ "$(tail -n 2 "$work/log" | head -n 1)" != "faults: skipped a row: the clone is shallow" ]; then
+    echo "a row that was skipped is not among the last lines"
+    exit 1
+fi
 for gate in test lint sim kubernetes coverage load; do # first and last of each lane
     expect "$gate" 1 1
 done
