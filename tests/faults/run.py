@@ -95,7 +95,7 @@ class Sums:
             good = share >= SHARE_WANTED
             self.passed, self.failed = self.passed + good, self.failed + (not good)
         if self.skipped:
-            print(f"{self.skipped} faults were skipped, see above")
+            print(f"skipped: {self.skipped}, see above")
         print(f"{self.passed} passed, {self.failed} failed")
 
 

@@ -21,9 +21,10 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 
 import means
-from means import MASTERS, TTL_MS, Failure, Skipped, boottime_us
+from means import MASTERS, TTL_MS, Failure, Skipped
 from world import World
 
 # The build from which agents are upgraded: the tag of the last release, as soon as there is one.
@@ -222,13 +223,10 @@ def expect_service(world, state):
 
 def expect_all_kinds(world, state):
     """Every agent grants locks of each kind."""
-    began_us = boottime_us()
     ear, wanted = Ear(world), {(agent, *each) for agent in range(FLEET) for each in HEARD}
     if not eventually(lambda: wanted <= ear.listen().granted):
         left = ", ".join(f"{each} of agent {each[0]}" for each in sorted(wanted - ear.granted))
         raise Failure(f"{state}: nothing is granted of {left}")
-    if "LOCKAGENT_TELL" in os.environ:
-        print(f"       {state}: {(boottime_us() - began_us) / 1000000:.1f} s", flush=True)
 
 
 # ---- locks that are held over restarts
@@ -261,39 +259,41 @@ class Relay:
         for each in self.others[: kind.waiters]:
             self.waiters.append(Waiter(world, each, self.key, kind.wanted))
             if kind.waiters > 1:
-                self.await_ticket(len(self.waiters))
+                self.await_tickets(len(self.waiters))
 
     def tickets(self):
-        """Of each master those of agents with waiters for the key."""
+        """Of each master those of agents with waiters for the key: (agent, number) -> until when,
+        in ms of the wall clock."""
         all_of_it = "local key = redis.call('KEYS', ARGV[1])[1] "
         all_of_it += "return key and redis.call('HGETALL', key) or {}"
         found = []
         for master in range(MASTERS):
             name = f"lockagent:ticket:*{self.key}"
             told = self.world.ask_master(master, "EVAL", all_of_it, "0", name) or []
-            found.append({each: text.split(":")[0] for each, text in zip(told[::2], told[1::2])})
+            pairs = [(agent, text.split(":")) for agent, text in zip(told[::2], told[1::2])]
+            found.append({(agent, number): int(until) for agent, (number, until) in pairs})
         return found
 
-    def await_ticket(self, count):
+    def await_tickets(self, count):
         """Returns when most masters have tickets of so many agents."""
-        most = collections.Counter()
+        seen = collections.Counter()
 
-        def is_there():
+        def are_there():
             found = self.tickets()
-            most.update(pair for each in found for pair in each.items())
+            seen.update(ticket for each in found for ticket in each)
             return sum(len(each) >= count for each in found) > MASTERS // 2
 
-        if not eventually(is_there):
+        if not eventually(are_there):
             raise Failure(f"{self.key}: {count} agents wait, and masters have {self.tickets()}")
         if self.first_ticket is None:
-            self.first_ticket = most.most_common(1)[0][0]
+            self.first_ticket = seen.most_common(1)[0][0]
 
-    def is_in_line(self):
-        """The ticket of the first waiter is still the one that was there before the second."""
+    def first_until_ms(self):
+        """Until when most masters keep the ticket that the first waiter's agent had before the
+        second one came; 0: they do not have it any more."""
         if self.first_ticket is None:
-            return False
-        found = self.tickets()
-        return sum(self.first_ticket in each.items() for each in found) > MASTERS // 2
+            return 0
+        return sorted(each.get(self.first_ticket, 0) for each in self.tickets())[MASTERS // 2]
 
     def go_on(self, is_kept, unread):
         """After the restart: the lock is still held, and released then."""
@@ -311,25 +311,27 @@ class Relay:
                 f"agent {early[0].agent} of {world.build_of(early[0].agent)} has answered for "
                 f"{self.key}, which is held: {early[0].status} {early[0].answer}"
             )
-        in_line = self.is_in_line()
+        first_until_ms = self.first_until_ms()
         world.insist(agent, "DELETE", f"/locks/{self.key}", self.holds[0]["token"], 204)
         number = self.holds[0]["fencing_token"]
         for turn in range(len(self.waiters)):
-            number = self.pass_on(number, in_line and turn == 0)
+            number = self.pass_on(number, first_until_ms if turn == 0 else 0)
         for hold in self.holds[1:]:
             world.insist(agent, "DELETE", f"/locks/{self.key}", hold["token"], 204)
 
-    def pass_on(self, number, is_in_line):
-        """A waiter is granted the lock, with a larger number, and releases it."""
+    def pass_on(self, number, first_until_ms):
+        """A waiter is granted the lock, with a larger number, and releases it. Until then it is the
+        first one."""
         world, path = self.world, f"/locks/{self.key}"
         if not eventually(lambda: any(not each.is_alive() for each in self.waiters)):
             agents = [f"{each.agent} of {world.build_of(each.agent)}" for each in self.waiters]
             raise Failure(f"{self.key} is free, and not granted by agent {', '.join(agents)}")
         waiter = next(each for each in self.waiters if not each.is_alive())
+        is_first = waiter is self.waiters[0]
         who = f"agent {waiter.agent} of {world.build_of(waiter.agent)}"
         if waiter.status != 201:
             raise Failure(f"{who} does not grant {self.key}: {waiter.status} {waiter.answer}")
-        if is_in_line and waiter is not self.waiters[0]:
+        if not is_first and time.time() * 1000 < first_until_ms:
             raise Failure(f"{who} grants {self.key} before agent {self.waiters[0].agent} does")
         self.waiters.remove(waiter)
         hold = waiter.answer
@@ -401,7 +403,6 @@ def roll(world):
 
 
 def step(world, number, agent, way, going):
-    began_us = boottime_us()
     relays = [Relay(world, kind, number, agent) for kind in KINDS]
     is_kept, unread = world.restart(agent, way)
     for relay in relays:
@@ -413,6 +414,3 @@ def step(world, number, agent, way, going):
         if kind.holders == 1:
             world.insist(stranger, "POST", f"/locks/{key}?wait=0s{kind.wanted}", None, 409)
     expect_service(world, f"agent {agent} is of {world.build_of(agent)}")
-    if "LOCKAGENT_TELL" in os.environ:
-        took = (boottime_us() - began_us) / 1000000
-        print(f"       agent {agent}, {way}: {world.build_of(agent)}, {took:.1f} s", *unread)
