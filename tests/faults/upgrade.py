@@ -153,6 +153,9 @@ class Fleet(World):
         done = method == "DELETE" and (
             status == 202 or (len(told) > 1 and status in (404, 410, 412))
         )
+        if status is None:
+            ended = self.processes[f"agent{agent}"].poll()
+            answer = f"{len(told)} times; ended with {ended}:\n{self.log(f'agent{agent}')}"
         if status != wanted and not done:
             raise Failure(
                 f"agent {agent} of {self.build_of(agent)} answers {method} {path} with "
