@@ -144,13 +144,14 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
 }
 
-/* Returns true for names that are not settings. `run` gives the first four to its command.
+/* Returns true for names that are not settings. `run` gives those in the list to its command.
  * Kubernetes gives the others to every pod if a service is called lockagent or lockagent-something.
  * */
 static bool is_foreign(const char *name, size_t len, const char *value)
 {
     static const char *const given[] = {"LOCKAGENT_KEY", "LOCKAGENT_TOKEN",
-                                        "LOCKAGENT_FENCING_TOKEN", "LOCKAGENT_SLOT"};
+                                        "LOCKAGENT_FENCING_TOKEN", "LOCKAGENT_FENCING_TOKENS",
+                                        "LOCKAGENT_SLOT"};
     for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
         if (strlen(given[i]) == len && memcmp(given[i], name, len) == 0)
             return true;

@@ -257,7 +257,6 @@ int run_main(int argc, char **argv, const char *config_path)
         .path = config_path, .environment = environ, .overrides = arguments.overrides};
     if (!parse_run_line(argc, argv, &arguments, &code))
         return code;
-    unsetenv("LOCKAGENT_FENCING_TOKENS"); /* Another `run` around this one set it. */
     struct config *config = settings_load(&arguments.source);
     return config == NULL ? RUN_EXIT_FAILED : run_session(&arguments.options, config);
 }

@@ -88,10 +88,10 @@ Test(config_sources, variables_of_others_are_left_alone)
 {
     char *const *environment = ENVIRONMENT(
         ONE_MASTER, "LOCKAGENT_KEY=jobs/1", "LOCKAGENT_TOKEN=x", "LOCKAGENT_FENCING_TOKEN=7",
-        "LOCKAGENT_SLOT=1", "LOCKAGENT_SERVICE_HOST=10.0.0.1", "LOCKAGENT_SERVICE_PORT=8080",
-        "LOCKAGENT_SERVICE_PORT_HTTP=8080", "LOCKAGENT_PORT=tcp://10.0.0.1:8080",
-        "LOCKAGENT_PORT_8080_TCP=tcp://10.0.0.1:8080", "LOCKAGENT_PORT_8080_TCP_ADDR=10.0.0.1",
-        "LOCKAGENT_METRICS_SERVICE_HOST=10.0.0.1");
+        "LOCKAGENT_FENCING_TOKENS=a=7 b=9", "LOCKAGENT_SLOT=1", "LOCKAGENT_SERVICE_HOST=10.0.0.1",
+        "LOCKAGENT_SERVICE_PORT=8080", "LOCKAGENT_SERVICE_PORT_HTTP=8080",
+        "LOCKAGENT_PORT=tcp://10.0.0.1:8080", "LOCKAGENT_PORT_8080_TCP=tcp://10.0.0.1:8080",
+        "LOCKAGENT_PORT_8080_TCP_ADDR=10.0.0.1", "LOCKAGENT_METRICS_SERVICE_HOST=10.0.0.1");
     expect_ok(config_load(NULL, environment, NULL, 0, &config, &errors));
     environment = ENVIRONMENT(ONE_MASTER, "LOCKAGENT_PORT=8080");
     cr_expect_not(config_load(NULL, environment, NULL, 0, &config, &errors),
