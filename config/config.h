@@ -161,6 +161,9 @@ size_t config_group_quorum(const struct config *config, size_t group);
  * LAYOUT_BYTES. */
 size_t config_layout(const struct config *config, size_t group, char text[LAYOUT_BYTES + 1]);
 
+/* Returns the set of groups that share a prefix with this one, and itself (R23). */
+uint8_t config_group_kin(const struct config *config, size_t group);
+
 /* Returns how many requests may be in the core at once: one for each connection of each listener.
  * */
 uint32_t config_requests_max(const struct config *config);

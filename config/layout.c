@@ -37,7 +37,7 @@ static void add_encoded(struct writing *writing, const char *text)
 
 /* ---- policies ---- */
 
-/* Writes what agents must agree on for the keys of a policy, and its groups if the prefix has
+/* Writes the settings of a policy that agents must agree on, and its groups if the prefix has
  * several. */
 static void write_terms(const struct config *config, const struct config_policy *policy,
                         bool spreads, char *out, size_t size)
@@ -60,20 +60,20 @@ static void write_terms(const struct config *config, const struct config_policy 
     CORE_ASSERT(!terms.full);
 }
 
-static bool has_prefix(const struct config *config, size_t policy, const char *prefix)
+static bool is_under(const struct config *config, size_t policy, const char *prefix)
 {
     return strcmp(config->policies[policy].prefix, prefix) == 0;
 }
 
-/* Returns true if the keys of the prefix are in several groups. */
-static bool prefix_spreads(const struct config *config, const char *prefix)
+/* Returns the set of groups that the keys of the prefix are in. */
+static unsigned groups_of(const struct config *config, const char *prefix)
 {
     unsigned groups = 0;
     for (size_t i = 0; i < config->policy_count; i++)
-        for (uint8_t g = 0;
-             has_prefix(config, i, prefix) && g < config->policies[i].core.group_count; g++)
+        for (uint8_t g = 0; is_under(config, i, prefix) && g < config->policies[i].core.group_count;
+             g++)
             groups |= 1u << config->policies[i].core.groups[g];
-    return (groups & (groups - 1)) != 0;
+    return groups;
 }
 
 /* Writes the policies of a prefix in their order: `<match>~<terms>;...`. Those before a last `*`
@@ -83,16 +83,17 @@ static void write_policies(const struct config *config, const char *prefix, char
 {
     struct writing all = {.at = out, .size = size};
     char terms[ENTRY_BYTES], last[ENTRY_BYTES] = "";
-    bool spreads = prefix_spreads(config, prefix);
+    unsigned groups = groups_of(config, prefix);
+    bool spreads = (groups & (groups - 1)) != 0;
     size_t end = config->policy_count;
-    while (end > 0 && !has_prefix(config, end - 1, prefix))
+    while (end > 0 && !is_under(config, end - 1, prefix))
         end--;
     CORE_ASSERT(end > 0);
     bool covers = strcmp(config->policies[end - 1].core.match, "*") == 0;
     write_terms(config, &config->policies[end - 1], spreads, last, sizeof(last));
     size_t told = end - 1;
     for (size_t i = told; covers && i-- > 0;) {
-        if (!has_prefix(config, i, prefix))
+        if (!is_under(config, i, prefix))
             continue;
         write_terms(config, &config->policies[i], spreads, terms, sizeof(terms));
         if (strcmp(terms, last) != 0)
@@ -100,7 +101,7 @@ static void write_policies(const struct config *config, const char *prefix, char
         told = i;
     }
     for (size_t i = 0; i < told; i++) {
-        if (!has_prefix(config, i, prefix))
+        if (!is_under(config, i, prefix))
             continue;
         write_terms(config, &config->policies[i], spreads, terms, sizeof(terms));
         add_encoded(&all, config->policies[i].core.match);
@@ -195,4 +196,17 @@ size_t config_layout(const struct config *config, size_t group, char text[LAYOUT
     }
     add_masters(&layout, &config->groups[group]);
     return layout.full ? 0 : layout.len;
+}
+
+static_assert(LIMIT_GROUPS <= 8, "a set of groups is a uint8_t");
+
+uint8_t config_group_kin(const struct config *config, size_t group)
+{
+    unsigned kin = 1u << group;
+    for (size_t i = 0; i < config->policy_count; i++) {
+        const struct core_policy *policy = &config->policies[i].core;
+        if (memchr(policy->groups, (int)group, policy->group_count) != NULL)
+            kin |= groups_of(config, config->policies[i].prefix);
+    }
+    return (uint8_t)kin;
 }

@@ -526,9 +526,9 @@ static bool note_neighbour(struct guard_register *layouts, struct text text)
     return has_place;
 }
 
-/* Takes the layouts at work on a master (R23). One that is no neighbour is remembered for as long as
- * the master would do so. Without that memory, this agent could be the first that is noted when the
- * master forgets. */
+/* Takes the layouts at work on a master (R23). One that is no neighbour is remembered for as long
+ * as the master would do so. Without that memory, this agent could be the first that is noted when
+ * the master forgets. */
 static void take_layouts(struct guard *guard, uint8_t index, const struct guard_layouts *heard,
                          struct instant now, struct guard_effects *effects)
 {
@@ -626,8 +626,8 @@ void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms
     layouts->keep_ms = guard->max_ttl_ms + layouts->fresh_ms + timeout_ms + SPARE_MS;
 }
 
-/* Listens anew after a start, or after a pause of the whole agent: until each master has answered or
- * could not be asked, one that nobody has heard may disagree. */
+/* Listens anew after a start, or after a pause of the whole agent: a master that has not answered
+ * since, and that could be asked, may know a layout that is no neighbour. */
 static void listen_anew(struct guard *guard, struct instant now)
 {
     struct guard_register *layouts = &guard->layouts;

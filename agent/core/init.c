@@ -7,40 +7,40 @@
 #include "state.h"
 
 /* The size of the tables, and the address of each. One pass measures, the same pass places. */
-struct layout {
+struct arena {
     uint8_t *at;
     size_t size;
 };
 
-static void *place(struct layout *layout, size_t count, size_t size)
+static void *place(struct arena *arena, size_t count, size_t size)
 {
-    size_t offset = (layout->size + 15) & ~(size_t)15;
-    layout->size = offset + count * size;
-    return layout->at == NULL ? NULL : layout->at + offset;
+    size_t offset = (arena->size + 15) & ~(size_t)15;
+    arena->size = offset + count * size;
+    return arena->at == NULL ? NULL : arena->at + offset;
 }
 
-static struct hash_table place_hash(struct layout *layout, uint32_t most)
+static struct hash_table place_hash(struct arena *arena, uint32_t most)
 {
     uint32_t count = 16;
     while (count < most / 2)
         count *= 2;
     return (struct hash_table){
-        .base = (char *)layout->at,
-        .buckets = place(layout, count, sizeof(uint32_t)),
+        .base = (char *)arena->at,
+        .buckets = place(arena, count, sizeof(uint32_t)),
         .count = count,
     };
 }
 
-static struct slots place_slots(struct layout *layout, uint32_t count, size_t bytes)
+static struct slots place_slots(struct arena *arena, uint32_t count, size_t bytes)
 {
-    return (struct slots){.at = place(layout, count, bytes), .bytes = bytes, .count = count};
+    return (struct slots){.at = place(arena, count, bytes), .bytes = bytes, .count = count};
 }
 
-static struct timers place_timers(struct layout *layout, uint32_t size)
+static struct timers place_timers(struct arena *arena, uint32_t size)
 {
     return (struct timers){
-        .heap = place(layout, size + 1, sizeof(struct timer_entry)),
-        .places = place(layout, size, sizeof(uint32_t)),
+        .heap = place(arena, size + 1, sizeof(struct timer_entry)),
+        .places = place(arena, size, sizeof(uint32_t)),
         .size = size,
     };
 }
@@ -58,29 +58,29 @@ static size_t masters_most(const struct core_config *config)
  * most, so these slots are enough. */
 static size_t lay_out_tables(struct core *core, const struct core_config *config, uint8_t *memory)
 {
-    struct layout layout = {.at = memory, .size = sizeof(struct core)};
+    struct arena arena = {.at = memory, .size = sizeof(struct core)};
     uint32_t locks = 2 * config->locks_max + config->requests_max + 1,
              keys = locks + config->requests_max;
     CORE_ASSERT(locks <= LIMIT_LOCK_SLOTS);
     size_t masters = masters_most(config),
            lock_bytes = sizeof(struct lock) + masters * sizeof(struct lock_master),
            pending_bytes = sizeof(struct pending_operation) + masters * sizeof(struct denial);
-    uint8_t *lock_table = place(&layout, locks, lock_bytes);
-    struct key *key_table = place(&layout, keys, sizeof(struct key));
+    uint8_t *lock_table = place(&arena, locks, lock_bytes);
+    struct key *key_table = place(&arena, keys, sizeof(struct key));
     struct names names = {.taken = 0};
     for (unsigned size = 0; size < NAME_SIZES; size++)
-        names.sizes[size] = place_slots(&layout, keys, names_slot_bytes(size));
-    struct slots contentions = place_slots(&layout, keys, sizeof(struct contention)),
-                 pending = place_slots(&layout, locks, (pending_bytes + 7) & ~(size_t)7),
-                 metadata = place_slots(&layout, locks, sizeof(struct kept_metadata)),
-                 used_up = place_slots(&layout, config->locks_max, sizeof(struct used_up));
+        names.sizes[size] = place_slots(&arena, keys, names_slot_bytes(size));
+    struct slots contentions = place_slots(&arena, keys, sizeof(struct contention)),
+                 pending = place_slots(&arena, locks, (pending_bytes + 7) & ~(size_t)7),
+                 metadata = place_slots(&arena, locks, sizeof(struct kept_metadata)),
+                 used_up = place_slots(&arena, config->locks_max, sizeof(struct used_up));
     struct core_request *request_table =
-        place(&layout, config->requests_max, sizeof(struct core_request));
-    struct hash_table by_name = place_hash(&layout, keys), by_token = place_hash(&layout, locks),
-                      by_secret = place_hash(&layout, locks),
-                      used_up_by_secret = place_hash(&layout, config->locks_max);
-    struct timers timers = place_timers(&layout, locks + keys + config->requests_max),
-                  renewals = place_timers(&layout, locks);
+        place(&arena, config->requests_max, sizeof(struct core_request));
+    struct hash_table by_name = place_hash(&arena, keys), by_token = place_hash(&arena, locks),
+                      by_secret = place_hash(&arena, locks),
+                      used_up_by_secret = place_hash(&arena, config->locks_max);
+    struct timers timers = place_timers(&arena, locks + keys + config->requests_max),
+                  renewals = place_timers(&arena, locks);
     if (core != NULL) {
         core->locks = lock_table, core->locks_size = locks, core->lock_bytes = lock_bytes;
         core->keys = key_table, core->keys_size = keys;
@@ -92,7 +92,7 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         core->locks_by_token = by_token, core->locks_by_secret = by_secret;
         core->timers = timers, core->renewals = renewals;
     }
-    return layout.size;
+    return arena.size;
 }
 
 size_t core_size(const struct core_config *config)

@@ -26,7 +26,7 @@ struct layout {
     struct text masters[LIMIT_MASTERS];
 };
 
-/* What keeps two layouts from being neighbours. */
+/* The reason for which two layouts are no neighbours. */
 enum layout_conflict {
     LAYOUT_NEIGHBOURS, /* Nothing. */
     LAYOUT_OTHER_WIRE,

@@ -528,6 +528,12 @@ struct text asking_own(char bytes[ASKING_OWN_BYTES], int64_t clock_ms, struct te
     return (struct text){bytes, (size_t)len};
 }
 
+struct text asking_no_vote(void)
+{
+    static const char bytes[] = "$0\r\n\r\n";
+    return (struct text){bytes, sizeof(bytes) - 1};
+}
+
 struct text asking_vote(char bytes[ASKING_VOTE_BYTES], const struct guard *guard, uint8_t master,
                         struct instant now, const struct proposals *proposals)
 {

@@ -103,6 +103,9 @@ struct text asking_marker(struct resp *resp, const struct guard_ask *ask, const 
 struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, const char *run_id,
                              const char *epoch, int64_t wall_us, bool whole);
 
+/* Returns the same argument of an agent that must not use any vote (R23). */
+struct text asking_no_vote(void);
+
 /* Returns the master's TIME in ms of a reply that asking_read_marker() has taken. */
 int64_t asking_marker_time_ms(const redisReply *reply);
 

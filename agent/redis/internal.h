@@ -66,6 +66,7 @@ struct redis {
         enum layout_conflict conflict;
         uint8_t master;
         bool told;           /* People were told that it keeps this agent from new locks. */
+        uint8_t kin;         /* The set of groups that share a prefix with this one, and itself. */
     } layouts[LIMIT_GROUPS]; /* R23 */
     heard_fn *marker_heard;  /* Receives the replies to a guard's questions. */
     int64_t clock_off_us[LIMIT_GROUPS]; /* Most masters' time minus ours, as reported last; 0: none
@@ -73,6 +74,10 @@ struct redis {
     struct master *masters;
     size_t master_count;
 };
+
+/* Returns whether the group may take new locks (R23): not while another layout refuses it, or a
+ * group that shares a prefix with it. Any group. */
+enum guard_gate redis_gate(const struct redis *redis, uint8_t group);
 
 /* Makes the loop run the next turn without sleeping. */
 void redis_wake(struct redis *redis);
@@ -352,8 +357,8 @@ bool ask_has_loaded(const redisReply *reply);
  * states. These functions are for groups that have a guard, unless the comment says `any group`. */
 
 /* Starts the guard of a group; any group. redis->marker_heard receives READY masters' replies to
- * it. */
-void marker_start(struct redis *redis, uint8_t group);
+ * it. `silence_ms`: phases_silence_ms(). */
+void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms);
 
 /* Passes the time to the guard; any group. */
 void marker_tick(struct redis *redis, uint8_t group);

@@ -132,30 +132,14 @@ void marker_heard_guarded(struct master *master, int64_t left_ms)
     tell_guard(master, (struct guard_event){.kind = GUARD_SEES_GUARDED, .answer.left_ms = left_ms});
 }
 
-/* Tells people when another layout begins or ceases to keep this agent from new locks (R23). */
-static void tell_of_layout(struct redis *redis, uint8_t group)
-{
-    char why[REDIS_LACKS_BYTES];
-    struct group_layout *layout = &redis->layouts[group];
-    bool refused = guard_gate(&redis->guards[group], redis_now()) == GUARD_REFUSED_BY_LAYOUT;
-    if (refused == layout->told)
-        return;
-    layout->told = refused;
-    redis_group_lacks(redis, group, why, sizeof(why));
-    if (redis->sink.layout != NULL)
-        redis->sink.layout(redis->sink.arg, group, refused ? why : "");
-}
-
 void marker_tick(struct redis *redis, uint8_t group)
 {
     struct guard *guard = &redis->guards[group];
     if (redis->config->groups[group].guard && !instant_before(redis_now(), guard_deadline(guard)))
         tell_guard_of(redis->by_group[group], GUARD_TIME);
-    if (redis->config->groups[group].guard)
-        tell_of_layout(redis, group);
 }
 
-void marker_start(struct redis *redis, uint8_t group)
+void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)
 {
     const struct config_group *config = &redis->config->groups[group];
     guard_init(&redis->guards[group], (uint8_t)config->master_count,
@@ -166,6 +150,7 @@ void marker_start(struct redis *redis, uint8_t group)
         return; /* It compares no layouts (A4). */
     struct group_layout *layout = &redis->layouts[group];
     size_t len = config_layout(redis->config, group, layout->ours);
-    guard_set_layout(&redis->guards[group], (struct text){layout->ours, len},
-                     phases_silence_ms(config), config->node_timeout_ms);
+    layout->kin = config_group_kin(redis->config, group);
+    guard_set_layout(&redis->guards[group], (struct text){layout->ours, len}, silence_ms,
+                     config->node_timeout_ms);
 }

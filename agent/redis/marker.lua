@@ -14,9 +14,9 @@
 -- or `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21). An acquire
 -- compares it with the vote that the agent knows. Only this script and new.lua write it, and this
 -- script checks it in every call.
--- KEYS: marker, vote, layouts. ARGV: run id ('' if INFO is not allowed); the epoch to start if one is to
--- be started; the agent's longest lease in ms; how; the number that top becomes at least (0: as it
--- is); the epochs that the agent knows of the other masters, each with a blank behind it; the
+-- KEYS: marker, vote, layouts. ARGV: run id ('' if INFO is not allowed); the epoch to start if one
+-- is to be started; the agent's longest lease in ms; how; the number that top becomes at least (0:
+-- as it is); the epochs that the agent knows of the other masters, each with a blank behind it; the
 -- agreed time in us; of tell and trust the epoch that the agent has seen, the top that it tells,
 -- and what told becomes ('', 0 and 0 of the others); 1 if the group's master has replicas; and of
 -- the layout (R23) its name ('': none is compared), its text, how long to note it in ms (0: not at

@@ -64,6 +64,20 @@ static void on_redis_turn(uv_prepare_t *prepare)
         uv_idle_stop(&redis->idle);
 }
 
+/* Tells people when another layout begins or ceases to keep this agent from new locks (R23). */
+static void tell_of_layout(struct redis *redis, uint8_t group)
+{
+    char why[REDIS_LACKS_BYTES];
+    struct group_layout *layout = &redis->layouts[group];
+    bool refused = redis_gate(redis, group) == GUARD_REFUSED_BY_LAYOUT;
+    if (refused == layout->told)
+        return;
+    layout->told = refused;
+    redis_group_lacks(redis, group, why, sizeof(why));
+    if (redis->sink.layout != NULL)
+        redis->sink.layout(redis->sink.arg, group, refused ? why : "");
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct redis *redis = timer->data;
@@ -72,6 +86,7 @@ static void on_tick(uv_timer_t *timer)
     for (uint8_t group = 0; group < redis->config->group_count; group++) {
         health_look(redis, group);
         marker_tick(redis, group);
+        tell_of_layout(redis, group);
     }
 }
 
@@ -102,7 +117,7 @@ static void start_masters(struct redis *redis)
     for (size_t group = 0; group < redis->config->group_count; group++) {
         const struct config_group *group_config = &redis->config->groups[group];
         redis->by_group[group] = master;
-        marker_start(redis, (uint8_t)group);
+        marker_start(redis, (uint8_t)group, phases_silence_ms(group_config));
         for (size_t i = 0; i < group_config->master_count; i++, master++) {
             master->redis = redis;
             master->group = (uint8_t)group;
@@ -206,16 +221,45 @@ static int64_t votes_in_ms(const struct redis *redis, uint8_t group, size_t quor
     return sorted[quorum - 1] == INT64_MAX ? 0 : sorted[quorum - 1];
 }
 
+/* Returns the group whose layout decides on this one: itself, or one that shares a prefix with it
+ * and is closed. Keys may have moved between the two (R23). */
+static uint8_t deciding_group(const struct redis *redis, uint8_t group, struct instant now)
+{
+    uint8_t found = group;
+    enum guard_gate worst = GUARD_OPEN;
+    for (uint8_t g = 0; g < redis->config->group_count; g++) {
+        bool counts = redis->layouts[group].kin >> g & 1 && redis->config->groups[g].guard;
+        enum guard_gate gate = counts ? guard_gate(&redis->guards[g], now) : GUARD_OPEN;
+        if (gate > worst || (gate == worst && g == group && worst != GUARD_OPEN)) {
+            worst = gate;
+            found = g;
+        }
+    }
+    return found;
+}
+
+enum guard_gate redis_gate(const struct redis *redis, uint8_t group)
+{
+    struct instant now = redis_now();
+    uint8_t deciding = deciding_group(redis, group, now);
+    return redis->config->groups[group].guard ? guard_gate(&redis->guards[deciding], now)
+                                              : GUARD_OPEN;
+}
+
 static void view_layouts(const struct redis *redis, uint8_t group, struct redis_group_view *view)
 {
-    const struct guard *guard = &redis->guards[group];
     struct instant now = redis_now();
-    view->gate = guard_gate(guard, now);
-    view->ours = redis->layouts[group].ours;
-    view->theirs = redis->layouts[group].theirs;
-    view->conflict = redis->layouts[group].conflict;
+    const struct guard *guard = &redis->guards[group];
+    uint8_t deciding = deciding_group(redis, group, now);
+    const struct group_layout *layout = &redis->layouts[deciding];
+    view->gate = guard_gate(&redis->guards[deciding], now);
+    view->ours = layout->ours;
+    view->theirs = layout->theirs;
+    view->conflict = layout->conflict;
+    view->told_by = redis->config->groups[deciding].masters[layout->master].url;
     if (view->gate == GUARD_REFUSED_BY_LAYOUT)
-        view->refused_ms = instant_us_between(now, guard->layouts.refused_until) / 1000 + 1;
+        view->refused_ms =
+            instant_us_between(now, redis->guards[deciding].layouts.refused_until) / 1000 + 1;
     for (size_t i = 0; i < view->total; i++) {
         view->disagreeing += guard->masters[i].disagrees;
         if (guard->masters[i].at_work > view->layouts)
@@ -303,8 +347,8 @@ void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, siz
         snprintf(into, size, "group %s: %zu of %zu masters are up, %zu are needed", name, view.up,
                  view.total, view.quorum);
     } else if (view.gate == GUARD_REFUSED_BY_LAYOUT) {
-        const char *url = redis->config->groups[group].masters[redis->layouts[group].master].url;
-        int len = snprintf(into, size, "group %s: %s knows agents at work with ", name, url);
+        int len =
+            snprintf(into, size, "group %s: %s knows agents at work with ", name, view.told_by);
         redis_say_layouts(&view, into + len, size - (size_t)len);
     } else if (view.is_new) {
         redis_say_new(&view, new_words, sizeof(new_words));

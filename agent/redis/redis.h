@@ -84,6 +84,7 @@ struct redis_group_view {
     enum guard_gate gate;          /* Whether the group's layout lets it take new locks. */
     enum layout_conflict conflict; /* Why not, if another layout refuses it. */
     const char *ours, *theirs;     /* Both layouts, borrowed from the room. */
+    const char *told_by;           /* A master that knows the other one. */
     int64_t refused_ms;            /* Time until the other layout is forgotten; 0: it does not
                                     * refuse. */
     size_t disagreeing;            /* Masters that answer a layout which is no neighbour. */
@@ -165,7 +166,7 @@ size_t redis_trust(const struct config *config, trust_say *say);
 size_t redis_trust_new(const struct config *config, trust_say *say);
 
 /* Reads the layouts at work on every master (R23), and says which are neighbours of the
- * configuration's. Blocks meanwhile. `*ret_conflicts`: how often one that is no neighbour was found.
+ * configuration's. Blocks meanwhile. `*ret_conflicts`: number of entries that are no neighbours.
  * Returns false if fewer than a quorum of a group's masters could be read. */
 bool redis_layouts(const struct config *config, trust_say *say, size_t *ret_conflicts);
 

@@ -1,10 +1,10 @@
 /* The commands by hand at the masters of a configuration: `lockagent trust`, `lockagent trust
  * --new` and `lockagent layouts`.
  *
- * `lockagent trust` gives masters their vote (D5.3). Like an agent, it tells every master that does not vote the numbers that the others remember. It
- * reads these after the master's epoch began, because before that the master may have granted
- * numbers that the others do not have. Unlike an agent, it does not wait for guards, and guesses at
- * once if too few masters remember. */
+ * `lockagent trust` gives masters their vote (D5.3). Like an agent, it tells every master that does
+ * not vote the numbers that the others remember. It reads these after the master's epoch began,
+ * because before that the master may have granted numbers that the others do not have. Unlike an
+ * agent, it does not wait for guards, and guesses at once if too few masters remember. */
 #include "agent/redis/redis.h"
 
 #include <stdio.h>
@@ -607,7 +607,7 @@ static void say_entry(struct comparing *comparing, const redisReply *name, const
 }
 
 /* Reads the layouts that one master has noted. Returns false if it could not be read. */
-static bool read_master(struct comparing *comparing, struct visit *visit, size_t master)
+static bool read_layouts_of(struct comparing *comparing, struct visit *visit, size_t master)
 {
     if (!visit_open(visit, master))
         return false;
@@ -654,7 +654,7 @@ bool redis_layouts(const struct config *config, trust_say *say, size_t *ret_conf
         visit_begin(&visit, group, &resp);
         for (size_t m = 0; m < group->master_count; m++) {
             comparing.master = group->masters[m].url;
-            if (read_master(&comparing, &visit, m))
+            if (read_layouts_of(&comparing, &visit, m))
                 read++;
             else
                 say(group->name, group->masters[m].url, visit.says);

@@ -1,5 +1,5 @@
-/* A command under its locks. It is started, receives signals, and is ended before the validity of any
- * of them ends. */
+/* A command under its locks. It is started, receives signals, and is ended before the validity of
+ * any of them ends. */
 #ifndef LOCKAGENT_RUN_COMMAND_H
 #define LOCKAGENT_RUN_COMMAND_H
 
@@ -20,8 +20,8 @@ struct run_command {
     bool interactive; /* The command had the terminal when it ended. */
 };
 
-/* Starts the command; options, inherited, loop and all holds are set. Returns 0, or the exit code that names the failure, which has then been
- * reported. */
+/* Starts the command; options, inherited, loop and all holds are set. Returns 0, or the exit code
+ * that names the failure, which has then been reported. */
 int run_command_start(struct run_command *command);
 
 /* Ends the command if its time is over or a lock was lost. To be called first in every iteration

@@ -12,8 +12,8 @@ void run_fit_config(struct config *config);
  * abort, or no master could be reached and no deadline kept. */
 bool run_may_open_files(const struct config *config);
 
-/* Makes the label under which others see the locks: `wanted`, or the host's name and our pid if that
- * is NULL. */
+/* Makes the label under which others see the locks: `wanted`, or the host's name and our pid if
+ * that is NULL. */
 void run_make_label(const char *wanted, char label[LIMIT_LABEL_BYTES + 1]);
 
 #endif

@@ -6,8 +6,8 @@
 #include "config/config.h"
 
 /* Takes the locks in the order of the keys, runs the command, releases the locks, and reports
- * failures on stderr. Returns the exit code. `config` is changed, because one command needs less than an agent, and more patience.
- * Everything must live until the process ends. */
+ * failures on stderr. Returns the exit code. `config` is changed, because one command needs less
+ * than an agent, and more patience. Everything must live until the process ends. */
 int run_session(const struct run_options *options, struct config *config);
 
 #endif

@@ -182,8 +182,8 @@ class Fleet(World):
         return process.returncode != 0
 
     def restart(self, agent, way):
-        """As an agent of the other build. Returns the result of end(), and the lines of log in which
-        the new agent says that it does not read the journal."""
+        """As an agent of the other build. Returns the result of end(), and the lines of log in
+        which the new agent says that it does not read the journal."""
         is_kept = self.end(agent, way)
         at = os.path.getsize(self.path(f"agent{agent}.log"))
         self.upgraded ^= {agent}

@@ -89,7 +89,7 @@ static bool all_meet(unsigned a, unsigned quorum_a, unsigned b, unsigned quorum_
 }
 
 /* R23: "every quorum of one meets every quorum of the other", for all 6,400 pairs of layouts of up
- * to five masters, whatever their quorums are. */
+ * to five masters with every quorum. */
 Test(guard_layouts, r23_neighbours_are_those_whose_quorums_meet)
 {
     unsigned pairs = 0, neighbours = 0;
@@ -273,8 +273,8 @@ Test(guard_layouts, r23_the_other_layout_is_forgotten_when_its_leases_are_over)
     cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT, "now the other one stays");
 }
 
-/* R23: "noted for max_ttl, F, node_timeout and 6 s": what is noted when a lock is asked for lasts
- * longer than the lock. */
+/* R23: A layout is noted for max_ttl, F, node_timeout and 6 s. So the note at the time of an
+ * acquire lasts longer than the lock. */
 Test(guard_layouts, r23_a_layout_outlives_the_leases_that_it_took)
 {
     open_layouts(OURS, APART);
@@ -377,7 +377,7 @@ Test(guard_layouts, r23_a_master_that_can_not_note_is_not_used)
     cr_assert_str_not_empty(vote_of(1, 2));
 }
 
-/* ---- what is stored may be hostile ---- */
+/* ---- hostile entries ---- */
 
 static void store(unsigned m, const char *name, const char *value)
 {
@@ -403,7 +403,7 @@ Test(guard_layouts, r23_entries_that_are_none_are_removed)
     cr_assert_eq(gate(1), GUARD_OPEN);
 }
 
-/* A clock that was set back must not keep a layout for ever. */
+/* A clock that was set back must not keep a layout forever. */
 Test(guard_layouts, r23_a_huge_time_is_an_end_all_the_same)
 {
     char value[200];

@@ -188,7 +188,7 @@ struct world {
     bool hides_run;            /* INFO is not allowed */
     bool clocks_step, unequal; /* unequal: agents have unequal max_ttl */
     unsigned agent_count, master_count, quorum;
-    const char *layouts[AGENTS_MAX]; /* of the agents; NULL: they compare none */
+    const char *layouts[AGENTS_MAX]; /* that each agent has; NULL: it compares none */
     bool apart;                      /* the layouts are no neighbours */
     bool slots;                      /* agent 1 takes the lock under another key */
     int64_t chaos_until_us, end_us;

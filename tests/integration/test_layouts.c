@@ -184,7 +184,7 @@ Test(layouts, another_match)
                  "policies: [{match: 'b*', permits: 2}]\n");
 }
 
-/* What agents need not agree on makes no difference. */
+/* Settings that agents need not agree on make no difference. */
 Test(layouts, other_leases_are_no_other_layout)
 {
     masters_start(3, MASTERS_FORGETFUL);
@@ -196,6 +196,28 @@ Test(layouts, other_leases_are_no_other_layout)
     expect(acquire(a, "k", "ttl=2s&wait=5s"), 201, NULL);
     expect(acquire(b, "k", "ttl=2s"), 409, "lock_held");
     expect(acquire(c, "k", "ttl=2s"), 409, "lock_held");
+}
+
+/* A new group that shares a prefix with an old one gets a part of its keys. The agents that do not
+ * know it never ask there, so the old group must close the new one. */
+Test(layouts, a_group_that_is_added_is_closed_by_the_old_one)
+{
+    masters_start(4, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    const char *more = format(
+        "    added: {masters: [%s], node_timeout: " TIMEOUT ", durable: true}\n", master_url(3));
+    const struct agent_options options = {
+        .masters = list_of("012"),
+        .group = format("      durable: true\n%s", more),
+        .extra = SHORT "policies: [{match: '*', ttl: 2s, groups: [main, added]}]\n",
+        .node_timeout = TIMEOUT,
+        .not_ready = true};
+    struct agent *b = agent_start(&options);
+    cr_assert(eventually(is_refused(b)), "%s", get(b, "/readyz")->body);
+    for (unsigned i = 0; i < 20; i++)
+        expect(acquire(b, format("k%u", i), "ttl=2s"), 503, "layout_mismatch");
+    cr_assert(is_ready(a));
 }
 
 /* ---- names ---- */
@@ -220,8 +242,8 @@ Test(layouts, a_fragment_names_the_same_server)
 
 /* ---- over time ---- */
 
-/* The layout that came first stays. It is forgotten after the last of its agents has ended, and then
- * it is the one that is refused. */
+/* The layout that came first stays. It is forgotten after the last of its agents has ended. Then it
+ * is refused itself. */
 Test(layouts, a_refused_agent_is_let_in_when_the_others_have_ended)
 {
     masters_start(5, MASTERS_FORGETFUL);

@@ -57,7 +57,7 @@ Test(config_layout, r23_a_fragment_is_kept_when_the_configuration_is_printed)
     free(printed);
 }
 
-/* R23: "what must agree: kind, permits, order, format, algorithm, the matches that lead to it". */
+/* R23: kind, permits, order, format, algorithm and the matches must agree. */
 Test(config_layout, r23_policies_are_what_agents_must_agree_on)
 {
     expect_layout(ONE, POLICIES("{match: '*', kind: rw}"), "w1 2 lock:=rw" MASTERS);
@@ -90,7 +90,7 @@ Test(config_layout, r23_each_prefix_has_its_own_policies)
                   "w1 2 =b*~mutex,lock:=mutex,z%3D=a*~rw" MASTERS);
 }
 
-/* R23: "how keys come to the group, where a prefix has several groups". */
+/* R23: if the keys of a prefix are in several groups, their groups must agree. */
 Test(config_layout, r23_the_spread_over_groups_is_part_of_the_layout)
 {
     static const char two[] = ONE ", other: {masters: [redis://d:1]}";
@@ -100,6 +100,18 @@ Test(config_layout, r23_the_spread_over_groups_is_part_of_the_layout)
                   "w1 2 lock:=mutex@main@other" MASTERS);
     expect_layout(two, POLICIES("{match: 'a*', group: other, prefix: 'o:'}"),
                   "w1 2 lock:=mutex" MASTERS);
+}
+
+/* R23: a group that shares a prefix with a refused one takes no new locks either. */
+Test(config_layout, r23_groups_that_share_a_prefix_are_known)
+{
+    static const char three[] = ONE ", other: {masters: [redis://d:1]}, "
+                                    "third: {masters: [redis://e:1]}";
+    layout_of(three,
+              POLICIES("{match: 'a*', group: other}, {match: 'b*', group: third, prefix: x}"));
+    cr_expect_eq(config_group_kin(&config, 0), 3);
+    cr_expect_eq(config_group_kin(&config, 1), 3);
+    cr_expect_eq(config_group_kin(&config, 2), 4);
 }
 
 Test(config_layout, r23_long_policies_are_replaced_by_a_hash)

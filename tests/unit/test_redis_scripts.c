@@ -429,8 +429,8 @@ Test(scripts, d5_3_the_vote_is_there_while_the_master_votes)
 static void ask_marker(const char *how, uint32_t max_ttl_ms)
 {
     ask(&one,
-        "EVALSHA %s 3 lockagent:marker lockagent:votes lockagent:layouts run 00000000000000bb %u %s "
-        "0 %s 0 ee 5 1 0 %s %s 0 %s",
+        "EVALSHA %s 3 lockagent:marker lockagent:votes lockagent:layouts "
+        "run 00000000000000bb %u %s 0 %s 0 ee 5 1 0 %s %s 0 %s",
         redis_scripts[SCRIPT_MARKER].sha, max_ttl_ms, how, "", "", "", "");
 }
 
