@@ -534,6 +534,25 @@ Test(interplay, d3_the_end_does_not_release_what_was_adopted_and_is_lost)
     expect_nothing();
 }
 
+/* R6: another agent may have asked for a longer lease than this one, also if no DELETE came. */
+Test(interplay, r6_the_release_of_an_adopted_hold_at_the_end_is_owed_for_any_lease)
+{
+    begin_five();
+    renew_as(1, "k", strange, .ttl_ms = 1000);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    master_is(4, EVENT_MASTER_DOWN, 0);
+    at_ms(100), step((struct event){.kind = EVENT_END, .end.release = true});
+    at_ms(101);
+    expect_send(OP_RELEASE, 0x0f);
+    reply(OP_RELEASE, 0x0f, VOTE_YES);
+    at_ms(60000);
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 1);
+    at_ms(60200);
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 0);
+}
+
 /* ---- events without an effect ---------------------------------------------------------------- */
 
 /* A connection that ends and comes back in the same epoch makes nothing later. */
