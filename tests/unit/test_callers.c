@@ -67,6 +67,35 @@ Test(bound, a_caller_that_does_not_read_loses_it)
     expect_nothing();
 }
 
+/* D3.4: a PUT does not bring back a hold that this agent has ended itself. */
+Test(bound, d3_a_caller_that_did_not_read_does_not_get_it_back_by_a_put)
+{
+    begin_five();
+    struct token token = hold_as("k", .bound = true, .ttl_ms = 10000);
+    step_lock(EVENT_STUCK, rig.answer.lock);
+    expect_lost(REASON_STUCK);
+    for (uint32_t request = 1; request <= 2; request++) { /* while it is valid, and afterwards */
+        renew(request, "k", token);
+        expect_answer(request, ANSWER_LOCK_LOST);
+        cr_assert_eq(rig.answer.reason, REASON_STUCK);
+        at_ms(20000);
+    }
+    expect_nothing();
+}
+
+Test(bound, d3_what_the_end_of_the_agent_has_ended_is_lost_for_a_put)
+{
+    begin_five();
+    struct token token = hold("k");
+    step((struct event){.kind = EVENT_END});
+    at_ms(1);
+    expect_lost(REASON_DRAINED);
+    renew(1, "k", token);
+    expect_answer(1, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_DRAINED);
+    expect_nothing();
+}
+
 /* A renewal is reported with its new validity. */
 Test(bound, a_renewal_tells_the_new_validity)
 {
