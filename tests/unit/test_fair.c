@@ -129,6 +129,22 @@ Test(fair, r9_a_repeat_keeps_the_ticket_of_the_request_before)
     cr_assert_not(shown(OP_ACQUIRE)->fresh);
 }
 
+/* No master has told the number of the request before, so it may still be raised. */
+Test(fair, r9_a_repeat_keeps_that_the_number_is_new_to_the_masters)
+{
+    begin_fair();
+    acquire_as(1, "k", .wait_ms = 200000, .idempotency = text("0123456789abcdef"));
+    expect_send(OP_ACQUIRE, ALL);
+    at_ms(1), acquire_as(2, "k", .wait_ms = 199999, .late_ms = 1,
+                         .idempotency = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_SUPERSEDED);
+    reply(OP_ACQUIRE, ALL, VOTE_UNKNOWN);
+    expect_send(OP_RELEASE, ALL);
+    let_time_pass_until(OP_ACQUIRE, 1100);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert(shown(OP_ACQUIRE)->fresh);
+}
+
 /* A grant takes the ticket off. A waiter that loses the vote gets it back, and no other agent
  * overtakes it. */
 Test(fair, r9_a_split_vote_costs_nobody_the_place)
