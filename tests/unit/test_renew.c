@@ -389,6 +389,20 @@ Test(renew, r7_a_doubled_vote_confirms_nothing_in_a_new_epoch)
     expect_nothing();
 }
 
+/* R8: a renewal begins ttl/3 after the round before it at the latest, also if the replies to that
+ * one came late. */
+Test(renew, r8_late_replies_do_not_put_off_the_next_renewal)
+{
+    enum { LATE_MS = 2900 }; /* in time: a tenth of the ttl is 3 s */
+    begin_five();
+    hold_as("k", .ttl_ms = 30000, .renew = RENEW_AGENT);
+    let_time_pass_until(OP_RENEW, 10000);
+    expect_send(OP_RENEW, ALL);
+    at_us(rig.now_us + LATE_MS * 1000), reply(OP_RENEW, ALL, VOTE_YES);
+    expect_nothing();
+    let_time_pass_until(OP_RENEW, 10000 - LATE_MS);
+}
+
 Test(renew, max_hold_caps_every_renewal)
 {
     begin_five();
