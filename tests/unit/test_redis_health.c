@@ -98,6 +98,29 @@ Test(redis_health, d5_4_a_clock_that_is_not_known_is_no_witness)
     cr_assert_eq(redis.clock_off_us[0], 7 * SECOND_US);
 }
 
+/* ---- eviction ---- */
+
+/* An unknown value is no fault, but a limit that is not reported counts as one. */
+Test(redis_health, d5_4_a_maxmemory_that_is_not_reported_counts_as_set)
+{
+    static const struct {
+        const char *info;
+        bool evicts;
+    } said[] = {{"maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", false},
+                {"maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n", true},
+                {"maxmemory_policy:allkeys-lru\r\n", true},
+                {"maxmemory_policy:noeviction\r\n", false},
+                {"maxmemory:1\r\n", false}};
+    begin_with_clocks(1, (const int[]){0});
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        health_forget(&masters[0]);
+        health_take_info(&masters[0], said[i].info);
+        health_look(&redis, 0);
+        cr_assert_eq(masters[0].health.evicts, said[i].evicts, "%s", said[i].info);
+        cr_assert_eq(masters[0].health.grave, said[i].evicts, "%s", said[i].info);
+    }
+}
+
 /* ---- replicas ---- */
 
 /* A replica counts if it has reported within 2 s, and is past its first copy. */
