@@ -322,6 +322,41 @@ Test(readers, r18_who_comes_behind_a_writer_waits_for_it)
     grant(2, PROPOSAL + 1);
 }
 
+/* Gives the message of a release after which it is the turn of another agent, in this mode. */
+static void tell_turn_of_another(enum mode mode)
+{
+    for (uint8_t m = 0; m < 3; m++) {
+        struct event event = {.kind = EVENT_MESSAGE};
+        event.channel = (struct event_channel){.master = m,
+                                               .key = text("k"),
+                                               .agents = 2,
+                                               .next = rig.sent[OP_ACQUIRE].ticket.agent + 2,
+                                               .next_reads = mode == MODE_READ};
+        step(event);
+    }
+    at_us(rig.now_us + 1000);
+}
+
+/* R18: readers share the turn of a reader at another agent. No writer comes in between. */
+Test(readers, r18_a_reader_wakes_if_it_is_another_readers_turn)
+{
+    begin_shared();
+    wait_refused(1, MODE_READ, MODE_WRITE);
+    tell_turn_of_another(MODE_WRITE);
+    expect_nothing();
+    tell_turn_of_another(MODE_READ);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_eq(rig.sent[OP_ACQUIRE].mode, MODE_READ);
+}
+
+Test(readers, r18_a_writer_sleeps_on_if_it_is_a_readers_turn)
+{
+    begin_shared();
+    wait_refused(1, MODE_WRITE, MODE_READ);
+    tell_turn_of_another(MODE_READ);
+    expect_nothing();
+}
+
 Test(readers, r18_all_that_read_behind_a_writer_begin_as_it_is_released)
 {
     begin_shared();
