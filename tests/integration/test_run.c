@@ -383,6 +383,37 @@ Test(run, leftovers)
     cr_assert(!is_alive(atoi(outcome.out)), "%s", outcome.out);
 }
 
+/* A process that was killed may take a while to end. Here it stays as a zombie, because its parent
+ * has left the group and reaps no child. `run` waits for it for CLEAR_MS at most. */
+Test(run, the_lock_is_held_while_a_process_is_left)
+{
+    enum { TRIES = 10, HELD_MS = 500, CLEAR_MS = 1000 };
+    bool was_in_time = false;
+    for (int try = 0; try < TRIES && !was_in_time; try++) {
+        const char *flag = format("ended%d", try);
+        const char *script = format("(sleep 300 & exec setsid sh -c \"echo $! \\$\\$; exec sleep "
+                                    "300\") & until test -e '%s'; do sleep 0.01; done",
+                                    world_path(flag));
+        const struct running running = start("k", "--", "sh", "-c", script);
+        int left, parent;
+        cr_assert(eventually(sscanf(read_whole_file(running.out), "%d %d\n", &left, &parent) == 2));
+        const int64_t ended_ms = boottime_ms();
+        write_file(flag, "");
+        int64_t seen_ms;
+        bool is_held = true;
+        do {
+            is_held = is_held && masters_with("lock:k") >= 2;
+            seen_ms = boottime_ms();
+        } while (seen_ms - ended_ms < HELD_MS);
+        was_in_time = seen_ms - ended_ms < CLEAR_MS;
+        cr_assert(is_held || !was_in_time, "it was released although a process is left");
+        expect_code(end(&running), 0, "");
+        cr_assert(!is_alive(left));
+        kill(parent, SIGKILL);
+    }
+    cr_assert(was_in_time, "the masters were asked too late");
+}
+
 static struct running start_beating(const char *option, const char *value, const char *on_term)
 {
     const char *script = format(
