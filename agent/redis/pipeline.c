@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/core/core_assert.h"
 #include "agent/redis/asking.h"
@@ -38,7 +39,9 @@ void redis_closed(struct redis *redis)
 
 struct instant redis_now(void)
 {
-    return (struct instant){(int64_t)(uv_hrtime() / 1000)};
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now); /* uv_hrtime() stops while the machine sleeps. */
+    return (struct instant){(int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000};
 }
 
 uint64_t redis_random(struct redis *redis)

@@ -510,6 +510,30 @@ Test(run, stopped)
     expect_code(end(&running), 75, "stalled");
 }
 
+/* ---- a machine that has slept ---- */
+
+/* Starts a shell in a namespace whose boot clock is a day ahead of the clock that stops in suspend,
+ * as after so long a sleep of the machine. */
+static struct running start_after_sleep(const char *script)
+{
+    struct running running = {.out = world_path("slept.out"), .err = world_path("slept.err")};
+    running.pid = spawn((const char *const[]){"unshare", "--time", "--boottime", "86400", "--fork",
+                                              "--kill-child", "sh", "-c", script, NULL},
+                        NULL, running.out, running.err);
+    return running;
+}
+
+/* The readings of the masters' clocks are on the boot clock too. Otherwise each acquire would come
+ * with a time that no master's clock has reached (R5). */
+Test(run, acquired_where_the_machine_has_slept)
+{
+    if (geteuid() != 0)
+        cr_skip_test("a namespace of clocks needs root");
+    const struct running running =
+        start_after_sleep(format("exec '%s' run -c '%s' -w 10s k -- true", program(), config));
+    expect_code(end(&running), 0, "");
+}
+
 /* ---- terminals ---- */
 
 /* Starts it as a shell would, in the foreground of a new terminal. */
