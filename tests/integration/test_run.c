@@ -534,6 +534,24 @@ Test(run, acquired_where_the_machine_has_slept)
     expect_code(end(&running), 0, "");
 }
 
+/* The keeper's clock counts the time in which the machine slept, as that of the validity does
+ * (R4). */
+Test(run, stopped_where_the_machine_has_slept)
+{
+    if (geteuid() != 0)
+        cr_skip_test("a namespace of clocks needs root");
+    const struct running running = start_after_sleep(
+        format("echo $$; exec '%s' run -c '%s' -t 1s k -- sh -c 'echo $$; exec sleep 300'",
+               program(), config));
+    int pids[2];
+    cr_assert(eventually(sscanf(read_whole_file(running.out), "%d %d\n", &pids[0], &pids[1]) == 2),
+              "%s", read_whole_file(running.err));
+    kill(pids[0], SIGSTOP);
+    cr_assert(eventually(!is_alive(pids[1])), "it is killed while `run` is stopped");
+    kill(pids[0], SIGCONT);
+    expect_code(end(&running), 75, "stalled");
+}
+
 /* ---- terminals ---- */
 
 /* Starts it as a shell would, in the foreground of a new terminal. */
