@@ -9,16 +9,23 @@
 
 bool layout_is_plain(char byte)
 {
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-           (byte >= '0' && byte <= '9') || (byte != '\0' && strchr("._-*?/:[]", byte) != NULL);
+    static const char others[] = "._-*?/:[]";
+    if ((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+        (byte >= '0' && byte <= '9'))
+        return true;
+    for (const char *c = others; *c; c++)
+        if (*c == byte)
+            return true;
+    return false;
 }
 
 /* Takes the part of `*rest` before the first `end`, and the separator with it. */
 static struct text take_until(struct text *rest, char end)
 {
-    const char *found = rest->len > 0 ? memchr(rest->at, end, rest->len) : NULL;
-    struct text part = {rest->at, found != NULL ? (size_t)(found - rest->at) : rest->len};
-    size_t taken = part.len + (found != NULL);
+    struct text part = {rest->at, 0};
+    while (part.len < rest->len && part.at[part.len] != end)
+        part.len++;
+    size_t taken = part.len + (part.len < rest->len);
     *rest = (struct text){rest->at + taken, rest->len - taken};
     return part;
 }

@@ -85,8 +85,8 @@ void redis_wake(struct redis *redis);
 /* Counts one handle or request of a master that libuv has closed. */
 void redis_closed(struct redis *redis);
 
-/* Returns the time on CLOCK_BOOTTIME. The core compares the readings of masters' clocks with it, and
- * the guards count by it. */
+/* Returns the time on CLOCK_BOOTTIME. The core compares the readings of masters' clocks with it,
+ * and the guards count by it. */
 struct instant redis_now(void);
 
 /* Returns a random number for jitter; not for secrets. */
