@@ -260,6 +260,24 @@ static void release_locks(enum run_stage stage, int exit_code)
                                                                   .token = held(i)->token}});
 }
 
+/* Says why masters did not grant the lock. */
+static void say_no_quorum(const char *key)
+{
+    const struct effect_answer *answer = &session.answer;
+    struct redis_group_view view = redis_group(session.redis, held(session.asked)->group);
+    char layouts[REDIS_LACKS_BYTES];
+    if (view.gate == GUARD_REFUSED_BY_LAYOUT) {
+        redis_say_layouts(&view, layouts, sizeof(layouts));
+        run_say(key, "not acquired: agents at work have another layout: %s", layouts);
+        return;
+    }
+    run_say(key,
+            "not acquired: %d of %d masters granted it, %d are needed (%d failed, %d guarded, "
+            "%d unreplicated)",
+            answer->tally.granted, answer->tally.total, answer->tally.quorum, answer->tally.failed,
+            answer->tally.guarded, answer->tally.unreplicated);
+}
+
 static void say_refused(void)
 {
     const struct effect_answer *answer = &session.answer;
@@ -272,11 +290,7 @@ static void say_refused(void)
                     session.holder[0] ? ": " : "", session.holder);
         break;
     case ANSWER_QUORUM_UNAVAILABLE:
-        run_say(key,
-                "not acquired: %d of %d masters granted it, %d are needed (%d failed, %d guarded, "
-                "%d unreplicated)",
-                answer->tally.granted, answer->tally.total, answer->tally.quorum,
-                answer->tally.failed, answer->tally.guarded, answer->tally.unreplicated);
+        say_no_quorum(key);
         break;
     case ANSWER_BAD_TTL:
         run_say(key, "the ttl is out of range; allowed: %ums to %ums", answer->ttl_ms_min,

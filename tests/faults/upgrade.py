@@ -127,6 +127,10 @@ class Fleet(World):
     def program_of(self, agent):
         return f"{self.build}/lockagent" if agent in self.upgraded else self.older
 
+    def names_masters(self, agent):
+        """The older build knows neither layouts nor names of masters."""
+        return agent in self.upgraded
+
     def policies(self, agent):
         ttl = f"prefix: '{self.prefixes[agent]}', ttl: {KEPT_TTL_MS}ms, retry: {self.retry}"
         kept = [

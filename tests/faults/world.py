@@ -231,7 +231,11 @@ class World(Masters):
                 f", tls: {{ca_file: {self.path('ca.pem')}, cert_file: {self.path('all.pem')}, "
                 f"key_file: {self.path('all.key')}, server_name: masters.example}}"
             )
-        urls = [f"{scheme}://{self.credentials()}{master}" for master in masters]
+        # Each agent has proxies of its own. The fragment is the name that all agents share (R23).
+        urls = [
+            f"{scheme}://{self.credentials()}{master}{f'#m{i}' if self.names_masters(agent) else ''}"
+            for i, master in enumerate(masters)
+        ]
         with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
             config.write(
                 f"listen: 127.0.0.1:{self.ports[agent]}\n"
@@ -241,6 +245,9 @@ class World(Masters):
                 f"limits: {json.dumps({'max_ttl': f'{TTL_MS}ms', **limits})}\n"
                 f"log: {{level: info, format: json}}\nshutdown: {{grace: {self.grace}}}\n"
             )
+
+    def names_masters(self, _agent):
+        return True
 
     def policies(self, agent):
         def policy(match, kind):

@@ -391,7 +391,7 @@ static void store(unsigned m, const char *name, const char *value)
 Test(guard_layouts, r23_entries_that_are_none_are_removed)
 {
     static const char *const values[] = {"", "x", "-5 100 w1", "99999999999999999999 -1 x",
-                                         "1 1 " OURS};
+                                         ("1 1 " OURS)};
     open_old_group(3, true);
     has_layout(1, OURS);
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {

@@ -87,6 +87,9 @@ void master_thaw(size_t index);      /* SIGCONT */
 /* Marks a fresh master, so that it votes (D5.3). Without a password, in the selected database. */
 void master_mark(size_t index);
 size_t master_count(void);
+/* Makes living masters forget the layouts of agents that have ended (R23), as `lockagent trust`
+ * does. Without it another layout waits for more than 10 s. */
+void masters_forget_layouts(void);
 const char *master_url(size_t index);
 
 /* A command on a master, through a connection of the test's own. Never NULL; valid until the next

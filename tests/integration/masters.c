@@ -31,6 +31,12 @@ size_t master_count(void)
     return masters.count;
 }
 
+void masters_forget_layouts(void)
+{
+    for (size_t i = 0; i < master_count(); i++)
+        master_do(i, "DEL lockagent:layouts");
+}
+
 const char *master_url(size_t index)
 {
     const struct master *master = &masters.list[index];

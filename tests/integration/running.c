@@ -6,17 +6,19 @@
 
 const char *config;
 
+const struct agent_options running_options = {
+    .extra = "policies:\n  - {match: 'short/*', max_hold: 1s}\n"
+             "  - {match: 'rw', kind: rw}\n"
+             "  - {match: 'rw/*', kind: rw}\n"
+             "  - {match: 'plain/*', fencing: off}\n"
+             "  - {match: 'brief/*', ttl: 2s}\n"
+             "  - {match: 'slots', permits: 2}\n"};
+
 void running_world_open(void)
 {
     world_open();
     masters_start(3, MASTERS_FORGETFUL);
-    config = agent_config(
-        &(struct agent_options){.extra = "policies:\n  - {match: 'short/*', max_hold: 1s}\n"
-                                         "  - {match: 'rw', kind: rw}\n"
-                                         "  - {match: 'rw/*', kind: rw}\n"
-                                         "  - {match: 'plain/*', fencing: off}\n"
-                                         "  - {match: 'brief/*', ttl: 2s}\n"
-                                         "  - {match: 'slots', permits: 2}\n"});
+    config = agent_config(&running_options);
 }
 
 enum { ARGUMENTS = 28 };

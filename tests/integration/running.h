@@ -7,6 +7,8 @@
 
 /* The configuration of every run. */
 extern const char *config;
+/* The options of an agent beside it: the layouts must agree (R23). */
+extern const struct agent_options running_options;
 
 /* Opens the world with three masters. */
 void running_world_open(void);

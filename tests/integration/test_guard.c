@@ -143,11 +143,11 @@ Test(guard, a_promoted_replica_that_lacked_the_key)
     cr_assert_eq(masters_with("lock:k"), 1u);
     cr_assert_eq(agent_stop(agent), 0);
     cr_assert_eq(symlink(other, link), 0);
-    struct agent *after =
-        agent_start(&(struct agent_options){.masters = format("['unix:%s']", link),
-                                            .group = NOT_DURABLE,
-                                            .extra = SHORT,
-                                            .not_ready = true});
+    struct agent *after = agent_start(&(struct agent_options){
+        .masters = format("['unix:%s#%s']", link, master_url(0) + strlen("redis://")),
+        .group = NOT_DURABLE,
+        .extra = SHORT,
+        .not_ready = true});
     cr_assert(eventually(agent_logged(after, "master state changed", "\"state\":\"guarded\"") > 0));
     expect(acquire(after, "k", "ttl=2s"), 503, "quorum_unavailable");
     expect(acquire(after, "k", "ttl=2s&wait=10s"), 201, NULL);

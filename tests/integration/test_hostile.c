@@ -106,15 +106,18 @@ static long peak_kib(void)
  * waited for, so that this one subscribes. */
 static void begin(size_t hostile)
 {
-    const char *list = "";
+    const char *list = "", *list_of_other = "";
     masters_start(MASTERS, MASTERS_FORGETFUL);
-    for (size_t i = 0; i < MASTERS; i++) {
+    for (size_t i = 0; i < MASTERS; i++) { /* Both agents have the same names for them (R23). */
         proxies[i] = i < hostile ? hostile_start(i) : NULL;
-        list = format("%s%s\"%s\"", list, i ? ", " : "",
-                      proxies[i] ? hostile_url(proxies[i]) : master_url(i));
+        list = format("%s%s\"%s#m%zu\"", list, i ? ", " : "",
+                      proxies[i] ? hostile_url(proxies[i]) : master_url(i), i);
+        list_of_other = format("%s%s\"%s#m%zu\"", list_of_other, i ? ", " : "", master_url(i), i);
     }
     agent = agent_start(&(struct agent_options){.masters = format("[%s]", list)});
-    expect(acquire(agent_start(NULL), "busy", "renew=agent"), 201, NULL);
+    struct agent *other =
+        agent_start(&(struct agent_options){.masters = format("[%s]", list_of_other)});
+    expect(acquire(other, "busy", "renew=agent"), 201, NULL);
     expect(acquire(agent, "mine", "renew=agent"), 201, NULL);
     wire_request(agent, "POST", "/locks/busy?wait=5m", NULL);
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));

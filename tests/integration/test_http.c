@@ -65,8 +65,8 @@ Test(http, keys)
                        bad[i]);
     }
     cr_assert(eventually(master_do(0, "EXISTS lockagent:votes")->integer == 1));
-    cr_assert_eq(master_do(0, "DBSIZE")->integer, 2,
-                 "a bad key reached a master, which had only its marker and its vote");
+    cr_assert_eq(master_do(0, "DBSIZE")->integer, 3,
+                 "a bad key reached a master, which had only its marker, its vote and layouts");
 
     static const struct {
         const char *target, *key;

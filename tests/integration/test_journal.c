@@ -232,11 +232,13 @@ Test(journal, a_hold_of_another_kind_is_refused)
         const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent");
         expect(granted, 201, NULL);
         kill_after_answers(agent);
+        masters_forget_layouts();
         agent = keeper_of(kinds[(i + 1) % 3]);
         cr_assert_not(held_here(agent, "k"), "%s, then %s", kinds[i], kinds[(i + 1) % 3]);
         cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 0);
         expect(acquire(agent, "k", "wait=10s&ttl=1s"), 201, NULL);
         cr_assert_eq(agent_stop(agent), 0);
+        masters_forget_layouts();
         sleep_ms(1100); /* its lease */
     }
 }

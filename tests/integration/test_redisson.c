@@ -473,8 +473,10 @@ Test(redisson, r9_all_who_wait_come_to_their_turn)
 Test(redisson, a4_the_other_format_keeps_off)
 {
     struct agent *agent = begin();
+    /* Without a guard it compares no layouts (R23). */
     struct agent *plain =
-        agent_start(&(struct agent_options){.extra = "policies: [{match: '*', ttl: 10s}]\n"});
+        agent_start(&(struct agent_options){.group = "      durable: true\n      guard: off\n",
+                                            .extra = "policies: [{match: '*', ttl: 10s}]\n"});
     const struct reply *granted = acquire(agent, "k", NULL);
     expect(granted, 201, NULL);
     expect(acquire(plain, "k", NULL), 409, "lock_held");

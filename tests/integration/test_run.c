@@ -80,7 +80,7 @@ Test(run, environment)
 /* The environment of a command does not keep it from running another one, nor from asking. */
 Test(run, nested)
 {
-    const struct agent *agent = agent_start(NULL);
+    const struct agent *agent = agent_start(&running_options);
     const char *script =
         format("env | grep -c ^LOCKAGENT_; '%s' check '%s' && '%s' run -c '%s' b -- "
                "sh -c 'echo $LOCKAGENT_KEY' && '%s' healthcheck -c '%s' -s listen=127.0.0.1:%d && "
@@ -125,7 +125,7 @@ Test(run, exclusion)
 /* It is the same lock that agents take for their callers. */
 Test(run, excludes_agents)
 {
-    struct agent *agent = agent_start(NULL);
+    struct agent *agent = agent_start(&running_options);
     const struct running running = start("-l", "cron", "k", "--", "sh", "-c", "echo on; sleep 60");
     cr_assert(eventually(has_said(&running, "on")));
     const struct reply *refused = acquire(agent, "k", "ttl=10s");

@@ -114,8 +114,9 @@ Test(tls, names)
     certificate("master", "ca", "DNS:localhost,DNS:masters.example", 2);
     masters_start_over_tls(1, "no");
     const char *port = strrchr(master_url(0), ':') + 1;
-    agent_start(&(struct agent_options){.masters = format("['rediss://localhost:%s']", port),
-                                        .group = format(OF_CA, world_path("ca.pem"))});
+    agent_start(&(struct agent_options){
+        .masters = format("['rediss://localhost:%s#127.0.0.1:%s']", port, port),
+        .group = format(OF_CA, world_path("ca.pem"))});
     agent_start(&(struct agent_options){
         .group = format("      tls: {ca_file: %s, server_name: masters.example}\n",
                         world_path("ca.pem"))});
