@@ -121,11 +121,15 @@ class Fleet(World):
     grace = "1s"
 
     def __init__(self, build, seed, **more):
-        self.older, self.upgraded = older_agent(build), set()
+        self.older, self.upgraded, self.configured = older_agent(build), set(), {}
         super().__init__(build, seed, agents=FLEET, journal=True, kinds=True, **more)
 
     def program_of(self, agent):
         return f"{self.build}/lockagent" if agent in self.upgraded else self.older
+
+    def configure(self, agent, masters, limits):
+        self.configured[agent] = (masters, limits)
+        super().configure(agent, masters, limits)
 
     def names_masters(self, agent):
         """The older build knows neither layouts nor names of masters."""
@@ -191,6 +195,7 @@ class Fleet(World):
         is_kept = self.end(agent, way)
         at = os.path.getsize(self.path(f"agent{agent}.log"))
         self.upgraded ^= {agent}
+        self.configure(agent, *self.configured[agent])
         self.launch_agent(agent)
         self.await_agent(agent)
         with open(self.path(f"agent{agent}.log"), encoding="utf-8", errors="replace") as log:

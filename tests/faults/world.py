@@ -232,8 +232,9 @@ class World(Masters):
                 f"key_file: {self.path('all.key')}, server_name: masters.example}}"
             )
         # Each agent has proxies of its own. The fragment is the name that all agents share (R23).
+        names = self.names_masters(agent)
         urls = [
-            f"{scheme}://{self.credentials()}{master}{f'#m{i}' if self.names_masters(agent) else ''}"
+            f"{scheme}://{self.credentials()}{master}{f'#m{i}' if names else ''}"
             for i, master in enumerate(masters)
         ]
         with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
