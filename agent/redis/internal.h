@@ -75,10 +75,6 @@ struct redis {
     size_t master_count;
 };
 
-/* Returns whether the group may take new locks (R23): not while another layout refuses it, or a
- * group that shares a prefix with it. Any group. */
-enum guard_gate redis_gate(const struct redis *redis, uint8_t group);
-
 /* Makes the loop run the next turn without sleeping. */
 void redis_wake(struct redis *redis);
 
@@ -390,6 +386,14 @@ void marker_heard_epoch(struct master *master, const char *epoch);
 /* Reports that an operation of the core had no vote, and none for `left_ms` more (-1: there is no
  * marker). */
 void marker_heard_guarded(struct master *master, int64_t left_ms);
+
+/* Returns the group whose layout decides on this one (R23): itself, or one that shares a prefix
+ * with it and is closed. Keys may have moved between the two. Any group. */
+uint8_t marker_decides(const struct redis *redis, uint8_t group, struct instant now);
+
+/* Returns whether the group may take new locks (R23): not while another layout refuses it, or a
+ * group that shares a prefix with it. Any group. */
+enum guard_gate marker_gate(const struct redis *redis, uint8_t group);
 
 /* ---- health.c: faults that make a master degraded (D5.4) ---- */
 

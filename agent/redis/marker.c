@@ -154,3 +154,28 @@ void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)
     guard_set_layout(&redis->guards[group], (struct text){layout->ours, len}, silence_ms,
                      config->node_timeout_ms);
 }
+
+/* ---- layouts ---- */
+
+uint8_t marker_decides(const struct redis *redis, uint8_t group, struct instant now)
+{
+    uint8_t found = group;
+    enum guard_gate worst = GUARD_OPEN;
+    for (uint8_t g = 0; g < redis->config->group_count; g++) {
+        bool counts = redis->layouts[group].kin >> g & 1 && redis->config->groups[g].guard;
+        enum guard_gate gate = counts ? guard_gate(&redis->guards[g], now) : GUARD_OPEN;
+        if (gate > worst || (gate == worst && g == group && worst != GUARD_OPEN)) {
+            worst = gate;
+            found = g;
+        }
+    }
+    return found;
+}
+
+enum guard_gate marker_gate(const struct redis *redis, uint8_t group)
+{
+    struct instant now = redis_now();
+    uint8_t deciding = marker_decides(redis, group, now);
+    return redis->config->groups[group].guard ? guard_gate(&redis->guards[deciding], now)
+                                              : GUARD_OPEN;
+}

@@ -112,7 +112,7 @@ static bool send_to(struct master *master, struct command *command, struct text 
     bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
     if (master->phase != PHASE_READY || (takes_lock && master_guard_state(master) == GUARD_UNSURE))
         return false;
-    if (proposals != NULL && redis_gate(master->redis, master->group) != GUARD_OPEN)
+    if (proposals != NULL && marker_gate(master->redis, master->group) != GUARD_OPEN)
         vote = asking_no_vote();
     else if (proposals != NULL)
         vote = asking_vote(vote_bytes, &master->redis->guards[master->group], master->index,

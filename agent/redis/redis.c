@@ -69,7 +69,7 @@ static void tell_of_layout(struct redis *redis, uint8_t group)
 {
     char why[REDIS_LACKS_BYTES];
     struct group_layout *layout = &redis->layouts[group];
-    bool refused = redis_gate(redis, group) == GUARD_REFUSED_BY_LAYOUT;
+    bool refused = marker_gate(redis, group) == GUARD_REFUSED_BY_LAYOUT;
     if (refused == layout->told)
         return;
     layout->told = refused;
@@ -221,36 +221,11 @@ static int64_t votes_in_ms(const struct redis *redis, uint8_t group, size_t quor
     return sorted[quorum - 1] == INT64_MAX ? 0 : sorted[quorum - 1];
 }
 
-/* Returns the group whose layout decides on this one: itself, or one that shares a prefix with it
- * and is closed. Keys may have moved between the two (R23). */
-static uint8_t deciding_group(const struct redis *redis, uint8_t group, struct instant now)
-{
-    uint8_t found = group;
-    enum guard_gate worst = GUARD_OPEN;
-    for (uint8_t g = 0; g < redis->config->group_count; g++) {
-        bool counts = redis->layouts[group].kin >> g & 1 && redis->config->groups[g].guard;
-        enum guard_gate gate = counts ? guard_gate(&redis->guards[g], now) : GUARD_OPEN;
-        if (gate > worst || (gate == worst && g == group && worst != GUARD_OPEN)) {
-            worst = gate;
-            found = g;
-        }
-    }
-    return found;
-}
-
-enum guard_gate redis_gate(const struct redis *redis, uint8_t group)
-{
-    struct instant now = redis_now();
-    uint8_t deciding = deciding_group(redis, group, now);
-    return redis->config->groups[group].guard ? guard_gate(&redis->guards[deciding], now)
-                                              : GUARD_OPEN;
-}
-
 static void view_layouts(const struct redis *redis, uint8_t group, struct redis_group_view *view)
 {
     struct instant now = redis_now();
     const struct guard *guard = &redis->guards[group];
-    uint8_t deciding = deciding_group(redis, group, now);
+    uint8_t deciding = marker_decides(redis, group, now);
     const struct group_layout *layout = &redis->layouts[deciding];
     view->gate = guard_gate(&redis->guards[deciding], now);
     view->ours = layout->ours;
