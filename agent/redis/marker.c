@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "agent/base/text.h"
 #include "agent/redis/asking.h"
 #include "agent/redis/internal.h"
 
@@ -26,9 +27,10 @@ static void carry_out(struct redis *redis, uint8_t group, const struct guard_eff
 {
     struct master *masters = redis->by_group[group];
     struct group_layout *layout = &redis->layouts[group];
-    if (effects->theirs.len > 0) {
+    if (effects->conflict != LAYOUT_NEIGHBOURS) { /* Any client may have written the text. */
         snprintf(layout->theirs, sizeof(layout->theirs), "%.*s", (int)effects->theirs.len,
                  effects->theirs.at);
+        text_tame(layout->theirs);
         layout->conflict = effects->conflict;
         layout->master = effects->asked;
     }

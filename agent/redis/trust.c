@@ -13,6 +13,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "agent/base/text.h"
 #include "agent/core/core_assert.h"
 #include "agent/redis/asking.h"
 #include "agent/redis/auth.h"
@@ -603,6 +604,7 @@ static void say_entry(struct comparing *comparing, const redisReply *name, const
     comparing->conflicts += conflict != LAYOUT_NEIGHBOURS;
     snprintf(text, sizeof(text), "%s, forgotten in %lld s, %s: %s", name->str,
              (left_ms + 999) / 1000, words[conflict], entry + text_at);
+    text_tame(text); /* Any client may have written the entry. */
     comparing->say(comparing->group, comparing->master, text);
 }
 

@@ -353,6 +353,49 @@ Test(layouts, an_agent_that_was_stopped_is_refused_by_those_that_came)
     wire_close(wire);
 }
 
+/* ---- hostile registers ---- */
+
+static struct outcome run_command(const char *command, const char *digits, const char *policies)
+{
+    const struct agent_options options = {
+        .masters = list_of(digits), .extra = format(SHORT "%s", policies), .node_timeout = TIMEOUT};
+    return agent_run((const char *const[]){command, agent_config(&options), NULL});
+}
+
+/* Any client of a master can write the register. The agent is refused, says so in valid JSON, and
+ * goes on when the entry is forgotten. */
+Test(layouts, a_hostile_register_ends_no_agent)
+{
+    static const char *const texts[] = {"", "no layout", "w1 1 lock:=mutex \xff\x01\n",
+                                        "w1 1 lock:=\x1b[2J\xc3 x"};
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        const char *entry = format("%lld 4000 %s", (long long)wall_ms() + 4000, texts[i]);
+        master_do(0, "HSET lockagent:layouts strange %b", entry, strlen(entry));
+        cr_assert(eventually(is_refused(a)), "%zu: %s", i, get(a, "/readyz")->body);
+        cr_assert_not_null(get(a, "/readyz")->json, "%zu", i);
+        const struct reply *refused = acquire(a, "k", "ttl=2s");
+        expect(refused, 503, "layout_mismatch");
+        cr_assert_not_null(string(refused, "theirs"), "%s", refused->body);
+        cr_assert_eq(get(a, "/")->status, 200);
+        const struct outcome outcome = run_command("layouts", "012", "");
+        cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+        cr_assert(strpbrk(outcome.out, "\x1b\x01\xff") == NULL, "%s", outcome.out);
+        cr_assert(eventually(is_ready(a)), "%zu: %s", i, get(a, "/readyz")->body);
+    }
+    const char *endless = repeat("x", 40000);
+    master_do(0, "HSET lockagent:layouts strange %s",
+              format("%lld 4000 %s", (long long)wall_ms() + 4000, endless));
+    cr_assert(eventually(is_refused(a)), "%s", get(a, "/readyz")->body);
+    cr_assert(eventually(is_ready(a)), "%s", get(a, "/readyz")->body);
+    master_do(0, "DEL lockagent:layouts");
+    master_do(0, "SET lockagent:layouts x"); /* Another type: this master is not used. */
+    sleep_ms(1500);
+    expect(acquire(a, "other", "ttl=2s&wait=5s"), 201, NULL);
+}
+
 /* ---- commands ---- */
 
 Test(layouts, an_agent_is_found_on_a_master_by_its_host_name)
@@ -365,13 +408,6 @@ Test(layouts, an_agent_is_found_on_a_master_by_its_host_name)
     const char *wanted = format(" name=lockagent:%s ", host);
     const char *clients = master_do(1, "CLIENT LIST")->str;
     cr_assert_not_null(strstr(clients, wanted), "%s", clients);
-}
-
-static struct outcome run_command(const char *command, const char *digits, const char *policies)
-{
-    const struct agent_options options = {
-        .masters = list_of(digits), .extra = format(SHORT "%s", policies), .node_timeout = TIMEOUT};
-    return agent_run((const char *const[]){command, agent_config(&options), NULL});
 }
 
 Test(layouts, a_command_compares_the_layouts_at_work_with_a_file)
