@@ -112,8 +112,8 @@ struct guard_effects {
                         * confirmations (R7). */
     master_set shown;  /* Masters whose guard_state() may have changed. */
     master_set floors; /* Masters whose answers have raised guard_floor() (R12). */
-    /* A layout that is no neighbour was answered (R23), and why it is none: LAYOUT_NEIGHBOURS if
-     * none was answered. The text is borrowed from the event, and any client may have written it. */
+    /* A layout that is no neighbour was answered (R23), and why it is none. LAYOUT_NEIGHBOURS: none
+     * was answered. The text is borrowed from the event, and any client may have written it. */
     struct text theirs;
     enum layout_conflict conflict;
     uint8_t asked; /* The master that answered it. */
