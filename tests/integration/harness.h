@@ -79,7 +79,9 @@ const char *certificate(const char *name, const char *signed_by, const char *alt
                         int days);
 /* Reserves `count` addresses without starting anything: master_start() does that later. */
 void masters_plan(size_t count, enum masters_kind kind);
-void master_start(size_t index);     /* Starts it and waits until it answers. */
+void master_start(size_t index); /* Starts it and waits until it answers. */
+/* The first `count` masters, side by side; none of them runs. */
+void masters_start_again(size_t count);
 void master_kill(size_t index);      /* SIGKILL */
 void master_lose_data(size_t index); /* Deletes the volume of a master that does not run. */
 void master_freeze(size_t index);    /* SIGSTOP */

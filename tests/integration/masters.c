@@ -180,13 +180,25 @@ static void launch(struct master *master)
     master->frozen = false;
 }
 
+static void start_range(size_t begin, size_t end)
+{
+    for (size_t i = begin; i < end; i++) {
+        cr_assert_eq(masters.list[i].pid, 0, "master %zu runs already", i);
+        launch(&masters.list[i]);
+    }
+    for (size_t i = begin; i < end; i++)
+        cr_assert(eventually(answers(&masters.list[i])), "master %zu did not start:\n%s", i,
+                  read_whole_file(format("%s.log", masters.list[i].folder)));
+}
+
 void master_start(size_t index)
 {
-    struct master *master = &masters.list[index];
-    cr_assert_eq(master->pid, 0, "master %zu runs already", index);
-    launch(master);
-    cr_assert(eventually(answers(master)), "master %zu did not start:\n%s", index,
-              read_whole_file(format("%s.log", master->folder)));
+    start_range(index, index + 1);
+}
+
+void masters_start_again(size_t count)
+{
+    start_range(0, count);
 }
 
 /* As redis-cli of tests/mark.lua. */
@@ -218,26 +230,17 @@ void masters_start_with_clocks(size_t count)
     masters_start(count, MASTERS_FORGETFUL);
 }
 
-static void start_all(size_t count, enum masters_kind kind)
-{
-    masters_plan(count, kind);
-    for (size_t i = 0; i < count; i++)
-        launch(&masters.list[i]);
-    for (size_t i = 0; i < count; i++)
-        cr_assert(eventually(answers(&masters.list[i])), "master %zu did not start:\n%s", i,
-                  read_whole_file(format("%s.log", masters.list[i].folder)));
-}
-
 void masters_start_new(size_t count, enum masters_kind kind)
 {
-    start_all(count, kind);
+    masters_plan(count, kind);
+    masters_start_again(count);
 }
 
 void masters_start_with(size_t count, enum masters_kind kind, const char *option, const char *value)
 {
     masters.option = option;
     masters.value = value;
-    start_all(count, kind);
+    masters_start_new(count, kind);
     for (size_t i = 0; can_be_marked() && i < count; i++)
         master_mark(i);
 }

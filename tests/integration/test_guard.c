@@ -36,7 +36,7 @@ static void expect_guarded(struct agent *holder, struct agent *rival, const stru
     expect(guarded, 503, "quorum_unavailable");
     cr_assert_eq(number(guarded, "nodes.guarded"), 2, "%s", guarded->body);
     cr_assert_eq(json_array_size(member(guarded, "guarded")), 2, "%s", guarded->body);
-    cr_assert_leq(number(guarded, "retry_after_ms"), 3100, "%s", guarded->body);
+    cr_assert_leq(number(guarded, "retry_after_ms"), 5100, "%s", guarded->body);
     cr_assert_not_null(header(guarded, "Retry-After"));
     cr_assert_not_null(strstr(get(rival, "/readyz")->body, "guarded"), "%s",
                        get(rival, "/readyz")->body);
@@ -44,7 +44,8 @@ static void expect_guarded(struct agent *holder, struct agent *rival, const stru
     cr_assert_geq(agent_logged(rival, "master state changed", "\"state\":\"guarded\""), 2u);
 
     /* R7: the holder goes on, and its key is repaired on masters that forgot it. */
-    cr_assert(eventually_within(8000, masters_with("lock:k") == 3), "%zu", masters_with("lock:k"));
+    cr_assert(eventually_within(8000, masters_with("lock:k") == 3), "%zu, lost: %zu",
+              masters_with("lock:k"), agent_logged(holder, "lock lost", ""));
     cr_assert(held_here(holder, "k"));
     /* One remembers, and two are needed to tell the others: they are guessed after 10 s more. */
     cr_assert(eventually_within(20000, votes(rival) == 3), "%s", get(rival, "/readyz")->body);
@@ -54,17 +55,18 @@ static void expect_guarded(struct agent *holder, struct agent *rival, const stru
     expect(acquire(rival, "k", "ttl=1s&wait=5s"), 201, NULL);
 }
 
-static void forget_by(enum masters_kind kind, const char *group, void (*forget)(size_t master))
+/* `forget` makes the first two masters forget. Until both are back the holder renews nowhere, so
+ * its lease must outlast two starts of a redis-server on a busy machine. */
+static void forget_by(enum masters_kind kind, const char *group, void (*forget)(void))
 {
-    const struct agent_options options = {.group = group, .extra = SHORT};
+    const struct agent_options options = {.group = group, .extra = "limits: {max_ttl: 4s}\n"};
     masters_start(3, kind);
     struct agent *holder = agent_start(&options), *rival = agent_start(&options);
     cr_assert(eventually(votes(holder) == 3 && votes(rival) == 3));
-    const struct reply *granted = acquire(holder, "k", "ttl=2s&renew=agent");
+    const struct reply *granted = acquire(holder, "k", "ttl=4s&renew=agent");
     expect(granted, 201, NULL);
     cr_assert(eventually(masters_with("lock:k") == 3));
-    for (size_t i = 0; i < 2; i++)
-        forget(i);
+    forget();
     expect_guarded(holder, rival, granted);
 }
 
@@ -74,41 +76,51 @@ static void restart(size_t master)
     master_start(master);
 }
 
-static void lose_volume(size_t master)
+static void restart_both(void)
 {
-    master_kill(master);
-    master_lose_data(master);
-    master_start(master);
+    master_kill(0);
+    master_kill(1);
+    masters_start_again(2);
 }
 
-static void flush(size_t master)
+static void lose_both_volumes(void)
 {
-    master_do(master, "FLUSHALL");
+    for (size_t i = 0; i < 2; i++) {
+        master_kill(i);
+        master_lose_data(i);
+    }
+    masters_start_again(2);
+}
+
+static void flush_both(void)
+{
+    for (size_t i = 0; i < 2; i++)
+        master_do(i, "FLUSHALL");
 }
 
 Test(guard, restart_without_data)
 {
-    forget_by(MASTERS_FORGETFUL, NOT_DURABLE, restart);
+    forget_by(MASTERS_FORGETFUL, NOT_DURABLE, restart_both);
 }
 
 Test(guard, replaced_by_an_empty_server)
 {
-    forget_by(MASTERS_DURABLE, NOT_DURABLE, lose_volume);
+    forget_by(MASTERS_DURABLE, NOT_DURABLE, lose_both_volumes);
 }
 
 Test(guard, flushed)
 {
-    forget_by(MASTERS_FORGETFUL, NOT_DURABLE, flush);
+    forget_by(MASTERS_FORGETFUL, NOT_DURABLE, flush_both);
 }
 
 Test(guard, flushed_though_durable)
 {
-    forget_by(MASTERS_DURABLE, "      durable: true\n", flush);
+    forget_by(MASTERS_DURABLE, "      durable: true\n", flush_both);
 }
 
 Test(guard, a_lost_volume_under_appendfsync_always)
 {
-    forget_by(MASTERS_DURABLE, "      durable: true\n", lose_volume);
+    forget_by(MASTERS_DURABLE, "      durable: true\n", lose_both_volumes);
 }
 
 /* A promise kept: durable masters that restart with their data vote at once, and nothing is
