@@ -526,6 +526,17 @@ static bool note_neighbour(struct guard_register *layouts, struct text text)
     return has_place;
 }
 
+/* R23: "So the layout with the greater name remembers the other one for F longer." Both may have
+ * been refused, each of them by the other. */
+static int64_t yield_ms(const struct guard_register *layouts, struct text other)
+{
+    char name[LAYOUT_NAME_BYTES];
+    layout_name(other, name);
+    return memcmp(layouts->name, name, LAYOUT_NAME_BYTES) > 0 && !MUTANT(GUARD_NEVER_YIELDS)
+               ? layouts->fresh_ms
+               : 0;
+}
+
 /* Takes the layouts at work on a master (R23). One that is no neighbour is remembered for as long
  * as the master would do so. Without that memory, this agent could be the first that is noted when
  * the master forgets. */
@@ -549,7 +560,8 @@ static void take_layouts(struct guard *guard, uint8_t index, const struct guard_
             master->meets = note_neighbour(layouts, text) && master->meets;
             continue;
         }
-        struct instant until = instant_after_ms(now, heard->others[i].left_ms);
+        struct instant until =
+            instant_after_ms(now, heard->others[i].left_ms + yield_ms(layouts, text));
         if (!MUTANT(GUARD_LAYOUT_FORGOTTEN_EARLY))
             layouts->refused_until = instant_max(layouts->refused_until, until);
         effects->theirs = text;

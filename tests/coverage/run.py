@@ -38,6 +38,7 @@ SCHEDULES = [  # those of tests/sim/meson.build
     ("../guard/guard_world", ["--forgetful", "--runs", "100"]),
     ("../guard/guard_world", ["--copies", "--runs", "100"]),
     ("../guard/guard_world", ["--leases", "--runs", "100"]),
+    ("../guard/guard_world", ["--layouts", "--runs", "100"]),
     ("sim_tight", ["--runs", "1000"]),
 ]
 

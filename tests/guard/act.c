@@ -105,7 +105,7 @@ void act_lock(struct world *world, uint8_t a)
                                 .lock = {.agent = a + 1u,
                                          .attempt = ++agent->attempts * 16 + agent->life % 16,
                                          .ttl_ms = agent->max_ttl_ms,
-                                         .other_slot = world->slots && a == 1}};
+                                         .other_slot = world->slots && agent->layout == 1}};
     struct happening request = {.request = REQUEST_LOCK, .lock = attempt->lock};
     request.lock.number = wall > floor ? wall : floor + 1;
     for (uint8_t m = 0; m < world->master_count; m++) {
@@ -117,6 +117,8 @@ void act_lock(struct world *world, uint8_t a)
         asked |= (master_set)(1u << m);
     }
     guard_numbers(&agent->guard, asked, request.lock.number);
+    world->count.refused +=
+        guard_gate(&agent->guard, (struct instant){world->now_us}) == GUARD_REFUSED_BY_LAYOUT;
     world_say(world, "agent %u asks for the lock, with %" PRIu64, a, request.lock.number);
 }
 

@@ -13,8 +13,21 @@ static int64_t between(struct world *world, int64_t low, int64_t high)
     return prng_between(&world->prng, low, high);
 }
 
-/* Draws the max_ttl of an agent's new life. Agents that live long name little. */
-uint32_t draw_max_ttl(struct world *world, uint8_t a)
+/* Two layouts of one group. All but the second are those of scripts of the search. */
+static const struct {
+    uint8_t masters, quorum;
+    const char *layouts[2];
+    master_set unnamed[2]; /* masters that a layout does not name */
+    bool apart, slots;     /* as of the world */
+} pairs[] = {
+    {5, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=mutex a d e"}, {24, 6}, true, false},
+    {4, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=mutex a b d"}, {8, 4}, true, false},
+    {3, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=permits-2 a b c"}, {0, 0}, true, true},
+    {4, 3, {"w1 2 lock:=mutex a b c", "w1 3 lock:=mutex a b c d"}, {8, 0}, false, false},
+};
+
+/* Agents that live long name little. */
+static uint32_t draw_max_ttl(struct world *world, uint8_t a)
 {
     static const uint32_t ms[] = {1000, 2000, 5000, 5000};
     if (!world->unequal || world->a6 == A6_KEPT)
@@ -22,6 +35,23 @@ uint32_t draw_max_ttl(struct world *world, uint8_t a)
     if (a != 0 && world->now_us < world->chaos_until_us / 2 && prng_percent(&world->prng, 25))
         return LONG_TTL_MS;
     return ms[prng_below(&world->prng, a == 0 ? 2 : 4)];
+}
+
+static void draw_layout(struct world *world, uint8_t a)
+{
+    struct sim_agent *agent = &world->agents[a];
+    agent->layout = (uint8_t)prng_below(&world->prng, 2);
+    world->layouts[a] = pairs[world->pair].layouts[agent->layout];
+    for (uint8_t m = 0; m < world->master_count; m++)
+        agent->links[m].blocked_until_us =
+            pairs[world->pair].unnamed[agent->layout] >> m & 1 ? INT64_MAX : 0;
+}
+
+void draw_life(struct world *world, uint8_t a)
+{
+    world->agents[a].max_ttl_ms = draw_max_ttl(world, a);
+    if (world->theme == THEME_LAYOUTS)
+        draw_layout(world, a);
 }
 
 static uint8_t any_agent(struct world *world)
@@ -41,7 +71,7 @@ static void draw_links(struct world *world, struct sim_agent *agent)
         *link = (struct link){.latency_us = prng_percent(&world->prng, 70)
                                                 ? between(world, 30, 500)
                                                 : between(world, 500, 30 * MS)};
-        if (prng_percent(&world->prng, 60))
+        if (world->theme != THEME_LAYOUTS && prng_percent(&world->prng, 60))
             link->first_connect_us = between(world, 0, 1500 * MS);
         if (world->theme == THEME_LEASES && prng_percent(&world->prng, 25))
             link->blocked_until_us = between(world, 0, world->chaos_until_us);
@@ -111,6 +141,26 @@ static void draw_forgetting(struct world *world)
     }
 }
 
+/* Draws the faults of a group whose agents have two layouts. If these are no neighbours, R23 needs
+ * a master that both name, that all agents reach, and that forgets nothing (A4). */
+static void draw_layout_faults(struct world *world)
+{
+    master_set named_once = pairs[world->pair].unnamed[0] | pairs[world->pair].unnamed[1];
+    draw_happenings(world, HAPPEN_CRASH, 12, 0);
+    draw_happenings(world, HAPPEN_FREEZE, 6, 12000);
+    if (!world->apart)
+        draw_forgetting(world);
+    for (unsigned i = (unsigned)prng_below(&world->prng, 20); i > 0; i--) {
+        static const enum happening_kind kinds[] = {HAPPEN_DROP, HAPPEN_PAUSE, HAPPEN_FULL};
+        uint8_t m = any_master(world);
+        if (!world->apart || named_once >> m & 1)
+            world_plan(world, between(world, 0, world->chaos_until_us),
+                       (struct happening){.kind = kinds[prng_below(&world->prng, 3)],
+                                          .agent = any_agent(world),
+                                          .master = m});
+    }
+}
+
 static void draw_group(struct world *world, enum theme theme, enum a6 a6, uint64_t seed)
 {
     static struct keyspace *keys[LIMIT_MASTERS];
@@ -120,13 +170,23 @@ static void draw_group(struct world *world, enum theme theme, enum a6 a6, uint64
     bool durable = prng_percent(&prng, 50), hides_run = prng_percent(&prng, 10);
     unsigned from = needs_witnesses ? 1 : 0, masters = sizes[from + prng_below(&prng, 7 - from)];
     bool all = masters == 2 || prng_percent(&prng, 10); /* multilock */
-    world_clear(world, masters, all ? masters : masters / 2 + 1);
+    unsigned quorum = all ? masters : masters / 2 + 1;
+    uint8_t pair = 0;
+    if (theme == THEME_LAYOUTS) {
+        pair = (uint8_t)prng_below(&prng, sizeof(pairs) / sizeof(pairs[0]));
+        masters = pairs[pair].masters;
+        quorum = pairs[pair].quorum;
+    }
+    world_clear(world, masters, quorum);
     world->theme = theme;
     world->a6 = a6;
     world->durable = durable;
     world->hides_run = hides_run;
     world->unequal = theme == THEME_LEASES || a6 != A6_EXCUSES;
     world->clocks_step = theme == THEME_IN_TURN || theme == THEME_FORGETFUL;
+    world->pair = pair;
+    world->apart = theme == THEME_LAYOUTS && pairs[pair].apart;
+    world->slots = theme == THEME_LAYOUTS && pairs[pair].slots;
     for (uint8_t m = 0; m < masters; m++) {
         if (!keys[m])
             keys[m] = keyspace_new();
@@ -140,14 +200,19 @@ static void draw_group(struct world *world, enum theme theme, enum a6 a6, uint64
 static void draw_run(struct world *world, const struct options *options, uint64_t seed)
 {
     draw_group(world, options->theme, options->a6, seed);
-    bool leases = world->theme == THEME_LEASES, in_turn = world->theme == THEME_IN_TURN;
-    world->agent_count = (unsigned)between(world, leases ? 2 : 1, AGENTS_MAX);
+    bool leases = world->theme == THEME_LEASES, in_turn = world->theme == THEME_IN_TURN,
+         layouts = world->theme == THEME_LAYOUTS;
+    world->agent_count = (unsigned)between(world, leases || layouts ? 2 : 1, AGENTS_MAX);
     world->chaos_until_us = (int64_t)(leases ? 70000 : 25000) * MS;
     /* The longest guard, a guess behind it, and a master that was out of reach before. */
     world->end_us = world->chaos_until_us + (int64_t)(leases ? LONG_TTL_MS + 22000 : 42000) * MS;
     draw_agents(world);
     if (world->theme != THEME_FRESH)
         draw_past(world);
+    if (layouts) {
+        draw_layout_faults(world);
+        return;
+    }
     draw_happenings(world, HAPPEN_DROP, in_turn ? 60 : 30, 0);
     draw_happenings(world, HAPPEN_CRASH, leases ? 8 : 4, 0);
     draw_happenings(world, HAPPEN_PAUSE, 4, 0);
@@ -188,6 +253,7 @@ static const struct counts least[THEME_COUNT] = {
     [THEME_FORGETFUL] = {.told = 2, .guessed = 1},
     [THEME_COPIES] = {.copies = 2, .told = 2},
     [THEME_LEASES] = {.told = 2, .fallen = 1},
+    [THEME_LAYOUTS] = {.answered = 10, .refused = 2},
 };
 
 bool chance_runs(const struct options *options)
@@ -212,9 +278,9 @@ bool chance_runs(const struct options *options)
         }
     }
     printf("%u times a master forgot (%u copies), %u were told, %u voted by a guess; %u numbers "
-           "were answered, %u of them raised; max_ttl fell %u times\n",
+           "were answered, %u of them raised; max_ttl fell %u times; layouts refused %u attempts\n",
            sum->forgets, sum->copies, sum->told, sum->guessed, sum->answered, sum->raised,
-           sum->fallen);
+           sum->fallen, sum->refused);
     bool thin = !options->expects && options->runs >= LEAST_RUNS &&
                 check_is_thin(sum, &least[options->theme], (unsigned)options->runs / 2);
     printf("%s%llu passed, %llu failed\n", thin ? "too little happened\n" : "",

@@ -1,7 +1,8 @@
 /* The properties of the guard (docs/design.md, D11):
  *
  *   C1  one holder at a time; C2 numbers that are answered rise
- *   G3  all guards end, telling and guessing as well, and every agent sees it
+ *   G3  all guards end, telling and guessing as well, and every agent sees it; of agents whose
+ *       layouts are apart some are let in
  *   G4  no vote is counted before the core has been told of the epoch that it is of (R7)
  *   G5  of the masters that remember at most N - Q have a top below a number that was answered
  *   G6  the vote is `=<run>:<epoch>:<floor>` of the marker
@@ -314,11 +315,31 @@ void check_now(struct world *world)
             check_broken(world, "G11", "agent %u is refused by the layout of a neighbour", a);
 }
 
+static bool is_reached(const struct world *world, uint8_t m)
+{
+    for (uint8_t a = 0; a < world->agent_count; a++)
+        if (world->agents[a].links[m].blocked_until_us <= world->now_us)
+            return true;
+    return false;
+}
+
+/* While two layouts that are no neighbours are at work, the agents of one of them are let in. */
+static void check_let_in(struct world *world)
+{
+    unsigned refused = 0;
+    for (uint8_t a = 0; a < world->agent_count; a++)
+        refused += guard_gate(&world->agents[a].guard, (struct instant){world->now_us}) ==
+                   GUARD_REFUSED_BY_LAYOUT;
+    if (refused == world->agent_count)
+        check_broken(world, "G3", "all agents are refused by layouts at the end");
+}
+
 void check_end(struct world *world)
 {
+    check_let_in(world);
     for (uint8_t m = 0; m < world->master_count; m++) {
         char vote[GUARD_VOTE_BYTES];
-        if (!stored_vote(world->masters[m].keys, vote))
+        if (!stored_vote(world->masters[m].keys, vote) && is_reached(world, m))
             check_broken(world, "G3", "master %u does not vote at the end", m);
         for (uint8_t a = 0; a < world->agent_count; a++) {
             const struct guard *guard = &world->agents[a].guard;
@@ -337,5 +358,6 @@ bool check_is_thin(const struct counts *count, const struct counts *least, unsig
 {
     return count->told < times * least->told || count->guessed < times * least->guessed ||
            count->answered < times * least->answered || count->raised < times * least->raised ||
-           count->copies < times * least->copies || count->fallen < times * least->fallen;
+           count->copies < times * least->copies || count->fallen < times * least->fallen ||
+           count->refused < times * least->refused;
 }

@@ -1,7 +1,7 @@
 /* The guard of a small group under a virtual clock:
  *
- *   guard_world [--fresh | --in-turn | --forgetful | --copies | --leases] [--break A6 | --keep A6]
- *               [--runs N] [--from SEED] [SEED]
+ *   guard_world [--fresh | --in-turn | --forgetful | --copies | --leases | --layouts]
+ *               [--break A6 | --keep A6] [--runs N] [--from SEED] [SEED]
  *   guard_world --search [--quick | --bound N] [--orders] [--first] [--seconds S] [SCRIPT...]
  *   guard_world --list
  *
@@ -20,8 +20,8 @@
 
 #include "tests/guard/world.h"
 
-static const char *const themes[THEME_COUNT] = {"--fresh", "--in-turn", "--forgetful", "--copies",
-                                                "--leases"};
+static const char *const themes[THEME_COUNT] = {"--fresh",  "--in-turn", "--forgetful",
+                                                "--copies", "--leases",  "--layouts"};
 static struct options options = {
     .theme = THEME_IN_TURN, .a6 = A6_EXCUSES, .runs = 1000, .from = 1, .bound = -1};
 

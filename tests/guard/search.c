@@ -471,6 +471,7 @@ static void begin(void)
     }
     for (uint8_t a = 0; a < AGENTS; a++) {
         world.agents[a].max_ttl_ms = script->max_ttl_ms[a] ? script->max_ttl_ms[a] : 1000;
+        world.agents[a].layout = a;
         for (uint8_t m = 0; m < world.master_count; m++)
             if (script->blocked[a] >> m & 1)
                 world.agents[a].links[m].blocked_until_us = INT64_MAX;

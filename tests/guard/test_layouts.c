@@ -267,7 +267,7 @@ Test(guard_layouts, r23_the_other_layout_is_forgotten_when_its_leases_are_over)
         loses(0, m);
     lives(1, KEEP_MS - 1500);
     cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
-    lives(1, 2500);
+    lives(1, FRESH_MS + 2500);
     cr_assert_eq(gate(1), GUARD_OPEN);
     meets_all(0);
     cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT, "now the other one stays");
@@ -287,6 +287,37 @@ Test(guard_layouts, r23_a_layout_outlives_the_leases_that_it_took)
     meets_all(1);
     lives(1, MAX_TTL_MS + TIMEOUT_MS);
     cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+}
+
+/* R23: "So the layout with the greater name remembers the other one for F longer." Agent 0 always
+ * asks first, and has the greater name. */
+Test(guard_layouts, r23_of_two_that_start_at_once_one_is_let_in)
+{
+    char ours[LAYOUT_NAME_BYTES], apart[LAYOUT_NAME_BYTES];
+    layout_name((struct text){OURS, strlen(OURS)}, ours);
+    layout_name((struct text){APART, strlen(APART)}, apart);
+    bool ours_is_greater = strcmp(ours, apart) > 0;
+    open_old_group(3, true);
+    for (unsigned m = 0; m < 3; m++)
+        loses(0, m);
+    has_layout(0, ours_is_greater ? OURS : APART);
+    has_layout(1, ours_is_greater ? APART : OURS);
+    meet(0, 0);
+    meet(1, 1);
+    for (unsigned m = 0; m < 3; m++) {
+        if (m != 0)
+            meet(0, m);
+        if (m != 1)
+            meet(1, m);
+    }
+    cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    both_live(KEEP_MS + 1000);
+    cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    both_live(2 * KEEP_MS);
+    cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+    cr_assert_eq(gate(1), GUARD_OPEN);
 }
 
 /* A refused agent notes nothing: otherwise it would keep away the layout that was there first. */
@@ -413,7 +444,8 @@ Test(guard_layouts, r23_a_huge_time_is_an_end_all_the_same)
     store(0, "apart", value);
     meets_all(1);
     cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
-    cr_assert(rig.agents[1].guard.layouts.refused_until.us <= (rig.now_ms + 5000) * 1000);
+    cr_assert(rig.agents[1].guard.layouts.refused_until.us <=
+              (rig.now_ms + 5000 + FRESH_MS) * 1000);
 }
 
 /* A text that no build reads is of agents that this one knows nothing about. */

@@ -324,7 +324,7 @@ static void on_start(struct world *world, struct happening *h)
     uint8_t a = h->agent;
     struct sim_agent *agent = &world->agents[a];
     if (!world->is_searched)
-        agent->max_ttl_ms = draw_max_ttl(world, a);
+        draw_life(world, a);
     act_start(world, a);
     for (uint8_t m = 0; m < world->master_count; m++) {
         agent->links[m].failures = 0;

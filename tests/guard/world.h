@@ -32,6 +32,7 @@ enum theme {
     THEME_FORGETFUL, /* an old group, some or all of whose masters forget at any time */
     THEME_COPIES,    /* masters are filled with the data of another one. Markers are spoiled */
     THEME_LEASES,    /* agents with unequal max_ttl come and die */
+    THEME_LAYOUTS,   /* agents with two layouts come and die */
     THEME_COUNT,
 };
 
@@ -143,6 +144,7 @@ struct sim_agent {
     bool alive, idle; /* idle: it asks for no lock */
     uint32_t life, attempts;
     uint32_t max_ttl_ms;
+    uint8_t layout; /* 1: the second of the run */
     int64_t start_us, frozen_until_us;
     int64_t skew_ms; /* skew of its wall clock, which is the agreed time */
     struct guard guard;
@@ -175,7 +177,7 @@ struct sim_master {
 
 /* Counts of events. */
 struct counts {
-    unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen;
+    unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen, refused;
 };
 
 struct world {
@@ -189,8 +191,9 @@ struct world {
     bool clocks_step, unequal; /* unequal: agents have unequal max_ttl */
     unsigned agent_count, master_count, quorum;
     const char *layouts[AGENTS_MAX]; /* that each agent has; NULL: it compares none */
+    uint8_t pair;                    /* THEME_LAYOUTS: the pair of layouts that was drawn */
     bool apart;                      /* the layouts are no neighbours */
-    bool slots;                      /* agent 1 takes the lock under another key */
+    bool slots; /* agents of the second layout take the lock under another key */
     int64_t chaos_until_us, end_us;
     /* Called before the keys of a master change; NULL: they may change. */
     void (*before_change)(struct world *world, uint8_t master);
@@ -261,7 +264,8 @@ void search_list(void);
 
 /* ---- chance.c ---- */
 
-uint32_t draw_max_ttl(struct world *world, uint8_t agent);
+/* Draws the max_ttl and the layout of an agent's new life. */
+void draw_life(struct world *world, uint8_t agent);
 
 /* ---- act.c ---- */
 

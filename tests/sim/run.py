@@ -36,7 +36,7 @@ THEMES = (
     ("wild fencing numbers", ["--wild-numbers"], 1 / 20),
 )
 # Of the guard's: one for so many of the core's.
-GUARD_THEMES = {"fresh": 100, "in-turn": 100, "forgetful": 100, "copies": 100, "leases": 100}
+GUARD_THEMES = dict.fromkeys(("fresh", "in-turn", "forgetful", "copies", "leases", "layouts"), 100)
 CLOSING = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 
 
