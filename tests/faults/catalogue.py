@@ -4,6 +4,7 @@ import signal
 import time
 
 import hostile
+import layouts
 import refusals
 import upgrade
 from means import (
@@ -308,6 +309,15 @@ def clocks_fast(world):
 )
 def agents_disagree(_world):
     time.sleep(FAULT_S)
+
+
+for name, roll_out, more in (
+    ("a wrong list of masters at a first pod", layouts.wrong_list, {}),
+    ("roll-outs of lists that are too fast", layouts.too_fast, {}),
+    ("from three masters to five, one by one", layouts.walk, {}),
+    ("two lists, and no master in common", layouts.nothing_in_common, {"breaks": "A4"}),
+):
+    FAULTS.append(Fault(name, roll_out, stage=layouts.Layouts, **more))
 
 
 # ---- refusals of masters: every class of error reply (D5.5), and Redis's treatment of its clients

@@ -353,7 +353,7 @@ def count(operations, marks, verdict):
             last[lock_of(event)] = event
 
 
-MARKS = ("fault", "heal", "killed", "keys")
+MARKS = ("fault", "heal", "killed", "keys", "step")
 
 
 def check(history, apart_us=0, fair_us=None):

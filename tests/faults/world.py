@@ -234,8 +234,8 @@ class World(Masters):
         # Each agent has proxies of its own. The fragment is the name that all agents share (R23).
         names = self.names_masters(agent)
         urls = [
-            f"{scheme}://{self.credentials()}{master}{f'#m{i}' if names else ''}"
-            for i, master in enumerate(masters)
+            f"{scheme}://{self.credentials()}{master}{f'#m{each}' if names else ''}"
+            for each, master in zip(self.masters_of(agent), masters)
         ]
         with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
             config.write(
@@ -249,6 +249,9 @@ class World(Masters):
 
     def names_masters(self, _agent):
         return True
+
+    def masters_of(self, _agent):
+        return range(MASTERS)
 
     def policies(self, agent):
         def policy(match, kind):

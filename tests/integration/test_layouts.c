@@ -11,7 +11,7 @@ TestSuite(layouts, .init = world_open, .fini = world_close, .timeout = 100);
 /* A layout is forgotten after max_ttl, 4 s, node_timeout and 6 s: about 13 s. */
 #define SHORT "limits: {max_ttl: 2s}\n"
 #define TIMEOUT "500ms" /* generous, for a busy machine */
-enum { MASTERS = 6, IN_TURN = 200, AT_ONCE = 100 };
+enum { MASTERS = 6, TRIES = 200 };
 
 /* Returns a YAML list of masters, by their digits: "012". */
 static const char *list_of(const char *digits)
@@ -48,7 +48,7 @@ static bool is_refused(const struct agent *agent)
 static unsigned held_in_turn(struct agent *a, struct agent *b, bool refused)
 {
     unsigned both = 0;
-    for (unsigned i = 0; i < IN_TURN; i++) {
+    for (unsigned i = 0; i < TRIES; i++) {
         const char *key = format("turn/%u", i);
         const struct reply *first = acquire(a, key, "ttl=2s&wait=5s"),
                            *second = acquire(b, key, "ttl=2s");
@@ -66,7 +66,7 @@ static unsigned held_at_once(struct agent *a, struct agent *b, unsigned *ret_by_
 {
     unsigned both = 0;
     *ret_by_b = 0;
-    for (unsigned i = 0; i < AT_ONCE; i++) {
+    for (unsigned i = 0; i < TRIES; i++) {
         const char *path = format("/locks/once/%u?ttl=2s", i);
         int to_a = wire_request(a, "POST", path, NULL), to_b = wire_request(b, "POST", path, NULL);
         const struct reply *by_a = wire_receive(to_a, PATIENCE_MS),
