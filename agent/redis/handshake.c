@@ -61,11 +61,34 @@ static int ask_select(struct master *master, char *why, size_t why_size)
     return 1;
 }
 
+/* Most servers have all scripts, from the connections of other agents or from the one before. */
+static int ask_what_exists(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    const char *words[2 + SCRIPT_COUNT] = {"SCRIPT", "EXISTS"};
+    for (unsigned i = 0; i < SCRIPT_COUNT; i++)
+        words[2 + i] = redis_scripts[i].sha;
+    master->missing = SCRIPTS_ALL;
+    ask_words(master, heard_step, 2 + SCRIPT_COUNT, words);
+    return 1;
+}
+
+static bool take_what_exists(struct master *master, const struct command *command,
+                             const redisReply *reply)
+{
+    (void)command;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != SCRIPT_COUNT)
+        return false;
+    for (unsigned i = 0; i < SCRIPT_COUNT; i++)
+        if (reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer == 1)
+            master->missing &= ~(1u << i);
+    return true;
+}
+
 static int ask_to_load(struct master *master, char *why, size_t why_size)
 {
     (void)why, (void)why_size;
-    ask_scripts(master, heard_step);
-    return SCRIPT_COUNT;
+    return ask_scripts(master, heard_step, master->missing);
 }
 
 static bool take_script(struct master *master, const struct command *command,
@@ -178,6 +201,7 @@ static const struct step steps[] = {
     {"AUTH", .ask = ask_auth, .secret = true},
     {"SELECT", .ask = ask_select},
     {"PING", .words = {"PING"}},
+    {"SCRIPT EXISTS", .ask = ask_what_exists, .take = take_what_exists, .optional = true},
     {"SCRIPT LOAD", .ask = ask_to_load, .take = take_script},
     {"INFO", .ask = ask_info, .take = take_info, .optional = true},
     {"CLIENT KILL", .ask = ask_kill, .take = take_kill, .optional = true},

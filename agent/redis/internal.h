@@ -21,8 +21,8 @@
  * callback of a timer.
  *
  * These files need no loop: resp_scan.c (the bounds of a reply), command.c, auth.c, and two that
- * the simulator runs too: asking.c (effects to bytes) and replies.c (replies to votes). trust.c and
- * blocking.c are used by commands only. */
+ * the simulator runs too: asking.c (effects to bytes) and replies.c (replies to votes). by_hand.c
+ * and blocking.c are used by commands only. */
 #ifndef LOCKAGENT_REDIS_INTERNAL_H
 #define LOCKAGENT_REDIS_INTERNAL_H
 
@@ -34,6 +34,7 @@
 #include "agent/redis/line.h"
 #include "agent/redis/redis.h"
 #include "agent/redis/replies.h"
+#include "agent/redis/scripts.h"
 
 enum { TICK_MS = 250 }; /* Interval of the checks of silence, health and markers. */
 
@@ -240,6 +241,7 @@ struct master {
      * well. */
     void (*on_greeted)(struct master *master, enum greeted greeted, const char *why);
     bool was_ready;       /* This pipeline has been READY before. */
+    script_set missing;   /* Scripts that the server does not have, by the present greeting. */
     bool reloading;       /* SCRIPT LOAD was sent after a NOSCRIPT and is not answered yet. */
     char last_run_id[48]; /* Run id of the server when it was last up. */
     uint16_t epoch;
@@ -342,8 +344,8 @@ void ask_words(struct master *master, heard_fn *heard, unsigned count, const cha
     ask_words(master, heard, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *),    \
               (const char *const[]){__VA_ARGS__})
 
-/* Sends SCRIPT LOAD for every script: SCRIPT_COUNT commands. */
-void ask_scripts(struct master *master, heard_fn *heard);
+/* Sends SCRIPT LOAD for each of these scripts. Returns the number of commands. */
+int ask_scripts(struct master *master, heard_fn *heard, script_set scripts);
 
 /* Returns true if the reply is a possible one to SCRIPT LOAD. */
 bool ask_has_loaded(const redisReply *reply);

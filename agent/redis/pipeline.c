@@ -292,10 +292,15 @@ void ask_words(struct master *master, heard_fn *heard, unsigned count, const cha
     ask_bytes(master, heard, resp_end(resp));
 }
 
-void ask_scripts(struct master *master, heard_fn *heard)
+int ask_scripts(struct master *master, heard_fn *heard, script_set scripts)
 {
+    int count = 0;
     for (unsigned i = 0; i < SCRIPT_COUNT; i++)
-        ASK(master, heard, "SCRIPT", "LOAD", redis_scripts[i].text);
+        if (scripts >> i & 1) {
+            ASK(master, heard, "SCRIPT", "LOAD", redis_scripts[i].text);
+            count++;
+        }
+    return count;
 }
 
 bool ask_has_loaded(const redisReply *reply)

@@ -3,7 +3,9 @@
 #ifndef LOCKAGENT_REDIS_SCRIPTS_H
 #define LOCKAGENT_REDIS_SCRIPTS_H
 
+#include <assert.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum script_id {
     SCRIPT_ACQUIRE,
@@ -31,6 +33,12 @@ enum script_id {
     SCRIPT_READ_REDISSON,
     SCRIPT_COUNT
 };
+
+/* One bit for each script. */
+typedef uint32_t script_set;
+static_assert(SCRIPT_COUNT < 32, "a script_set has a bit for each script");
+#define SCRIPTS_ALL ((script_set)((1u << SCRIPT_COUNT) - 1))
+
 struct script {
     const char *name, *sha, *text;
 };

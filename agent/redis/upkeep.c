@@ -155,7 +155,7 @@ void upkeep_reload_scripts(struct master *master)
 {
     if (master->phase == PHASE_READY && !master->reloading) {
         master->reloading = true;
-        ask_scripts(master, heard_reload);
+        ask_scripts(master, heard_reload, SCRIPTS_ALL);
     }
 }
 

@@ -324,13 +324,17 @@ class Stage:
         self.others.remove(process)
 
     def heal(self, agent):
-        """Stopped masters go on, killed ones come back, and the agent has seen it."""
+        """Stopped masters go on, killed ones come back without a guard, and the agent has seen it.
+        """
         for i, master in enumerate(self.masters):
             if master.lives():
                 master.send(signal.SIGCONT)
             else:
                 self.masters[i] = Master(master.folder, master.port, self.appendonly)
+                mark_master("-p", master.port)
         wait_for("the agent sees all masters again", agent.sees_all, 30)
+        guarded = "lockagent_master_guarded_seconds{"
+        wait_for("all masters vote again", lambda: agent.metric(guarded) == 0, 30)
 
     def watch_masters(self):
         return [word for master in self.masters for word in ("--watch", f"masters:{master.pid}")]

@@ -315,6 +315,7 @@ for name, roll_out, more in (
     ("a wrong list of masters at a first pod", layouts.wrong_list, {}),
     ("roll-outs of lists that are too fast", layouts.too_fast, {}),
     ("from three masters to five, one by one", layouts.walk, {}),
+    ("three lists that start at once", layouts.at_once, {}),
     ("two lists, and no master in common", layouts.nothing_in_common, {"breaks": "A4"}),
 ):
     FAULTS.append(Fault(name, roll_out, stage=layouts.Layouts, **more))

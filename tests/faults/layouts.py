@@ -2,8 +2,10 @@
 the other, as operators do them and as they should not.
 
 Nothing here is timed: each step waits for its events, and fails after PATIENT_S without them."""
+import itertools
+
 import means
-from means import AGENTS, Failure
+from means import AGENTS, MASTERS, Failure
 from world import World
 
 PATIENT_S = 60  # masters keep a layout of agents that have ended for about ten seconds
@@ -26,9 +28,15 @@ class Layouts(World):
 
     def roll_out(self, agent, masters):
         """Restarts the agent with this list of masters, without waiting for it."""
+        self.end(agent)
+        self.begin(agent, masters)
+
+    def end(self, agent):
         self.processes[f"agent{agent}"].terminate()
         self.processes[f"agent{agent}"].wait(PATIENT_S)
         self.kill(f"agent{agent}")
+
+    def begin(self, agent, masters):
         self.lists[agent] = masters
         self.configure(agent, self.addresses[agent], self.limits)
         self.launch_agent(agent)
@@ -106,6 +114,31 @@ def walk(world):
             world.roll_out(agent, masters)
             world.await_ready(agent)
             world.expect_service(ALL)
+
+
+def at_once(world):
+    """All agents start at once, each with a list that is no neighbour of the others. One is let in,
+    and the others are not. The second time all have waited for the same end, of the layout that was
+    let in before."""
+    lists = [list(each) for each in itertools.combinations(range(MASTERS), 3)]
+    world.random.shuffle(lists)
+    for _ in range(2):
+        for agent in ALL:
+            world.end(agent)
+        for agent in ALL:
+            world.begin(agent, lists.pop())
+        if not eventually(lambda: any(world.is_ready(agent) for agent in ALL)):
+            raise Failure(f"no agent is let in:\n{world.log('agent0')}")
+        first = {agent for agent in ALL if world.is_ready(agent)}
+        if len(first) != 1:
+            raise Failure(f"agents {sorted(first)} are let in at one time")
+        for agent in ALL - first:
+            world.await_refused(agent)
+        world.expect_service(first)
+    for agent in ALL:
+        world.roll_out(agent, [0, 1, 2])
+    for agent in ALL:
+        world.await_ready(agent)
 
 
 def nothing_in_common(world):

@@ -1,6 +1,7 @@
 /* Refusals of Redis itself, and the least rights that the agent needs (D5.5, D5.7). */
 #include "harness.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(redis, .init = world_open, .fini = world_close, .timeout = 60);
@@ -12,8 +13,8 @@ Test(redis, least_rights)
         "users.acl", "user default on nopass ~* &* +@all\n"
                      "user locker on >s3cret ~lock:* ~lockagent:* resetchannels -@all +set +get "
                      "+mget +del +hset +hget +hlen "
-                     "+hmget +pexpire +pttl +eval +evalsha +script|load +ping +info +time +hello "
-                     "+client|setname +client|id +client|kill\n");
+                     "+hmget +pexpire +pttl +eval +evalsha +script|exists +script|load +ping +info "
+                     "+time +hello +client|setname +client|id +client|kill\n");
     masters_start_with(5, MASTERS_FORGETFUL, "--aclfile", acl);
     struct agent *agent = agent_start(
         &(struct agent_options){.group = format("      username: locker\n      password_file: %s\n",
@@ -33,6 +34,47 @@ Test(redis, least_rights)
     }
     expect(release(agent, "k", token(granted)), 204, NULL);
     cr_assert(eventually(masters_with("lock:k") == 0));
+}
+
+static unsigned scripts_loaded(size_t master)
+{
+    const char *stats = master_do(master, "INFO commandstats")->str,
+               *loads = strstr(stats, "cmdstat_script|load:calls=");
+    return loads ? (unsigned)atoi(strchr(loads, '=') + 1) : 0;
+}
+
+/* Scripts that a master has are not sent again, and those that it has lost are. */
+Test(redis, scripts_are_loaded_once)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *first = agent_start(NULL);
+    unsigned loaded = scripts_loaded(0);
+    cr_assert_gt(loaded, 0u);
+    struct agent *second = agent_start(NULL);
+    expect(acquire(second, "k", "ttl=2s"), 201, NULL);
+    agent_kill(first);
+    agent_restart(first);
+    expect(acquire(first, "other", "ttl=2s"), 201, NULL);
+    cr_assert_eq(scripts_loaded(0), loaded);
+    master_do(0, "SCRIPT FLUSH");
+    agent_kill(first);
+    agent_restart(first);
+    expect(acquire(first, "third", "ttl=2s"), 201, NULL);
+    cr_assert_geq(scripts_loaded(0), 2 * loaded);
+}
+
+/* Rights of before the agent asked which scripts a master has. */
+Test(redis, no_right_to_ask_for_scripts)
+{
+    const char *acl = write_file("users.acl", "user default on nopass ~* &* +@all\n"
+                                              "user old on >s3cret ~* &* +@all -script|exists\n");
+    masters_start_with(3, MASTERS_FORGETFUL, "--aclfile", acl);
+    struct agent *agent = agent_start(
+        &(struct agent_options){.group = format("      username: old\n      password_file: %s\n",
+                                                write_file("password", "s3cret\n"))});
+    const struct reply *granted = acquire(agent, "k", "ttl=2s");
+    expect(granted, 201, NULL);
+    expect(release(agent, "k", token(granted)), 204, NULL);
 }
 
 /* Without the right to write nothing is granted, and it is said which masters refuse. */
