@@ -105,7 +105,7 @@ for i = 1, count do
     end
 end
 if missing and marker then
-    if mode == 'adopt' and replies[1] == -1 and redis.pcall('GET', vote) == false then
+    if mode == 'adopt' and replies[1] == -1 and is_guarded('*', vote) then
         replies[1] = {'guarded', 0}
     end
     local epoch = redis.pcall('HGET', marker, 'epoch')

@@ -303,6 +303,51 @@ Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_releas
     end(&one);
 }
 
+/* Returns true if the script answers `guarded` to a PUT at an agent that does not know the hold, of
+ * a key that is not there. */
+static bool adoption_is_guarded(enum script_id script)
+{
+    const char *const words[] = {"EVALSHA",
+                                 redis_scripts[script].sha,
+                                 "3",
+                                 "lock:k",
+                                 "lockagent:votes",
+                                 "lockagent:marker",
+                                 "adopt",
+                                 script == SCRIPT_EXTEND_RW ? "w:" A40 AGENT "7:me"
+                                                            : A40 AGENT "7:me",
+                                 "10000",
+                                 "0",
+                                 "7"};
+    redisReply *reply = run(sizeof(words) / sizeof(words[0]), words);
+    cr_assert_eq(reply->type, REDIS_REPLY_ARRAY);
+    const redisReply *item = reply->element[0];
+    bool guarded = item->type == REDIS_REPLY_ARRAY;
+    if (guarded)
+        cr_assert_str_eq(item->element[0]->str, "guarded");
+    else
+        cr_assert_eq(item->integer, -1);
+    freeReplyObject(reply);
+    return guarded;
+}
+
+/* D3.4: neither does it to a PUT. */
+Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_adopted)
+{
+    static const enum script_id scripts[] = {SCRIPT_EXTEND, SCRIPT_EXTEND_RW};
+    char known[100];
+    begin(&one, NULL);
+    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        vote_with_replid(known);
+        cr_assert_not(adoption_is_guarded(scripts[i]), "%u", i);
+        follow_another();
+        cr_assert(adoption_is_guarded(scripts[i]), "%u", i);
+        ask(&one, "DEL lockagent:votes");
+        cr_assert(adoption_is_guarded(scripts[i]), "%u", i);
+    }
+    end(&one);
+}
+
 /* D3.4: the same is true if it deletes the key. */
 Test(numbers, d3_a_master_that_has_followed_another_deletes_and_does_not_know)
 {
