@@ -1,4 +1,6 @@
 /* Layouts: agents that disagree refuse each other (R23). */
+#include <inttypes.h>
+
 #include "tests/guard/rig.h"
 
 TestSuite(guard_layouts, .init = break_script, .fini = close_rig);
@@ -289,9 +291,8 @@ Test(guard_layouts, r23_a_layout_outlives_the_leases_that_it_took)
     cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
 }
 
-/* R23: "So the layout with the greater name remembers the other one for F longer." Agent 0 always
- * asks first, and has the greater name. */
-Test(guard_layouts, r23_of_two_that_start_at_once_one_is_let_in)
+/* Gives agent 0 the layout with the greater name, and agent 1 the other one. */
+static void have_layouts_by_name(void)
 {
     char ours[LAYOUT_NAME_BYTES], apart[LAYOUT_NAME_BYTES];
     layout_name((struct text){OURS, strlen(OURS)}, ours);
@@ -302,6 +303,13 @@ Test(guard_layouts, r23_of_two_that_start_at_once_one_is_let_in)
         loses(0, m);
     has_layout(0, ours_is_greater ? OURS : APART);
     has_layout(1, ours_is_greater ? APART : OURS);
+}
+
+/* R23: "So the layout with the greater name remembers the other one for F longer." Agent 0 always
+ * asks first. */
+Test(guard_layouts, r23_of_two_that_start_at_once_one_is_let_in)
+{
+    have_layouts_by_name();
     meet(0, 0);
     meet(1, 1);
     for (unsigned m = 0; m < 3; m++) {
@@ -417,6 +425,51 @@ static void store(unsigned m, const char *name, const char *value)
                                 {name, strlen(name)},
                                 {value, strlen(value)}};
     keyspace_command(rig.keys[m], set, 4);
+}
+
+static void store_layout_of(unsigned a, unsigned m, int64_t left_ms)
+{
+    const struct guard_register *layouts = &rig.agents[a].guard.layouts;
+    char value[LAYOUT_BYTES + 50];
+    snprintf(value, sizeof(value), "%" PRId64 " %" PRId64 " %.*s", wall_ms(m) + left_ms, left_ms,
+             (int)layouts->text.len, layouts->text.at);
+    store(m, layouts->name, value);
+}
+
+/* R23: an agent remembers the other layout for as long as any master does. It notes nothing before
+ * that, also at masters that have forgotten it earlier. */
+Test(guard_layouts, r23_the_master_that_remembers_longest_counts)
+{
+    have_layouts_by_name();
+    store_layout_of(0, 0, 9000);
+    store_layout_of(0, 1, 1000);
+    meets_all(1);
+    lives(1, 6000);
+    cr_assert_eq(gate(1), GUARD_REFUSED_BY_LAYOUT);
+    meets_all(0);
+    cr_assert_eq(gate(0), GUARD_OPEN);
+}
+
+/* R23: "One that refuses the question is excepted." It may do so at any time. */
+Test(guard_layouts, r23_a_master_that_begins_to_refuse_the_question_closes_nothing)
+{
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    meets_all(1);
+    for (unsigned turns = 0; turns < 100; turns++) {
+        passes(1, 100);
+        if (is_asked(1, 2)) {
+            rig.agents[1].asked[2].open = false;
+            tell(1, (struct guard_event){.kind = GUARD_UNANSWERED, .master = 2});
+        }
+        settle(1);
+        cr_assert_eq(gate(1), GUARD_OPEN, "%u", turns);
+    }
+    cr_assert_str_not_empty(vote_of(1, 0));
+    cr_assert_str_empty(vote_of(1, 2));
+    passes(1, 1000);
+    settle(1);
+    cr_assert_str_not_empty(vote_of(1, 2));
 }
 
 Test(guard_layouts, r23_entries_that_are_none_are_removed)
