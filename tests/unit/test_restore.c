@@ -536,6 +536,21 @@ Test(restore, an_adopted_hold_is_marked_from_the_start)
     cr_assert(noted()->hold.delivered && noted()->hold.adopted);
 }
 
+/* A hold that was adopted runs out after its end, because another agent may have reported a longer
+ * validity. If its caller has released it, the release is owed, also by the next process. */
+Test(restore, an_adopted_hold_that_was_given_back_is_still_released)
+{
+    begin_with_journal();
+    struct token token = a_hold(0).token;
+    renew_with(1, "k", token, (struct event_renew){.ttl_ms = 3000, .renew = RENEW_AGENT});
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    at_ms(100), release(2, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert(noted()->hold.ended && noted()->hold.released && !noted()->hold.adopted);
+}
+
 /* R17, R20: nothing that is asked of the key now would find it. */
 Test(restore, d8_a_hold_of_a_key_that_is_of_another_kind_now_is_refused)
 {
