@@ -220,6 +220,27 @@ Test(layouts, a_group_that_is_added_is_closed_by_the_old_one)
     cr_assert(is_ready(a));
 }
 
+/* A group whose prefix no refused group shares goes on. */
+Test(layouts, a_group_with_another_prefix_is_not_closed)
+{
+    masters_start(6, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    const struct agent_options options = {
+        .masters = list_of("034"),
+        .group = format("      durable: true\n    apart: {masters: [%s], node_timeout: " TIMEOUT
+                        ", durable: true}\n",
+                        master_url(5)),
+        .extra = SHORT "policies:\n- {match: 'apart/*', prefix: 'apart:', ttl: 2s, group: apart}\n"
+                       "- {match: '*', ttl: 2s, group: main}\n",
+        .node_timeout = TIMEOUT,
+        .not_ready = true};
+    struct agent *b = agent_start(&options);
+    cr_assert(eventually(is_refused(b)), "%s", get(b, "/readyz")->body);
+    expect(acquire(b, "k", "ttl=2s"), 503, "layout_mismatch");
+    expect(acquire(b, "apart/k", "ttl=2s&wait=5s"), 201, NULL);
+}
+
 /* ---- names ---- */
 
 /* R23: the fragment of a URL names a server that is reached by another address. */

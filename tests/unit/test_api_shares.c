@@ -233,6 +233,21 @@ Test(shares, d9_a_wait_counts_from_the_arrival, .init = stage_play, .fini = stag
     close(waiter);
 }
 
+/* D9: a wait that is over in the queue is still a wait: a call without one is decided otherwise. */
+Test(shares, d9_of_a_wait_that_is_over_something_is_left, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 10, WAIT_MS = 5 };
+    int fds[STRANGERS], waiter = caller_open(API);
+    open_all(fds, STRANGERS);
+    start_crowd(fds, STRANGERS);
+    say_together(&waiter, 1, "POST /locks/k?wait=5ms HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.submitted == STRANGERS + 1));
+    cr_assert_eq(stage.last.acquire.wait_ms, 1);
+    cr_assert_eq(stage.last.acquire.late_ms, WAIT_MS - 1);
+    close_all(fds, STRANGERS);
+    close(waiter);
+}
+
 /* D9: a request that is refused waits like the others: its answer costs as much. */
 Test(shares, d9_a_refusal_waits_for_its_turn, .init = stage_play, .fini = stage_close)
 {
