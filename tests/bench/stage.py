@@ -324,7 +324,7 @@ class Stage:
         self.others.remove(process)
 
     def heal(self, agent):
-        """Stopped masters go on, killed ones come back without a guard, and the agent has seen it."""
+        """Stopped masters go on, killed ones come back and vote, and the agent has seen it."""
         for i, master in enumerate(self.masters):
             if master.lives():
                 master.send(signal.SIGCONT)
