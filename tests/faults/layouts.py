@@ -62,13 +62,14 @@ class Layouts(World):
             raise Failure(f"agent {agent} is refused, and says that it is ready")
 
     def expect_service(self, agents):
-        """These agents grant, from now on, and no other agent does."""
+        """These agents grant, from now on, and no other agent does. A caller may read an answer of
+        an agent that has ended late."""
         self.mark("step")
         since_us = self.marks[-1]["t0"]
         if not eventually(lambda: agents <= self.grants_since(since_us)):
             left = sorted(agents - self.grants_since(since_us))
             raise Failure(f"agents {left} grant nothing")
-        if strangers := self.grants_since(since_us) - agents:
+        if strangers := self.grants_since(since_us, since="t0") - agents:
             raise Failure(f"agents {sorted(strangers)} grant, and should be refused")
 
 

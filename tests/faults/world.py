@@ -323,14 +323,18 @@ class World(Masters):
         return answer["token"]
 
     def expect_held(self, agent, key, token):
-        status, answer = self.ask(agent, "PUT", f"/locks/{key}", token)
+        """A machine that stops for a moment makes all masters late for one round."""
+        for _ in range(5):
+            status, answer = self.ask(agent, "PUT", f"/locks/{key}", token)
+            if status != 503:
+                break
         if status != 200 or "continuous" in answer:
             raise Failure(f"agent {agent} does not hold {key} any more: {status} {answer}")
 
     def let_go(self, agent, key, token):
         self.expect_held(agent, key, token)
         status, answer = self.ask(agent, "DELETE", f"/locks/{key}", token)
-        if status != 204:
+        if status not in (202, 204):
             raise Failure(f"agent {agent} does not release {key}: {status} {answer}")
 
     def metric(self, agent, name):
@@ -534,15 +538,16 @@ class World(Masters):
         self.marked_at = os.path.getsize(self.history) if os.path.exists(self.history) else 0
         self.marks.append({"op": op, "t0": boottime_us(), **more})
 
-    def grants_since(self, mark_us):
-        """The agents that have granted since then, which was the last mark."""
+    def grants_since(self, mark_us, since="t1"):
+        """The agents that have granted since then, which was the last mark. `since`: t0 if the
+        request came since then as well."""
         agents = set()
         with open(self.history, encoding="utf-8") as lines:
             lines.seek(self.marked_at)
             for line in lines:
                 if '"op":"acquire"' in line and '"outcome":"ok"' in line and line.endswith("}\n"):
                     event = json.loads(line)
-                    if event["t1"] >= mark_us:
+                    if event[since] >= mark_us:
                         agents.add(event["agent"])
         return agents
 
