@@ -156,8 +156,9 @@ static void refusals_of_a_long_line(void)
 
 static void refusals_of_dead_masters(struct agent *agent)
 {
-    const struct reply *held = acquire(agent, "held", "ttl=2s&max_hold=1500ms");
-    const struct reply *owed = acquire(agent, "owed", "ttl=60s");
+    /* The masters were frozen until now: their connections may have ended. */
+    const struct reply *held = acquire(agent, "held", "ttl=2s&max_hold=1500ms&wait=5s");
+    const struct reply *owed = acquire(agent, "owed", "ttl=60s&wait=5s");
     expect(held, 201, NULL);
     expect(owed, 201, NULL);
     master_kill(0);
