@@ -257,6 +257,34 @@ Test(numbers, r21_a_master_that_has_followed_another_has_no_vote)
     end(&one);
 }
 
+/* Returns true if the reply says `guarded` of its item, and false if it says that no key is there.
+ * Frees it. */
+static bool says_guarded(redisReply *reply)
+{
+    cr_assert_eq(reply->type, REDIS_REPLY_ARRAY);
+    const redisReply *item = reply->element[0];
+    bool guarded = item->type == REDIS_REPLY_ARRAY;
+    if (guarded)
+        cr_assert_str_eq(item->element[0]->str, "guarded");
+    else
+        cr_assert_eq(item->integer, -1);
+    freeReplyObject(reply);
+    return guarded;
+}
+
+/* `is_guarded` asks a script about a key that is not there. The answer is certain only from a
+ * master that has a vote and has followed no other server since. */
+static void expect_certain_with_a_vote(bool (*is_guarded)(enum script_id), enum script_id script)
+{
+    char known[100];
+    vote_with_replid(known);
+    cr_assert_not(is_guarded(script), "%s", redis_scripts[script].name);
+    follow_another();
+    cr_assert(is_guarded(script), "%s", redis_scripts[script].name);
+    ask(&one, "DEL lockagent:votes");
+    cr_assert(is_guarded(script), "%s", redis_scripts[script].name);
+}
+
 /* Returns true if the script answers `guarded` to a release that its holder asked for, of a key
  * that is not there. */
 static bool release_is_guarded(enum script_id script)
@@ -272,16 +300,7 @@ static bool release_is_guarded(enum script_id script)
     words[count++] = "*";
     for (unsigned i = 0; i < (fair ? 3u : rw ? 4u : 0u); i++) /* no ticket */
         words[count++] = "";
-    redisReply *reply = run(count, words);
-    cr_assert_eq(reply->type, REDIS_REPLY_ARRAY);
-    const redisReply *item = reply->element[0];
-    bool guarded = item->type == REDIS_REPLY_ARRAY;
-    if (guarded)
-        cr_assert_str_eq(item->element[0]->str, "guarded");
-    else
-        cr_assert_eq(item->integer, -1);
-    freeReplyObject(reply);
-    return guarded;
+    return says_guarded(run(count, words));
 }
 
 /* D3.4: a master without a vote answers nothing certain to a DELETE. */
@@ -290,16 +309,9 @@ Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_releas
     static const enum script_id scripts[] = {SCRIPT_RELEASE, SCRIPT_RELEASE_SLOTS,
                                              SCRIPT_RELEASE_FAIR, SCRIPT_RELEASE_RW,
                                              SCRIPT_RELEASE_REDISSON};
-    char known[100];
     begin(&one, NULL);
-    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
-        vote_with_replid(known);
-        cr_assert_not(release_is_guarded(scripts[i]), "%u", i);
-        follow_another();
-        cr_assert(release_is_guarded(scripts[i]), "%u", i);
-        ask(&one, "DEL lockagent:votes");
-        cr_assert(release_is_guarded(scripts[i]), "%u", i);
-    }
+    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+        expect_certain_with_a_vote(release_is_guarded, scripts[i]);
     end(&one);
 }
 
@@ -319,32 +331,16 @@ static bool adoption_is_guarded(enum script_id script)
                                  "10000",
                                  "0",
                                  "7"};
-    redisReply *reply = run(sizeof(words) / sizeof(words[0]), words);
-    cr_assert_eq(reply->type, REDIS_REPLY_ARRAY);
-    const redisReply *item = reply->element[0];
-    bool guarded = item->type == REDIS_REPLY_ARRAY;
-    if (guarded)
-        cr_assert_str_eq(item->element[0]->str, "guarded");
-    else
-        cr_assert_eq(item->integer, -1);
-    freeReplyObject(reply);
-    return guarded;
+    return says_guarded(run(sizeof(words) / sizeof(words[0]), words));
 }
 
 /* D3.4: neither does it to a PUT. */
 Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_adopted)
 {
     static const enum script_id scripts[] = {SCRIPT_EXTEND, SCRIPT_EXTEND_RW};
-    char known[100];
     begin(&one, NULL);
-    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
-        vote_with_replid(known);
-        cr_assert_not(adoption_is_guarded(scripts[i]), "%u", i);
-        follow_another();
-        cr_assert(adoption_is_guarded(scripts[i]), "%u", i);
-        ask(&one, "DEL lockagent:votes");
-        cr_assert(adoption_is_guarded(scripts[i]), "%u", i);
-    }
+    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+        expect_certain_with_a_vote(adoption_is_guarded, scripts[i]);
     end(&one);
 }
 

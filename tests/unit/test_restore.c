@@ -524,8 +524,7 @@ Test(restore, leases_and_bound_holds_need_no_mark)
     cr_assert_eq(notes(), before);
 }
 
-/* A caller that adopts a hold has its token already. */
-Test(restore, an_adopted_hold_is_marked_from_the_start)
+static struct token adopted_for_the_watchdog(void)
 {
     begin_with_journal();
     struct token token = a_hold(0).token;
@@ -533,6 +532,13 @@ Test(restore, an_adopted_hold_is_marked_from_the_start)
     expect_send(OP_ADOPT, ALL);
     reply(OP_ADOPT, ALL, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
+    return token;
+}
+
+/* A caller that adopts a hold has its token already. */
+Test(restore, an_adopted_hold_is_marked_from_the_start)
+{
+    adopted_for_the_watchdog();
     cr_assert(noted()->hold.delivered && noted()->hold.adopted);
 }
 
@@ -540,12 +546,7 @@ Test(restore, an_adopted_hold_is_marked_from_the_start)
  * validity. If its caller has released it, the release is owed, also by the next process. */
 Test(restore, an_adopted_hold_that_was_given_back_is_still_released)
 {
-    begin_with_journal();
-    struct token token = a_hold(0).token;
-    renew_with(1, "k", token, (struct event_renew){.ttl_ms = 3000, .renew = RENEW_AGENT});
-    expect_send(OP_ADOPT, ALL);
-    reply(OP_ADOPT, ALL, VOTE_YES);
-    expect_answer(1, ANSWER_RENEWED);
+    struct token token = adopted_for_the_watchdog();
     at_ms(100), release(2, "k", token);
     expect_send(OP_RELEASE, ALL);
     cr_assert(noted()->hold.ended && noted()->hold.released && !noted()->hold.adopted);
