@@ -188,6 +188,9 @@ struct reply *acquire(const struct agent *agent, const char *key, const char *pa
 struct reply *renew(const struct agent *agent, const char *key, const char *token,
                     const char *parameters);
 struct reply *release(const struct agent *agent, const char *key, const char *token);
+/* Releases a lock. Masters of a busy machine may reply too late for a 204: then it is 202, and the
+ * agent goes on with the release. */
+void give_back(const struct agent *agent, const char *key, const char *token);
 
 /* Value of a header (the first of that name), or NULL. */
 const char *header(const struct reply *reply, const char *name);

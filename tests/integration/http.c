@@ -165,6 +165,13 @@ struct reply *release(const struct agent *agent, const char *key, const char *to
                                       .headers = {format("Lock-Token: %s", token)}});
 }
 
+void give_back(const struct agent *agent, const char *key, const char *token)
+{
+    const struct reply *released = release(agent, key, token);
+    if (released->status != 202)
+        expect(released, 204, NULL);
+}
+
 /* ---- contents of a reply --------------------------------------------------------------------- */
 
 const char *header(const struct reply *reply, const char *name)

@@ -163,15 +163,6 @@ Test(queue, r9_waiters_of_another_agent_are_not_starved)
     wire_close(stranger);
 }
 
-/* Releases a lock. Masters that 500 waiters keep busy may reply too late for a 204: then it is 202,
- * and the agent goes on with the release. */
-static void give_back(const struct agent *agent, const char *key, const char *token)
-{
-    const struct reply *released = release(agent, key, token);
-    if (released->status != 202)
-        expect(released, 204, NULL);
-}
-
 /* Takes the lock of each waiter as it comes and releases it, until all have had it. */
 static void serve_all(struct agent **agents, const int *wires, const char **keys, int count,
                       int agent_count)

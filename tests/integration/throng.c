@@ -11,7 +11,7 @@ static void ask(struct throng *throng, struct throng_caller *caller)
                                   throng->key, throng->terms, caller->reads ? "&mode=read" : ""));
 }
 
-static void give_back(struct throng *throng, struct throng_caller *caller)
+static void hand_in(struct throng *throng, struct throng_caller *caller)
 {
     caller->state = THRONG_RELEASES;
     wire_say(caller->wire, format("DELETE /locks/%s HTTP/1.1\r\nHost: localhost\r\n"
@@ -88,7 +88,7 @@ static void hear(struct throng *throng, struct throng_caller *caller)
     }
     if (is_in_doubt(caller, reply)) {
         caller->retried = true;
-        give_back(throng, caller);
+        hand_in(throng, caller);
         return;
     }
     /* D3.7: of a DELETE that is sent again, or comes too late, each of them means: done */
@@ -111,7 +111,7 @@ static int64_t end_holds(struct throng *throng)
         if (caller->state != THRONG_HOLDS)
             continue;
         if (caller->ends_ms <= boottime_ms())
-            give_back(throng, caller);
+            hand_in(throng, caller);
         else if (caller->ends_ms < next)
             next = caller->ends_ms;
     }
@@ -164,7 +164,7 @@ void throng_loses(struct throng *throng, const struct agent *agent)
         caller->wire = wire_open(throng->refuge);
         caller->retried = caller->state == THRONG_RELEASES;
         if (caller->retried)
-            give_back(throng, caller);
+            hand_in(throng, caller);
     }
 }
 
