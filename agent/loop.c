@@ -11,6 +11,7 @@
 #include "agent/clock_watch.h"
 #include "agent/core/core_assert.h"
 #include "agent/log.h"
+#include "agent/redis/asking.h"
 
 enum { QUEUE = 1024 }; /* Limit of the events that arise from the effects of one step. */
 
@@ -60,6 +61,27 @@ static void log_lost(const struct effect_trace *trace, const char *group)
               LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
 }
 
+/* Logs a key that is not lockagent's. Of an invalid number the key is named as well: it does not
+ * show in the name of the lock. */
+static void log_foreign(const struct loop *loop, const struct effect_trace *trace)
+{
+    const struct config_group *group = &loop->config->groups[trace->group];
+    const struct config_policy *policy = &loop->config->policies[trace->policy];
+    char bytes[ASKING_NUMBER_KEY_BYTES];
+    struct text number = {"", 0};
+    if (trace->spoiled && !trace->tickets)
+        number =
+            asking_number_key(bytes, policy, trace->key, policy->core.permits > 1, trace->slot);
+    log_event(
+        LOG_ERROR,
+        trace->tickets   ? "key of tickets has another type: the master has no vote on this lock"
+        : trace->spoiled ? "stored fencing number is invalid: the master has no vote on this lock"
+                         : "a key of another type has a lock's name",
+        LOG_BYTES_FIELD("key", trace->key), LOG_BYTES_FIELD("number_key", number),
+        LOG_TEXT_FIELD("group", group->name),
+        LOG_TEXT_FIELD("master", group->masters[trace->master].url));
+}
+
 static void log_trace(const struct loop *loop, const struct effect_trace *trace)
 {
     const char *group = loop->config->groups[trace->group].name;
@@ -89,15 +111,7 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_TEXT_FIELD("group", group));
         break;
     case TRACE_FOREIGN:
-        log_event(LOG_ERROR,
-                  trace->tickets
-                      ? "key of tickets has another type: the master has no vote on this lock"
-                  : trace->spoiled
-                      ? "fence key holds an invalid number: the master has no vote on this lock"
-                      : "a key of another type has a lock's name",
-                  LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group),
-                  LOG_TEXT_FIELD("master",
-                                 loop->config->groups[trace->group].masters[trace->master].url));
+        log_foreign(loop, trace);
         break;
     case TRACE_STALLED:
         log_event(LOG_WARN, "process was stopped or late",

@@ -182,12 +182,6 @@ const struct config_key config_keys[] = {
      .prose = "Number every grant with a fencing token that only rises, for resources that can "
               "refuse an old holder. redisson: in one order with Redisson's RFencedLock, which "
               "needs algorithm: single and format: redisson; a reload does not change that."},
-    {.path = "policies[].fence_retention", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
-     POLICY(core.fence_retention_ms), .preset = "1h", .min = FENCE_RETENTION_MS_MIN,
-     .max = 720 * HOUR,
-     .prose = "How long masters remember the last fencing token after a key's last grant; after "
-              "its last renewal, for three quarters of it at least. At least twice "
-              "limits.max_ttl, which is also the default if it is more."},
     {.path = "policies[].kind", .type = TYPE_CHOICE, POLICY(kind), .preset = "mutex",
      .min = KIND_MUTEX, .words = {"mutex", "rw"},
      .prose = "mutex: one caller holds the lock. rw: one caller writes, or any number of callers "

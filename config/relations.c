@@ -39,8 +39,8 @@ struct relation {
 
 /* A relation between a policy and a group holds for each group that the policy names. The order
  * counts only for defaults: `order` follows `kind` last, so that no error speaks of its default.
- * R1: ttl; R2: algorithm; R11, R18, R20, R22: forms; R12: fence_retention; R15: lock_delay; R21:
- * replicas; D9: waiters. */
+ * R1: ttl; R2: algorithm; R11, R18, R20, R22: forms; R15: lock_delay; R21: replicas; D9: waiters.
+ */
 /* clang-format off */
 static const struct relation relations[] = {
     {LIMIT("limits.waiters", AT_MOST, 1, "limits.connections"), .plus = -64,
@@ -81,8 +81,6 @@ static const struct relation relations[] = {
     {LIMIT(P "ttl", AT_LEAST, 4, G "node_timeout"), .why = "four rounds must fit into a lease"},
     {LIMIT(P "ttl", AT_LEAST, 0, NULL), .plus = TTL_MS_MIN_AGENT, .when = {P "renew", "agent"},
      .why = "the watchdog needs time to renew"},
-    {LIMIT(P "fence_retention", AT_LEAST, 2, "limits.max_ttl"), .yields = {P "fence_retention"},
-     .why = "a fence key must outlive every lease that it numbers"},
     {LIMIT(P "retry.min", AT_MOST, 1, P "retry.max"), .yields = {P "retry.max", P "retry.min"},
      .why = "the pauses grow from retry.min to retry.max"},
 

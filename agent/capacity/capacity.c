@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "agent/capacity/costs.h"
+#include "agent/core/limits.h"
 
 enum {
     CONNECTIONS_ALONE = 1,   /* Connections of an agent to a master. */
@@ -54,13 +55,11 @@ static struct capacity_use use_with(const struct capacity_load *load, double age
                      us_per_s;
     use.connections = agents * connections_each(load);
     use.lock_bytes = cost(held, CAPACITY_LOCK_BYTES);
-    /* A number is kept for the retention after its key's last grant or renewal (R12). */
-    double granted = load->pods * (load->holds + load->rate * load->retention_ms / ms_per_s);
-    double numbers = load->keys > 0 ? fmin(load->keys, granted) : granted;
-    use.fence_bytes = cost(numbers, CAPACITY_FENCE_BYTES);
+    double names = held + locks == 0 ? 0 : load->keys > 0 ? load->keys : (double)INFINITY;
+    use.number_bytes = cost(fmin(names, NUMBER_BUCKETS), CAPACITY_BUCKET_BYTES); /* R12 */
     use.ticket_bytes = cost(waiters, CAPACITY_TICKET_BYTES);
     use.connection_bytes = cost(use.connections, CAPACITY_CONNECTION_BYTES);
-    use.memory_bytes = use.lock_bytes + use.fence_bytes + use.ticket_bytes + use.connection_bytes;
+    use.memory_bytes = use.lock_bytes + use.number_bytes + use.ticket_bytes + use.connection_bytes;
     return use;
 }
 

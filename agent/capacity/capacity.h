@@ -13,9 +13,8 @@ struct capacity_load {
     double refused;       /* Calls of each pod in a second for held keys, which do not wait. */
     double reads;         /* Reads of keys by each pod in a second. */
     double waiters;       /* Callers of each pod that wait at the same time. */
-    double keys;          /* Different keys within the retention; 0: each lock has a new key. */
+    double keys;          /* Different keys that are ever taken; 0: each lock has a new key. */
     double ttl_ms;        /* > 0; the ttl of locks that the watchdog renews. */
-    double retention_ms;  /* A number is remembered for this long. */
     double core_share;    /* The share of one core that a master may use: > 0, at most 1. */
     double memory_bytes;  /* The memory that a master may use: > 0. */
     double connections;   /* The connections that a master may have: >= 1. */
@@ -26,7 +25,7 @@ struct capacity_use {
     double agents, connections;
     double locks_us, renewals_us, refused_us, reads_us, waiters_us, agents_us; /* in a second */
     double core_share;                                                         /* all of these */
-    double lock_bytes, fence_bytes, ticket_bytes, connection_bytes;
+    double lock_bytes, number_bytes, ticket_bytes, connection_bytes;
     double memory_bytes; /* all of these */
 };
 

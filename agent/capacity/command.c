@@ -50,11 +50,9 @@ static const struct figure figures[] = {
     {"waiters", FIGURE_RATE, LOAD(waiters), "0", 0, 1e4, PER_SECOND,
      "callers of each pod that wait at once, in the mean"},
     {"keys", FIGURE_COUNT, LOAD(keys), "0", 0, 1e12, "0 to 1000000000000",
-     "different keys that are taken within the retention; 0: each lock has a new one"},
+     "different keys that are ever taken; 0: each lock has a new one"},
     {"ttl", FIGURE_DURATION, LOAD(ttl_ms), "30s", 1000, 3.6e6, "1s to 1h",
      "lease of what the agent renews"},
-    {"retention", FIGURE_DURATION, LOAD(retention_ms), "1h", 1000, 720 * 3.6e6, "1s to 720h",
-     "the policy's fence_retention"},
     {"core", FIGURE_SHARE, LOAD(core_share), "50%", 0.01, 1, "1% to 100%",
      "of a core, what each master may use"},
     {"memory", FIGURE_SIZE, LOAD(memory_bytes), "1024MiB", 1048576, 1e18, "1MiB or more, as 512MiB",
@@ -150,7 +148,7 @@ static void print_plan(const struct capacity_load *load, const struct capacity_p
     printf("  %-22s %11s    %9.3f %% of a core, of %g %%\n\n", "CPU", "", use->core_share * percent,
            load->core_share * percent);
     print_bytes("held keys", use->lock_bytes);
-    print_bytes("numbers remembered", use->fence_bytes);
+    print_bytes("fencing numbers", use->number_bytes);
     print_bytes("tickets", use->ticket_bytes);
     print_bytes("connections", use->connection_bytes);
     printf("  %-22s %14.1f MiB, of %g MiB\n", "memory", use->memory_bytes / kib / kib,

@@ -14,7 +14,7 @@
     X(WAITER_US, 46, "us", "a caller that waits for a key of its own, each second")                \
     X(AGENT_US, 160, "us", "an agent that is there, each second")                                  \
     X(LOCK_BYTES, 226, "bytes", "a key that is held, with a name of 23 bytes")                     \
-    X(FENCE_BYTES, 160, "bytes", "a number that is remembered, for the same name")                 \
+    X(BUCKET_BYTES, 125, "bytes", "a bucket of fencing numbers; 16,384 at most")                   \
     X(TICKET_BYTES, 150, "bytes", "the ticket of an agent whose callers wait, with order: fair")   \
     X(CONNECTION_BYTES, 24000, "bytes", "a connection of an agent")
 

@@ -8,7 +8,7 @@
 
 /* ---- the slots of a semaphore ---- */
 
-/* A semaphore has N slots. Each is an ordinary mutex with a name and a fence key of its own (R20).
+/* A semaphore has N slots. Each is an ordinary mutex with a name and a number of its own (R20).
  * So it is exact over a quorum, and all rules of locks hold for each slot.
  *
  *   search --draw a slot--> attempt --granted------------------------> held

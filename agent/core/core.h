@@ -46,7 +46,6 @@ struct core_policy {
     int64_t bound_max_hold_ms; /* The same for holds that are bound to their caller's connection. */
     /* FENCING_REDISSON needs ALGORITHM_SINGLE and FORM_REDISSON. */
     enum fencing fencing;
-    uint32_t fence_retention_ms; /* Time to live of a fence key at a grant (R12). */
     /* The same on every agent (A4). */
     enum form form;
     /* FORM_SLOTS: number of slots of a key, each of which one hold can have (R20), 2 to
@@ -190,7 +189,7 @@ struct event_reply {
     struct occupant occupant;
     uint64_t ticket; /* HELD: number of this agent's ticket there; 0: none. */
     bool is_own;     /* YES of READ: the key has the token of the hold that was named. */
-    bool tickets;    /* SPOILED: the key of the tickets has another type. False: the fence key is
+    bool tickets;    /* SPOILED: the key of the tickets has another type. False: the number is
                       * spoiled. */
     /* YES of HANDOVER: agents subscribed to the key there, with this one. HELD: the same for
      * FORM_REDISSON, whose messages do not contain it. 0: not reported. */
@@ -292,7 +291,7 @@ struct send_item {
      * without a vote creates the key (R7). */
     bool unproved;
     uint16_t policy;
-    bool fencing;    /* Keep the fence key, and number the grant. RENEW: only now and then. */
+    bool fencing;    /* The policy numbers grants. */
     uint8_t permits; /* Slots of the key; 1: it is a mutex. The token names the slot (R20). */
     enum form form;  /* The form of its policy. */
     /* FORM_SHARED. For ADOPT, and a RELEASE `numbered`, only as far as it is known. */

@@ -2,7 +2,8 @@
  * key.
  *
  * The number that a master stores for the key is the floor of its next grant, and nothing else:
- * refused attempts raise it. The number of a grant is in the value, and is compared there (D3.4).
+ * refused attempts raise it, and so do grants of other keys of its bucket. The number of a grant is
+ * in the value, and is compared there (D3.4).
  *
  * The agent proposes p, unix time in us. Each granting master stores and returns max(stored + 1,
  * p). The number is the largest that came back. Any later grant needs a master of this quorum. So
@@ -18,8 +19,6 @@
 #include "internal.h"
 
 #include "core_assert.h"
-
-enum { FENCE_KEPT_PER_RETENTION = 4 };
 
 /* Computes the time of the median of the masters' known clocks. Returns false if none is known. */
 static bool median_wall(const struct core *core, const struct group *group, int64_t *ret_us)
@@ -41,28 +40,36 @@ static bool median_wall(const struct core *core, const struct group *group, int6
     return true;
 }
 
-/* Returns this agent's time; if it differs from the median of the masters' clocks by more than a
- * second, that median. */
-uint64_t fence_agreed_time(const struct core *core, uint8_t group)
+/* Returns this agent's time; if it differs from the median of the masters' clocks by more than
+ * `trust_us`, that median. */
+static uint64_t time_within(const struct core *core, uint8_t group, int64_t trust_us)
 {
     CORE_ASSERT(group < core->group_count);
-    int64_t agreed_us = 0, proposal = core->wall_us;
-    if (median_wall(core, &core->groups[group], &agreed_us)) {
-        int64_t off_us = agreed_us - core->wall_us, limit_us = (int64_t)CLOCK_TRUST_MS * 1000;
-        if (off_us > limit_us || off_us < -limit_us)
-            proposal = agreed_us;
+    int64_t median_us = 0, agreed_us = core->wall_us;
+    if (median_wall(core, &core->groups[group], &median_us)) {
+        int64_t off_us = median_us - core->wall_us;
+        if (off_us > trust_us || off_us < -trust_us)
+            agreed_us = median_us;
     }
-    if (proposal > LIMIT_FENCE - FENCE_AHEAD_US)
-        proposal = LIMIT_FENCE - FENCE_AHEAD_US; /* Then its limit is a valid number. */
-    return proposal > 0 ? (uint64_t)proposal : 1;
+    if (agreed_us > LIMIT_FENCE - FENCE_AHEAD_US)
+        agreed_us = LIMIT_FENCE - FENCE_AHEAD_US; /* Then its limit is a valid number. */
+    return agreed_us > 0 ? (uint64_t)agreed_us : 1;
 }
 
-uint64_t fence_proposal(const struct core *core, uint8_t group)
+uint64_t fence_agreed_time(const struct core *core, uint8_t group)
 {
-    uint64_t agreed = fence_agreed_time(core, group), floor = core->groups[group].fence_floor;
-    if (MUTANT(FENCE_COUNTS_ONLY))
-        return 1;
-    return floor < agreed || floor >= agreed + FENCE_AHEAD_US ? agreed : floor + 1;
+    return time_within(core, group, (int64_t)CLOCK_TRUST_MS * 1000);
+}
+
+uint64_t fence_propose(struct core *core, uint8_t group)
+{
+    uint64_t proposal = time_within(core, group, (int64_t)PROPOSAL_TRUST_MS * 1000),
+             floor = core->groups[group].fence_floor, *proposed = &core->groups[group].proposed;
+    if (floor >= proposal && floor < proposal + FENCE_AHEAD_US)
+        proposal = floor + 1;
+    if (*proposed >= proposal && *proposed < proposal + (uint64_t)CLOCK_TRUST_MS * 1000)
+        proposal = *proposed + 1;
+    return *proposed = proposal;
 }
 
 void fence_learns_floor(struct core *core, uint8_t group, uint64_t floor)
@@ -71,21 +78,6 @@ void fence_learns_floor(struct core *core, uint8_t group, uint64_t floor)
     bool is_wild = floor >= fence_agreed_time(core, group) + FENCE_AHEAD_US;
     if (floor > core->groups[group].fence_floor && !is_wild)
         core->groups[group].fence_floor = floor;
-}
-
-/* Returns true for the first renewal after each quarter of the retention, until one is won. So a
- * quorum keeps the number for at least three quarters of the retention after the last renewal. The
- * retention before a reload or a restart is not known. */
-bool fence_key_is_due(const struct core *core, const struct lock *lock)
-{
-    const struct core_policy *policy = &core->policies[lock->policy];
-    CORE_ASSERT(lock->fencing);
-    CORE_ASSERT(policy->fence_retention_ms > 0);
-    int64_t quarter_us = (int64_t)policy->fence_retention_ms * 1000 / FENCE_KEPT_PER_RETENTION,
-            won_us = instant_us_between(lock->acquired_at, lock->won_from),
-            now_us = instant_us_between(lock->acquired_at, core->now);
-    return !MUTANT(FENCE_NOT_EXTENDED) && (won_us / quarter_us != now_us / quarter_us ||
-                                           !instant_before(core->policies_since, lock->won_from));
 }
 
 bool fence_is_wild(const struct core *core, uint8_t group, uint64_t number)

@@ -118,7 +118,6 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
     for (size_t i = 0; i < count; i++) {
         CORE_ASSERT(policies[i].renew != RENEW_UNSET);
         CORE_ASSERT(policies[i].lock_delay_ms < core->max_ttl_ms);
-        CORE_ASSERT(policies[i].fence_retention_ms > 0);
         CORE_ASSERT(policies[i].permits >= 1 && policies[i].permits <= LIMIT_PERMITS);
         CORE_ASSERT((policies[i].permits > 1) == (policies[i].form == FORM_SLOTS));
         CORE_ASSERT(policies[i].form != FORM_SLOTS || !policies[i].reentrant);
@@ -126,7 +125,6 @@ void core_set_policies(struct core *core, const struct core_policy *policies, si
         core->policies[i] = policies[i];
     }
     core->policy_count = count;
-    core->policies_since = core->now;
 }
 
 struct core *core_init(void *memory, const struct core_config *config)

@@ -10,15 +10,15 @@
 
 /* Returns the agreed time in us, from 1. */
 uint64_t fence_agreed_time(const struct core *core, uint8_t group);
-/* Returns the least number of a grant in `group`: the agreed time, or the number after the largest
- * floor of its masters. A floor too far ahead of the agreed time is ignored. */
-uint64_t fence_proposal(const struct core *core, uint8_t group);
+/* Returns the least number of a grant in `group`: the agreed time, but above the largest floor of
+ * its masters and above the last proposal. Of agreed times this one is the closer: it differs from
+ * the median of the masters' clocks by PROPOSAL_TRUST_MS at most. A floor too far ahead of it is
+ * ignored, and so is a last proposal after which the clock was set back. */
+uint64_t fence_propose(struct core *core, uint8_t group);
 /* Notes a floor of one of the group's masters. */
 void fence_learns_floor(struct core *core, uint8_t group, uint64_t floor);
 /* Returns true for a number that no agent can have granted by now. */
 bool fence_is_wild(const struct core *core, uint8_t group, uint64_t number);
-/* Returns true if the renewal that begins must extend the lock's fence keys. */
-bool fence_key_is_due(const struct core *core, const struct lock *lock);
 /* Notes that a master stores `number` for the lock. */
 void fence_heard(struct lock *lock, uint8_t master, uint64_t number);
 /* Notes that a master has the token that was asked for with `number`, which is another one. */

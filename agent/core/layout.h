@@ -1,7 +1,7 @@
 /* The layout of a group (R23): what two agents must agree on, so that their quorums meet and their
  * keys mean the same. As text, at most LAYOUT_BYTES:
  *
- *   w1 <quorum> <prefix>=<policies>[,<prefix>=<policies>...] <master> <master>...
+ *   w2 <quorum> <prefix>=<policies>[,<prefix>=<policies>...] <master> <master>...
  *
  * The prefixes and the masters are sorted and unique. Bytes that layout_is_plain() refuses are
  * percent-encoded, so the separators are unique too. The policies of a prefix are compared byte for
@@ -12,7 +12,7 @@
 #include "types.h"
 
 enum {
-    LAYOUT_WIRE = 1, /* Raised by a build for which stored data means something else. */
+    LAYOUT_WIRE = 2, /* Raised by a build for which stored data means something else. */
     LAYOUT_BYTES = 4096,
     LAYOUT_NAME_BYTES = 17, /* 16 hex digits and a NUL byte. */
 };

@@ -47,7 +47,6 @@ enum {
     RELEASE_MS_MAX = 250,
     /* A lost lock is reported at least this long before its validity ends. */
     LOST_MARGIN_MS_MIN = 50,
-    FENCE_RETENTION_MS_MIN = 5000, /* Longer than a floor may be ahead of the agreed time (R12). */
     EXPIRY_MARGIN_MS =
         /* The end of a lease that its caller renews is reported this long before, so that a late
          * report comes in time. */
@@ -57,11 +56,15 @@ enum {
     TICKET_AHEAD_MS = 2000, /* More than trusted clocks of two agents can differ (R9, R12). */
     TICKET_MS = 3000,       /* A ticket that is not shown again within this time is void (R9). */
     TIMER_LATE_US = 2000,   /* No timer is late by more if the process is not late (R3). */
+    /* The numbers of a prefix are kept in so many buckets (R12). All agents must have the same. */
+    NUMBER_BUCKETS = 16384,
     /* A step that comes this much later than its deadline is a stall (R14). */
     STALL_MS = 100,
-    /* If this agent's clock differs by more, the masters' median clock proposes fencing numbers
-     * (R12). */
+    /* If this agent's clock differs by more, the masters' median clock is the agreed time (R12). */
     CLOCK_TRUST_MS = 1000,
+    /* The same for the numbers that it proposes: agents whose clocks differ are ahead of each other
+     * in a bucket. */
+    PROPOSAL_TRUST_MS = 20,
 };
 
 /* Fencing numbers are unix time in us (R12). FENCE_AHEAD_US: how far a number may be ahead of the

@@ -195,7 +195,7 @@ static uint32_t agent_in_value(const struct core *core, bool adopts)
     return core->value_agent | (adopts && !MUTANT(ADOPTS_BY_ONE_NAME) ? AGENT_ADOPTED : 0);
 }
 
-static struct send_item item_of(const struct core *core, const struct lock *lock, enum op op)
+static struct send_item item_of(struct core *core, const struct lock *lock, enum op op)
 {
     CORE_ASSERT(lock->state != LOCK_FREE);
     struct send_item item = {
@@ -207,7 +207,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
         .deadline = deadline_to_create(core, lock, op),
         .policy = lock->policy,
         .permits = lock->key->permits,
-        .fencing = lock->fencing && (op != OP_RENEW || fence_key_is_due(core, lock)),
+        .fencing = lock->fencing,
     };
     item.form = lock->key->form;
     item.mode = lock->terms.mode;
@@ -223,7 +223,7 @@ static struct send_item item_of(const struct core *core, const struct lock *lock
     bool is_proved = op == OP_RELEASE && lock->pending->is_proved;
     item.numbered = lock->stranger && lock->fencing && !is_proved && !MUTANT(STRANGER_BY_RANDOM);
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
-        item.token.fence = fence_proposal(core, lock->group);
+        item.token.fence = fence_propose(core, lock->group);
     return item;
 }
 

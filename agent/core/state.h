@@ -330,6 +330,7 @@ struct group {
     struct admission admission;
     struct core_master masters[LIMIT_MASTERS];
     uint64_t fence_floor; /* The largest known floor of its masters (R12); 0: none. */
+    uint64_t proposed;    /* The last number that was proposed (R12); 0: none. */
 };
 
 /* A command that is being gathered: the same operation for many locks on the same masters. */
@@ -364,7 +365,6 @@ struct core {
     size_t group_count;
     struct core_policy policies[LIMIT_POLICIES];
     size_t policy_count;
-    struct instant policies_since;
     uint32_t max_ttl_ms;
     int64_t wait_ms_max;
     uint32_t locks_max, requests_max, waiters_max, rounds_min, rounds_max;

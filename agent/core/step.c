@@ -39,7 +39,7 @@ static void replied(struct core *core, const struct event_reply *reply)
         judged.vote = VOTE_SPOILED;
     if (MUTANT(SLOTS_COUNTED) && reply->vote == VOTE_TAKEN &&
         set_size((master_set)reply->occupant.taken) < lock->key->permits)
-        judged.vote = VOTE_YES, judged.fence = fence_proposal(core, lock->group);
+        judged.vote = VOTE_YES, judged.fence = fence_propose(core, lock->group);
     reply = &judged;
     lease_heard(core, lock, reply);
     ticket_answered(core, lock, reply);

@@ -18,8 +18,8 @@ enum trace_kind {
     TRACE_LOST,
     TRACE_RELEASED,     /* A hold ended by DELETE, or its grant could not be delivered. */
     TRACE_DEBT_DROPPED, /* A release that a master is owed was dropped before the ttl ran out. */
-    /* `master` has a key of another type with a lock's name. `spoiled`: its fence key has an
-     * invalid number, or if `tickets` is true, its key of the tickets has another type (R9). */
+    /* `master` has a key of another type with a lock's name. `spoiled`: its number is
+     * invalid, or if `tickets` is true, its key of the tickets has another type (R9). */
     TRACE_FOREIGN,
     TRACE_STALLED, /* This process was late by `elapsed_us` (R14). */
     /* The clock of `master` gained `elapsed_us` on this agent's. It jumped, or this agent was

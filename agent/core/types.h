@@ -171,7 +171,7 @@ static inline bool form_is_fair(enum form form)
     X(MISNUMBERED, "misnumbered")                                                                  \
     /* It came too late to create a key. Nothing was done, and the key's state is unknown (R5). */ \
     X(LATE, "late")                                                                                \
-    /* The fence key is invalid (R12), or the tickets have another type (R9). Nothing was done. */ \
+    /* The stored number is invalid (R12), or the tickets have another type (R9). Nothing done. */ \
     X(SPOILED, "spoiled")                                                                          \
     /* ACQUIRE: the master may have forgotten keys, so it has no vote on new locks yet. */         \
     X(GUARDED, "guarded")                                                                          \

@@ -187,7 +187,7 @@
       "Commands that wait for a reply of the master.")                                             \
     X(FOREIGN, "lockagent_master_foreign_keys_total", COUNTER, WHOLE, MASTER, NONE, NONE, PLAIN,   \
       "Times that a key of another type was found in place of a lock or its tickets, or no "       \
-      "possible number in its fence key.")                                                         \
+      "possible fencing number.")                                                                  \
     X(CLOCK_GAINS, "lockagent_master_clock_gains_total", COUNTER, WHOLE, MASTER, NONE, NONE,       \
       PLAIN,                                                                                       \
       "Times that the master's clock gained on this agent's: it jumped forward, or this agent "    \

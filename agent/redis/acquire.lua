@@ -3,30 +3,26 @@
 -- ARGV, for each item:
 --   the value, with the proposed number
 --   ttl
---   fence retention (0: no fencing; -1: forever)
---   the proposed number
+--   the proposed number (0: no fencing)
 --   for how long the item may be done (deadline.lua)
 --   with order fair the ticket: agent, number (0: it does not wait), how long it is kept (0: not at
 --   all), and 1 if no master has stored it yet
 --   for a slot of a semaphore the number of slots
 -- Then come, for the one item of a hand-over, the first bytes of the holder's value; the clock
 -- (deadline.lua); and, if the group is guarded, the vote that the agent knows (guard.lua).
--- KEYS: the lock keys of all items, the fence keys of those that fence, the tickets of all with
--- order fair, and vote and marker if the group is guarded.
+-- KEYS: the lock keys of all items, the tickets of all with order fair, vote and marker if the
+-- group is guarded, and the keys of the numbers of those that fence.
 -- Answers a list, or the entry alone if there is one item. No item can make another one fail. A
 -- hand-over also answers how many agents wait for the key. A refusal also answers the number of
--- the agent's ticket (order fair), or which slots of a semaphore are taken (R20). A fence key is
--- written first, so an invalid fence key fails before the lock is touched.
+-- the agent's ticket (order fair), or which slots of a semaphore are taken (R20). The number is
+-- stored first, so a key of a number that has another type fails before the lock is touched.
 local fair, strings = form == 'fair' or form == 'shared', form ~= 'shared' and form ~= 'redisson'
-local size = fair and 9 or form == 'slots' and 6 or 5
+local size = fair and 8 or form == 'slots' and 5 or 4
 local more = #ARGV % size
 local count = (#ARGV - more) / size
-local at = count + 1 -- index of the vote: after locks, fences and tickets
-for i = 3, size * count, size do
-    if ARGV[i] ~= '0' then at = at + 1 end
-end
-if fair then at = at + count end
-local vote, marker = KEYS[at], KEYS[at + 1]
+local at = (fair and 2 * count or count) + 1 -- index of the vote: after locks and tickets
+local vote, marker = KEYS[at] == 'lockagent:votes' and KEYS[at], KEYS[at + 1]
+local fences = vote and at + 1 or at - 1 -- before the keys of the numbers
 local known = vote and ARGV[#ARGV]
 local clock = ARGV[vote and #ARGV - 1 or #ARGV]
 local previous = more > (vote and 2 or 1) and ARGV[size * count + 1]
@@ -35,41 +31,31 @@ local previous = more > (vote and 2 or 1) and ARGV[size * count + 1]
 -- is known of the stored values.
 local ask, read = redis.pcall, {}
 if strings then
-    read = KEYS[2] and ask('MGET', unpack(KEYS, 1, vote and at)) or read
+    read = (vote or count > 1) and ask('MGET', unpack(KEYS, 1, vote and at or count)) or read
 elseif vote then
     read[at] = ask('MGET', vote)[1]
 end
 local usual = strings and not (fair or previous or read.err)
     and (not vote or read[at] == known and string.byte(known) ~= 64) -- '@': guard.lua
 
--- The usual case: a free key, on a master whose vote is the one that the agent knows. For other
--- items the loop notes whether the stored number is below the proposed one. It compares texts: a
--- double of so many digits takes a master as long as a write.
-local replies, done, fences = nil, 0, count
+-- The usual case: a free key, on a master whose vote is the one that the agent knows, and a
+-- proposal above the stored number.
+local replies, done, fence = nil, 0, fences
 for i = 1, count do
     local from = size * (i - 1)
-    local retention, proposed = ARGV[from + 3], ARGV[from + 4]
-    local late = behind and (behind < 0 or ARGV[from + 5] - behind <= 0)
-    local well, fenced, lower = usual and not read[i] and not late, retention ~= '0', false
+    local proposed = ARGV[from + 3]
+    local late = behind and (behind < 0 or ARGV[from + 4] - behind <= 0)
+    local well, fenced = usual and not read[i] and not late, proposed ~= '0'
     if fenced then
-        fences = fences + 1
-        local stored = (fair or previous or not read[i]) and read[fences]
-        lower = stored and (#stored < #proposed or #stored == #proposed and stored < proposed)
-            and string.find(stored, '^[1-9]%d*$') == 1
-        if well and lower then
-            well = ask('SET', KEYS[fences], proposed, 'PX', retention).ok
-        elseif well then -- GET refuses a key of another type
-            well = not stored and not ask('SET', KEYS[fences], proposed, 'PX', retention, 'GET')
-        end
+        fence = fence + 1
+        well = well and ask('ZADD', KEYS[fence], 'GT', 'CH', proposed, 'n') == 1
     end
     local set = well and ask('SET', KEYS[i], ARGV[from + 1], 'NX', 'PX', ARGV[from + 2])
-    if set and set.ok and count == 1 then return fenced and proposed or 0 end
+    local number = set and set.ok and (fenced and proposed or 0)
+    if number and count == 1 then return number end
     replies = replies or {}
-    if set and set.ok then
-        replies[i], done = fenced and proposed or 0, done + 1
-    else
-        replies[i] = lower or false
-    end
+    replies[i] = number
+    done = number and done + 1 or done
 end
 if done == count then return replies end
 
@@ -98,14 +84,14 @@ local function granted(key, number)
     return {'handed', number, agents, left and math.max(left, 1) or 0}
 end
 
--- Takes the lock of item i, and returns its entry. `fence` is the index of its fence key (nil: no
--- fencing). `lower` is true if the stored number is below the proposed one. If it is too late,
--- nothing is done: a hand-over then does not delete the holder's key either.
-local function acquire(i, fence, lower)
+-- Takes the lock of item i, and returns its entry. `fence` is the key of its number (nil: no
+-- fencing). If it is too late, nothing is done: a hand-over then does not delete the holder's key
+-- either.
+local function acquire(i, fence)
     local from, key = size * (i - 1), KEYS[i]
-    local value, proposed = ARGV[from + 1], ARGV[from + 4]
+    local value, proposed = ARGV[from + 1], ARGV[from + 3]
     local mode = form == 'shared' and string.sub(value, 1, 1) or ''
-    local tickets, agent, ms = fair and KEYS[at - count + i - 1], ARGV[from + 6], ARGV[from + 8]
+    local tickets, agent, ms = fair and KEYS[count + i], ARGV[from + 5], ARGV[from + 7]
     local stored, turn, ticket, first = nil, nil, nil, nil
     local held = read[i] or get(key)
     -- Of several entries this is the one that ends last.
@@ -115,20 +101,20 @@ local function acquire(i, fence, lower)
     if left and not inherits then return {'guarded', left} end
     if not mine and not inherits and not has_room(held, mode) then
         local answer = told('held', key, held)
-        if form == 'slots' then return with_slots(key, ARGV[from + 6], answer) end
+        if form == 'slots' then return with_slots(key, ARGV[from + 5], answer) end
         if not fair then return answer end
-        turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9], mode)
+        turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8], mode)
         return kept(tickets, agent, ticket, ms, answer, mode)
     end
     -- The command came twice: the first one set the number.
     if mine then return granted(key, fence and number_in(last) or 0) end
-    if behind and (behind < 0 or ARGV[from + 5] - behind <= 0) then return {'late', 0} end
-    if fence and not lower then
-        stored = stored_number(KEYS[fence], tonumber(proposed) + ahead, read[fence])
-        if not stored then return {'spoiled', redis.call('PTTL', KEYS[fence])} end
+    if behind and (behind < 0 or ARGV[from + 4] - behind <= 0) then return {'late', 0} end
+    if fence then
+        stored = stored_number(fence, tonumber(proposed) + ahead)
+        if not stored then return {'spoiled', -1} end
     end
     if fair then
-        turn, ticket, first = is_next(tickets, agent, tonumber(ARGV[from + 7]), ARGV[from + 9],
+        turn, ticket, first = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8],
             mode)
         if not turn then
             if inherits then
@@ -141,34 +127,26 @@ local function acquire(i, fence, lower)
             return kept(tickets, agent, ticket, ms, answer, mode)
         end
     end
-    local number, retention = 0, ARGV[from + 3]
+    local number = 0
     -- R19: a write gets a higher number. A read gets the last one, which is above the floor.
     if fence and mode == 'r' and stored > floor() then
         number = stored
-    elseif fence and retention == '-1' then -- Java counts on without top and floor (R22)
-        number = math.max(stored + 1, tonumber(proposed))
-        redis.call('SET', KEYS[fence], number)
-    elseif fence then
-        number = number_of(stored, proposed)
-        redis.call('SET', KEYS[fence], number, 'PX', retention)
+    elseif fence then -- a counter of Java has neither floor nor top (R22)
+        number = is_counter(fence) and math.max(stored + 1, tonumber(proposed))
+            or number_of(stored, proposed)
+        store_number(fence, number)
     end
     local refused = enter(key, with_number(value, number), ARGV[from + 2], held)
     if refused then return refused end
-    -- This comes after the entry: a master out of memory refuses nothing after the first write.
-    if fence and mode == 'r' then redis.pcall('PEXPIRE', KEYS[fence], retention, 'GT') end
     if fair and ms ~= '0' then redis.call('HDEL', tickets, agent) end
     return granted(key, number)
 end
 
-fences = count
 for i = 1, count do
-    local fence, lower = nil, replies[i]
-    if ARGV[size * i - size + 3] ~= '0' then
-        fences = fences + 1
-        fence = fences
-    end
-    if type(lower) == 'boolean' then
-        local well, entry = pcall(acquire, i, fence, lower)
+    local fenced = ARGV[size * i - size + 3] ~= '0'
+    if fenced then fences = fences + 1 end
+    if not replies[i] then
+        local well, entry = pcall(acquire, i, fenced and KEYS[fences] or nil)
         if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
         replies[i] = entry
     end

@@ -194,12 +194,14 @@ static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
 /* The arguments of an operation, for each item. */
 struct asking {
     const char *mode; /* The first argument, if one script serves several operations. */
-    bool label, ttl, number;
+    bool label, ttl;
+    bool number;   /* 0 if the policy does not number. */
+    bool stores;   /* The number, if there is one (R12). */
     bool creates;  /* A deadline for each item, and the master's clock after them (R5). */
     bool unproved; /* Whether only a master without a vote may create the key (R7). */
     bool previous; /* The token that is replaced, after the deadline. */
     bool tickets;  /* The tickets of waiters, if the order is fair (R9). */
-    /* Its last keys, if the group is guarded (D5.3). */
+    /* Keys, if the group is guarded (D5.3). */
     bool vote, marker;
 };
 
@@ -207,6 +209,7 @@ static const struct asking askings[OP_COUNT] = {
     [OP_ACQUIRE] = {.label = true,
                     .ttl = true,
                     .number = true,
+                    .stores = true,
                     .creates = true,
                     .tickets = true,
                     .vote = true,
@@ -214,17 +217,18 @@ static const struct asking askings[OP_COUNT] = {
     [OP_HANDOVER] = {.label = true,
                      .ttl = true,
                      .number = true,
+                     .stores = true,
                      .creates = true,
                      .tickets = true,
                      .previous = true,
                      .vote = true,
                      .marker = true},
-    [OP_RAISE] = {.number = true, .marker = true},
-    [OP_RENEW] = {"renew", .ttl = true, .number = true, .marker = true},
-    [OP_REPAIR] = {"repair", .label = true, .ttl = true, .number = true, .creates = true,
-                   .unproved = true, .vote = true, .marker = true},
+    [OP_RAISE] = {.number = true, .stores = true, .marker = true},
+    [OP_RENEW] = {"renew", .ttl = true, .marker = true},
+    [OP_REPAIR] = {"repair", .label = true, .ttl = true, .number = true, .stores = true,
+                   .creates = true, .unproved = true, .vote = true, .marker = true},
     [OP_ADOPT] = {"adopt", .ttl = true, .number = true, .vote = true, .marker = true},
-    [OP_RELEASE] = {.number = true, .tickets = true, .vote = true},
+    [OP_RELEASE] = {.tickets = true, .vote = true},
     [OP_READ] = {NULL, .label = false},
     [OP_WITHDRAW] = {.tickets = true},
 };
@@ -270,11 +274,6 @@ static void add_entry(struct resp *resp, const struct send_item *item)
     add_value(resp, item->mode == MODE_READ ? "r:" : "w:", item, item->label);
 }
 
-static bool uses_fence(enum op op, const struct send_item *item)
-{
-    return item->fencing && op != OP_READ && op != OP_WITHDRAW && op != OP_RELEASE;
-}
-
 /* Returns true if the operation compares the number. A release does so only if it has to (C4), and
  * only if its holder asked for it. */
 static bool compares_number(const struct send_item *item)
@@ -316,32 +315,32 @@ static void add_agent(struct resp *resp, uint64_t agent)
     resp_bytes(resp, name, agent != 0 ? 16 : 0);
 }
 
-/* Appends `<begin><prefix><key>`. */
-static void add_plain_key(struct resp *resp, const struct config *config, const char *begin,
-                          const struct send_item *item)
+enum { SLOT_BEGIN_BYTES = 32 };
+
+/* Prints the part of a slot's key before the prefix; "" without a slot (D5.6). */
+static struct text slot_begin(char ret_begin[SLOT_BEGIN_BYTES], bool has_slot, uint8_t slot)
 {
+    int len = snprintf(ret_begin, SLOT_BEGIN_BYTES, has_slot ? "lockagent:slot:%u:" : "", slot);
+    CORE_ASSERT(slot < LIMIT_PERMITS && len < SLOT_BEGIN_BYTES);
+    return (struct text){ret_begin, (size_t)len};
+}
+
+static void add_lock_key(struct resp *resp, const struct config *config,
+                         const struct send_item *item, bool has_slot, uint8_t slot)
+{
+    char begin[SLOT_BEGIN_BYTES];
     const char *prefix = config->policies[item->policy].prefix;
-    resp_joined(resp, (struct text){begin, strlen(begin)}, (struct text){prefix, strlen(prefix)},
+    resp_joined(resp, slot_begin(begin, has_slot, slot), (struct text){prefix, strlen(prefix)},
                 item->key);
 }
 
-/* Appends `<kind>lockagent:slot:<slot>:<prefix><key>` (D5.6). */
-static void add_slot_key(struct resp *resp, const struct config *config, const char *kind,
-                         const struct send_item *item, uint8_t slot)
+static void add_ticket_key(struct resp *resp, const struct config *config,
+                           const struct send_item *item)
 {
-    char begin[48];
-    CORE_ASSERT(slot < LIMIT_PERMITS);
-    snprintf(begin, sizeof(begin), "%slockagent:slot:%u:", kind, slot);
-    add_plain_key(resp, config, begin, item);
-}
-
-static void add_key(struct resp *resp, const struct config *config, const char *kind,
-                    const struct send_item *item)
-{
-    if (item->token.has_slot)
-        add_slot_key(resp, config, kind, item, item->token.slot);
-    else
-        add_plain_key(resp, config, kind, item);
+    static const char begin[] = "lockagent:ticket:";
+    const char *prefix = config->policies[item->policy].prefix;
+    resp_joined(resp, (struct text){begin, sizeof(begin) - 1},
+                (struct text){prefix, strlen(prefix)}, item->key);
 }
 
 bool asking_adds_braces(const char *prefix, struct text key)
@@ -349,38 +348,53 @@ bool asking_adds_braces(const char *prefix, struct text key)
     return strchr(prefix, '{') == NULL && memchr(key.at, '{', key.len) == NULL;
 }
 
-/* Appends the key of RFencedLock's number (R22). */
-static void add_token_key(struct resp *resp, const struct config *config,
-                          const struct send_item *item)
+static uint64_t hash_on(uint64_t hash, struct text text)
 {
-    const char *prefix = config->policies[item->policy].prefix;
-    char begin[160], end[LIMIT_KEY_BYTES + 1];
-    bool braces = asking_adds_braces(prefix, item->key);
-    int len = snprintf(begin, sizeof(begin), "redisson_lock_token:%s%s", braces ? "{" : "", prefix);
-    CORE_ASSERT(len > 0 && (size_t)len < sizeof(begin));
-    memcpy(end, item->key.at, item->key.len);
-    end[item->key.len] = '}';
-    resp_joined(resp, (struct text){begin, (size_t)len}, (struct text){"", 0},
-                (struct text){end, item->key.len + braces});
+    for (size_t i = 0; i < text.len; i++)
+        hash = (hash ^ (unsigned char)text.at[i]) * UINT64_C(0x100000001b3);
+    return hash;
 }
 
-static void add_fence_key(struct resp *resp, const struct config *config,
-                          const struct send_item *item)
+static unsigned bucket_of(struct text begin, struct text prefix, struct text key)
 {
-    if (config->policies[item->policy].core.fencing == FENCING_REDISSON)
-        add_token_key(resp, config, item);
-    else
-        add_key(resp, config, "lockagent:fence:", item);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    hash = hash_on(hash_on(hash_on(hash, begin), prefix), key);
+    return (unsigned)((hash ^ hash >> 32) % NUMBER_BUCKETS);
 }
 
-/* Appends how long a number is kept: forever if it is RFencedLock's (R22). */
-static void add_retention(struct resp *resp, const struct core_policy *policy, bool fencing)
+unsigned asking_bucket(const char *lock_key)
 {
-    CORE_ASSERT(!fencing || policy->fence_retention_ms > 0);
-    if (fencing && policy->fencing == FENCING_REDISSON)
-        resp_text(resp, "-1");
-    else
-        resp_number(resp, fencing ? policy->fence_retention_ms : 0);
+    static const struct text none = {"", 0};
+    return bucket_of(none, none, (struct text){lock_key, strlen(lock_key)});
+}
+
+struct text asking_number_key(char bytes[ASKING_NUMBER_KEY_BYTES],
+                              const struct config_policy *policy, struct text key, bool has_slot,
+                              uint8_t slot)
+{
+    char begin[SLOT_BEGIN_BYTES];
+    const char *prefix = policy->prefix;
+    int len;
+    if (policy->core.fencing == FENCING_REDISSON) {
+        bool braces = asking_adds_braces(prefix, key);
+        len = snprintf(bytes, ASKING_NUMBER_KEY_BYTES, "redisson_lock_token:%s%s%.*s%s",
+                       braces ? "{" : "", prefix, (int)key.len, key.at, braces ? "}" : "");
+    } else {
+        struct text slot_begins = slot_begin(begin, has_slot, slot);
+        len = snprintf(bytes, ASKING_NUMBER_KEY_BYTES, NUMBER_KEY "%s%u", prefix,
+                       bucket_of(slot_begins, (struct text){prefix, strlen(prefix)}, key));
+    }
+    CORE_ASSERT(len > 0 && len < ASKING_NUMBER_KEY_BYTES);
+    return (struct text){bytes, (size_t)len};
+}
+
+static void add_number_key(struct resp *resp, const struct config *config,
+                           const struct send_item *item)
+{
+    char bytes[ASKING_NUMBER_KEY_BYTES];
+    struct text name = asking_number_key(bytes, &config->policies[item->policy], item->key,
+                                         item->token.has_slot, item->token.slot);
+    resp_bytes(resp, name.at, name.len);
 }
 
 /* Appends the lock's key, or the keys of all slots if the operation looks at all of them (R20). */
@@ -389,9 +403,9 @@ static void add_lock_keys(struct resp *resp, const struct config *config, enum o
 {
     bool looks_at_all = op == OP_READ && item->form == FORM_SLOTS;
     if (!looks_at_all)
-        add_key(resp, config, "", item);
+        add_lock_key(resp, config, item, item->token.has_slot, item->token.slot);
     for (uint8_t slot = 0; looks_at_all && slot < item->permits; slot++)
-        add_slot_key(resp, config, "", item, slot);
+        add_lock_key(resp, config, item, true, slot);
 }
 
 /* Appends the keys, kind by kind, so that a script reads those of one kind in one call. */
@@ -401,24 +415,23 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
     for (unsigned i = 0; i < count; i++)
         add_lock_keys(resp, config, op, &items[i]);
     for (unsigned i = 0; i < count; i++)
-        if (uses_fence(op, &items[i]))
-            add_fence_key(resp, config, &items[i]);
-    for (unsigned i = 0; i < count; i++)
         if (uses_tickets(op, &items[i]))
-            add_key(resp, config, "lockagent:ticket:", &items[i]);
+            add_ticket_key(resp, config, &items[i]);
     if (uses_vote(op, items, count) && config->groups[group].guard)
         resp_text(resp, VOTE_KEY);
     if (askings[op].marker && config->groups[group].guard)
         resp_text(resp, MARKER_KEY);
+    for (unsigned i = 0; i < count; i++)
+        if (askings[op].stores && items[i].fencing)
+            add_number_key(resp, config, &items[i]);
 }
 
-/* Appends the arguments in the order that the scripts expect: value, ttl, retention, number, time
- * left for the operation, ticket or permits, previous. RAISE: value, number, retention. READ: the
- * holder's part of the value of this agent's hold. RELEASE: the first part of the value, the number
- * (* or empty unless it is to be compared), the ticket. If readers share the key, the value is the
- * entry, and a RELEASE has the ticket's mode after the ticket. */
-static void add_arguments(struct resp *resp, const struct config_policy *policy, enum op op,
-                          const struct send_item *item)
+/* Appends the arguments in the order that the scripts expect: value, ttl, number, time left for the
+ * operation, ticket or permits, previous. READ: the holder's part of the value of this agent's
+ * hold. RELEASE: the first part of the value, the number (* or empty unless it is to be compared),
+ * the ticket. If readers share the key, the value is the entry, and a RELEASE has the ticket's mode
+ * after the ticket. */
+static void add_arguments(struct resp *resp, enum op op, const struct send_item *item)
 {
     const struct asking *asking = &askings[op];
     if (op == OP_READ && item->asked)
@@ -431,19 +444,12 @@ static void add_arguments(struct resp *resp, const struct config_policy *policy,
         add_value_begin(resp, &item->token, item->agent, item->asked);
     else
         add_value(resp, "", item, asking->label ? item->label : (struct text){"", 0});
-    if (op == OP_RAISE) {
-        resp_number(resp, item->token.fence);
-        add_retention(resp, &policy->core, item->fencing);
-        return;
-    }
     if (asking->ttl)
         resp_number(resp, item->ttl_ms);
-    if (op != OP_RELEASE)
-        add_retention(resp, &policy->core, item->fencing);
     if (op == OP_RELEASE && !compares_number(item))
         resp_text(resp, item->asked ? "*" : "");
-    else if (asking->number)
-        resp_number(resp, item->token.fence);
+    else if (asking->number || op == OP_RELEASE)
+        resp_number(resp, item->fencing ? item->token.fence : 0);
     if (asking->creates)
         resp_number(resp, item->left_ms);
     if (asking->unproved)
@@ -484,7 +490,7 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
     else if (op == OP_WITHDRAW)
         add_agent(resp, items[0].ticket.agent);
     for (unsigned i = 0; i < count; i++)
-        add_arguments(resp, &config->policies[items[i].policy], op, &items[i]);
+        add_arguments(resp, op, &items[i]);
     resp_number_first(resp, keys);
     resp_text_first(resp, redis_scripts[script_of(op, &items[0])].sha);
     resp_text_first(resp, "EVALSHA");

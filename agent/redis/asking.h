@@ -52,6 +52,8 @@ void resp_wipe(struct resp *resp);
 #define MARKER_KEY "lockagent:marker"
 #define VOTE_KEY "lockagent:votes"
 #define LAYOUTS_KEY "lockagent:layouts"
+/* Buckets of numbers: the prefix of the lock and the number of the bucket follow (R12). */
+#define NUMBER_KEY "lockagent:number:"
 #define NEW_KEY "lockagent:new:" /* The name of one run of `lockagent trust --new` follows. */
 
 enum { ASKING_VOTE_BYTES = GUARD_VOTE_BYTES + 16, ASKING_OWN_BYTES = ASKING_VOTE_BYTES + 32 };
@@ -67,6 +69,16 @@ struct proposals {
  * asking_own(), which differ by master, must follow. */
 struct text asking_op(struct resp *resp, const struct config *config, uint8_t group, enum op op,
                       const struct send_item *items, unsigned count);
+
+/* Returns the number of the bucket in which the number of a lock is kept (R12). */
+unsigned asking_bucket(const char *lock_key);
+
+/* The key in which masters keep the number of a lock: its bucket, or RFencedLock's counter (R22).
+ * Written into `bytes`. */
+enum { ASKING_NUMBER_KEY_BYTES = LIMIT_KEY_BYTES + 192 };
+struct text asking_number_key(char bytes[ASKING_NUMBER_KEY_BYTES],
+                              const struct config_policy *policy, struct text key, bool has_slot,
+                              uint8_t slot);
 
 /* Returns true if the operation creates keys. Then a reading of each master's clock follows the
  * arguments (R5). */

@@ -26,29 +26,39 @@ end
 
 -- The largest number that a double tells from its neighbours, and how far ahead of the agreed time
 -- one may be, in us (R12).
-local exact, ahead = '9007199254740991', 172800000000
+local exact, ahead = 9007199254740991, 172800000000
 
--- Returns the number in a fence key: 0 if there is none, nil if it is invalid. Invalid are a text
--- that is no number, a number that Lua cannot count with (the text shows it, before it becomes a
--- double), and a number of at least `most`. `read` is the text if it has been read before.
-local function stored_number(key, most, read)
-    local value = read or text_at(key)
-    if not value then return value == false and 0 or nil end
-    if value ~= '0' and not string.find(value, '^[1-9]%d*$') then return nil end
-    if #value > #exact or #value == #exact and value > exact then return nil end
-    local number = tonumber(value)
-    if most and number >= most then return nil end
-    return number
+-- Fencing numbers are kept in buckets (R12). A bucket is a sorted set. Its one member `n` has the
+-- number as its score.
+
+-- Returns whether RFencedLock counts on this key as well (R22). It keeps its number as a string.
+local function is_counter(key)
+    return form == 'redisson' and string.sub(key, 1, 20) == 'redisson_lock_token:'
 end
 
--- Stores a number in a fence key. The key is kept for the retention at least, and a key without
--- expiry gets one (R12). A key that RFencedLock counts on as well (retention -1) is kept forever:
--- RFencedLock would begin at 1 again.
-local function store_number(fence, number, retention)
-    if retention == -1 then
-        redis.call('SET', fence, number)
+-- Returns the number at `key`: 0 if there is none, nil if it is invalid. Invalid are a key of
+-- another type, a number that Lua cannot count with, one of at least `most`, and a counter that
+-- INCR refuses. Raises other errors.
+local function stored_number(key, most)
+    local ask = is_counter(key) and {'GET', key} or {'ZSCORE', key, 'n'}
+    local stored = redis.pcall(unpack(ask))
+    if type(stored) == 'table' then
+        if string.find(stored.err, 'WRONGTYPE', 1, true) then return nil end
+        return redis.call(unpack(ask))
+    end
+    local counts = stored and (stored == '0' or string.find(stored, '^[1-9]%d*$'))
+    if is_counter(key) and stored and not counts then return nil end
+    local number = math.floor(tonumber(stored or 0))
+    return number <= exact and not (most and number >= most) and number or nil
+end
+
+-- Stores a number that is above the stored one. Neither a bucket nor a counter expires: a master
+-- would begin at 0 again.
+local function store_number(key, number)
+    if is_counter(key) then
+        redis.call('SET', key, number)
     else
-        redis.call('SET', fence, number, 'PX', math.max(redis.call('PTTL', fence), retention))
+        redis.call('ZADD', key, 'GT', number, 'n')
     end
 end
 

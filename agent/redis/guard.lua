@@ -27,10 +27,9 @@ local function floor()
     return tonumber(stands or redis.call('HGET', marker, 'floor') or nil) or 0
 end
 
--- Returns the number that is granted (R12). `stored` is the stored number, and nil if it is below
--- the proposed one. The top is lifted before a number above it is stored.
+-- Returns the number that is granted (R12). The top is lifted before a number above it is stored.
 local function number_of(stored, proposed)
-    local number = math.max(stored and stored + 1 or 0, tonumber(proposed))
+    local number = math.max(stored + 1, tonumber(proposed))
     if not vote or read[at] == known and number == tonumber(proposed) then return number end
     number = math.max(number, floor() + 1)
     lift(marker, number)

@@ -37,7 +37,7 @@ _lockagent() {
     healthcheck) words="--config --set --address --ready" ;;
     capacity)
         words="--pods --holds --rate --refused --reads --waiters --keys"
-        words+=" --ttl --retention --core --memory --connections --pods-per-node --help"
+        words+=" --ttl --core --memory --connections --pods-per-node --help"
         ;;
     run)
         [[ " ${COMP_WORDS[*]:0:COMP_CWORD} " != *" -- "* ]] || {

@@ -78,6 +78,9 @@ class Costs:
         self.found[name] = spent / count
         return result
 
+    def ask_number(self, command):
+        return int(self.stage.masters[0].ask(command).lstrip(":"))
+
     def rest(self, seconds=REST_S):
         before = masters_cpu_us(self.stage)
         time.sleep(seconds)
@@ -97,16 +100,19 @@ class Costs:
         self.upkeep_us = self.rest()
         names = [f"/locks/costs-of-a-lock-{i:08}" for i in range(KEYS)]
         bare = [(f"{name}?ttl=60s&renew=caller", None) for name in names]
-        before = used_bytes(self.stage)
+        before, keys = used_bytes(self.stage), self.ask_number("DBSIZE")
         held = self.measure("ACQUIRE_US", KEYS, lambda: ask_all(agent, "POST", bare, 201))
-        grown = (used_bytes(self.stage) - before) / KEYS
-        lock, fence = (
-            int(self.stage.masters[0].ask(f"MEMORY USAGE {prefix}lock:{names[0][7:]}").lstrip(":"))
-            for prefix in ("", "lockagent:fence:")
+        grown = used_bytes(self.stage) - before
+        buckets = self.ask_number("DBSIZE") - keys - KEYS
+        a_lock = self.ask_number(f"MEMORY USAGE lock:{names[0][7:]}")
+        a_bucket = self.ask_number(
+            "EVAL \"return redis.call('MEMORY', 'USAGE', "
+            "redis.call('KEYS', 'lockagent:number:*')[1])\" 0"
         )
-        share = lock / (lock + fence)  # of what tables and expiries take besides
-        self.found["LOCK_BYTES"] = grown * share
-        self.found["FENCE_BYTES"] = grown * (1 - share)
+        # of what tables and expiries take besides
+        share = KEYS * a_lock / (KEYS * a_lock + buckets * a_bucket)
+        self.found["LOCK_BYTES"] = grown * share / KEYS
+        self.found["BUCKET_BYTES"] = grown * (1 - share) / buckets
         plain = [(name, None) for name in names]
         other = self.stage.ready_agent(LARGE)  # the one that holds them asks no master
         self.measure("REFUSAL_US", KEYS, lambda: ask_all(other, "POST", bare, 409))

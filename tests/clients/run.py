@@ -19,7 +19,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tests/hazards"), str(TOP / "tests/faults")]
-from stage import MASTERS, Stage, Unseen, await_sight, see
+from stage import MASTERS, Stage, Unseen, await_sight, bucket_of, see
 
 PAGE = (TOP / "docs/clients.md").read_text()
 LEASE_S = 5
@@ -170,7 +170,7 @@ class Caller:
         see("no key is left", all(map(self.is_free, keys[:2])))
 
     def was_granted(self, key):
-        return any(self.stage.ask_all("EXISTS", f"lockagent:fence:lock:{key}"))
+        return any(self.stage.ask_all("EXISTS", bucket_of(key)))
 
 
 CASES = (

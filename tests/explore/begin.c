@@ -82,7 +82,6 @@ static void configure_core(void)
                                  .lock_delay_ms = o->lock_delay_ms,
                                  .reentrant = o->owns > 0,
                                  .fencing = o->fencing,
-                                 .fence_retention_ms = SIM_FENCE_RETENTION_MS,
                                  .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,

@@ -177,7 +177,7 @@ struct script {
     uint8_t permits; /* permits of a semaphore: two, at two places; 0: no semaphore */
     uint8_t seed;    /* is added to the seeds of the agents' chance */
     bool fair, rw, redisson, journal, reentrant, forgetful, roaming;
-    /* how far the first master's fence key is ahead; 0: it has no fence key */
+    /* how far the number of the first master is ahead; 0: it has no number */
     int64_t number_ahead_us;
     /* A key that a lost holder has left on the first master ends after so long. */
     uint32_t left_over_ms;

@@ -96,7 +96,6 @@ void ranges_of_core(struct ranges *ranges, struct core *core)
 {
     ADD_FROM_TO(ranges, core, 0, OFFSET_BEHIND(struct core, groups[0]));
     ranges_add(ranges, &core->policies[0], sizeof core->policies[0]);
-    ranges_add(ranges, &core->policies_since, sizeof core->policies_since);
     ADD_FROM_TO(ranges, core, offsetof(struct core, now), offsetof(struct core, entropy));
     ADD_FROM_TO(ranges, core, offsetof(struct core, entropy.left), offsetof(struct core, batches));
     ADD_FROM_TO(ranges, core, offsetof(struct core, batch_count), sizeof *core);
@@ -152,7 +151,6 @@ uint64_t core_hash(struct core *core)
     ranges.count = 0;
     ADD_FROM_TO(&ranges, core, 0, OFFSET_BEHIND(struct core, groups[0]));
     ranges_add(&ranges, &core->policies[0], sizeof core->policies[0]);
-    ranges_add(&ranges, &core->policies_since, sizeof core->policies_since);
     ADD_FROM_TO(&ranges, core, offsetof(struct core, started), offsetof(struct core, entropy));
     ADD_FROM_TO(&ranges, core, offsetof(struct core, entropy.left), offsetof(struct core, effects));
     ADD_FROM_TO(&ranges, core, offsetof(struct core, settled), offsetof(struct core, names));

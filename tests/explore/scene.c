@@ -645,11 +645,10 @@ uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 
 static void tell(uint8_t agent, uint8_t master, const struct signal *signal)
 {
-    static const char *const key_names[] = {"k0", "k1", "k2", "k3"};
     struct event event = {.kind = signal->kind};
     event.channel = signal->said;
     event.channel.master = master;
-    event.channel.key = (struct text){key_names[signal->key], 2};
+    event.channel.key = options_key_text(signal->key);
     if (signal->kind == EVENT_MESSAGE)
         exercised_count(DEED_MESSAGE);
     agent_step(&world, agent, &event);

@@ -131,10 +131,6 @@ class Fleet(World):
         self.configured[agent] = (masters, limits)
         super().configure(agent, masters, limits)
 
-    def names_masters(self, agent):
-        """The older build knows neither layouts nor names of masters."""
-        return agent in self.upgraded
-
     def policies(self, agent):
         ttl = f"prefix: '{self.prefixes[agent]}', ttl: {KEPT_TTL_MS}ms, retry: {self.retry}"
         kept = [

@@ -232,9 +232,8 @@ class World(Masters):
                 f"key_file: {self.path('all.key')}, server_name: masters.example}}"
             )
         # Each agent has proxies of its own. The fragment is the name that all agents share (R23).
-        names = self.names_masters(agent)
         urls = [
-            f"{scheme}://{self.credentials()}{master}{f'#m{each}' if names else ''}"
+            f"{scheme}://{self.credentials()}{master}#m{each}"
             for each, master in zip(self.masters_of(agent), masters)
         ]
         with open(self.path(f"agent{agent}.yaml"), "w", encoding="utf-8") as config:
@@ -246,9 +245,6 @@ class World(Masters):
                 f"limits: {json.dumps({'max_ttl': f'{TTL_MS}ms', **limits})}\n"
                 f"log: {{level: info, format: json}}\nshutdown: {{grace: {self.grace}}}\n"
             )
-
-    def names_masters(self, _agent):
-        return True
 
     def masters_of(self, _agent):
         return range(MASTERS)

@@ -134,7 +134,6 @@ static void make_config(void)
                                             .ttl_ms = 2000,
                                             .max_hold_ms = 8000,
                                             .fencing = config->policy_count != PLAIN,
-                                            .fence_retention_ms = SOLO_FENCE_RETENTION_MS,
                                             .form = rw ? FORM_SHARED : FORM_PLAIN,
                                             .permits = 1,
                                             .retry_min_ms = 50,

@@ -10,9 +10,6 @@
 
 enum { TOKENS = 64, QUEUE = 256, REST_STEPS = 20000 };
 
-_Static_assert((int)SOLO_FENCE_RETENTION_MS == (int)SIM_FENCE_RETENTION_MS,
-               "masters keep it as long");
-
 struct parcel { /* one command to one master */
     struct parcel *next;
     struct message *message; /* in the same block */

@@ -11,7 +11,6 @@
 enum {
     SOLO_REQUESTS = 256,
     SOLO_TTL_MS_MAX = 3000,
-    SOLO_FENCE_RETENTION_MS = 3600 * 1000, /* as its masters have it */
 };
 
 /* Receives the agent's answer. */

@@ -315,7 +315,7 @@ static void void_epoch(struct world *world, uint8_t m)
 /* The newest writes are those of the one lock. */
 static void lose_newest(struct keyspace *keys)
 {
-    const struct bytes del[] = {{"DEL", 3}, {"k", 1}, {"lockagent:fence:k", 17}};
+    const struct bytes del[] = {{"DEL", 3}, {"k", 1}, script_bucket(/* other_slot= */ false)};
     keyspace_command(keys, del, 3);
 }
 

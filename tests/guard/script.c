@@ -133,10 +133,17 @@ const char *script_new(struct keyspace *keys, int64_t wall_ms, const char *call,
 
 /* ---- locks ---- */
 
-static struct config config = {.group_count = 1,
-                               .policy_count = 1,
-                               .groups = {{.guard = true}},
-                               .policies = {{.core = {.fence_retention_ms = 3600 * 1000}}}};
+static struct config config = {.group_count = 1, .policy_count = 1, .groups = {{.guard = true}}};
+
+struct bytes script_bucket(bool other_slot)
+{
+    static char buckets[2][32];
+    char *bucket = buckets[other_slot];
+    if (*bucket == '\0')
+        snprintf(bucket, sizeof(buckets[0]), NUMBER_KEY "%u",
+                 asking_bucket(other_slot ? "j" : "k"));
+    return (struct bytes){bucket, strlen(bucket)};
+}
 
 static struct send_item item_of(const struct script_lock *lock)
 {

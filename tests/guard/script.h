@@ -29,6 +29,9 @@ struct script_lock {
     bool other_slot; /* it is taken under another key, as a slot of a semaphore is */
 };
 
+/* The key of its number. */
+struct bytes script_bucket(bool other_slot);
+
 /* Replies of an acquire or a raise. */
 enum script_says { SAYS_NO, SAYS_GUARDED, SAYS_HELD, SAYS_YES };
 

@@ -50,8 +50,7 @@ static uint64_t hash_keys(struct keyspace *keys)
 {
     static const char *const fields[] = {"epoch",        "run", "since", "max_ttl", "longer",
                                          "longer_since", "top", "floor", "told"};
-    static const char *const names[] = {VOTE_KEY, "k", "lockagent:fence:k", "j",
-                                        "lockagent:fence:j"};
+    static const char *const names[] = {VOTE_KEY, "k", "j"};
     struct bytes layouts_key = {LAYOUTS_KEY, strlen(LAYOUTS_KEY)};
     uint64_t hash = 1;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -66,6 +65,10 @@ static uint64_t hash_keys(struct keyspace *keys)
         if (entry != NULL)
             hash = hash_more(hash, &entry->expires_ms, sizeof entry->expires_ms);
         hash = hash_mix(hash, i);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const struct entry *bucket = keyspace_find(keys, script_bucket(i == 1));
+        hash = hash_mix(hash, bucket != NULL ? (uint64_t)bucket->fields[0].score : 0);
     }
     const struct entry *layouts = keyspace_find(keys, layouts_key);
     for (size_t i = 0; i < AGENTS && layouts != NULL && script->layouts[i] != NULL; i++) {

@@ -5,10 +5,10 @@
 
 TestSuite(guard_layouts, .init = break_script, .fini = close_rig);
 
-#define OURS "w1 2 lock:=mutex a:1/0 b:1/0 c:1/0"
-#define APART "w1 2 lock:=mutex a:1/0 d:1/0 e:1/0"
-#define NEXT "w1 3 lock:=mutex a:1/0 b:1/0 c:1/0 d:1/0"
-#define OTHER_PERMITS "w1 2 lock:=permits-3 a:1/0 b:1/0 c:1/0"
+#define OURS "w2 2 lock:=mutex a:1/0 b:1/0 c:1/0"
+#define APART "w2 2 lock:=mutex a:1/0 d:1/0 e:1/0"
+#define NEXT "w2 3 lock:=mutex a:1/0 b:1/0 c:1/0 d:1/0"
+#define OTHER_PERMITS "w2 2 lock:=permits-3 a:1/0 b:1/0 c:1/0"
 
 enum { SILENCE_MS = 1000, TIMEOUT_MS = 300 };
 enum { FRESH_MS = 2000 + SILENCE_MS, KEEP_MS = MAX_TTL_MS + FRESH_MS + TIMEOUT_MS + 6000 };
@@ -23,35 +23,35 @@ static bool parses(const char *text)
 
 Test(guard_layouts, r23_a_text_is_a_layout_or_is_refused)
 {
-    static const char *const good[] = {OURS, NEXT, "w12 1 =rw a:1/0", "w1 1 a=mutex,b=rw+fair x",
-                                       "w1 1 lock:=a-*~rw;*~mutex@g@h x"};
+    static const char *const good[] = {OURS, NEXT, "w12 1 =rw a:1/0", "w2 1 a=mutex,b=rw+fair x",
+                                       "w2 1 lock:=a-*~rw;*~mutex@g@h x"};
     static const char *const bad[] = {"",
                                       "w1",
-                                      "w1 2",
-                                      "w1 2 lock:=mutex",
-                                      "w1 2 lock:=mutex ",
+                                      "w2 2",
+                                      "w2 2 lock:=mutex",
+                                      "w2 2 lock:=mutex ",
                                       "w0 2 lock:=mutex a b c",
                                       "w 2 lock:=mutex a b c",
                                       "w123 2 lock:=mutex a b c",
                                       "x1 2 lock:=mutex a b c",
-                                      "w1 0 lock:=mutex a b c",
-                                      "w1 4 lock:=mutex a b c",
-                                      "w1 -1 lock:=mutex a b c",
-                                      "w1 2 lock: a b c",
-                                      "w1 2 lock:= a b c",
-                                      "w1 2 b=mutex,a=mutex a b c",
-                                      "w1 2 a=mutex,a=mutex a b c",
-                                      "w1 2 lock:=mutex b a c",
-                                      "w1 2 lock:=mutex a a c",
-                                      "w1 2 lock:=mutex a  c",
-                                      "w1 1 l=m 1 2 3 4 5 6 7 8 9 a b c d e f g"};
+                                      "w2 0 lock:=mutex a b c",
+                                      "w2 4 lock:=mutex a b c",
+                                      "w2 -1 lock:=mutex a b c",
+                                      "w2 2 lock: a b c",
+                                      "w2 2 lock:= a b c",
+                                      "w2 2 b=mutex,a=mutex a b c",
+                                      "w2 2 a=mutex,a=mutex a b c",
+                                      "w2 2 lock:=mutex b a c",
+                                      "w2 2 lock:=mutex a a c",
+                                      "w2 2 lock:=mutex a  c",
+                                      "w2 1 l=m 1 2 3 4 5 6 7 8 9 a b c d e f g"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         cr_assert(parses(good[i]), "%s", good[i]);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         cr_assert_not(parses(bad[i]), "%s", bad[i]);
     static char endless[LAYOUT_BYTES + 2];
     memset(endless, 'a', sizeof(endless) - 1);
-    memcpy(endless, "w1 1 l=m ", 9);
+    memcpy(endless, "w2 1 l=m ", 9);
     cr_assert_not(parses(endless));
     endless[LAYOUT_BYTES] = '\0';
     cr_assert(parses(endless));
@@ -64,14 +64,14 @@ Test(guard_layouts, r23_the_name_of_a_layout_never_changes)
     layout_name((struct text){"", 0}, name);
     cr_assert_str_eq(name, "cbf29ce484222325");
     layout_name((struct text){OURS, strlen(OURS)}, name);
-    cr_assert_str_eq(name, "fcd0b9a55de618dc");
-    cr_assert_eq(LAYOUT_WIRE, 1, "raised: docs/upgrades.md says what may be mixed");
+    cr_assert_str_eq(name, "7237d023b8b9b085");
+    cr_assert_eq(LAYOUT_WIRE, 2, "raised: docs/upgrades.md says what may be mixed");
 }
 
 /* Writes a layout whose masters are the bits of `set`. */
 static struct text layout_of(char text[128], unsigned set, unsigned quorum, const char *prefixes)
 {
-    int len = snprintf(text, 128, "w1 %u %s", quorum, prefixes);
+    int len = snprintf(text, 128, "w2 %u %s", quorum, prefixes);
     for (unsigned m = 0; m < 5; m++)
         if (set >> m & 1)
             len += snprintf(text + len, 128 - (size_t)len, " %c", (int)('a' + m));
@@ -128,11 +128,11 @@ Test(guard_layouts, r23_layouts_that_share_a_prefix_must_agree)
     cr_assert_eq(conflict_of(OURS, NEXT), LAYOUT_NEIGHBOURS);
     cr_assert_eq(conflict_of(OURS, APART), LAYOUT_OTHER_MASTERS);
     cr_assert_eq(conflict_of(OURS, OTHER_PERMITS), LAYOUT_OTHER_POLICIES);
-    cr_assert_eq(conflict_of(OURS, "w2 2 lock:=mutex a:1/0 b:1/0 c:1/0"), LAYOUT_OTHER_WIRE);
+    cr_assert_eq(conflict_of(OURS, "w1 2 lock:=mutex a:1/0 b:1/0 c:1/0"), LAYOUT_OTHER_WIRE);
     cr_assert_eq(conflict_of("w1 1 b=m a", "w2 1 a=n,c=x d"), LAYOUT_NEIGHBOURS, "no prefix");
-    cr_assert_eq(conflict_of("w1 1 a=m,b=m a", "w1 1 b=m,c=n a"), LAYOUT_NEIGHBOURS);
-    cr_assert_eq(conflict_of("w1 1 a=m,b=m a", "w1 1 b=n,c=n a"), LAYOUT_OTHER_POLICIES);
-    cr_assert_eq(conflict_of("w1 1 a=m,b=m a", "w1 1 b=m,c=n d"), LAYOUT_OTHER_MASTERS);
+    cr_assert_eq(conflict_of("w2 1 a=m,b=m a", "w2 1 b=m,c=n a"), LAYOUT_NEIGHBOURS);
+    cr_assert_eq(conflict_of("w2 1 a=m,b=m a", "w2 1 b=n,c=n a"), LAYOUT_OTHER_POLICIES);
+    cr_assert_eq(conflict_of("w2 1 a=m,b=m a", "w2 1 b=m,c=n d"), LAYOUT_OTHER_MASTERS);
 }
 
 /* ---- two agents ---- */

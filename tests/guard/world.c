@@ -15,7 +15,7 @@ enum {
     ENDING_TRIPS = 3,
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 500,
-    SKEW_MS_MAX = 20 * 60 * 1000, /* two of them are less than fence keys are kept for */
+    SKEW_MS_MAX = 20 * 60 * 1000, /* less than numbers may be ahead of the agreed time (R12) */
 };
 
 jmp_buf world_asserted;

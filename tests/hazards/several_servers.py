@@ -12,6 +12,7 @@ from stage import (
     Caller,
     Hazard,
     await_sight,
+    bucket_of,
     see,
 )
 
@@ -160,7 +161,7 @@ class NothingUndone(Hazard):
         # Each master numbers its grants, so that all have granted to some caller.
         await_sight(
             "each master grants it to one of the three",
-            lambda: all(stage.ask_all("EXISTS", "lockagent:fence:lock:split")),
+            lambda: all(stage.ask_all("EXISTS", bucket_of("split"))),
         )
         see("none of the three has it", not any(caller.is_answered() for caller in waiting))
         stage.clear_weather()
@@ -201,7 +202,7 @@ class ForgottenMajority(Hazard):
         stage.kill_masters([2])
         stage.restart_masters([2], empty=True)
         await_guard(stage, b, "most")
-        numbered = stage.ask_all("EXISTS", "lockagent:fence:lock:most")
+        numbered = stage.ask_all("EXISTS", bucket_of("most"))
         see("it granted to nobody, and the other two to B", numbered == [1, 1, 0, 1, 1])
 
 

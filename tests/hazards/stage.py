@@ -24,6 +24,14 @@ REFUSED = (409, 503)  # held by another one, or too few votes
 SOON_S = LONG_MS / 1000 - 2  # a caller that is granted within this did not wait for a LONG_MS lease
 
 
+def bucket_of(key, prefix="lock:"):
+    """The key of the bucket in which masters keep the fencing number of a key (R12)."""
+    number = 0xCBF29CE484222325  # FNV-1a
+    for byte in (prefix + key).encode():
+        number = (number ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"lockagent:number:{prefix}{(number ^ number >> 32) % 16384}"
+
+
 class Unseen(Exception):
     """An expected sight did not come."""
 

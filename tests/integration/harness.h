@@ -99,8 +99,10 @@ const char *master_url(size_t index);
 redisReply *master_do(size_t index, const char *format, ...);
 /* On how many of the living masters the key (as stored, with prefix) is there. */
 size_t masters_with(const char *stored_key);
-/* The key in which masters keep the fencing number of a key under the default prefix (R12). */
-#define fence_key(key) ("lockagent:fence:lock:" key)
+/* The bucket in which masters keep the fencing number of a key under the default prefix (R12). */
+const char *bucket_of(const char *key);
+/* The number that a master has in that bucket; 0: none. */
+int64_t master_number(size_t index, const char *key);
 /* The string stored there, or NULL. */
 const char *master_get(size_t index, const char *stored_key);
 int64_t master_pttl(size_t index, const char *stored_key);

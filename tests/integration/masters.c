@@ -371,6 +371,20 @@ const char *master_get(size_t index, const char *stored_key)
     return reply->type == REDIS_REPLY_STRING ? format("%s", reply->str) : NULL;
 }
 
+const char *bucket_of(const char *key)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (const char *at = format("lock:%s", key); *at; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    return format("lockagent:number:lock:%u", (unsigned)((hash ^ hash >> 32) % 16384));
+}
+
+int64_t master_number(size_t index, const char *key)
+{
+    const redisReply *reply = master_do(index, "ZSCORE %s n", bucket_of(key));
+    return reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+}
+
 int64_t master_pttl(size_t index, const char *stored_key)
 {
     return master_do(index, "PTTL %s", stored_key)->integer;

@@ -306,7 +306,7 @@ Test(cli, policies)
 
     const struct reply *unfenced = acquire(agent, "unfenced/1", "ttl=30s");
     expect(unfenced, 201, NULL);
-    cr_assert_eq(masters_with(fence_key("unfenced/1")), 0u);
+    cr_assert_eq(masters_with(bucket_of("unfenced/1")), 0u);
     cr_assert_leq(number(unfenced, "fencing_token"), 0);
     cr_assert_null(header(unfenced, "Fencing-Token"));
     expect(renew(agent, "unfenced/1", token(unfenced), NULL), 200, NULL);

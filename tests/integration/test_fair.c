@@ -117,7 +117,7 @@ Test(fair, d3_a_stranger_in_place_of_the_tickets_is_no_holder)
     /* The alarm names the key that has to go. */
     cr_assert(eventually(agent_logged(agents[0], TICKETS_SPOILED, "\"k\"") >= 1),
               "no alarm about the tickets in the log:\n%s", read_whole_file(agents[0]->log));
-    cr_assert_eq(agent_logged(agents[0], NULL, "fence key"), 0);
+    cr_assert_eq(agent_logged(agents[0], NULL, "number is invalid"), 0);
     for (size_t i = 0; i < 3; i++)
         master_do(i, "DEL lockagent:ticket:lock:k");
     expect(acquire(agents[0], "k", NULL), 201, NULL);

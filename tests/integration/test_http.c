@@ -107,7 +107,7 @@ Test(http, keys_without_a_prefix)
     struct agent *agent =
         agent_start(&(struct agent_options){.group = "      username: default\n",
                                             .extra = "policies:\n  - {match: '*', prefix: ''}\n"});
-    expect(acquire(agent, "lockagent:fence:x", "ttl=5s"), 400, "bad_request");
+    expect(acquire(agent, "lockagent:number:x", "ttl=5s"), 400, "bad_request");
     expect(acquire(agent, "lockagent:marker", "ttl=5s"), 400, "bad_request");
     expect(acquire(agent, "plain", "ttl=5s"), 201, NULL);
     cr_assert_geq(masters_with("plain"), 2u);

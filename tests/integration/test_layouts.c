@@ -440,7 +440,7 @@ Test(layouts, a_command_compares_the_layouts_at_work_with_a_file)
     cr_assert(eventually(is_ready(a)));
     outcome = run_command("layouts", "0123", "");
     cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
-    cr_assert_not_null(strstr(outcome.out, ", a neighbour: w1 2 lock:=mutex "), "%s", outcome.out);
+    cr_assert_not_null(strstr(outcome.out, ", a neighbour: w2 2 lock:=mutex "), "%s", outcome.out);
     outcome = run_command("layouts", "034", "");
     cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
     cr_assert_not_null(strstr(outcome.out, "NO NEIGHBOUR: other masters"), "%s", outcome.out);

@@ -58,7 +58,7 @@ Test(lock, life_of_a_lock)
     cr_assert_str_eq(master_get(0, "lock:jobs/1") + 40 + 10,
                      format("%lld:worker-7", (long long)number(granted, "fencing_token")));
     cr_assert(master_pttl(0, "lock:jobs/1") > 5000 && master_pttl(0, "lock:jobs/1") <= 10000);
-    cr_assert_geq(masters_with(fence_key("jobs/1")), 3u);
+    cr_assert_geq(masters_with(bucket_of("jobs/1")), 3u);
 
     const struct reply *renewed = renew(agent, "jobs/1", token(granted), "ttl=20s");
     expect(renewed, 200, NULL);

@@ -319,7 +319,7 @@ Test(redisson, r22_a_fenced_lock_counts_with_the_agents)
         cr_assert_eq(java(releases, ONE, 20000)->integer, 1);
     }
     cr_assert_eq(master_pttl(0, NUMBER), -1);
-    cr_assert_eq(master_do(0, "EXISTS %s", fence_key("k"))->integer, 0);
+    cr_assert_eq(master_do(0, "EXISTS %s", bucket_of("k"))->integer, 0);
 }
 
 /* Agents cannot refuse forceUnlock() (A4); the former holder is told so. */

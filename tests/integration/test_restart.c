@@ -69,7 +69,7 @@ Test(restart, old_tokens_are_refused_after_another_holder)
     cr_assert(eventually(masters_with("lock:freed") == 0));
     /* As refused attempts do: it is the floor of the next grant, and says nothing of this one. */
     for (size_t i = 0; i < 5; i++)
-        master_do(i, "INCR %s", fence_key("numbered"));
+        master_do(i, "ZINCRBY %s 1 n", bucket_of("numbered"));
     agent_restart(agent);
 
     expect(renew(agent, "held", token(held), NULL), 412, "token_mismatch");

@@ -66,7 +66,7 @@ Test(run, environment)
                  "it is the token that the masters know");
     const char *number = format("%.*s", (int)strcspn(fence, "\n"), fence);
     cr_assert_eq(strncmp(token + 41, number, strlen(number)), 0, "%s", token);
-    cr_assert_str_eq(master_get(0, fence_key("my/key")), number);
+    cr_assert_eq(master_number(0, "my/key"), strtoll(number, NULL, 10));
     kill(running.pid, SIGTERM);
     expect_code(end(&running), 143, "");
 

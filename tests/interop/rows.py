@@ -5,7 +5,18 @@ text of its cell of the table, and fails if something else is seen."""
 import signal
 import time
 
-from stage import LEASE_MS, LONG_MS, MASTERS, REFUSED, SHORT_MS, SOON_S, Stage, await_sight, see
+from stage import (
+    LEASE_MS,
+    LONG_MS,
+    MASTERS,
+    REFUSED,
+    SHORT_MS,
+    SOON_S,
+    Stage,
+    await_sight,
+    bucket_of,
+    see,
+)
 from means import AGENTS, TTL_MS
 from world import World
 
@@ -99,7 +110,7 @@ def agents_late_release(stage, client):
 
 
 def number(stage, client):
-    holder, fence = stage.holder("numbered"), ("GET", "lockagent:fence:lock:numbered")
+    holder, fence = stage.holder("numbered"), ("ZSCORE", bucket_of("numbered"), "n")
     number_held = str(holder.fence)
     see("it is released", holder.delete("numbered") == 204)
     before = stage.on_masters(*fence)

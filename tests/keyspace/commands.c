@@ -449,9 +449,19 @@ static struct result zadd(struct call *call)
 {
     int64_t came = 0;
     double score;
-    if (call->count % 2 != 0)
+    uint32_t first = 2;
+    bool greater = false, changed = false;
+    for (; first < call->count; first++) {
+        if (is_word(call->args[first], "GT"))
+            greater = true;
+        else if (is_word(call->args[first], "CH"))
+            changed = true;
+        else
+            break;
+    }
+    if (first == call->count || (call->count - first) % 2 != 0)
         return SYNTAX;
-    for (uint32_t i = 2; i < call->count; i += 2)
+    for (uint32_t i = first; i < call->count; i += 2)
         if (!read_score(call->args[i], &score))
             return error_of("ERR value is not a valid float");
     struct entry *entry;
@@ -459,9 +469,14 @@ static struct result zadd(struct call *call)
         return WRONG_TYPE;
     if (entry == NULL)
         entry = entry_make(call->keyspace, call->args[1], VALUE_SORTED);
-    for (uint32_t i = 2; i < call->count && read_score(call->args[i], &score); i += 2)
-        came += member_set(entry, call->args[i + 1], score);
-    entry_touch(call->keyspace, entry);
+    for (uint32_t i = first; i < call->count && read_score(call->args[i], &score); i += 2) {
+        const double *was = member_score(entry, call->args[i + 1]);
+        if (was != NULL && (greater ? score <= *was : score == *was))
+            continue;
+        came += was == NULL || changed;
+        member_set(entry, call->args[i + 1], score);
+        entry_touch(call->keyspace, entry);
+    }
     return integer_of(came);
 }
 

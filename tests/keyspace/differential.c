@@ -159,14 +159,15 @@ static void set_up(const char *preload)
         snprintf(d.config.policies[i].prefix, sizeof d.config.policies[i].prefix, "%s", prefix);
     }
     for (unsigned i = 0; i < 2 * KEYS; i++) {
-        snprintf(d.names[count++], sizeof d.names[0], "lockagent:fence:%.40s", d.names[i]);
+        snprintf(d.names[count++], sizeof d.names[0], NUMBER_KEY "%.*s%u",
+                 (int)(strchr(d.names[i], ':') + 1 - d.names[i]), d.names[i],
+                 asking_bucket(d.names[i]));
         snprintf(d.names[count++], sizeof d.names[0], "lockagent:ticket:%.40s", d.names[i]);
     }
     snprintf(d.names[count++], sizeof d.names[0], "%s", MARKER_KEY);
     snprintf(d.names[count], sizeof d.names[0], "%s", VOTE_KEY);
     d.config.group_count = 1;
     d.config.policy_count = 2;
-    d.config.policies[0].core.fence_retention_ms = 10000;
     server_start(preload);
     for (unsigned i = 0; i < SCRIPT_COUNT; i++)
         tell_server(3, (const char *const[]){"SCRIPT", "LOAD", redis_scripts[i].text});

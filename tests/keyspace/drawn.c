@@ -158,6 +158,10 @@ static const char *const commands[][WORDS] = {
     {"ZADD", "K", "S", "M"},
     {"ZADD", "K", "S", "M", "S", "M"},
     {"ZADD", "K", "S", "M", "S"},
+    {"ZADD", "K", "GT", "S", "M"},
+    {"ZADD", "K", "GT", "CH", "S", "M"},
+    {"ZADD", "K", "CH", "S", "M"},
+    {"ZADD", "K", "GT", "CH"},
     {"ZREM", "K", "M", "M"},
     {"ZSCORE", "K", "M"},
     {"ZCARD", "K"},
@@ -232,7 +236,8 @@ void ask_plausible(void)
     char ttl[24], key[64], fence[96], now[24];
     unsigned which = (unsigned)prng_below(&d.prng, 2 * KEYS);
     snprintf(key, sizeof key, "%s", d.names[which]);
-    snprintf(fence, sizeof fence, "lockagent:fence:%s", key);
+    snprintf(fence, sizeof fence, NUMBER_KEY "%.*s%u", (int)(strchr(key, ':') + 1 - key), key,
+             asking_bucket(key));
     snprintf(ttl, sizeof ttl, "%lld", (long long)prng_between(&d.prng, 1, 5000));
     if (prng_percent(&d.prng, 60)) {
         const char *const words[] = {"SET", key, PICK(lock_values), "PX", ttl};
@@ -242,8 +247,7 @@ void ask_plausible(void)
             ask_both(command_of(4, again));
     }
     if (prng_percent(&d.prng, 40)) {
-        const char *const words[] = {"SET", fence, PICK(numbers), "PX", ttl};
-        ask_both(command_of(prng_percent(&d.prng, 70) ? 5 : 3, words));
+        ask_both(command_of(4, (const char *const[]){"ZADD", fence, PICK(numbers), "n"}));
     }
     if (prng_percent(&d.prng, 20)) {
         snprintf(now, sizeof now, "%lld",

@@ -136,6 +136,12 @@ const struct string *entry_field(const struct entry *entry, struct bytes name)
     return field == NULL ? NULL : &field->value;
 }
 
+const double *member_score(const struct entry *entry, struct bytes name)
+{
+    const struct field *field = find_field(entry, name);
+    return field == NULL ? NULL : &field->score;
+}
+
 bool field_set(struct entry *entry, struct bytes name, struct bytes value)
 {
     struct field *field = find_field(entry, name);

@@ -112,7 +112,9 @@ void string_set(struct string *string, struct bytes bytes);
 /* Sets a field. Returns true if the field is new. */
 bool field_set(struct entry *entry, struct bytes name, struct bytes value);
 bool field_remove(struct entry *entry, struct bytes name);
-/* The same for a member of a sorted set: it gets this score, and its place. */
+/* Returns the score of a member of a sorted set; NULL if there is none. */
+const double *member_score(const struct entry *entry, struct bytes name);
+/* Like field_set() for such a member: it gets this score, and its place. */
 bool member_set(struct entry *entry, struct bytes name, double score);
 struct item *keyspace_items(struct keyspace *keyspace, uint32_t count);
 

@@ -25,9 +25,10 @@ SINCE = {
     "2.8": "PUBSUB|NUMSUB",
     "2.8.12": "CLIENT|KILL",
     "3.0": "WAIT",
+    "3.0.2": "ZADD+CH",
     "5.0": "CLIENT|ID",
     "6.0": "SET+KEEPTTL",
-    "6.2": "SET+GET",
+    "6.2": "ZADD+GT",
     "7.0": "PEXPIRE+GT PEXPIREAT+GT",
 }
 

@@ -44,15 +44,9 @@ static void arm_timer(struct world *w, uint8_t index)
     world_plan(w, (struct happening){.at = at, .kind = HAPPEN_TIMER, .agent = index});
 }
 
-static struct text key_text(uint8_t key)
-{
-    static const char *const names[] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
-    return (struct text){names[key], 2};
-}
-
 static struct text key_of_place(const struct world *w, uint8_t place)
 {
-    return key_text(options_key_of(&w->options, place));
+    return options_key_text(options_key_of(&w->options, place));
 }
 
 static void restore(struct world *w, uint8_t index)
@@ -135,7 +129,7 @@ void agent_reload(struct world *w, uint8_t index)
 
 uint8_t agent_group_of(const struct world *w, uint8_t index, uint8_t key)
 {
-    return core_group_of(w->agents[index].core, key_text(key));
+    return core_group_of(w->agents[index].core, options_key_text(key));
 }
 
 void agent_step_master(struct world *w, uint8_t index, struct event *event)
@@ -333,7 +327,7 @@ static void deliver(struct world *w, uint8_t index)
             break;
         case EFFECT_WATCH:
         case EFFECT_UNWATCH:
-            channel_watch(w, index, (uint8_t)(effect->watch.key.at[1] - '0'),
+            channel_watch(w, index, options_key_named(effect->watch.key),
                           effect->kind == EFFECT_WATCH);
             break;
         case EFFECT_ANSWER:

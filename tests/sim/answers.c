@@ -251,10 +251,6 @@ static void check_number(struct world *w, uint8_t agent, const struct request *r
         checker_fail(w, "%s k%u: a%u granted number %llu after %llu",
                      options_kind(&w->options, place).rw ? "C16" : "C2", place, agent,
                      (unsigned long long)number, (unsigned long long)(reads ? *written : *last));
-    w->figures.aged +=
-        w->granted_last[place] != NULL &&
-        w->granted_last[place]->window_until + 1000 * (int64_t)w->options.fence_retention_ms <
-            w->now;
     *last = number > *last ? number : *last;
     if (!reads)
         *written = number;

@@ -120,12 +120,11 @@ uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name)
 
 static void tell(struct world *w, uint8_t agent, uint8_t master, const struct signal *signal)
 {
-    char name[] = {'k', (char)('0' + signal->key)};
     struct event event = {.kind = signal->kind};
     event.channel = signal->said;
     event.channel.group = agent_group_of(w, agent, signal->key);
     event.channel.master = master;
-    event.channel.key = (struct text){name, sizeof name};
+    event.channel.key = options_key_text(signal->key);
     agent_step(w, agent, &event);
 }
 

@@ -220,7 +220,7 @@ static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
 
 void checker_trace(struct world *w, uint8_t agent, const struct effect_trace *trace)
 {
-    uint8_t key = trace->key.len == 2 ? world_place(w, trace->key, trace->slot) : 0;
+    uint8_t key = trace->key.len > 0 ? world_place(w, trace->key, trace->slot) : 0;
     struct key_kind kind = options_kind(&w->options, key);
     if (trace->kind == TRACE_GRANTED && trace->attempts > kind.permits)
         checker_fail(w, "C15 a%u took %u attempts to find one of %u slots of k%u", agent,
@@ -290,7 +290,8 @@ static void check_found(struct world *w, uint8_t agent, const struct hold_view *
                                           &cursor, &found, &lock))
         is_found = token_same_random(&listed->token, &found.token);
     if (!is_found)
-        checker_fail(w, "C5 a%u lists a hold of %.2s, and does not find it", agent, listed->key.at);
+        checker_fail(w, "C5 a%u lists a hold of %.*s, and does not find it", agent,
+                     (int)listed->key.len, listed->key.at);
     else
         note_lock(w, agent, &found, lock);
 }
@@ -305,8 +306,8 @@ static void check_waiters(struct world *w, uint8_t agent)
     struct lock_ref lock;
     for (; core_next_wait(core, &cursor, &wait); count++)
         if (instant_before(now, wait.since))
-            checker_fail(w, "C7 a%u lists a waiter for %.2s that is still to come", agent,
-                         wait.key.at);
+            checker_fail(w, "C7 a%u lists a waiter for %.*s that is still to come", agent,
+                         (int)wait.key.len, wait.key.at);
     if (count > 0 && core_next_hold_of(core, (struct text){"none", 4}, now, &next, &found, &lock))
         checker_fail(w, "C7 a%u finds a hold of a key that nobody asked for", agent);
     if (count != core_stats(core)->waiters)

@@ -21,7 +21,7 @@ enum fault_kind {
     FAULT_FAILOVER,    /* A replica takes the place of its master, or gives it its data (R21). */
     FAULT_CLOCK_PAUSE, /* an agent and its clocks stop for a while */
     FAULT_CLOCK_JUMP,  /* a master's clock steps, and masters that share its mistake follow */
-    FAULT_WILD,        /* A fence key gets a number that no agent granted. */
+    FAULT_WILD,        /* A bucket gets a number that no agent granted. */
 };
 
 struct fault {

@@ -11,11 +11,6 @@
 
 #include <string.h>
 
-static uint8_t key_number(struct text key)
-{
-    return (uint8_t)(key.at[1] - '0');
-}
-
 static bool has(const struct line *line, uint8_t key)
 {
     return memchr(line->keys, key, line->count) != NULL;
@@ -27,7 +22,7 @@ static void read_line(const struct core *core, uint8_t group, struct line *ret_l
     uint32_t cursor = 0;
     ret_line->count = 0;
     while (ret_line->count < SIM_KEYS && core_next_in_queue(core, group, &cursor, &key))
-        ret_line->keys[ret_line->count++] = key_number(key);
+        ret_line->keys[ret_line->count++] = options_key_named(key);
 }
 
 /* A round of it was sent in this step. */
@@ -38,7 +33,7 @@ static bool was_sent(const struct world *w, uint8_t key)
         uint16_t items =
             effect->kind == EFFECT_SEND && effect->send.op == OP_ACQUIRE ? effect->send.count : 0;
         for (uint16_t at = 0; at < items; at++)
-            if (key_number(w->effects->items[effect->send.first + at].key) == key)
+            if (options_key_named(w->effects->items[effect->send.first + at].key) == key)
                 return true;
     }
     return false;
@@ -51,7 +46,7 @@ static bool was_decided(const struct world *w, uint8_t key)
     for (size_t i = 0; i < w->effects->count; i++) {
         const struct effect_trace *trace = &w->effects->list[i].trace;
         if (w->effects->list[i].kind == EFFECT_TRACE && trace->kind == TRACE_ATTEMPT &&
-            key_number(trace->key) == key)
+            options_key_named(trace->key) == key)
             return true;
     }
     return false;
@@ -60,7 +55,7 @@ static bool was_decided(const struct world *w, uint8_t key)
 /* The key left the line as its time was over, and came again with the event of that step. */
 static bool came_again(const struct event *event, uint8_t key, const struct line *after)
 {
-    return event->kind == EVENT_ACQUIRE && key_number(event->acquire.key) == key &&
+    return event->kind == EVENT_ACQUIRE && options_key_named(event->acquire.key) == key &&
            after->keys[after->count - 1] == key;
 }
 

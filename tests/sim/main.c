@@ -122,14 +122,6 @@ static const struct minimum exercised_clocks[] = {
     {"repaired keys", offsetof(struct figures, repairs), 200},
 };
 
-/* Minima if fencing numbers are kept for a short time. */
-static const struct minimum exercised_aging[] = {
-    {"grants", offsetof(struct figures, grants), 5000},
-    {"renewals", offsetof(struct figures, renewals), 5000},
-    {"adoptions", offsetof(struct figures, adoptions), 20},
-    {"grants of keys whose number was forgotten", offsetof(struct figures, aged), 500},
-};
-
 /* Minima if seeds draw their themes. */
 static const struct minimum exercised_mixed[] = {
     {"grants", offsetof(struct figures, grants), 5000},
@@ -267,9 +259,6 @@ static unsigned print_figures(uint64_t runs, double seconds)
         return print_some(exercised_mixed, sizeof exercised_mixed / sizeof exercised_mixed[0], runs,
                           100) +
                themes_print(&world, runs);
-    if (world.switches.aging)
-        return print_some(exercised_aging, sizeof exercised_aging / sizeof exercised_aging[0], runs,
-                          forgetful ? FORGETFUL_PERCENT : 100);
     if (world.switches.in_turn)
         return print_some(exercised_in_turn, sizeof exercised_in_turn / sizeof exercised_in_turn[0],
                           runs, 100);
@@ -393,9 +382,8 @@ static int usage(void)
         "and are promoted\n"
         "           --redisson                 keys are shared with a Java service\n"
         "           --kinds                    each key has its own kind\n"
-        "           --aging                    fencing numbers are kept for a short time\n"
         "           --mixed                    the seed draws which of these are on (themes.c)\n"
-        "           --wild-numbers             one master's fence keys get numbers that nobody "
+        "           --wild-numbers             one master's buckets get numbers that nobody "
         "granted\n"
         "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
         "disagreement | pause\n"

@@ -22,14 +22,21 @@ struct name {
     size_t len;
 };
 
-enum kind { KIND_LOCK, KIND_TICKETS, KIND_FENCE, KINDS };
+enum kind { KIND_LOCK, KIND_TICKETS, KIND_NUMBER, KINDS };
 
 static struct name names[KINDS][SIM_NAMES];
 
+static void name_bucket(unsigned i)
+{
+    struct name *name = &names[KIND_NUMBER][i];
+    name->len = (size_t)snprintf(name->at, sizeof name->at, NUMBER_KEY "%s%u",
+                                 prefixes[i / SIM_KEYS], asking_bucket(names[KIND_LOCK][i].at));
+}
+
 void master_name_places(const struct options *options)
 {
-    static const char *const kinds[KINDS] = {"", "lockagent:ticket:", "lockagent:fence:"};
-    for (unsigned kind = 0; kind < KINDS; kind++)
+    static const char *const kinds[] = {"", "lockagent:ticket:"};
+    for (unsigned kind = 0; kind < KIND_NUMBER; kind++)
         for (unsigned i = 0; i < SIM_NAMES; i++) {
             struct name *name = &names[kind][i];
             unsigned place = i % SIM_KEYS;
@@ -39,10 +46,12 @@ void master_name_places(const struct options *options)
             char slot[24] = "";
             if (is_slot)
                 snprintf(slot, sizeof slot, "lockagent:slot:%u:", place / options->keys);
-            name->len =
-                (size_t)snprintf(name->at, sizeof name->at, "%s%s%sk%u", kinds[kind], slot,
-                                 prefixes[i / SIM_KEYS], is_slot ? place % options->keys : place);
+            struct text key = options_key_text((uint8_t)(is_slot ? place % options->keys : place));
+            name->len = (size_t)snprintf(name->at, sizeof name->at, "%s%s%s%.*s", kinds[kind], slot,
+                                         prefixes[i / SIM_KEYS], (int)key.len, key.at);
         }
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        name_bucket(i);
 }
 
 static struct bytes name_of(enum kind kind, uint8_t name)
@@ -171,9 +180,9 @@ void master_reset(struct world *w, uint8_t index)
                           : prng_between(&master->chance, -100000000, 100000000);
     master->epoch = (uint16_t)prng_between(&master->chance, 1, 1000);
     master->parked_end = &master->parked;
-    /* Fencing numbers outlive lost counters only by time. So the clocks are near each other if
-     * counters are lost. */
-    if ((w->switches.forgetful && !w->options.steps_clocks) || w->switches.aging)
+    /* Numbers outlive lost buckets only by time. So the clocks are near each other if these are
+     * lost. */
+    if (w->switches.forgetful && !w->options.steps_clocks)
         master->wall_us = prng_between(&master->chance, -5000, 5000);
     memset(master->keyspace->replid, 0, sizeof master->keyspace->replid);
     if (w->options.replicas > 0)
@@ -730,31 +739,29 @@ void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, in
 
 void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, bool lies)
 {
-    struct bytes fence = name_of(KIND_FENCE, key);
-    char digits[RESP_DIGITS_MAX + 1], retention[16];
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)fence.len, fence.at);
+    const struct name *bucket = &names[KIND_NUMBER][key];
+    char digits[RESP_DIGITS_MAX + 1];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-    snprintf(retention, sizeof retention, "%u", w->naming[0].policies[0].core.fence_retention_ms);
-    const char *const words[] = {"SET", name, digits, "PX", retention};
+    const char *const words[] = {"ZADD", bucket->at, digits, "n"};
     put(w, index, words, sizeof words / sizeof words[0]);
-    w->masters[index].keys[key].planted = true;
-    w->masters[index].keys[key].lies = lies;
+    for (uint8_t i = 0; i < SIM_NAMES; i++) {
+        bool shares = strcmp(names[KIND_NUMBER][i].at, bucket->at) == 0;
+        w->masters[index].keys[i].planted |= shares;
+        w->masters[index].keys[i].lies |= shares && lies;
+    }
 }
 
 /* ---- loading ---- */
 
 static const struct replacement unbounded = {
-    "common", "local exact, ahead = '9007199254740991', 172800000000",
-    "local exact, ahead = string.rep('9', 40), 1e300"};
+    "common", "local exact, ahead = 9007199254740991, 172800000000",
+    "local exact, ahead = 1e300, 1e300"};
 
 void master_configure(struct world *w)
 {
     for (unsigned i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         for (unsigned g = 0; g < SIM_GROUPS; g++)
             w->naming[i].groups[g].guard = w->switches.forgetful;
-        for (unsigned p = 0; p < SIM_POLICIES; p++)
-            w->naming[i].policies[p].core.fence_retention_ms = w->options.fence_retention_ms;
     }
 }
 
@@ -771,7 +778,6 @@ const char *master_load(struct world *w, const struct replacement *replacement)
         for (unsigned g = 0; g < SIM_GROUPS; g++)
             naming->groups[g].guard = w->switches.forgetful;
         for (unsigned p = 0; p < SIM_POLICIES; p++) {
-            naming->policies[p].core.fence_retention_ms = SIM_FENCE_RETENTION_MS;
             snprintf(naming->policies[p].prefix, sizeof naming->policies[p].prefix, "%s",
                      prefixes[i]);
         }

@@ -245,8 +245,8 @@ uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name);
 /* Compiles the scripts. `replacement` breaks the text of one on purpose. Returns NULL, or the
  * reason for which a script cannot be compiled. */
 const char *master_load(struct world *w, const struct replacement *replacement);
-/* Puts this number into the key's fence key. If `lies` is true, the master has no upper bound for
- * that key's numbers from then on. */
+/* Puts this number into the key's bucket. If `lies` is true, the master has no upper bound for the
+ * numbers of that bucket's keys from then on. */
 void master_plant(struct world *w, uint8_t master, uint8_t key, uint64_t number, bool lies);
 void master_reset(struct world *w, uint8_t master);
 /* Sets the options of this run's commands to the masters: whether they are guarded, and how long

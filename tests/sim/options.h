@@ -3,6 +3,8 @@
 #ifndef LOCKAGENT_SIM_OPTIONS_H
 #define LOCKAGENT_SIM_OPTIONS_H
 
+#include <string.h>
+
 #include "agent/core/core.h"
 
 struct world;
@@ -65,7 +67,6 @@ enum {
     SIM_LABEL = 8,
     SIM_OWNERS = 3, /* owners of one agent */
     SIM_SECRET = 24,
-    SIM_FENCE_RETENTION_MS = 3600 * 1000, /* in most runs; no run lasts as long */
     /* for a PUT that asks for a short lease; the ttl of some policies is still shorter */
     SHORT_TTL_MS_MAX = 1200,
     SIM_JOURNAL = 2 * SIM_LOCKS + SIM_REQUESTS + 1, /* slots of one agent's lock table */
@@ -112,7 +113,7 @@ struct switches {
     bool fair;    /* the order is fair with every seed */
     bool rw;      /* keys are read and written (R17), with every seed */
     bool roaming; /* callers go to several living agents with one token */
-    bool wild;    /* One master's fence keys get numbers that no agent granted. */
+    bool wild;    /* One master's buckets get numbers that no agent granted. */
     /* nothing fails but this: each master is away once for longer than a lease, one at a time */
     bool in_turn;
     bool few_rounds; /* So few rounds may be in flight that most of them wait (R16). */
@@ -124,7 +125,6 @@ struct switches {
     /* Many callers wait for one key at several agents in the healed world, in any order. */
     bool many_wait;
     bool kinds; /* each key draws its own kind */
-    bool aging; /* numbers are kept for as short as allowed, and keys rest for longer (R12) */
     bool mixed; /* the seed draws which of the themes above are on (themes.c) */
     /* One draw more from the streams of the register and of Java, which agents do not see. */
     bool draws_more;
@@ -189,7 +189,6 @@ struct options {
     uint8_t binds, owns, repeats, copies, sticks;
 
     uint8_t groups, policies;
-    uint32_t fence_retention_ms; /* R12 */
     uint8_t reloads;
     uint8_t bad_ttls;                /* per cent of the requests */
     uint32_t locks_max, waiters_max; /* small, or as many as are ever needed */
@@ -215,6 +214,17 @@ static inline uint8_t options_key_of(const struct options *options, uint8_t plac
 static inline uint8_t options_places(const struct options *options)
 {
     return (uint8_t)(options->keys * options->permits);
+}
+/* Returns the name of a key, as callers have it. The numbers of the first two keys are in one
+ * bucket (R12). The last character is the number of the key. */
+static inline struct text options_key_text(uint8_t key)
+{
+    static const char *const names[] = {"k0", "jowk1", "k2", "k3", "k4", "k5", "k6", "k7"};
+    return (struct text){names[key], strlen(names[key])};
+}
+static inline uint8_t options_key_named(struct text name)
+{
+    return (uint8_t)(name.at[name.len - 1] - '0');
 }
 /* Returns the kind of the key that the place belongs to. */
 static inline struct key_kind options_kind(const struct options *options, uint8_t place)

@@ -30,7 +30,6 @@ static const struct theme themes[] = {
     THEME("--few-rounds", few_rounds, 20),
     THEME("--many-wait", many_wait, 6),
     THEME("--in-turn", in_turn, 4),
-    THEME("--aging", aging, 20),
     THEME("--wild-numbers", wild, 15),
     /* Breaks A1 and A3, so a seed never draws it. */
     THEME("--clocks", clocks, 0),

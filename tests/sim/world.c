@@ -286,7 +286,8 @@ static void give_kind(struct world *w, uint8_t key)
 {
     const struct key_kind *kind = &w->options.kinds[key];
     struct core_policy *policy = &w->policies[key];
-    snprintf(policy->match, sizeof policy->match, "k%u", key);
+    struct text name = options_key_text(key);
+    snprintf(policy->match, sizeof policy->match, "%.*s", (int)name.len, name.at);
     policy->permits = kind->permits;
     policy->reentrant = policy->reentrant && kind->permits == 1;
     policy->form = form_of(kind->permits, kind->fair, kind->rw, kind->redisson);
@@ -308,7 +309,6 @@ static void configure_core(struct world *w)
                                  .lock_delay_ms = o->lock_delay_ms,
                                  .reentrant = o->owns > 0,
                                  .fencing = o->fencing,
-                                 .fence_retention_ms = o->fence_retention_ms,
                                  .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,
@@ -449,22 +449,6 @@ static void give_replicas(struct world *w)
     o->failovers = (uint8_t)prng_between(&own, 0, 3);
 }
 
-/* Numbers are kept for as short as the configuration allows, and keys rest for longer than that.
- * Then time alone keeps numbers rising, so the clocks are near each other (R12). */
-static void grow_old(struct options *o)
-{
-    o->ttl_ms_max = o->ttl_ms_max > AGING_TTL_MS_MAX ? AGING_TTL_MS_MAX : o->ttl_ms_max;
-    o->ttl_ms = o->ttl_ms > o->ttl_ms_max ? o->ttl_ms_max : o->ttl_ms;
-    o->lock_delay_ms = o->lock_delay_ms > 500 ? 500 : o->lock_delay_ms;
-    o->fence_retention_ms = 2 * (o->ttl_ms_max + o->lock_delay_ms);
-    if (o->fence_retention_ms < FENCE_RETENTION_MS_MIN)
-        o->fence_retention_ms = FENCE_RETENTION_MS_MIN;
-    o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
-    o->steps_clocks = false;
-    o->think_us_max = 2000 * (int64_t)o->fence_retention_ms;
-    o->chaos_us += 3000 * (int64_t)o->fence_retention_ms;
-}
-
 /* Many wait at each agent, and none of them is turned away (C11). */
 static void make_room(struct options *o)
 {
@@ -506,9 +490,6 @@ static void adapt_options(struct world *w)
         if (!o->steps_clocks)
             o->wall_us = o->wall_us > WALL_US_FORGETFUL ? WALL_US_FORGETFUL : o->wall_us;
     }
-    o->fence_retention_ms = SIM_FENCE_RETENTION_MS;
-    if (w->switches.aging)
-        grow_old(o);
     if (w->switches.in_turn) {
         calm_down(o);
         if (w->seed % 2 ==

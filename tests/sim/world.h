@@ -68,7 +68,7 @@ struct figures {
         reloads, wakes, wakes_late, turns, turns_passed_over, lined_up, shared_acquires,
         shared_releases, overloaded, reentered, repeated, superseded, unbound, stuck, upgrades,
         reads_granted, read_together, unreplicated, failovers, failbacks, java_grants, readings,
-        pauses, clock_jumps, aged, virtual_us;
+        pauses, clock_jumps, virtual_us;
     uint64_t themes[SIM_THEMES]; /* seeds that have drawn each of them */
 };
 
@@ -153,7 +153,7 @@ struct world {
 /* Returns the place that an item, a hold or a trace of the core names. */
 static inline uint8_t world_place(const struct world *w, struct text key, uint8_t slot)
 {
-    return options_place(&w->options, (uint8_t)(key.at[1] - '0'), slot);
+    return options_place(&w->options, options_key_named(key), slot);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */

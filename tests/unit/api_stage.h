@@ -297,7 +297,6 @@ static void make_config(void)
                                             .fencing = true,
                                             .retry_min_ms = 50,
                                             .retry_max_ms = 1000};
-        policy->core.fence_retention_ms = 3600000;
         policy->core.permits = 1;
     }
     snprintf(config->policies[0].core.match, sizeof(config->policies[0].core.match),

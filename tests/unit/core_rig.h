@@ -29,6 +29,7 @@ static struct {
     struct core *core;
     struct effects *effects;
     int64_t now_us, epoch_us; /* time since the beginning; boot clock at the beginning */
+    int64_t wall_off_us;      /* By so much this agent's wall clock has been set forward. */
     struct record *records;
     size_t count;
     struct send_item sent[OP_COUNT]; /* the first item of the latest send of each kind */
@@ -67,7 +68,7 @@ static void step(struct event event)
 {
     bool taken = false;
     event.now = (struct instant){rig.epoch_us + rig.now_us};
-    event.wall_us = PROPOSAL * (int64_t)1000000 + rig.now_us;
+    event.wall_us = PROPOSAL * (int64_t)1000000 + rig.now_us + rig.wall_off_us;
     for (rig.turns = 0; !taken; rig.turns++) {
         cr_assert_lt(rig.turns, 2000, "core_step() never takes the event");
         refill_entropy();
@@ -110,7 +111,6 @@ static void prepare(uint8_t masters)
                                       .max_hold_ms = 600000,
                                       .bound_max_hold_ms = 3600000,
                                       .fencing = true,
-                                      .fence_retention_ms = 3600000,
                                       .permits = 1,
                                       .retry_min_ms = 50,
                                       .retry_max_ms = 50};

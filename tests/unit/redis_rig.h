@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/redis/asking.h"
 #include "agent/redis/redis.h"
 
 enum { SERVERS = 3, RECORDS = 8192, POLICY_FENCED = 0, POLICY_PLAIN = 1 };
@@ -25,6 +26,7 @@ enum { SERVERS = 3, RECORDS = 8192, POLICY_FENCED = 0, POLICY_PLAIN = 1 };
 #define B40 "0202020202020202020202020202020202020202"
 #define AGENT ":000000a1:" /* the agent of item_of() */
 #define BIG_TEXT "1760000000000000"
+#define BUCKET_OF_K "lockagent:number:lock:8678" /* the bucket of lock key `lock:k` (R12) */
 
 /* ---- servers ---- */
 
@@ -138,6 +140,27 @@ static inline const char *ask(struct server *server, const char *format, ...)
 static inline long long ask_number(struct server *server, const char *command, const char *key)
 {
     return strtoll(ask(server, "%s %s", command, key), NULL, 10);
+}
+
+/* ---- fencing numbers (R12) ---- */
+
+/* Returns the key of the bucket in which the number of a lock key with prefix `lock:` is kept. */
+static inline const char *bucket_key(const char *lock_key)
+{
+    static char key[64];
+    snprintf(key, sizeof(key), NUMBER_KEY "lock:%u", asking_bucket(lock_key));
+    return key;
+}
+
+static inline void store_number(struct server *server, const char *lock_key, const char *number)
+{
+    ask(server, "ZADD %s %s n", bucket_key(lock_key), number);
+}
+
+/* Returns the stored number as a text; NULL if there is none. */
+static inline const char *stored_number(struct server *server, const char *lock_key)
+{
+    return ask(server, "ZSCORE %s n", bucket_key(lock_key));
 }
 
 /* ---- the recorder ---- */
@@ -302,7 +325,6 @@ static inline void rig_configure(void)
     rig.config->policy_count = 2;
     strcpy(rig.config->policies[POLICY_FENCED].prefix, "lock:");
     strcpy(rig.config->policies[POLICY_PLAIN].prefix, "plain:");
-    rig.config->policies[POLICY_FENCED].core.fence_retention_ms = 3600000;
 }
 
 static inline void send_before_sleep(uv_prepare_t *prepare)

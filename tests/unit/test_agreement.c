@@ -1,7 +1,7 @@
 /* Reports that the core believes only once masters agree, and takes back if they do not. */
 #include "core_rig.h"
 
-/* R5, R12: in the second phase a master reports `foreign` for the fence key, and the lock is
+/* R5, R12: in the second phase a master reports `foreign` for the number, and the lock is
  * there. */
 Test(agreement, r12_a_raise_answered_foreign_is_undone)
 {

@@ -17,7 +17,6 @@ static struct capacity_load nothing(void)
     return (struct capacity_load){.pods = 1,
                                   .pods_per_node = 30,
                                   .ttl_ms = 30000,
-                                  .retention_ms = 3600000,
                                   .core_share = 1,
                                   .memory_bytes = 1e9,
                                   .connections = 10000};
@@ -55,23 +54,32 @@ Test(capacity, each_part_by_its_cost)
                                  use.waiters_us + use.agents_us) /
                                     1e6);
     expect_near(use.lock_bytes, 30 * costs[CAPACITY_LOCK_BYTES]);
-    expect_near(use.fence_bytes, (30 + 20 * 3600) * costs[CAPACITY_FENCE_BYTES]);
+    expect_near(use.number_bytes, 16384 * costs[CAPACITY_BUCKET_BYTES]);
     expect_near(use.ticket_bytes, 60 * costs[CAPACITY_TICKET_BYTES]);
     cr_assert_eq(use.connections, 20, "waiters receive messages on a second one");
-    expect_near(use.memory_bytes, use.lock_bytes + use.fence_bytes + use.ticket_bytes +
+    expect_near(use.memory_bytes, use.lock_bytes + use.number_bytes + use.ticket_bytes +
                                       20 * costs[CAPACITY_CONNECTION_BYTES]);
 }
 
-Test(capacity, numbers_are_of_different_keys)
+/* R12: a key has one of 16,384 buckets, whether it is held or was held once. */
+Test(capacity, r12_numbers_are_of_different_keys_and_at_most_of_all_buckets)
 {
+    static const double keys[] = {1, 100, 16383, 16384, 16385, 1e12, 0};
+    for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        for (unsigned held = 0; held < 2; held++) {
+            struct capacity_load load = nothing();
+            load.rate = held ? 0 : 10;
+            load.holds = held;
+            load.keys = keys[i];
+            double buckets = keys[i] > 0 && keys[i] < 16384 ? keys[i] : 16384;
+            expect_near(capacity_reckon(&load).use.number_bytes,
+                        buckets * costs[CAPACITY_BUCKET_BYTES]);
+        }
+    }
     struct capacity_load load = nothing();
-    load.rate = 10;
     load.keys = 100;
-    expect_near(capacity_reckon(&load).use.fence_bytes, 100 * costs[CAPACITY_FENCE_BYTES]);
-    load.keys = 1e12; /* more than are taken in the retention */
-    expect_near(capacity_reckon(&load).use.fence_bytes, 36000 * costs[CAPACITY_FENCE_BYTES]);
-    load.retention_ms /= 2;
-    expect_near(capacity_reckon(&load).use.fence_bytes, 18000 * costs[CAPACITY_FENCE_BYTES]);
+    load.reads = 5, load.refused = 5;
+    cr_assert_eq(capacity_reckon(&load).use.number_bytes, 0, "no lock is ever taken");
 }
 
 /* Returns each group's share of the core if there are so many groups. */
@@ -114,11 +122,13 @@ Test(capacity, as_many_groups_as_carry_it_and_no_more)
 Test(capacity, memory_alone_asks_for_groups)
 {
     struct capacity_load load = nothing();
-    load.rate = 1;
     load.pods = 1000;
-    load.retention_ms = 30 * 3600000.0;
-    cr_assert_gt(capacity_reckon(&load).groups, 1);
-    load.retention_ms = 60000;
+    load.holds = 10000;
+    load.ttl_ms = 3600000;
+    struct capacity_plan plan = capacity_reckon(&load);
+    cr_assert_gt(plan.groups, 1);
+    cr_assert_lt(plan.use.core_share, load.core_share, "a core would carry all of it");
+    load.holds = 1000;
     cr_assert_eq(capacity_reckon(&load).groups, 1);
 }
 

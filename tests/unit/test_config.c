@@ -72,8 +72,7 @@ static void check_bad(const char *name)
 }
 
 /* Among them: R1 ttl-under-node-timeout, node-timeout-above-ttl; R2 single-of-three; R8
- * ttl-under-watchdog; R12 fence-retention; D9 waiters, listen-remote. UPDATE_GOLDEN=1 writes the
- * messages anew. */
+ * ttl-under-watchdog; D9 waiters, listen-remote. UPDATE_GOLDEN=1 writes the messages anew. */
 Test(config, bad_files_have_golden_messages)
 {
     enter("tests/unit/config/bad");
@@ -133,7 +132,7 @@ Test(config, every_relation_is_broken_by_a_bad_file)
         cr_expect(one_message_has(named, said), "no bad file breaks the relation of %s%s", named,
                   why + 2);
     }
-    cr_expect_geq(rows, 29u);
+    cr_expect_geq(rows, 28u);
     free(all_messages);
     free(table);
 }
@@ -282,7 +281,6 @@ Test(config, a_file_with_only_redis_has_all_defaults)
     cr_expect_eq(policy->retry_min_ms, 20u);
     cr_expect_eq(policy->retry_max_ms, 250u);
     cr_expect_str_eq(config.policies[0].prefix, "lock:");
-    cr_expect_eq(config.policies[0].core.fence_retention_ms, 3600000u);
     cr_expect_eq(config.max_ttl_ms, 60000u);
     cr_expect_eq(config.wait_ms_max, 300000);
     cr_expect_eq(config.locks_max, 10000u);
@@ -347,7 +345,6 @@ Test(config, every_key_reaches_its_field)
     cr_expect_eq(policy->core.lock_delay_ms, 2500u);
     cr_expect(policy->core.reentrant);
     cr_expect_not(policy->core.fencing);
-    cr_expect_eq(policy->core.fence_retention_ms, 86400000u);
     cr_expect_eq(policy->core.retry_min_ms, 5u);
     cr_expect_eq(policy->core.retry_max_ms, 1000u);
     cr_expect_eq(config.policies[1].core.algorithm, ALGORITHM_SINGLE);
@@ -408,7 +405,7 @@ Test(config, defaults_follow_the_keys_they_depend_on)
     cr_expect_eq(config.policies[3].core.ttl_ms, 100u, "the least that a ttl may be");
     cr_expect_eq(config.policies[4].order, ORDER_FAIR);
     expect_ok(config_load("long-leases.yaml", NULL, NULL, 0, &config, &errors));
-    cr_expect_eq(config.policies[0].core.fence_retention_ms, 7200000u);
+    cr_expect_eq(config.max_ttl_ms, 3600000u);
     cr_expect_eq(config.policies[0].core.ttl_ms, 30000u);
     expect_ok(config_load("last-policy-written.yaml", NULL, NULL, 0, &config, &errors));
     cr_expect_eq(config.policy_count, 2u, "a written `*` takes the place of the implicit one");
@@ -531,7 +528,7 @@ Test(config, every_key_is_in_every_document)
                                         "policies[].ttl",
                                         "policies[].retry.min",
                                         "redis.groups.<name>.password_file",
-                                        "policies[].fence_retention",
+                                        "policies[].fencing",
                                         "limits.body",
                                         "api.allowed_hosts",
                                         "log.format",

@@ -29,19 +29,19 @@ static void expect_layout(const char *groups, const char *policies, const char *
 
 Test(config_layout, r23_masters_are_sorted_by_their_names)
 {
-    expect_layout(ONE, "", "w1 2 lock:=mutex" MASTERS);
+    expect_layout(ONE, "", "w2 2 lock:=mutex" MASTERS);
     expect_layout("main: {masters: [redis://c:1, redis://A:1, redis://b:1]}", "",
-                  "w1 2 lock:=mutex" MASTERS);
+                  "w2 2 lock:=mutex" MASTERS);
     expect_layout("main: {db: 3, masters: ['redis://[::1]', redis://b:1/0, unix:/Run/x?db=1]}", "",
-                  "w1 2 lock:=mutex [::1]:6379/3 b:1/0 unix:/Run/x/1");
+                  "w2 2 lock:=mutex [::1]:6379/3 b:1/0 unix:/Run/x/1");
 }
 
 /* R23: "or the fragment of the URL". */
 Test(config_layout, r23_a_fragment_is_the_name_of_the_master)
 {
     expect_layout("main: {masters: ['rediss://a.example:6380#A:1', redis://b:1, 'unix:/s#c:1']}",
-                  "", "w1 2 lock:=mutex" MASTERS);
-    expect_layout("main: {masters: ['redis://x:1/7#main-1']}", "", "w1 1 lock:=mutex main-1/7");
+                  "", "w2 2 lock:=mutex" MASTERS);
+    expect_layout("main: {masters: ['redis://x:1/7#main-1']}", "", "w2 1 lock:=mutex main-1/7");
 }
 
 Test(config_layout, r23_a_fragment_is_kept_when_the_configuration_is_printed)
@@ -60,34 +60,34 @@ Test(config_layout, r23_a_fragment_is_kept_when_the_configuration_is_printed)
 /* R23: kind, permits, order, format, algorithm and the matches must agree. */
 Test(config_layout, r23_policies_are_what_agents_must_agree_on)
 {
-    expect_layout(ONE, POLICIES("{match: '*', kind: rw}"), "w1 2 lock:=rw" MASTERS);
-    expect_layout(ONE, POLICIES("{match: '*', permits: 3}"), "w1 2 lock:=permits-3" MASTERS);
-    expect_layout(ONE, POLICIES("{match: '*', order: fair}"), "w1 2 lock:=mutex+fair" MASTERS);
+    expect_layout(ONE, POLICIES("{match: '*', kind: rw}"), "w2 2 lock:=rw" MASTERS);
+    expect_layout(ONE, POLICIES("{match: '*', permits: 3}"), "w2 2 lock:=permits-3" MASTERS);
+    expect_layout(ONE, POLICIES("{match: '*', order: fair}"), "w2 2 lock:=mutex+fair" MASTERS);
     expect_layout(ONE, POLICIES("{match: '*', format: redisson}"),
-                  "w1 2 lock:=mutex+redisson" MASTERS);
+                  "w2 2 lock:=mutex+redisson" MASTERS);
     expect_layout(ONE, POLICIES("{match: '*', algorithm: multilock}"),
-                  "w1 3 lock:=mutex+multilock" MASTERS);
+                  "w2 3 lock:=mutex+multilock" MASTERS);
     expect_layout("main: {masters: [redis://a:1]}", POLICIES("{match: '*', algorithm: single}"),
-                  "w1 1 lock:=mutex+single a:1/0");
+                  "w2 1 lock:=mutex+single a:1/0");
     expect_layout(ONE, POLICIES("{match: 'a*', permits: 2}, {match: 'b c', kind: rw}"),
-                  "w1 2 lock:=a*~permits-2;b%20c~rw;*~mutex" MASTERS);
+                  "w2 2 lock:=a*~permits-2;b%20c~rw;*~mutex" MASTERS);
 }
 
 Test(config_layout, r23_policies_that_make_no_difference_are_left_out)
 {
     expect_layout(ONE, POLICIES("{match: 'a*', ttl: 5s}, {match: 'b*', max_hold: 1h}"),
-                  "w1 2 lock:=mutex" MASTERS);
+                  "w2 2 lock:=mutex" MASTERS);
     expect_layout(ONE, POLICIES("{match: 'a*', kind: rw}, {match: 'b*', ttl: 5s}"),
-                  "w1 2 lock:=a*~rw;*~mutex" MASTERS);
+                  "w2 2 lock:=a*~rw;*~mutex" MASTERS);
     /* This one does: without it `ab` would be a semaphore. */
     expect_layout(ONE, POLICIES("{match: 'ab'}, {match: 'a*', permits: 2}"),
-                  "w1 2 lock:=ab~mutex;a*~permits-2;*~mutex" MASTERS);
+                  "w2 2 lock:=ab~mutex;a*~permits-2;*~mutex" MASTERS);
 }
 
 Test(config_layout, r23_each_prefix_has_its_own_policies)
 {
     expect_layout(ONE, POLICIES("{match: 'a*', prefix: 'z=', kind: rw}, {match: 'b*', prefix: ''}"),
-                  "w1 2 =b*~mutex,lock:=mutex,z%3D=a*~rw" MASTERS);
+                  "w2 2 =b*~mutex,lock:=mutex,z%3D=a*~rw" MASTERS);
 }
 
 /* R23: if the keys of a prefix are in several groups, their groups must agree. */
@@ -95,11 +95,11 @@ Test(config_layout, r23_the_spread_over_groups_is_part_of_the_layout)
 {
     static const char two[] = ONE ", other: {masters: [redis://d:1]}";
     expect_layout(two, POLICIES("{match: 'a*', group: other}"),
-                  "w1 2 lock:=a*~mutex@other;*~mutex@main" MASTERS);
+                  "w2 2 lock:=a*~mutex@other;*~mutex@main" MASTERS);
     expect_layout(two, POLICIES("{match: '*', groups: [other, main]}"),
-                  "w1 2 lock:=mutex@main@other" MASTERS);
+                  "w2 2 lock:=mutex@main@other" MASTERS);
     expect_layout(two, POLICIES("{match: 'a*', group: other, prefix: 'o:'}"),
-                  "w1 2 lock:=mutex" MASTERS);
+                  "w2 2 lock:=mutex" MASTERS);
 }
 
 /* R23: a group that shares a prefix with a refused one takes no new locks either. */
@@ -141,7 +141,7 @@ Test(config_layout, r23_a_layout_that_is_too_long_is_refused)
 Test(config_layout, r23_a_group_without_policies_has_a_layout)
 {
     expect_layout("idle: {masters: [redis://a:1]}, main: {masters: [redis://b:1]}", "",
-                  "w1 1 -=- a:1/0");
+                  "w2 1 -=- a:1/0");
 }
 
 /* Another name is another layout, which a reload must not bring in. */

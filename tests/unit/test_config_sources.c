@@ -282,7 +282,7 @@ Test(config_sources, what_may_change_while_running)
                   "[redis://c]}}}\n"
                   "policies: [{match: 'jobs/*', ttl: 9s, renew: caller, max_hold: 1m, "
                   "max_hold_bound: 2m, lock_delay: "
-                  "3s, reentrant: on, fencing: off, fence_retention: 9h, "
+                  "3s, reentrant: on, fencing: off, "
                   "retry: {min: 1ms, max: 2ms}}, {match: 'x'}, {match: '*', ttl: 8s}]\n"
                   "log: {level: debug, format: json}\nshutdown: {grace: 1s, unreleased: release}\n"
                   "api: {token_file: /x, allow_remote: true, allowed_hosts: [a]}\n",

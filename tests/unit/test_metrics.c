@@ -64,7 +64,6 @@ static void add_policy(const char *match, uint8_t group, enum algorithm algorith
     policy->core.ttl_ms = 30000;
     policy->core.max_hold_ms = 600000;
     policy->core.fencing = true;
-    policy->core.fence_retention_ms = 3600000;
     policy->core.permits = strcmp(match, "*") == 0 ? 1 : 4; /* the others are semaphores */
     snprintf(policy->prefix, sizeof(policy->prefix), "lock:");
 }

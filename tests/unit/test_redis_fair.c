@@ -287,9 +287,9 @@ Test(fair_scripts, a_key_of_another_type_where_tickets_should_be)
 
 /* ---- calls of several keys ---- */
 
-/* Returns the item without a fence key. In a call the fence keys come before the tickets. The
- * tickets of the other items are found all the same. */
-static struct send_item without_fence(struct send_item item)
+/* Returns the item without a number. The tickets and numbers of the other items of its call are
+ * found all the same. */
+static struct send_item without_number(struct send_item item)
 {
     item.fencing = false;
     item.token.fence = 0;
@@ -305,7 +305,7 @@ static void three_of(struct send_item items[3], uint8_t token, uint64_t agent,
         items[i] = came != NULL ? attempt(token, agent, came[i]) : deleting(token, agent);
         items[i].key.at = keys[i];
         if (i == 1)
-            items[i] = without_fence(items[i]);
+            items[i] = without_number(items[i]);
     }
 }
 

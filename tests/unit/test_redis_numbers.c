@@ -1,6 +1,5 @@
 /* The scripts with the vote that an agent knows, and with the floor and the top of their master
  * (D5.3, R12): each way of taking and raising a lock, on a real redis-server. */
-#include "agent/redis/asking.h"
 #include "agent/redis/scripts.h"
 #include "redis_rig.h"
 
@@ -9,6 +8,9 @@ static struct server one;
 #define TOP 2000000000u
 #define FLOOR 1000000000u
 #define KNOWN "rr:ee:0000001000000000"
+#define SLOT_KEY "lockagent:slot:0:lock:k" /* the lock key of take() */
+#define BUCKET "lockagent:number:lock:7"   /* the scripts do not look at its name */
+#define COUNTER "redisson_lock_token:{lock:k}"
 
 enum { WORDS_MAX = 24 };
 
@@ -55,23 +57,22 @@ static const struct way ways[] = {
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]), READS = 4 };
 
-static redisReply *take(const struct way *way, const char *retention, uint64_t proposed,
+static redisReply *take(const struct way *way, const char *number_key, uint64_t proposed,
                         const char *known)
 {
     char number[24], value[96];
     const char *words[WORDS_MAX] = {"EVALSHA", redis_scripts[way->script].sha,
-                                    way->tickets ? "5" : "4", "lockagent:slot:0:lock:k",
-                                    "lockagent:fence:lock:k"};
-    unsigned count = 5;
+                                    way->tickets ? "5" : "4", SLOT_KEY};
+    unsigned count = 4;
     snprintf(number, sizeof(number), "%llu", (unsigned long long)proposed);
     snprintf(value, sizeof(value), "%s%s:me", way->value, number);
     if (way->tickets)
         words[count++] = "lockagent:ticket:lock:k";
     words[count++] = "lockagent:votes";
     words[count++] = "lockagent:marker";
+    words[count++] = number_key;
     words[count++] = value;
     words[count++] = "10000";
-    words[count++] = retention;
     words[count++] = number;
     words[count++] = "0";
     for (unsigned i = 0; way->more[i] != NULL; i++)
@@ -84,27 +85,27 @@ static redisReply *take(const struct way *way, const char *retention, uint64_t p
 /* Returns the granted number. */
 static uint64_t granted(const struct way *way, uint64_t proposed, const char *known)
 {
-    redisReply *reply = take(way, "3600000", proposed, known);
+    redisReply *reply = take(way, BUCKET, proposed, known);
     cr_assert(reply->type == REDIS_REPLY_INTEGER || reply->type == REDIS_REPLY_STRING, "%s: %d",
               redis_scripts[way->script].name, reply->type);
     uint64_t number = reply->type == REDIS_REPLY_INTEGER ? (uint64_t)reply->integer
                                                          : strtoull(reply->str, NULL, 10);
     freeReplyObject(reply);
-    cr_assert_eq(strtoull(ask(&one, "GET lockagent:fence:lock:k"), NULL, 10), number);
+    cr_assert_eq(strtoull(ask(&one, "ZSCORE " BUCKET " n"), NULL, 10), number);
     return number;
 }
 
 static void expect_guarded(const struct way *way, const char *known, int64_t least_ms,
                            int64_t most_ms)
 {
-    redisReply *reply = take(way, "3600000", FLOOR + 5, known);
+    redisReply *reply = take(way, BUCKET, FLOOR + 5, known);
     const char *name = redis_scripts[way->script].name;
     cr_assert_eq(reply->type, REDIS_REPLY_ARRAY, "%s", name);
     cr_assert_str_eq(reply->element[0]->str, "guarded", "%s", name);
     cr_assert(reply->element[1]->integer >= least_ms && reply->element[1]->integer <= most_ms,
               "%s: %lld", name, reply->element[1]->integer);
     freeReplyObject(reply);
-    cr_assert_str_eq(ask(&one, "EXISTS lockagent:slot:0:lock:k lockagent:fence:lock:k"), "0");
+    cr_assert_str_eq(ask(&one, "EXISTS " SLOT_KEY " " BUCKET), "0");
 }
 
 Test(numbers, d5_3_the_usual_case_touches_no_marker)
@@ -165,7 +166,7 @@ Test(numbers, d5_3_no_grant_is_up_to_the_floor)
         cr_assert_eq(granted(&ways[i], 7, "!" KNOWN), FLOOR + 1, "%u", i);
         cr_assert_eq(top(), TOP);
         vote(); /* it came back with an older number */
-        ask(&one, "SET lockagent:fence:lock:k 9 PX 1000");
+        ask(&one, "ZADD " BUCKET " 9 n");
         cr_assert_eq(granted(&ways[i], 7, "!" KNOWN), FLOOR + 1, "%u", i);
     }
     end(&one);
@@ -179,7 +180,7 @@ Test(numbers, d5_3_a_number_above_the_top_lifts_it)
         cr_assert_eq(granted(&ways[i], TOP + 9, "!" KNOWN), TOP + 9, "%u", i);
         cr_assert_eq(top(), TOP + 9 + 2000000);
         vote();
-        ask(&one, "SET lockagent:fence:lock:k %u PX 1000", TOP);
+        ask(&one, "ZADD " BUCKET " %u n", TOP);
         uint64_t number = i == READS ? TOP : TOP + 1; /* a read carries the last one */
         cr_assert_eq(granted(&ways[i], FLOOR + 5, "=" KNOWN), number, "%u", i);
         cr_assert_eq(top(), i == READS ? TOP : number + 2000000, "%u", i);
@@ -192,16 +193,16 @@ Test(numbers, r22_a_counter_that_java_counts_on_lifts_no_top)
 {
     begin(&one, NULL);
     vote();
-    freeReplyObject(take(&ways[WAYS - 1], "-1", TOP + 9, "=" KNOWN));
-    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "2000000009");
+    freeReplyObject(take(&ways[WAYS - 1], COUNTER, TOP + 9, "=" KNOWN));
+    cr_assert_str_eq(ask(&one, "GET " COUNTER), "2000000009");
     cr_assert_eq(top(), TOP);
     vote();
-    freeReplyObject(take(&ways[WAYS - 1], "-1", 7, "=" KNOWN));
-    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "7");
+    freeReplyObject(take(&ways[WAYS - 1], COUNTER, 7, "=" KNOWN));
+    cr_assert_str_eq(ask(&one, "GET " COUNTER), "7");
     for (unsigned i = 1; i < 3; i++) { /* it rises even if the agent's clock is behind */
-        ask(&one, "DEL lockagent:slot:0:lock:k");
-        freeReplyObject(take(&ways[WAYS - 1], "-1", 7, "=" KNOWN));
-        cr_assert_eq(ask_number(&one, "GET", "lockagent:fence:lock:k"), 7 + i);
+        ask(&one, "DEL " SLOT_KEY);
+        freeReplyObject(take(&ways[WAYS - 1], COUNTER, 7, "=" KNOWN));
+        cr_assert_eq(ask_number(&one, "GET", COUNTER), 7 + i);
     }
     end(&one);
 }
@@ -250,7 +251,7 @@ Test(numbers, r21_a_master_that_has_followed_another_has_no_vote)
     for (unsigned i = 0; i < WAYS; i++) {
         vote_with_replid(known);
         granted(&ways[i], FLOOR + 5, known);
-        ask(&one, "DEL lockagent:slot:0:lock:k lockagent:fence:lock:k");
+        ask(&one, "DEL " SLOT_KEY " " BUCKET);
         follow_another();
         expect_guarded(&ways[i], known, -1, -1);
     }
@@ -291,7 +292,7 @@ static bool release_is_guarded(enum script_id script)
 {
     bool fair = script == SCRIPT_RELEASE_FAIR, rw = script == SCRIPT_RELEASE_RW;
     const char *words[WORDS_MAX] = {"EVALSHA", redis_scripts[script].sha, fair || rw ? "3" : "2",
-                                    "lockagent:slot:0:lock:k"};
+                                    SLOT_KEY};
     unsigned count = 4;
     if (fair || rw)
         words[count++] = "lockagent:ticket:lock:k";
@@ -329,7 +330,6 @@ static bool adoption_is_guarded(enum script_id script)
                                  script == SCRIPT_EXTEND_RW ? "w:" A40 AGENT "7:me"
                                                             : A40 AGENT "7:me",
                                  "10000",
-                                 "0",
                                  "7"};
     return says_guarded(run(sizeof(words) / sizeof(words[0]), words));
 }
@@ -350,10 +350,10 @@ Test(numbers, d3_a_master_that_has_followed_another_deletes_and_does_not_know)
     char known[100];
     begin(&one, NULL);
     vote_with_replid(known);
-    ask(&one, "SET lockagent:slot:0:lock:k " A40 AGENT "7:me PX 10000");
+    ask(&one, "SET " SLOT_KEY " " A40 AGENT "7:me PX 10000");
     follow_another();
     cr_assert(release_is_guarded(SCRIPT_RELEASE));
-    cr_assert_eq(ask_number(&one, "EXISTS", "lockagent:slot:0:lock:k"), 0);
+    cr_assert_eq(ask_number(&one, "EXISTS", SLOT_KEY), 0);
     end(&one);
 }
 
@@ -373,12 +373,11 @@ Test(numbers, d3_a_hand_over_without_a_vote_says_so)
                                      redis_scripts[SCRIPT_ACQUIRE].sha,
                                      "4",
                                      "lock:k",
-                                     "lockagent:fence:lock:k",
                                      "lockagent:votes",
                                      "lockagent:marker",
+                                     BUCKET,
                                      heir,
                                      "10000",
-                                     "3600000",
                                      "3000000000",
                                      "0",
                                      holder,
@@ -424,18 +423,16 @@ Test(numbers, d5_3_a_call_for_several_locks_minds_floor_and_top)
                                  "6",
                                  "lock:a",
                                  "lock:b",
-                                 "lockagent:fence:lock:a",
-                                 "lockagent:fence:lock:b",
                                  "lockagent:votes",
                                  "lockagent:marker",
+                                 BUCKET,
+                                 BUCKET_OF_K,
                                  first_value,
                                  "10000",
-                                 "3600000",
                                  "7",
                                  "0",
                                  second_value,
                                  "10000",
-                                 "3600000",
                                  "3000000000",
                                  "0",
                                  "0",
@@ -443,8 +440,8 @@ Test(numbers, d5_3_a_call_for_several_locks_minds_floor_and_top)
     redisReply *reply = run(sizeof(words) / sizeof(words[0]), words);
     cr_assert_eq(reply->elements, 2u);
     freeReplyObject(reply);
-    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:a"), "1000000001");
-    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:b"), "3000000000");
+    cr_assert_str_eq(ask(&one, "ZSCORE " BUCKET " n"), "1000000001");
+    cr_assert_str_eq(ask(&one, "ZSCORE " BUCKET_OF_K " n"), "3000000000");
     cr_assert_eq(top(), 3002000000u);
     end(&one);
 }
@@ -466,19 +463,18 @@ Test(numbers, d5_3_a_hand_over_without_a_vote_minds_floor_and_top)
                                      redis_scripts[scripts[i]].sha,
                                      "4",
                                      "lock:k",
-                                     "lockagent:fence:lock:k",
                                      "lockagent:votes",
                                      "lockagent:marker",
+                                     BUCKET,
                                      value,
                                      "10000",
-                                     "3600000",
                                      "7",
                                      "0",
                                      part,
                                      "0",
                                      ""};
         freeReplyObject(run(sizeof(words) / sizeof(words[0]), words));
-        cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1000000001");
+        cr_assert_str_eq(ask(&one, "ZSCORE " BUCKET " n"), "1000000001");
     }
     end(&one);
 }
@@ -489,12 +485,15 @@ Test(numbers, d5_3_a_raise_above_the_top_lifts_it)
     begin(&one, NULL);
     struct {
         enum script_id script;
-        const char *own, *retention;
+        const char *own, *number_key, *stored; /* `stored` reads the number. */
         uint64_t top;
-    } raises[] = {{SCRIPT_RAISE, A40 AGENT "7:", "3600000", 3000000000u + 2000000},
-                  {SCRIPT_RAISE_RW, "w:" A40 AGENT "7:me", "3600000", 3000000000u + 2000000},
-                  {SCRIPT_RAISE_REDISSON, A40 AGENT "7:", "3600000", 3000000000u + 2000000},
-                  {SCRIPT_RAISE_REDISSON, A40 AGENT "7:", "-1", TOP}};
+    } raises[] = {
+        {SCRIPT_RAISE, A40 AGENT "7:", BUCKET, "ZSCORE " BUCKET " n", 3000000000u + 2000000},
+        {SCRIPT_RAISE_RW, "w:" A40 AGENT "7:me", BUCKET, "ZSCORE " BUCKET " n",
+         3000000000u + 2000000},
+        {SCRIPT_RAISE_REDISSON, A40 AGENT "7:", BUCKET, "ZSCORE " BUCKET " n",
+         3000000000u + 2000000},
+        {SCRIPT_RAISE_REDISSON, A40 AGENT "7:", COUNTER, "GET " COUNTER, TOP}};
     for (unsigned i = 0; i < 4; i++) {
         vote();
         if (i == 0)
@@ -507,17 +506,16 @@ Test(numbers, d5_3_a_raise_above_the_top_lifts_it)
                                redis_scripts[raises[i].script].sha,
                                "3",
                                "lock:k",
-                               "lockagent:fence:lock:k",
                                "lockagent:marker",
+                               raises[i].number_key,
                                raises[i].own,
-                               "1500000000",
-                               raises[i].retention};
-        freeReplyObject(run(9, words));
-        cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "1500000000", "%u", i);
+                               "1500000000"};
+        freeReplyObject(run(8, words));
+        cr_assert_str_eq(ask(&one, raises[i].stored), "1500000000", "%u", i);
         cr_assert_eq(top(), TOP, "%u", i);
         words[7] = "3000000000";
-        freeReplyObject(run(9, words));
-        cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "3000000000", "%u", i);
+        freeReplyObject(run(8, words));
+        cr_assert_str_eq(ask(&one, raises[i].stored), "3000000000", "%u", i);
         cr_assert_eq(top(), raises[i].top, "%u", i);
     }
     end(&one);

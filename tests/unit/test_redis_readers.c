@@ -1,8 +1,6 @@
 /* The scripts of locks that readers share, on a real redis-server (R17, R19). */
 #include "redis_rig.h"
 
-#define FENCE "lockagent:fence:lock:k"
-
 enum { ANNA = 1, BERT = 2, CARL = 3 };
 
 static struct server one;
@@ -129,37 +127,26 @@ Test(readers_scripts, d5_5_a_read_is_refused_by_a_master_out_of_memory)
     begin(&one, NULL);
     cr_assert_eq(reads(ANNA).vote, VOTE_YES);
     leaves(ANNA, MODE_READ);
-    ask(&one, "PEXPIRE lockagent:fence:lock:k 5000");
     ask(&one, "CONFIG SET maxmemory 1");
     cr_assert_eq(reads(BERT).vote, VOTE_REFUSED);
     ask(&one, "CONFIG SET maxmemory 0");
     cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
     cr_assert_eq(reads(BERT).vote, VOTE_YES);
-    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 60000);
+    cr_assert_str_eq(stored_number(&one, "lock:k"), BIG_TEXT);
     end(&one);
 }
 
-/* As with every other lock, the lease counts, and a foreign fence key may belong to any client. */
-Test(readers_scripts, r12_an_adoption_leaves_a_strangers_fence_key_alone)
+/* As with every other lock, the lease counts, and a foreign key may belong to any client. */
+Test(readers_scripts, r12_an_adoption_leaves_a_strangers_key_alone)
 {
     begin(&one, NULL);
     struct record read = reads(ANNA);
     struct send_item adopted = entry(ANNA, MODE_READ, read.fence);
     adopted.agent = 0xb2;
-    ask(&one, "SET lockagent:fence:lock:k nobodys PX 3000");
+    ask(&one, "SET " BUCKET_OF_K " nobodys PX 3000");
     cr_assert_eq(exchange(OP_ADOPT, 0, adopted).vote, VOTE_YES);
-    cr_assert_leq(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 3000);
-    cr_assert_str_eq(ask(&one, "GET lockagent:fence:lock:k"), "nobodys");
-    end(&one);
-}
-
-Test(readers_scripts, r12_a_repair_beside_its_entry_keeps_the_number_for_the_retention)
-{
-    begin(&one, NULL);
-    struct record read = reads(ANNA);
-    ask(&one, "SET lockagent:fence:lock:k 7 PX 3000");
-    cr_assert_eq(exchange(OP_REPAIR, 0, entry(ANNA, MODE_READ, read.fence)).vote, VOTE_YES);
-    cr_assert_gt(ask_number(&one, "PTTL", "lockagent:fence:lock:k"), 60000);
+    cr_assert_leq(ask_number(&one, "PTTL", BUCKET_OF_K), 3000);
+    cr_assert_str_eq(ask(&one, "GET " BUCKET_OF_K), "nobodys");
     end(&one);
 }
 
@@ -232,39 +219,28 @@ Test(readers_scripts, r7_no_command_shortens_an_entry)
     end(&one);
 }
 
-/* R12: a repair that finds its entry keeps the fence key for the retention as a minimum. It leaves
- * a fence key alone that does not hold a number of lockagent. */
-Test(readers_scripts, r12_a_repair_that_finds_its_entry_keeps_the_fence_key_for_its_retention)
+/* R12: "A repair raises the bucket to the hold's number." An invalid number stays as it is. */
+Test(readers_scripts, r12_a_repair_that_finds_its_entry_raises_the_number)
 {
+    static const enum mode modes[] = {MODE_WRITE, MODE_READ};
     begin(&one, NULL);
-    struct send_item item = entry(ANNA, MODE_WRITE, writes(ANNA).fence);
-    ask(&one, "PEXPIRE " FENCE " 60000");
-    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_YES);
-    long long left_ms = ask_number(&one, "PTTL", FENCE);
-    cr_assert(left_ms > 3500000 && left_ms <= 3600000, "%lld", left_ms);
-    ask(&one, "PEXPIRE " FENCE " 7200000");
-    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_YES);
-    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 7000000, "nothing is shortened");
-    ask(&one, "SET " FENCE " 1 PX 7200000"); /* a number before ours */
-    struct record got = exchange(OP_REPAIR, 0, item);
-    cr_assert_eq(got.vote, VOTE_YES);
-    cr_assert_eq(got.fence, BIG);
-    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 7000000);
-    ask(&one, "SET " FENCE " 9007199254740993 PX 60000");
-    cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_YES, "the lease is what counts");
-    cr_assert_leq(ask_number(&one, "PTTL", FENCE), 60000, "a stranger's");
-    end(&one);
-}
-
-/* R12: so does a read, whose number is the stored one. */
-Test(readers_scripts, r12_a_read_keeps_the_fence_key_for_its_retention)
-{
-    begin(&one, NULL);
-    cr_assert_eq(writes(ANNA).vote, VOTE_YES);
-    leaves(ANNA, MODE_WRITE);
-    ask(&one, "SET " FENCE " %llu PX 60000", (unsigned long long)BIG + 1);
-    cr_assert_eq(reads(BERT).vote, VOTE_YES);
-    cr_assert_gt(ask_number(&one, "PTTL", FENCE), 3500000);
+    for (unsigned i = 0; i < 2; i++) {
+        ask(&one, "FLUSHALL");
+        struct send_item item = entry(ANNA, modes[i], BIG);
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, item).fence, BIG);
+        ask(&one, "ZADD " BUCKET_OF_K " 1 n");
+        struct record got = exchange(OP_REPAIR, 0, item);
+        cr_assert(got.vote == VOTE_YES && got.fence == BIG, "%u", i);
+        cr_assert_str_eq(stored_number(&one, "lock:k"), BIG_TEXT, "%u", i);
+        ask(&one, "ZADD " BUCKET_OF_K " 1760000000000009 n");
+        got = exchange(OP_REPAIR, 0, item);
+        cr_assert(got.vote == VOTE_YES && got.fence == BIG + 9, "%u", i);
+        cr_assert_str_eq(stored_number(&one, "lock:k"), "1760000000000009", "%u", i);
+        ask(&one, "ZADD " BUCKET_OF_K " inf n");
+        got = exchange(OP_REPAIR, 0, item);
+        cr_assert(got.vote == VOTE_YES && got.fence == 0, "%u: the lease is what counts", i);
+        cr_assert_str_eq(stored_number(&one, "lock:k"), "inf", "%u", i);
+    }
     end(&one);
 }
 
@@ -302,7 +278,7 @@ Test(readers_scripts, r7_a_renewal_beside_a_writer_is_told_of_it)
     end(&one);
 }
 
-/* R19: a read is numbered anew even if another one has raised the fence key already. */
+/* R19: a read is numbered anew even if another one has raised the stored number already. */
 Test(readers_scripts, r19_each_read_is_given_its_number)
 {
     begin(&one, NULL);

@@ -16,51 +16,6 @@ Test(renew, r7_extends_from_before_sending)
     cr_assert_not(rig.answer.adopted);
 }
 
-static bool extends_fence_key_at(int64_t ms, const struct token *token)
-{
-    static unsigned asked = 1;
-    at_ms(ms), renew(++asked, "k", *token);
-    expect_send(OP_RENEW, ALL);
-    bool extends = rig.sent[OP_RENEW].fencing;
-    reply(OP_RENEW, 0x07, VOTE_YES);
-    expect_answer(asked, ANSWER_RENEWED);
-    return extends;
-}
-
-/* R12: the first renewal after each quarter of the retention extends the fence keys, until one is
- * won. */
-Test(renew, r12_extends_fence_keys_after_each_quarter_of_their_retention)
-{
-    prepare(5);
-    rig.policy.fence_retention_ms = 120000;
-    begin();
-    struct token token = hold_as("k", .ttl_ms = 60000);
-    cr_assert_not(extends_fence_key_at(10000, &token), "the grant has given it");
-    cr_assert_not(extends_fence_key_at(29000, &token));
-    at_ms(31000), renew(1, "k", token);
-    expect_send(OP_RENEW, ALL);
-    cr_assert(rig.sent[OP_RENEW].fencing);
-    reply(OP_RENEW, ALL, VOTE_UNKNOWN);
-    at_ms(37000);
-    expect_answer(1, ANSWER_RENEW_FAILED);
-    cr_assert(extends_fence_key_at(40000, &token), "no quorum has said that it has");
-    cr_assert_not(extends_fence_key_at(59000, &token));
-    cr_assert(extends_fence_key_at(60500, &token));
-    cr_assert_not(extends_fence_key_at(60700, &token));
-}
-
-/* R12: a reload may have made the retention longer. */
-Test(renew, r12_extends_fence_keys_after_a_reload)
-{
-    begin_five();
-    struct token token = hold_as("k", .ttl_ms = 60000);
-    cr_assert_not(extends_fence_key_at(10000, &token));
-    rig.policy.fence_retention_ms *= 10;
-    core_set_policies(rig.core, &rig.policy, 1);
-    cr_assert(extends_fence_key_at(20000, &token));
-    cr_assert_not(extends_fence_key_at(30000, &token));
-}
-
 Test(renew, r7_a_failure_unlocks_nothing)
 {
     begin_five();

@@ -45,7 +45,6 @@ Test(restore, r7_a_watchdog_hold_is_renewed_at_once_and_the_first_renewal_create
     restore(a_hold(2000)), at_ms(1);
     cr_assert(is_listed("k"));
     expect_send(OP_RENEW, ALL);
-    cr_assert(rig.sent[OP_RENEW].fencing, "R12: nobody knows when fence keys were last extended");
     reply(OP_RENEW, 0x03, VOTE_ABSENT);
     reply(OP_RENEW, 0x1c, VOTE_YES);
     cr_assert(!noted()->hold.ended && noted()->hold.valid_until.us > rig.epoch_us + 2000000);
