@@ -1,4 +1,4 @@
-/* The helpers of every room: characters, texts, keys, buffers and small files. */
+/* The helpers of every room: characters, texts, keys, buffers, small files and shared libraries. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include "agent/base/buffer.h"
 #include "agent/base/file.h"
 #include "agent/base/key.h"
+#include "agent/base/library.h"
 #include "agent/base/text.h"
 #include "agent/base/utf8.h"
 
@@ -171,4 +172,36 @@ Test(file, a_pipe_without_a_writer_is_empty_and_not_waited_for, .timeout = 5)
     cr_expect_eq(file_read_path(path, &byte, 1), 0);
     unlink(path);
     cr_expect_eq(rmdir(folder), 0);
+}
+
+/* ---- shared libraries ---- */
+
+Test(library, a_function_is_called_through_its_pointer)
+{
+    double (*root)(double) = NULL;
+    const struct library_function wanted[] = {{"sqrt", &root}};
+    char why[200] = "";
+    cr_assert(library_load("libm.so.6", wanted, 1, why, sizeof(why)), "%s", why);
+    cr_assert_eq(root(9.0), 3.0);
+}
+
+Test(library, a_file_that_is_missing_is_named)
+{
+    double (*root)(double) = NULL;
+    const struct library_function wanted[] = {{"sqrt", &root}};
+    char why[200] = "";
+    cr_assert_not(library_load("libnothing.so.3", wanted, 1, why, sizeof(why)));
+    cr_assert_str_eq(why,
+                     "libnothing.so.3: cannot open shared object file: No such file or directory");
+    cr_assert_null(root);
+}
+
+Test(library, a_function_that_is_missing_is_named_with_its_file)
+{
+    double (*root)(double) = NULL, (*none)(double) = NULL;
+    const struct library_function wanted[] = {{"sqrt", &root}, {"no_such_function", &none}};
+    char why[200] = "";
+    cr_assert_not(library_load("libm.so.6", wanted, 2, why, sizeof(why)));
+    cr_assert_not_null(strstr(why, "libm.so.6: undefined symbol: no_such_function"), "%s", why);
+    cr_assert_null(none);
 }
