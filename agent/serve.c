@@ -427,7 +427,8 @@ static bool boot_agent(struct agent *agent)
         agent->signals[i].data = agent;
         uv_signal_start(&agent->signals[i], on_signal, numbers[i]);
     }
-    if (fit_to_files(agent, error, sizeof(error)))
+    if (redis_set_up_tls(agent->config, error, sizeof(error)) &&
+        fit_to_files(agent, error, sizeof(error)))
         agent->metrics = metrics_new(agent->config);
     if (agent->metrics != NULL && open_journal(agent, &name, error, sizeof(error)))
         agent->loop = loop_new(&agent->uv, agent->config, agent->metrics, name);

@@ -47,6 +47,11 @@ static void print_file(void *arg, const char *group, const char *key, bool fatal
 bool settings_check_files(const struct config *config, const char *path)
 {
     struct files_checked checked = {path, true};
+    char why[256];
+    if (!redis_set_up_tls(config, why, sizeof(why))) {
+        fprintf(stderr, "%s: %s\n", path, why);
+        return false;
+    }
     redis_check_files(config, print_file, &checked);
     return checked.ok;
 }

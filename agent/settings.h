@@ -18,8 +18,9 @@ struct settings_source {
  * written to stderr. */
 struct config *settings_load(const struct settings_source *source);
 
-/* Checks the certificates and keys that a configuration names. Prints each fault on stderr after
- * `path`. Returns false if a fault makes a master unreachable. */
+/* Checks the certificates and keys that a configuration names, and that OpenSSL can be loaded if a
+ * master uses TLS. Prints each fault on stderr after `path`. Returns false if a fault makes a
+ * master unreachable. */
 bool settings_check_files(const struct config *config, const char *path);
 
 /* Checks the same files and logs the faults as warnings. Files may appear later, and are read at

@@ -137,12 +137,11 @@ static bool has_master_over_tls(const struct config_group *group)
     return false;
 }
 
-/* Sets TLS up if a master uses it. Returns false if there is not enough memory. */
-static bool set_up_tls(const struct config *config)
+bool redis_set_up_tls(const struct config *config, char *why, size_t size)
 {
     for (size_t group = 0; group < config->group_count; group++)
         if (has_master_over_tls(&config->groups[group]))
-            return tls_has_memory();
+            return tls_set_up(why, size);
     return true;
 }
 
@@ -150,7 +149,7 @@ struct redis *redis_start(uv_loop_t *loop, const struct config *config,
                           const struct redis_sink *sink)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
-    if (redis == NULL || !allocate(redis, config) || !set_up_tls(config)) {
+    if (redis == NULL || !allocate(redis, config)) {
         redis_free(redis);
         return NULL;
     }

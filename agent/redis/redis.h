@@ -95,6 +95,10 @@ enum { REDIS_LACKS_BYTES = 1024 };
 
 struct redis;
 
+/* Loads OpenSSL and sets it up if a master of `config` uses TLS. Returns false, with `why`, if that
+ * fails. Then the process must end. Call it before redis_start(). */
+MUST_CHECK bool redis_set_up_tls(const struct config *config, char *why, size_t size);
+
 /* Begins to connect to every master of `config`, which is kept by reference and must outlive the
  * room. A master that is down is no failure. Returns NULL only if there is not enough memory. */
 struct redis *redis_start(uv_loop_t *loop, const struct config *config,

@@ -1,14 +1,6 @@
 /* TLS to one master with OpenSSL (tls.h): our certificates and key, the check of the master's
  * certificate, and error texts that name the cause. */
 #include <errno.h>
-#include <openssl/decoder.h>
-#include <openssl/encoder.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/kdf.h>
-#include <openssl/ssl.h>
-#include <openssl/store.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +8,13 @@
 #include <unistd.h>
 
 #include "agent/core/core_assert.h"
+#include "agent/redis/openssl.h"
 #include "agent/redis/tls.h"
+
+/* Some functions of OpenSSL are macros, which call these. */
+#define SSL_CTX_ctrl openssl.SSL_CTX_ctrl
+#define SSL_ctrl openssl.SSL_ctrl
+#define SSL_want openssl.SSL_want
 
 struct tls {
     SSL_CTX *context;
@@ -27,7 +25,7 @@ struct tls {
 
 /* ---- our own files ---- */
 
-enum { WHY_BYTES = 100 };
+enum { WHY_BYTES = 150 };
 
 static const char broken_system[] = "OpenSSL cannot be used: its configuration is broken";
 static const char no_memory[] = "out of memory";
@@ -35,7 +33,7 @@ static const char no_memory[] = "out of memory";
 /* Resets the errors. Call it before each operation of OpenSSL. */
 static void begin(void)
 {
-    ERR_clear_error();
+    openssl.ERR_clear_error();
     errno = 0;
 }
 
@@ -43,8 +41,8 @@ static void begin(void)
  * may report another error, because it had no memory to report this one. */
 static bool memory_ran_out(void)
 {
-    return errno == ENOMEM || ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
-           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+    return errno == ENOMEM || ERR_GET_REASON(openssl.ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
+           ERR_GET_REASON(openssl.ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
 }
 
 /* Returns true if the path is a regular file; otherwise false, with `why`. Reading anything else
@@ -64,10 +62,10 @@ static bool is_usable(const char *path, char *why)
 static bool take_authorities(SSL_CTX *context, const struct config_tls *config, char *why)
 {
     if (config->ca_file[0] == '\0')
-        return SSL_CTX_set_default_verify_paths(context) == 1;
+        return openssl.SSL_CTX_set_default_verify_paths(context) == 1;
     if (!is_usable(config->ca_file, why))
         return false;
-    if (SSL_CTX_load_verify_file(context, config->ca_file) == 1)
+    if (openssl.SSL_CTX_load_verify_file(context, config->ca_file) == 1)
         return true;
     snprintf(why, WHY_BYTES, "holds no certificate in PEM");
     return false;
@@ -79,9 +77,10 @@ static bool take_certificate(SSL_CTX *context, const struct config_tls *config, 
         return true;
     if (!is_usable(config->cert_file, why))
         return false;
-    if (SSL_CTX_use_certificate_chain_file(context, config->cert_file) != 1)
+    if (openssl.SSL_CTX_use_certificate_chain_file(context, config->cert_file) != 1)
         snprintf(why, WHY_BYTES, "holds no certificate in PEM that can be used");
-    else if (X509_cmp_current_time(X509_get0_notAfter(SSL_CTX_get0_certificate(context))) < 0)
+    else if (openssl.X509_cmp_current_time(
+                 openssl.X509_get0_notAfter(openssl.SSL_CTX_get0_certificate(context))) < 0)
         snprintf(why, WHY_BYTES, "the certificate has expired");
     else
         return true;
@@ -105,11 +104,12 @@ static bool take_key(SSL_CTX *context, const struct config_tls *config, char *wh
         return true;
     if (!is_usable(config->key_file, why))
         return false;
-    SSL_CTX_set_default_passwd_cb(context, no_passphrase);
-    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
-    bool read = SSL_CTX_use_PrivateKey_file(context, config->key_file, SSL_FILETYPE_PEM) == 1;
-    bool differs = ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
-    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    openssl.SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+    openssl.SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
+    bool read =
+        openssl.SSL_CTX_use_PrivateKey_file(context, config->key_file, SSL_FILETYPE_PEM) == 1;
+    bool differs = ERR_GET_REASON(openssl.ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
+    openssl.SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
     if (!read)
         snprintf(why, WHY_BYTES, "%s",
                  asked     ? "the key is encrypted; allowed: a key without a passphrase"
@@ -140,22 +140,24 @@ static bool take_file(SSL_CTX *context, const struct our_file *file,
     return false;
 }
 
-/* Returns a new context; NULL, with `ret_why`, if there is not enough memory or the system's
- * configuration of OpenSSL is broken. */
-static SSL_CTX *new_context(const char **ret_why)
+/* Returns a new context; NULL, with `why`, if OpenSSL cannot be loaded, there is not enough memory,
+ * or the system's configuration of OpenSSL is broken. */
+static SSL_CTX *new_context(char *why)
 {
+    if (!openssl_load(why, WHY_BYTES))
+        return NULL;
     begin();
-    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    SSL_CTX *context = openssl.SSL_CTX_new(openssl.TLS_client_method());
     if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) {
-        *ret_why = memory_ran_out() ? no_memory : broken_system;
-        SSL_CTX_free(context);
+        snprintf(why, WHY_BYTES, "%s", memory_ran_out() ? no_memory : broken_system);
+        openssl.SSL_CTX_free(context);
         return NULL;
     }
-    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
+    openssl.SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY); /* A record without data ends the turn. */
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     return context;
 }
 
@@ -163,33 +165,41 @@ static SSL_CTX *new_context(const char **ret_why)
  * used. Algorithms for which there is no memory then are missing until the process ends. */
 static void set_up_algorithms(void)
 {
-    EVP_MD_free(EVP_MD_fetch(NULL, "SHA256", NULL));
-    EVP_CIPHER_free(EVP_CIPHER_fetch(NULL, "AES-128-GCM", NULL));
-    EVP_MAC_free(EVP_MAC_fetch(NULL, "HMAC", NULL));
-    EVP_KDF_free(EVP_KDF_fetch(NULL, "HKDF", NULL));
-    EVP_RAND_free(EVP_RAND_fetch(NULL, "CTR-DRBG", NULL));
-    EVP_KEYMGMT_free(EVP_KEYMGMT_fetch(NULL, "EC", NULL));
-    EVP_KEYEXCH_free(EVP_KEYEXCH_fetch(NULL, "X25519", NULL));
-    EVP_SIGNATURE_free(EVP_SIGNATURE_fetch(NULL, "ECDSA", NULL));
-    EVP_ASYM_CIPHER_free(EVP_ASYM_CIPHER_fetch(NULL, "RSA", NULL));
-    EVP_KEM_free(EVP_KEM_fetch(NULL, "RSA", NULL));
-    OSSL_DECODER_free(OSSL_DECODER_fetch(NULL, "EC", NULL));
-    OSSL_ENCODER_free(OSSL_ENCODER_fetch(NULL, "EC", NULL));
-    OSSL_STORE_LOADER_free(OSSL_STORE_LOADER_fetch(NULL, "file", NULL));
+#define SET_UP(kind, algorithm) openssl.kind##_free(openssl.kind##_fetch(NULL, algorithm, NULL))
+    SET_UP(EVP_MD, "SHA256");
+    SET_UP(EVP_CIPHER, "AES-128-GCM");
+    SET_UP(EVP_MAC, "HMAC");
+    SET_UP(EVP_KDF, "HKDF");
+    SET_UP(EVP_RAND, "CTR-DRBG");
+    SET_UP(EVP_KEYMGMT, "EC");
+    SET_UP(EVP_KEYEXCH, "X25519");
+    SET_UP(EVP_SIGNATURE, "ECDSA");
+    SET_UP(EVP_ASYM_CIPHER, "RSA");
+    SET_UP(EVP_KEM, "RSA");
+    SET_UP(OSSL_DECODER, "EC");
+    SET_UP(OSSL_ENCODER, "EC");
+    SET_UP(OSSL_STORE_LOADER, "file");
+#undef SET_UP
 }
 
-bool tls_has_memory(void)
+bool tls_set_up(char *why, size_t size)
 {
-    const char *unusable;
+    char reason[WHY_BYTES];
+    if (!openssl_load(reason, sizeof(reason))) {
+        snprintf(why, size, "tls: %s", reason);
+        return false;
+    }
     errno = 0;
-    bool begun = OPENSSL_init_ssl(0, NULL) == 1;
+    bool begun = openssl.OPENSSL_init_ssl(0, NULL) == 1;
     if (begun && errno != ENOMEM)
-        SSL_CTX_free(new_context(&unusable));
+        openssl.SSL_CTX_free(new_context(reason));
     if (begun && errno != ENOMEM)
         set_up_algorithms();
-    if (errno == ENOMEM)
+    if (errno == ENOMEM) {
+        snprintf(why, size, "tls: %s", no_memory);
         return false;
-    ERR_clear_error();
+    }
+    openssl.ERR_clear_error();
     return true;
 }
 
@@ -207,15 +217,16 @@ void tls_check(const struct config_tls *config,
                void (*say)(void *arg, const char *key, bool fatal, const char *what), void *arg)
 {
     char why[WHY_BYTES] = "";
-    const char *unusable;
-    SSL_CTX *context = new_context(&unusable);
+    SSL_CTX *context = new_context(why);
     if (context == NULL)
-        say(arg, "ca_file", /* fatal= */ true, unusable);
+        say(arg, "ca_file", /* fatal= */ true, why);
     for (unsigned i = 0; i < OUR_FILES && context != NULL; i++)
         if (!take_file(context, &our_files[i], config, why))
             say(arg, our_files[i].key, /* fatal= */ true, why);
-    ERR_clear_error();
-    SSL_CTX_free(context);
+    if (context != NULL) {
+        openssl.ERR_clear_error();
+        openssl.SSL_CTX_free(context);
+    }
     if (config->key_file[0] != '\0' && !is_private(config->key_file))
         say(arg, "key_file", /* fatal= */ false,
             "users other than its owner may read the private key (chmod 600)");
@@ -241,12 +252,12 @@ static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
  * false if there is not enough memory. */
 static bool expect_name(SSL *ssl, const char *name)
 {
-    X509_VERIFY_PARAM *verify = SSL_get0_param(ssl);
-    X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    X509_VERIFY_PARAM *verify = openssl.SSL_get0_param(ssl);
+    openssl.X509_VERIFY_PARAM_set_hostflags(verify, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     begin();
-    if (X509_VERIFY_PARAM_set1_ip_asc(verify, name) == 1)
+    if (openssl.X509_VERIFY_PARAM_set1_ip_asc(verify, name) == 1)
         return true;
-    if (memory_ran_out() || X509_VERIFY_PARAM_set1_host(verify, name, 0) != 1)
+    if (memory_ran_out() || openssl.X509_VERIFY_PARAM_set1_host(verify, name, 0) != 1)
         return false;
     char told[TLSEXT_MAXLEN_host_name + 1]; /* The macro of OpenSSL takes no const. */
     int len = snprintf(told, sizeof(told), "%s", name);
@@ -258,13 +269,13 @@ static bool expect_name(SSL *ssl, const char *name)
 static bool begin_session(struct tls *tls, const struct config_tls *config, const char *host,
                           int fd)
 {
-    const char *unusable;
-    tls->context = new_context(&unusable);
+    char why[WHY_BYTES];
+    tls->context = new_context(why);
     if (tls->context == NULL) {
-        fail(tls, TLS_FAULT_OTHER, "%s", unusable);
+        fail(tls, TLS_FAULT_OTHER, "%s", why);
         return false;
     }
-    char why[WHY_BYTES] = "cannot be used";
+    snprintf(why, sizeof(why), "cannot be used");
     for (unsigned i = 0; i < OUR_FILES; i++) {
         if (!take_file(tls->context, &our_files[i], config, why)) {
             fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);
@@ -272,8 +283,8 @@ static bool begin_session(struct tls *tls, const struct config_tls *config, cons
         }
     }
     const char *name = config->server_name[0] != '\0' ? config->server_name : host;
-    tls->ssl = SSL_new(tls->context);
-    if (tls->ssl != NULL && SSL_set_fd(tls->ssl, fd) == 1 && expect_name(tls->ssl, name))
+    tls->ssl = openssl.SSL_new(tls->context);
+    if (tls->ssl != NULL && openssl.SSL_set_fd(tls->ssl, fd) == 1 && expect_name(tls->ssl, name))
         return true;
     fail(tls, TLS_FAULT_OTHER, "%s", no_memory);
     return false;
@@ -285,8 +296,8 @@ struct tls *tls_open(const struct config_tls *config, const char *host, int fd)
     if (tls == NULL)
         return NULL;
     tls->fault = TLS_FAULT_NONE;
-    if (!begin_session(tls, config, host, fd)) {
-        SSL_free(tls->ssl); /* Without the name the handshake would verify nothing. */
+    if (!begin_session(tls, config, host, fd) && tls->ssl != NULL) {
+        openssl.SSL_free(tls->ssl); /* Without the name the handshake would verify nothing. */
         tls->ssl = NULL;
     }
     return tls;
@@ -294,8 +305,10 @@ struct tls *tls_open(const struct config_tls *config, const char *host, int fd)
 
 void tls_close(struct tls *tls)
 {
-    SSL_free(tls->ssl);
-    SSL_CTX_free(tls->context);
+    if (tls->context != NULL) { /* Otherwise OpenSSL may not be loaded. */
+        openssl.SSL_free(tls->ssl);
+        openssl.SSL_CTX_free(tls->context);
+    }
     free(tls);
 }
 
@@ -327,7 +340,7 @@ static void certificate_refused(struct tls *tls, long verified)
         return;
     default:
         fail(tls, TLS_FAULT_AUTHORITY, "the master's certificate: %s",
-             X509_verify_cert_error_string(verified));
+             openssl.X509_verify_cert_error_string(verified));
     }
 }
 
@@ -366,7 +379,7 @@ static void handshake_refused(struct tls *tls, int reason)
             return;
         }
     }
-    const char *says = ERR_reason_error_string(ERR_peek_error());
+    const char *says = openssl.ERR_reason_error_string(openssl.ERR_peek_error());
     fail(tls, TLS_FAULT_OTHER, "%s", says != NULL ? says : "failed");
 }
 
@@ -376,7 +389,7 @@ static int outcome(struct tls *tls, int count)
     int network = errno;
     if (count > 0)
         return count;
-    switch (SSL_get_error(tls->ssl, count)) {
+    switch (openssl.SSL_get_error(tls->ssl, count)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
         errno = EAGAIN;
@@ -389,7 +402,7 @@ static int outcome(struct tls *tls, int count)
     default:
         break;
     }
-    int reason = ERR_GET_REASON(ERR_peek_error());
+    int reason = ERR_GET_REASON(openssl.ERR_peek_error());
     if (network == ENOMEM || memory_ran_out()) {
         fail(tls, TLS_FAULT_OTHER, "%s", no_memory);
         errno = EPROTO;
@@ -398,7 +411,7 @@ static int outcome(struct tls *tls, int count)
     if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
         return 0;
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
-        certificate_refused(tls, SSL_get_verify_result(tls->ssl));
+        certificate_refused(tls, openssl.SSL_get_verify_result(tls->ssl));
     else
         handshake_refused(tls, reason);
     errno = EPROTO;
@@ -414,7 +427,7 @@ int tls_greet(struct tls *tls)
         return -1;
     }
     begin();
-    return outcome(tls, SSL_connect(tls->ssl));
+    return outcome(tls, openssl.SSL_connect(tls->ssl));
 }
 
 /* Cuts a length to an `int`. The caller repeats the call for the rest. */
@@ -426,13 +439,13 @@ static int bounded(size_t len)
 ssize_t tls_read(struct tls *tls, char *into, size_t size)
 {
     begin();
-    return outcome(tls, SSL_read(tls->ssl, into, bounded(size)));
+    return outcome(tls, openssl.SSL_read(tls->ssl, into, bounded(size)));
 }
 
 ssize_t tls_write(struct tls *tls, const char *bytes, size_t len)
 {
     begin();
-    return outcome(tls, SSL_write(tls->ssl, bytes, bounded(len)));
+    return outcome(tls, openssl.SSL_write(tls->ssl, bytes, bounded(len)));
 }
 
 bool tls_waits_to_write(const struct tls *tls)

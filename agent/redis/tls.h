@@ -1,5 +1,5 @@
 /* TLS to one master, over a connected socket, in place of recv() and send(). The only module that
- * knows OpenSSL.
+ * knows OpenSSL, which is loaded when this module is first used (openssl.h).
  *
  * Each connection reads the certificates and the key from their files, so that they can be renewed
  * without a restart. No session is kept. The master is always verified: the chain and the dates of
@@ -42,9 +42,10 @@ bool tls_waits_to_write(const struct tls *tls);
 enum tls_fault tls_fault(const struct tls *tls);
 const char *tls_why(const struct tls *tls);
 
-/* Sets OpenSSL up. Returns false if there is not enough memory. Then the process must end, because
- * OpenSSL does not try again. Call it before any other function of this file. */
-MUST_CHECK bool tls_has_memory(void);
+/* Loads OpenSSL and sets it up. Returns false, with `why`, if it cannot be loaded or there is not
+ * enough memory. Then the process must end, because OpenSSL does not try again. Call it before any
+ * other function of this file. */
+MUST_CHECK bool tls_set_up(char *why, size_t size);
 
 /* Checks each file that a group names. Calls `say` with the key (`ca_file`) and the fault. With
  * `fatal` no connection can be made. */

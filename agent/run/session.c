@@ -533,6 +533,11 @@ int run_session(const struct run_options *options, struct config *config)
         return RUN_EXIT_FAILED;
     run_make_label(options->label, session.label);
     run_terminal_open();
+    char why[256];
+    if (!redis_set_up_tls(config, why, sizeof(why))) {
+        run_say(NULL, "%s", why);
+        return RUN_EXIT_FAILED;
+    }
     if (!boot_session()) {
         run_say(NULL, "out of memory");
         return RUN_EXIT_FAILED;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 TestSuite(tls, .init = world_open, .fini = world_close, .timeout = 120);
 
@@ -441,4 +442,79 @@ Test(tls, broken_openssl)
         NULL);
     cr_assert_eq(outcome.exit_status, 1);
     cr_assert_not_null(strstr(outcome.err, "OpenSSL cannot be used"), "%s", outcome.err);
+}
+
+/* ---- OpenSSL is loaded only if a master uses TLS ---- */
+
+static bool has_mapped(const struct agent *agent, const char *library)
+{
+    return strstr(read_whole_file(format("/proc/%d/maps", (int)agent->pid)), library) != NULL;
+}
+
+Test(tls, openssl_is_loaded_only_for_a_master_over_tls)
+{
+    if (geteuid() != 0)
+        cr_skip_test("only root may see the memory map of an agent");
+    masters_start(1, MASTERS_FORGETFUL);
+    const struct agent *plain = agent_start(NULL);
+    cr_assert(has_mapped(plain, "/libuv.so"));
+    cr_assert_not(has_mapped(plain, "/libssl.so"));
+    cr_assert_not(has_mapped(plain, "/libcrypto.so"));
+    const struct agent *over_tls = agent_start(
+        &(struct agent_options){.masters = "['rediss://127.0.0.1:1']", .not_ready = true});
+    cr_assert(has_mapped(over_tls, "/libssl.so"));
+    cr_assert(has_mapped(over_tls, "/libcrypto.so"));
+}
+
+static const char *config_for(const char *master)
+{
+    return write_file(NULL, format("listen: 127.0.0.1:0\n"
+                                   "redis: {groups: {main: {masters: ['%s']}}}\n",
+                                   master));
+}
+
+/* Runs the agent with a command line. Libraries of the world's folder come first. */
+static struct outcome run_with_our_libraries(const char *line)
+{
+    const char *script = format("LD_LIBRARY_PATH='%s' exec %s/lockagent %s", world_path(""),
+                                getenv("LOCKAGENT_BUILD"), line);
+    return program_run("sh", (const char *[]){"-c", script, NULL}, NULL);
+}
+
+/* Each command that connects to masters fails at once, and names the file and the function. */
+static void expect_not_loaded(const char *reason)
+{
+    masters_start(1, MASTERS_FORGETFUL);
+    const char *config = config_for(format("rediss%s", strstr(master_url(0), "://")));
+    const char *lines[] = {format("check %s", config), format("serve --config %s", config),
+                           format("run -c %s k -- echo done", config), format("trust %s", config)};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        const struct outcome outcome = run_with_our_libraries(lines[i]);
+        const char *said = format("%s%s", outcome.out, outcome.err);
+        cr_assert_gt(outcome.exit_status, 0, "%s: %s", lines[i], said);
+        cr_assert_not_null(strstr(said, format("tls: OpenSSL cannot be loaded: %s", reason)),
+                           "%s: %s", lines[i], said);
+    }
+    config = config_for(master_url(0));
+    const struct outcome outcome = run_with_our_libraries(format("check %s", config));
+    cr_assert_eq(outcome.exit_status, 0, "without TLS: %s", outcome.err);
+}
+
+Test(tls, a_library_that_cannot_be_loaded_is_named)
+{
+    expect_not_loaded(format("%s: file too short", write_file("libssl.so.3", "none\n")));
+}
+
+/* A copy of another library is a libssl without functions of OpenSSL. */
+Test(tls, a_function_that_is_missing_is_named)
+{
+    const char *maps = read_whole_file("/proc/self/maps");
+    const char *name = strstr(maps, "/libjansson.so"), *path = name;
+    cr_assert_not_null(name);
+    while (path[-1] != ' ')
+        path--;
+    const char *copy = world_path("libssl.so.3");
+    program_run("cp", (const char *[]){format("%.*s", (int)strcspn(path, "\n"), path), copy, NULL},
+                NULL);
+    expect_not_loaded(format("%s: undefined symbol: OPENSSL_init_ssl", copy));
 }

@@ -63,8 +63,11 @@ check "agent/redis looks back" \
     "$(includes '(agent/[a-z_]*\.h|agent/(metrics|run)/|api/|tests/)' agent/redis)"
 check "hiredis outside of agent/redis" \
     "$(includes 'hiredis' agent config api | grep -v '^agent/redis/')"
-check "OpenSSL outside of agent/redis/tls.c" \
-    "$(includes 'openssl' agent config api | grep -v '^agent/redis/tls.c:')"
+check "OpenSSL outside of agent/redis/openssl.h" \
+    "$(includes 'openssl' agent config api | grep -v '^agent/redis/openssl.h:')"
+check "agent/redis/openssl.h outside of agent/redis/tls.c" \
+    "$(includes 'agent/redis/openssl.h' agent config api |
+        grep -vE '^agent/redis/(tls|openssl).c:')"
 check "libmicrohttpd outside of api" "$(includes 'microhttpd' agent config api | grep -v '^api/')"
 check "libyaml outside of config" "$(includes 'yaml' agent config api | grep -v '^config/')"
 check "jansson outside of api" "$(includes 'jansson' agent config api | grep -v '^api/')"
