@@ -43,7 +43,8 @@ RUN export DEBIAN_FRONTEND=noninteractive && apt-get update -q \
 FROM runtime AS closure
 COPY --from=build /image /
 COPY deploy/image/closure.sh /
-RUN /closure.sh /usr/bin/lockagent /minimal && cp -a --parents -t /minimal /etc/lockagent /usr/share/doc/lockagent /usr/share/doc/libmicrohttpd12t64
+# The agent loads OpenSSL by itself if a master uses TLS.
+RUN /closure.sh /usr/bin/lockagent /minimal libssl.so.3 libcrypto.so.3 && cp -a --parents -t /minimal /etc/lockagent /usr/share/doc/lockagent /usr/share/doc/libmicrohttpd12t64
 
 # What the images are made of, as dpkg lists it.
 FROM build AS sbom

@@ -100,6 +100,14 @@ minimal_image_locks() { # minimal_image_locks IMAGE
     minimal_down
 }
 
+# The agent loads OpenSSL by itself, so no other check of this image would miss it.
+minimal_image_loads_openssl() { # minimal_image_loads_openssl IMAGE
+    local config=/etc/lockagent/lockagent.yaml
+    expect "minimal: it loads OpenSSL" "$config: ok" \
+        "$(docker run --rm "$1" check "$config" \
+            --set 'redis.groups.main.masters=rediss://master' 2>&1)"
+}
+
 from_minimal() { # from_minimal CURL-ARGUMENT...: as a container of the same pod
     docker run --rm --network "container:$minimal_agent" --entrypoint curl \
         "$(docker inspect --format '{{.Image}}' "$(compose ps -q app)")" \

@@ -139,6 +139,7 @@ agent_image=$(docker inspect --format '{{.Image}}' "$(compose ps -q lockagent)")
 quietly "build, minimal" docker build -q --target minimal -t "$project-minimal" . || finish 1
 images_say_what_they_are "$agent_image" "$project-minimal"
 minimal_image_has_nothing_else "$project-minimal"
+minimal_image_loads_openssl "$project-minimal"
 minimal_image_locks "$project-minimal"
 
 metrics=$(curl -s -m 5 "http://$(compose port lockagent 9090)/metrics")

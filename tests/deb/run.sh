@@ -234,6 +234,11 @@ forgotten() {
     ! inside systemctl cat lockagent && [ -z "$(inside systemctl --failed --legend=no)" ]
 }
 
+declares_openssl() { dpkg-deb -f "$package" Depends | grep -w libssl3; }
+loads_openssl() {
+    inside lockagent check "$config" --set 'redis.groups.main.masters=rediss://master'
+}
+
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 package=$("$top/deploy/debian/build.sh" "$folder" | tail -n 1)
@@ -257,6 +262,8 @@ check "installed" inside dpkg -i /lockagent.deb
 check "the program says its version" test "lockagent $(dpkg-deb -f "$package" Version)" = \
     "$(inside lockagent --version)"
 check "it knows its configuration" inside lockagent check "$config"
+check "it depends on OpenSSL, which it loads by itself" declares_openssl
+check "it loads OpenSSL" loads_openssl
 check "that is a conffile" inside sh -c \
     "dpkg-query -W -f '\${Conffiles}' lockagent | grep -q $config"
 check "manual page" inside sh -c "zcat /usr/share/man/man1/lockagent.1.gz | grep -q lockagent"
