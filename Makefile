@@ -1,8 +1,8 @@
 # One entry point for people and for CI, thin over Meson. Each target first installs what it lacks,
 # on Debian with apt.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint asan bench sim sim-long sim-mutants explore coverage prove docs \
-  fuzz faults faults-long load hazards interop servers page openapi compose \
+.PHONY: help build run test lint asan bench instructions sim sim-long sim-mutants explore coverage \
+  prove docs fuzz faults faults-long load hazards interop servers page openapi compose \
   compose-images kubernetes kubelet up install deb release-notes clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
@@ -54,6 +54,12 @@ bench: ## Pairs per second beside other clients and under load (QUICK=1, WRITE=1
 	@ninja -C build-bench --quiet lockagent bench_tools
 	@tests/bench/bench.py build-bench $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") \
 	  $(if $(WRITE),--write) $(if $(AGAIN),--again)
+
+instructions: ## A master's instructions for each lock, beside the allowed ones (WRITE=1)
+	@deploy/install-deps.sh instructions
+	@$(call configure,build-test,)
+	@ninja -C build-test --quiet bench_tools
+	@tests/bench/instructions.py build-test $(if $(WRITE),--write)
 
 sim: ## The core under a virtual clock: each mutant, and 25,000 new seeds (SEED=n replays one)
 	@deploy/install-deps.sh test

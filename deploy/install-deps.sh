@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh
-# build|run|test|lint|fuzz|coverage|prove|page|compose|kubernetes|node ...
+# build|run|test|lint|fuzz|coverage|instructions|prove|page|compose|kubernetes|node ...
 #
 # A package counts as there when what it is wanted for is there, however it came; then nothing is
 # done and nothing is said. No service is started or enabled by a package that comes in here.
@@ -23,6 +23,7 @@ clang_release=14 # of Debian 12
 ! grep -qs '^VERSION_ID="13"' /etc/os-release || clang_release=19
 packages[fuzz]="${packages[test]} clang:clang libclang-rt-$clang_release-dev:libfuzzer"
 packages[coverage]="${packages[test]} gcovr:gcovr"
+packages[instructions]="${packages[test]} valgrind:valgrind"
 packages[prove]="${packages[build]} frama-c-base:frama-c"
 packages[page]="chromium:chromium pngquant:pngquant
        fonts-dejavu-core:file:/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"

@@ -5,6 +5,8 @@ Each of them is set on a server that refuses, lies, hangs up or keeps silent, an
 error that says so. A tool that printed figures then would make a row of noise, or of zeros.
 """
 import asyncio
+import contextlib
+import io
 import os
 import pathlib
 import subprocess
@@ -12,6 +14,7 @@ import sys
 import tempfile
 
 import bench
+import instructions
 import plot
 import report
 import stage
@@ -62,6 +65,9 @@ CASES = (
     ("readers", "refuses its script", "readers: SCRIPT LOAD %s: ERR refused"),
     ("readers", "breaks in its script", "readers: the master refuses: ERR refused"),
     ("readers", "releases nothing", "readers: the master does not count what scripts take"),
+    ("instructions", "refuses its script", "instructions: SCRIPT LOAD: ERR refused"),
+    ("instructions", "breaks in its script", "instructions: marker: ERR refused"),
+    ("instructions", "releases nothing", "instructions: marker: not a possible reply"),
     ("hold", "is held by others", "hold: 104 refusals for 3 locks, the last one with 409"),
     ("hold", "gives no token", "hold: a 201 without Lock-Token"),
     ("hold", "hangs up", "hold: a connection was closed on us"),
@@ -107,10 +113,11 @@ async def listen(serve, replies):
 
 
 def arguments_of(tool, server_does, folder):
-    if tool == "readers":
-        config = pathlib.Path(folder) / "readers.yaml"
+    if tool in ("readers", "instructions"):
+        config = pathlib.Path(folder) / "one-master.yaml"
         config.write_text("redis: {groups: {main: {masters: [redis://127.0.0.1:1]}}}\n")
-        return ["--config", str(config), "--live", "1", "--seconds", "0.1"]
+        more = ["--live", "1", "--seconds", "0.1"] if tool == "readers" else []
+        return ["--config", str(config), *more]
     arguments = ["--callers", "1"]
     if server_does == "grants to all":
         arguments = ["--callers", "2", "--hold", "1000"]
@@ -122,7 +129,7 @@ def arguments_of(tool, server_does, folder):
 async def check_tool(build, redis_py, slots, folder, case):
     """Returns the error in it; None when it fails as it must."""
     tool, server_does, wanted = case
-    on_master = tool in ("bare", "naive", "redis-py", "readers")
+    on_master = tool in ("bare", "naive", "redis-py", "readers", "instructions")
     if on_master:
         server, port = await listen(serve_master, MASTERS[server_does])
     else:
@@ -207,12 +214,42 @@ def check_report():
     return found + ([] if picture.count("<circle") == 3 else ["the plot lacks points"])
 
 
+def check_instructions():
+    """A row 4 % above its figure fails, and so does one that is missing on either side."""
+    allowed = {"bare-1": 1000, "more-1": 1000, "less-1": 1000, "missing-1": 1000}
+    measured = {"bare-1": 1020.4, "more-1": 1040, "less-1": 960, "new-1": 1000}
+    wanted = {
+        "bare-1": ("+2.0%", True),
+        "more-1": ("+4.0%: too many", False),
+        "less-1": ("-4.0%: lower the figure with make instructions WRITE=1", True),
+        "new-1": ("has no allowed figure: make instructions WRITE=1", False),
+        "missing-1": ("was not measured", False),
+    }
+    got = {name: (state, good) for name, state, good in instructions.judge(measured, allowed)}
+    found = [
+        f"instructions, {name}: {got.get(name)}" for name in wanted if got.get(name) != wanted[name]
+    ]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        is_good = instructions.report(measured, allowed)
+    closing = printed.getvalue().splitlines()[-1]
+    if is_good or closing != "2 passed, 3 failed":
+        found.append(f"instructions.py with bad rows: {is_good}, {closing!r}")
+    part = "fn=(3) main\n1 70\ncfn=(5) serverCron\ncalls=1 0 \n9 20\n"
+    part += "cfn=(5)\ncalls=2 0 \n9 10\ntotals: 100\n"
+    if instructions.instructions_of(part) != 70:
+        found.append(f"work that the clock started: {instructions.instructions_of(part)}")
+    if instructions.read_list(instructions.print_list("redis 7", {"a-1": 7.6}))[1] != {"a-1": 8}:
+        found.append("a list that was written is not read")
+    return found
+
+
 def main():
     build = pathlib.Path(sys.argv[1])
     tools, found = asyncio.run(check_tools(build))
-    for check in check_rows, check_report, lambda: check_driver(build):
+    checks = (check_rows, check_report, check_instructions, lambda: check_driver(build))
+    for check in checks:
         found += check()
-    print(*found, f"{tools + 3 - len(found)} passed, {len(found)} failed", sep="\n")
+    print(*found, f"{tools + len(checks) - len(found)} passed, {len(found)} failed", sep="\n")
     sys.exit(len(found) > 0)
 
 
