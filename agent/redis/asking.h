@@ -52,6 +52,9 @@ void resp_wipe(struct resp *resp);
 #define MARKER_KEY "lockagent:marker"
 #define VOTE_KEY "lockagent:votes"
 #define LAYOUTS_KEY "lockagent:layouts"
+/* The channel of all agents that wait for a key; nothing is published there (R9). No key has this
+ * name: none begins with a slash. */
+#define WAITING_CHANNEL "lockagent:channel:/"
 /* Buckets of numbers: the prefix of the lock and the number of the bucket follow (R12). */
 #define NUMBER_KEY "lockagent:number:"
 #define NEW_KEY "lockagent:new:" /* The name of one run of `lockagent trust --new` follows. */

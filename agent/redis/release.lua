@@ -19,7 +19,7 @@ local count, done, locks = #ARGV / size, 0, {}
 
 -- The usual case: the lock is there, no number is to be compared, and this master has a vote.
 if form == 'plain' then
-    local ask, own, channels = redis.pcall, count > 1 and {} or KEYS, {}
+    local ask, own = redis.pcall, count > 1 and {} or KEYS
     locks = ask('MGET', unpack(KEYS)) -- refused as a whole: nothing is there
     local votes = locks[count + 1]
     votes = not KEYS[count + 1] or votes and string.byte(votes) ~= 64 -- '@': has_followed
@@ -28,7 +28,7 @@ if form == 'plain' then
         local any = number == '*' and votes or number == ''
         if value and any and string.sub(value, 1, #begins) == begins then
             locks[i], done = 0, done + 1
-            own[done], channels[done] = KEYS[i], 'lockagent:channel:' .. KEYS[i]
+            own[done] = KEYS[i]
         end
     end
     if done > 0 then
@@ -36,8 +36,14 @@ if form == 'plain' then
         if type(deleted) == 'table' then
             locks, done = {}, 0 -- refused as a whole
         else
-            local agents = ask('PUBSUB', 'NUMSUB', unpack(channels))
-            for i = 1, done do
+            -- Every agent that waits for a key is on the first channel.
+            local all = ask('PUBSUB', 'NUMSUB', 'lockagent:channel:/')[2]
+            local channels = {}
+            for i = 1, all and all > 0 and done or 0 do
+                channels[i] = 'lockagent:channel:' .. own[i]
+            end
+            local agents = channels[1] and ask('PUBSUB', 'NUMSUB', unpack(channels))
+            for i = 1, #channels do
                 local waiting = agents[2 * i]
                 if waiting and waiting > 0 then ask('PUBLISH', channels[i], waiting) end
             end

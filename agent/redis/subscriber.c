@@ -198,6 +198,18 @@ static void join(struct subscription *subscription, const struct channel *channe
     write_command(subscription, "SUBSCRIBE", channel);
 }
 
+/* Joins the channel by which a release sees that an agent waits for some key (R9). It comes before
+ * the channels of keys: an agent that has joined one of them has joined this one. */
+static void join_waiting(struct subscription *subscription)
+{
+    struct resp *resp = &subscription->master->redis->resp;
+    subscription->joins++;
+    resp_begin(resp);
+    resp_text(resp, "SUBSCRIBE");
+    resp_text(resp, WAITING_CHANNEL);
+    write_bytes(subscription, resp_end(resp));
+}
+
 /* ---- reports to the core ---- */
 
 /* Reports an event of a channel to the core. `said` is the content of a message, otherwise empty.
@@ -312,7 +324,7 @@ static bool hear_of_channel(struct subscription *subscription, const redisReply 
         return false;
     if (channel != NULL)
         hear_message(master, channel, last->str);
-    return channel != NULL || subscription->leaves > 0;
+    return channel != NULL || subscription->leaves > 0 || is_word(reply, 1, WAITING_CHANNEL);
 }
 
 /* Processes any reply. Returns false if it was not expected. */
@@ -399,6 +411,7 @@ static void subscription_stands(void *owner)
         write_bytes(subscription, command);
         resp_wipe(resp);
     }
+    join_waiting(subscription);
     channels_walk(&master->redis->channels, master->group, join_on_line, master);
 }
 

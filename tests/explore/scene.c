@@ -595,9 +595,11 @@ void channel_watch(struct world *w, uint8_t agent, uint8_t key, bool watches)
     }
 }
 
-static bool is_subscribed(const struct world *w, uint8_t agent, uint8_t master, uint8_t key)
+/* There is one prefix here, so the second half of the names is that of the first. */
+static bool is_subscribed(const struct world *w, uint8_t agent, uint8_t master, uint8_t name)
 {
-    return network_leads_to(w, agent, master) && connection_of(agent, master)->subscribed[key];
+    return network_leads_to(w, agent, master) &&
+           connection_of(agent, master)->subscribed[name % SIM_KEYS];
 }
 
 static void say(uint8_t agent, uint8_t master, struct signal signal)

@@ -61,7 +61,9 @@ static void one_call(void)
 
 static bool is_subscribed(struct bytes channel)
 {
-    return channel.len > 0 && (channel.at[channel.len - 1] - '0') % 2 == 0;
+    bool is_waiting = channel.len == sizeof WAITING_CHANNEL - 1 &&
+                      memcmp(channel.at, WAITING_CHANNEL, channel.len) == 0;
+    return is_waiting || (channel.len > 0 && (channel.at[channel.len - 1] - '0') % 2 == 0);
 }
 
 static uint32_t subscribers(void *owner, struct bytes channel)
@@ -91,16 +93,21 @@ static uint32_t publish(void *owner, struct bytes channel, struct bytes message)
     return 1;
 }
 
+static void subscribe_to(const char *channel)
+{
+    struct text command = command_of(2, (const char *const[]){"SUBSCRIBE", channel});
+    send_all(server.subscriber, command.at, command.len);
+    receive(server.subscriber);
+}
+
 static void subscribe(void)
 {
+    subscribe_to(WAITING_CHANNEL);
     for (unsigned i = 0; i < NAMES; i++) {
         char channel[96];
         int len = snprintf(channel, sizeof channel, "lockagent:channel:%s", d.names[i]);
-        if (!is_subscribed((struct bytes){channel, (size_t)len}))
-            continue;
-        struct text command = command_of(2, (const char *const[]){"SUBSCRIBE", channel});
-        send_all(server.subscriber, command.at, command.len);
-        receive(server.subscriber);
+        if (is_subscribed((struct bytes){channel, (size_t)len}))
+            subscribe_to(channel);
     }
 }
 

@@ -99,9 +99,17 @@ static struct keyspace *keys_now(struct world *w, uint8_t index)
     return keyspace;
 }
 
+/* An agent is on the channel of those that wait once for each key: scripts look whether any is. */
 static uint32_t subscribers(void *owner, struct bytes channel)
 {
+    static const char waiting[] = WAITING_CHANNEL;
     const struct master *master = owner;
+    uint32_t agents = 0;
+    if (channel.len == sizeof waiting - 1 && memcmp(channel.at, waiting, channel.len) == 0) {
+        for (uint8_t name = 0; name < SIM_NAMES; name++)
+            agents += channel_agents(master->world, master->index, name);
+        return agents;
+    }
     return channel_agents(master->world, master->index, name_of_channel(channel));
 }
 
@@ -753,9 +761,9 @@ void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, 
 
 /* ---- loading ---- */
 
-static const struct replacement unbounded = {
-    "common", "local exact, ahead = 9007199254740991, 172800000000",
-    "local exact, ahead = 1e300, 1e300"};
+static const struct replacement unbounded = {"common",
+                                             "local exact, ahead = 9007199254740991, 172800000000",
+                                             "local exact, ahead = 1e300, 1e300"};
 
 void master_configure(struct world *w)
 {

@@ -44,6 +44,7 @@ static redisContext *listen_to(const struct server *server)
     redisContext *line = redisConnect("127.0.0.1", server->port);
     cr_assert(line && !line->err);
     redisSetTimeout(line, (struct timeval){.tv_sec = 3});
+    freeReplyObject(redisCommand(line, "SUBSCRIBE lockagent:channel:/")); /* as agents do */
     freeReplyObject(redisCommand(line, "SUBSCRIBE " CHANNEL));
     return line;
 }

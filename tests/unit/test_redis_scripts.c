@@ -597,3 +597,62 @@ Test(scripts, r12_raise_and_renewal_set_the_number_of_the_value_right)
     }
     end(&one);
 }
+
+static redisContext *listener(void)
+{
+    redisContext *line = redisConnect("127.0.0.1", one.port);
+    cr_assert(line && !line->err);
+    redisSetTimeout(line, (struct timeval){.tv_sec = 3});
+    return line;
+}
+
+static void take_and_release(const struct send_item *items, unsigned count)
+{
+    static const enum op ops[] = {OP_ACQUIRE, OP_RELEASE};
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t first = rig_send(ops[i], 1, items, count);
+        RUN_UNTIL(reply_to(first + count - 1, 0), 3000);
+    }
+}
+
+/* R9: "So a release of many mutexes asks about one channel, and about those of the keys only if an
+ * agent is on it." */
+Test(scripts, r9_a_release_of_many_tells_whoever_waits_for_one_of_them)
+{
+    const struct send_item items[] = {plain_of("a", 1), plain_of("b", 1), plain_of("c", 1)};
+    begin(&one, NULL);
+    redisContext *line = listener(), *other = listener();
+    freeReplyObject(redisCommand(line, "SUBSCRIBE lockagent:channel:plain:b"));
+    take_and_release(items, 3);
+    cr_assert_null(strstr(ask(&one, "INFO commandstats"), "cmdstat_publish"));
+    freeReplyObject(redisCommand(other, "SUBSCRIBE lockagent:channel:/"));
+    take_and_release(items, 3);
+    redisReply *reply;
+    cr_assert_eq(redisGetReply(line, (void **)&reply), REDIS_OK);
+    cr_assert_str_eq(reply->element[1]->str, "lockagent:channel:plain:b");
+    cr_assert_str_eq(reply->element[2]->str, "1");
+    freeReplyObject(reply);
+    cr_assert_not_null(strstr(ask(&one, "INFO commandstats"), "cmdstat_publish:calls=1,"));
+    redisFree(line), redisFree(other);
+    end(&one);
+}
+
+/* R9: "The agent of a waiter subscribes on all masters, first to one channel that is the same for
+ * all keys". It stays there for as long as the connection. */
+Test(scripts, r9_who_waits_for_a_key_is_on_the_channel_of_all)
+{
+    const struct effect_watch watch = {.key = {"k", 1}};
+    begin(&one, NULL);
+    redis_watch(rig.redis, &watch);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 1, 3000);
+    static const char count[] = "return redis.call('PUBSUB', 'NUMSUB', 'lockagent:channel:/')[2]";
+    cr_assert_str_eq(ask(&one, "EVAL %s 0", count), "1");
+    ask(&one, "PUBLISH lockagent:channel:/ any"); /* by a stranger */
+    ask(&one, "PUBLISH lockagent:channel:lock:k 1");
+    RUN_UNTIL(count_of(EVENT_MESSAGE, 0) == 1, 3000);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).faults[REDIS_FAULT_SURPLUS], 0);
+    redis_unwatch(rig.redis, &watch);
+    RUN_UNTIL(strcmp(ask(&one, "PUBLISH lockagent:channel:lock:k 1"), "0") == 0, 3000);
+    cr_assert_str_eq(ask(&one, "EVAL %s 0", count), "1");
+    end(&one);
+}
