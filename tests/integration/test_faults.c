@@ -295,8 +295,7 @@ Test(faults, fencing_passes_what_is_stored)
     /* one day ahead: a number two days ahead was never granted (R12) */
     const long long future = wall_ms() * 1000 + 86400LL * 1000 * 1000;
     for (size_t i = 0; i < 3; i++)
-        master_do(i, "ZADD %s %s n", bucket_of("k"),
-                  format("%lld", future + (long long)i * 1000));
+        master_do(i, "ZADD %s %s n", bucket_of("k"), format("%lld", future + (long long)i * 1000));
     const struct reply *granted = acquire(agent, "k", "ttl=20s");
     expect(granted, 201, NULL);
     cr_assert_gt(number(granted, "fencing_token"), future);
