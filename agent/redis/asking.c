@@ -320,8 +320,8 @@ enum { SLOT_BEGIN_BYTES = 32 };
 /* Prints the part of a slot's key before the prefix; "" without a slot (D5.6). */
 static struct text slot_begin(char ret_begin[SLOT_BEGIN_BYTES], bool has_slot, uint8_t slot)
 {
-    int len = snprintf(ret_begin, SLOT_BEGIN_BYTES, has_slot ? "lockagent:slot:%u:" : "", slot);
-    CORE_ASSERT(slot < LIMIT_PERMITS && len < SLOT_BEGIN_BYTES);
+    int len = has_slot ? snprintf(ret_begin, SLOT_BEGIN_BYTES, "lockagent:slot:%u:", slot) : 0;
+    CORE_ASSERT(slot < LIMIT_PERMITS && len >= 0 && len < SLOT_BEGIN_BYTES);
     return (struct text){ret_begin, (size_t)len};
 }
 

@@ -165,6 +165,7 @@ struct subscription {
     struct master *master;
     bool closing;
     bool failed; /* The turn must end the connection. */
+    bool waits;  /* The channel of all agents that wait was joined. */
     uint32_t silent_ticks;
     /* Numbers of outstanding replies to AUTH, PING, SUBSCRIBE and UNSUBSCRIBE. */
     uint32_t auths, pongs, joins, leaves;
@@ -192,22 +193,25 @@ static void write_command(struct subscription *subscription, const char *command
     write_bytes(subscription, resp_end(resp));
 }
 
-static void join(struct subscription *subscription, const struct channel *channel)
-{
-    subscription->joins++;
-    write_command(subscription, "SUBSCRIBE", channel);
-}
-
-/* Joins the channel by which a release sees that an agent waits for some key (R9). It comes before
- * the channels of keys: an agent that has joined one of them has joined this one. */
+/* Joins the channel by which a release sees that an agent waits for some key (R9). */
 static void join_waiting(struct subscription *subscription)
 {
     struct resp *resp = &subscription->master->redis->resp;
+    subscription->waits = true;
     subscription->joins++;
     resp_begin(resp);
     resp_text(resp, "SUBSCRIBE");
     resp_text(resp, WAITING_CHANNEL);
     write_bytes(subscription, resp_end(resp));
+}
+
+/* Joins a key's channel. An agent that has joined one of ours has joined the common one before. */
+static void join(struct subscription *subscription, const struct channel *channel)
+{
+    if (channel->form != FORM_REDISSON && !subscription->waits)
+        join_waiting(subscription);
+    subscription->joins++;
+    write_command(subscription, "SUBSCRIBE", channel);
 }
 
 /* ---- reports to the core ---- */
@@ -411,7 +415,6 @@ static void subscription_stands(void *owner)
         write_bytes(subscription, command);
         resp_wipe(resp);
     }
-    join_waiting(subscription);
     channels_walk(&master->redis->channels, master->group, join_on_line, master);
 }
 

@@ -86,6 +86,18 @@ Test(redisson, r22_a_refusal_tells_how_many_listen)
     end(&one);
 }
 
+/* R22: agents subscribe to Redisson's channel, and to no other. */
+Test(redisson, r22_who_waits_is_on_one_channel)
+{
+    const struct effect_watch watch = {.key = {"k", 1}};
+    begin(&one, NULL);
+    rig.config->policies[0].core.form = FORM_REDISSON;
+    redis_watch(rig.redis, &watch);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 1, 3000);
+    cr_assert_str_eq(ask(&one, "EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')"), "1");
+    end(&one);
+}
+
 Test(redisson, what_java_holds_is_left_alone)
 {
     begin(&one, NULL);

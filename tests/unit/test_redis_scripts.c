@@ -619,7 +619,8 @@ static void take_and_release(const struct send_item *items, unsigned count)
  * agent is on it." */
 Test(scripts, r9_a_release_of_many_tells_whoever_waits_for_one_of_them)
 {
-    const struct send_item items[] = {plain_of("a", 1), plain_of("b", 1), plain_of("c", 1)};
+    const struct send_item items[] = {plain_of("a", 1), plain_of("b", 1), plain_of("c", 1)},
+                           gone_first[] = {plain_of("gone", 1), plain_of("b", 1)};
     begin(&one, NULL);
     redisContext *line = listener(), *other = listener();
     freeReplyObject(redisCommand(line, "SUBSCRIBE lockagent:channel:plain:b"));
@@ -633,6 +634,13 @@ Test(scripts, r9_a_release_of_many_tells_whoever_waits_for_one_of_them)
     cr_assert_str_eq(reply->element[2]->str, "1");
     freeReplyObject(reply);
     cr_assert_not_null(strstr(ask(&one, "INFO commandstats"), "cmdstat_publish:calls=1,"));
+    /* The first lock of the call is not there. */
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, gone_first[1]).vote, VOTE_YES);
+    uint32_t first = rig_send(OP_RELEASE, 1, gone_first, 2);
+    RUN_UNTIL(reply_to(first + 1, 0), 3000);
+    cr_assert_eq(redisGetReply(line, (void **)&reply), REDIS_OK);
+    cr_assert_str_eq(reply->element[1]->str, "lockagent:channel:plain:b");
+    freeReplyObject(reply);
     redisFree(line), redisFree(other);
     end(&one);
 }
