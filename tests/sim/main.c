@@ -40,7 +40,7 @@ static const struct minimum exercised[] = {
     {"refused requests", offsetof(struct figures, refusals), 10000},
     {"requests without a quorum", offsetof(struct figures, unavailable), 4000},
     {"waits that timed out", offsetof(struct figures, wait_timeouts), 2500},
-    {"second fencing phases", offsetof(struct figures, second_phases), 350},
+    {"second fencing phases", offsetof(struct figures, second_phases), 200},
     {"keys handed over", offsetof(struct figures, handovers), 3000},
     {"messages", offsetof(struct figures, messages), 20000},
     {"repaired keys", offsetof(struct figures, repairs), 400},
