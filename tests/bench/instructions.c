@@ -226,8 +226,6 @@ static void renewal_turn(const struct row *row, unsigned turn)
             make_items(&one, name, &held[name], &keys[name]);
             held[name].ttl_ms = HELD_MS;
             ask(row->name, OP_ACQUIRE, &held[name], 1);
-            held[name].fencing =
-                false; /* A renewal leaves the fence key alone, but now and then. */
         }
         items[i] = held[name];
     }

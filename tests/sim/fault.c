@@ -22,6 +22,7 @@ enum fault_kind {
     FAULT_CLOCK_PAUSE, /* an agent and its clocks stop for a while */
     FAULT_CLOCK_JUMP,  /* a master's clock steps, and masters that share its mistake follow */
     FAULT_WILD,        /* A bucket gets a number that no agent granted. */
+    FAULT_NEIGHBOUR,   /* no fault: a lock of another name raises a bucket on one master */
 };
 
 struct fault {
@@ -149,6 +150,21 @@ static void plant_wild(struct world *w, const struct fault *fault)
     world_say(w, "m%u: the number of k%u is %llu now%s", fault->master, fault->key,
               (unsigned long long)numbers[fault->us], fault->out ? ", and it lies on" : "");
     master_plant(w, fault->master, fault->key, numbers[fault->us], fault->out);
+}
+
+/* Plans numbers that are ahead of the master's time by as much as a top is lifted (D5.3). */
+void fault_plan_neighbours(struct world *w)
+{
+    enum { RAISES = 20, AHEAD_US_MAX = 2000000 };
+    for (uint8_t key = 0; key < options_places(&w->options); key++)
+        for (unsigned i = 0; i < RAISES; i++) {
+            struct fault *fault = world_allocate(w, sizeof *fault);
+            *fault = (struct fault){.kind = FAULT_NEIGHBOUR, .key = key};
+            fault->master = (uint8_t)prng_below(&w->faults, w->options.masters);
+            fault->us = prng_between(&w->faults, 0, AHEAD_US_MAX);
+            world_plan_in(w, prng_between(&w->faults, 0, w->options.chaos_us),
+                          (struct happening){.kind = HAPPEN_FAULT, .what = fault});
+        }
 }
 
 /* Plans absences in turn: a master is stopped, isolated or paused, with its data and in its epoch.
@@ -485,6 +501,10 @@ void fault_strike(struct world *w, const void *what)
         break;
     case FAULT_WILD:
         plant_wild(w, fault);
+        break;
+    case FAULT_NEIGHBOUR:
+        master_raise(w, fault->master, fault->key,
+                     (uint64_t)(master_wall_us(w, fault->master) + fault->us));
         break;
     case FAULT_SNAPSHOT:
         master_snapshot(w, fault->master);

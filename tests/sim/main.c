@@ -76,6 +76,11 @@ static const struct minimum exercised_wild[] = {
     {"votes that a wild number withheld", offsetof(struct figures, spoiled), 1000},
 };
 
+/* Minima if other locks raise the buckets. */
+static const struct minimum exercised_neighbours[] = {
+    {"second fencing phases", offsetof(struct figures, second_phases), 5000},
+};
+
 /* Minima if masters are away in turn, and there is no other fault. */
 static const struct minimum exercised_in_turn[] = {
     {"grants", offsetof(struct figures, grants), 5000},
@@ -290,6 +295,9 @@ static unsigned print_figures(uint64_t runs, double seconds)
     if (world.switches.wild)
         idle +=
             print_some(exercised_wild, sizeof exercised_wild / sizeof exercised_wild[0], runs, 100);
+    if (world.switches.neighbours)
+        idle += print_some(exercised_neighbours,
+                           sizeof exercised_neighbours / sizeof exercised_neighbours[0], runs, 100);
     if (forgetful)
         idle += print_some(exercised_forgetful,
                            sizeof exercised_forgetful / sizeof exercised_forgetful[0], runs, 100);
@@ -383,8 +391,8 @@ static int usage(void)
         "           --redisson                 keys are shared with a Java service\n"
         "           --kinds                    each key has its own kind\n"
         "           --mixed                    the seed draws which of these are on (themes.c)\n"
-        "           --wild-numbers             one master's buckets get numbers that nobody "
-        "granted\n"
+        "           --wild-numbers             one master has numbers that no agent granted\n"
+        "           --neighbours               locks of other names raise the buckets\n"
         "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
         "disagreement | pause\n"
         "           --keep ASSUMPTION          the same schedules with the assumption kept\n"

@@ -759,6 +759,14 @@ void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, 
     }
 }
 
+void master_raise(struct world *w, uint8_t index, uint8_t key, uint64_t number)
+{
+    char digits[RESP_DIGITS_MAX + 1];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    const char *const words[] = {"ZADD", names[KIND_NUMBER][key].at, "GT", digits, "n"};
+    put(w, index, words, sizeof words / sizeof words[0]);
+}
+
 /* ---- loading ---- */
 
 static const struct replacement unbounded = {"common",

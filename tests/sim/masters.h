@@ -248,6 +248,8 @@ const char *master_load(struct world *w, const struct replacement *replacement);
 /* Puts this number into the key's bucket. If `lies` is true, the master has no upper bound for the
  * numbers of that bucket's keys from then on. */
 void master_plant(struct world *w, uint8_t master, uint8_t key, uint64_t number, bool lies);
+/* Raises the number in the key's bucket, as a grant of another lock does. */
+void master_raise(struct world *w, uint8_t master, uint8_t key, uint64_t number);
 void master_reset(struct world *w, uint8_t master);
 /* Sets the options of this run's commands to the masters: whether they are guarded, and how long
  * numbers are kept. */

@@ -114,6 +114,8 @@ struct switches {
     bool rw;      /* keys are read and written (R17), with every seed */
     bool roaming; /* callers go to several living agents with one token */
     bool wild;    /* One master's buckets get numbers that no agent granted. */
+    /* Locks of other names raise the buckets on single masters all the time (R12). */
+    bool neighbours;
     /* nothing fails but this: each master is away once for longer than a lease, one at a time */
     bool in_turn;
     bool few_rounds; /* So few rounds may be in flight that most of them wait (R16). */

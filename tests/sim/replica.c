@@ -80,7 +80,7 @@ void replica_promote(struct world *w, uint8_t index)
     const struct replica *replica = &w->replicas[index];
     bool back[SIM_NAMES];
     replica->keyspace->now_us = master_wall_us(w, 0); /* it counts the time as its master does */
-    /* Also what an earlier promotion has brought back, and nobody has released since. */
+    /* A key that an earlier promotion has brought back keeps its mark (R21). */
     for (uint8_t name = 0; name < SIM_NAMES; name++)
         back[name] = master->keys[name].stray || comes_back(master, replica, name);
     world_say(w, "replica %u is promoted: it is %llu commands behind", index,

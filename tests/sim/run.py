@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 # Themes of the core's new seeds: name, options, and share of the seeds. The other seeds have no
 # theme.
 THEMES = (
-    ("themes that the seed draws", ["--mixed"], 3 / 20),
+    ("themes that the seed draws", ["--mixed"], 1 / 8),
     ("keys of several kinds", ["--kinds"], 1 / 20),
     ("masters that forget", ["--forgetful"], 1 / 10),
     ("callers that go to several agents", ["--roaming"], 1 / 10),
@@ -34,6 +34,7 @@ THEMES = (
     ("clocks that step", ["--clocks"], 1 / 20),
     ("many wait for one key", ["--many-wait"], 1 / 20),
     ("wild fencing numbers", ["--wild-numbers"], 1 / 20),
+    ("neighbours in the buckets", ["--neighbours"], 1 / 40),
 )
 # Of the guard's: one for so many of the core's.
 GUARD_THEMES = dict.fromkeys(("fresh", "in-turn", "forgetful", "copies", "leases", "layouts"), 100)

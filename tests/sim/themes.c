@@ -33,6 +33,8 @@ static const struct theme themes[] = {
     THEME("--wild-numbers", wild, 15),
     /* Breaks A1 and A3, so a seed never draws it. */
     THEME("--clocks", clocks, 0),
+    /* For second phases, of which other themes have few. */
+    THEME("--neighbours", neighbours, 0),
 };
 enum { THEMES = sizeof themes / sizeof themes[0] };
 

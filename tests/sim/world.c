@@ -577,6 +577,8 @@ static void set_up(struct world *w, uint64_t seed)
         fault_plan_in_turn(w);
     if (w->switches.wild)
         fault_plan_wild(w);
+    if (w->switches.neighbours)
+        fault_plan_neighbours(w);
     fault_plan_all(w);
     world_plan_in(w, w->options.chaos_us, (struct happening){.kind = HAPPEN_HEAL});
     world_plan_in(w, w->options.chaos_us + SETTLED_AFTER_US,

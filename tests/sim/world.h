@@ -175,6 +175,7 @@ void fault_plan_all(struct world *w);
 void fault_plan_in_turn(struct world *w);
 /* Plants a number that no agent granted on the one master that gets such numbers (R12). */
 void fault_plan_wild(struct world *w);
+void fault_plan_neighbours(struct world *w);
 void fault_strike(struct world *w, const void *fault);
 void fault_heal(struct world *w);
 /* Puts one agent far from so many masters that no quorum answers it in time. */
