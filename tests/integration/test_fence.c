@@ -60,9 +60,6 @@ Test(fence, one_master_with_a_wild_number_spoils_nothing)
     }
     cr_assert(eventually(agent_logged(agent, NULL, "number is invalid") >= 1), "no alarm:\n%s",
               read_whole_file(agent->log));
-    for (unsigned i = 0; i <= WILD; i++)
-        cr_assert(eventually(strstr(read_whole_file(agent->log), bucket_of(format("k%u", i)))),
-                  "%u", i);
 }
 
 /* Three of five: there is no holder of the lock, so no caller is told that it is held. */
@@ -77,6 +74,8 @@ Test(fence, too_many_of_them_are_no_holder)
         const struct reply *refused = acquire(agent, key, "ttl=5s");
         cr_assert_eq(refused->status, 503, "%s: %ld %s", wild[i], refused->status, refused->body);
         expect(refused, 503, "quorum_unavailable");
+        /* The attempt was decided by these masters, so the alarm has named their bucket. */
+        cr_assert(eventually(strstr(read_whole_file(agent->log), bucket_of(key))), "%s", key);
         cr_assert(eventually(masters_with(format("lock:%s", key)) == 0));
         master_do(0, "DEL %s", bucket_of(key)); /* a quorum of sane ones is enough */
         expect_rising(agent, key, wild[i]);
